@@ -1,0 +1,69 @@
+# Every third-party library: what for, which licence, why this one. Each is taken from the system if it is there
+# (Debian: the package in brackets), else fetched at a pinned version and hash. libronde.so links them statically.
+#
+#   CLI11          BSD-3      command lines of `ronde`; header-only, subcommands, good --help   [libcli11-dev]
+#   nlohmann/json  MIT        --json output and trace files; the most used, header-only         [nlohmann-json3-dev]
+#   libsodium      ISC        keyed hash and constant-time compare for the job key; audited,
+#                             small, no state                                                   [libsodium-dev]
+#   GoogleTest     BSD-3      tests only; death tests, matchers, CTest discovery                [libgtest-dev libgmock-dev]
+#   Benchmark      Apache-2   benchmarks/micro only                                             [libbenchmark-dev]
+include(FetchContent)
+set(FETCHCONTENT_QUIET ON)
+find_package(Threads REQUIRED)
+
+# Header-only libraries that the command line tool needs.
+if(RONDE_CLI OR RONDE_TESTS)
+  FetchContent_Declare(CLI11
+    URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.1.2.tar.gz
+    URL_HASH SHA256=26291377e892ba0e5b4972cdfd4a2ab3bf53af8dac1f4ea8fe0d1376b625c8cb
+    FIND_PACKAGE_ARGS NAMES CLI11)
+  FetchContent_Declare(nlohmann_json
+    URL https://github.com/nlohmann/json/archive/refs/tags/v3.11.2.tar.gz
+    URL_HASH SHA256=d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273
+    FIND_PACKAGE_ARGS NAMES nlohmann_json)
+  FetchContent_MakeAvailable(CLI11 nlohmann_json)
+endif()
+
+if(RONDE_TESTS)
+  FetchContent_Declare(GTest
+    URL https://github.com/google/googletest/archive/refs/tags/release-1.12.1.tar.gz
+    URL_HASH SHA256=81964fe578e9bd7c94dfdb09c8e4d6e6759e19967e397dbea48d1c10e45d0df2
+    FIND_PACKAGE_ARGS NAMES GTest)
+  FetchContent_MakeAvailable(GTest)
+endif()
+
+if(RONDE_BENCHMARKS)
+  FetchContent_Declare(benchmark
+    URL https://github.com/google/benchmark/archive/refs/tags/v1.7.1.tar.gz
+    URL_HASH SHA256=6430e4092653380d9dc4ccb45a1e2dc9259d581f4866dc0759713126056bc1d7
+    FIND_PACKAGE_ARGS NAMES benchmark)
+  set(BENCHMARK_ENABLE_TESTING OFF CACHE BOOL "" FORCE)
+  FetchContent_MakeAvailable(benchmark)
+endif()
+
+# libsodium: the static archive, so that libronde.so needs nothing at run time.
+find_path(SODIUM_INCLUDE_DIR sodium.h)
+find_library(SODIUM_STATIC_LIBRARY NAMES libsodium.a)
+if(SODIUM_INCLUDE_DIR AND SODIUM_STATIC_LIBRARY)
+  add_library(ronde_sodium STATIC IMPORTED)
+  set_target_properties(ronde_sodium PROPERTIES
+    IMPORTED_LOCATION "${SODIUM_STATIC_LIBRARY}"
+    INTERFACE_INCLUDE_DIRECTORIES "${SODIUM_INCLUDE_DIR}")
+else()
+  include(ExternalProject)
+  set(sodium_prefix "${PROJECT_BINARY_DIR}/sodium")
+  ExternalProject_Add(sodium_build
+    URL https://download.libsodium.org/libsodium/releases/libsodium-1.0.18.tar.gz
+    URL_HASH SHA256=6f504490b342a4f8a4c4a02fc9b866cbef8622d5df4e5452b46be121e46636c1
+    CONFIGURE_COMMAND <SOURCE_DIR>/configure --prefix=${sodium_prefix} --disable-shared --enable-static --with-pic
+                      --quiet
+    BUILD_COMMAND make -s
+    INSTALL_COMMAND make -s install
+    BUILD_BYPRODUCTS "${sodium_prefix}/lib/libsodium.a")
+  file(MAKE_DIRECTORY "${sodium_prefix}/include")
+  add_library(ronde_sodium STATIC IMPORTED)
+  set_target_properties(ronde_sodium PROPERTIES
+    IMPORTED_LOCATION "${sodium_prefix}/lib/libsodium.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${sodium_prefix}/include")
+  add_dependencies(ronde_sodium sodium_build)
+endif()

@@ -1,0 +1,41 @@
+# ronde_module(name DEPENDS ...): the folder src/<name> as one static library `ronde_<name>`.
+#
+# The link list is the list of permitted includes, and the compiler enforces it: a module's headers are reachable only
+# through a folder of its own (build/include/<name>/<name> -> src/<name>), which only its dependants see. So
+# `#include "reduce/reduce.h"` compiles in exactly those modules that list reduce, directly or through what they list.
+#
+# Sources are all .cc files below the folder; x_test.cc files beside them become one test program <name>_test whose
+# cases carry the label `unit`. TEST_DEPENDS names what the tests need on top.
+function(ronde_module name)
+  cmake_parse_arguments(ARG "NO_GLOB" "" "DEPENDS;PRIVATE_DEPENDS;TEST_DEPENDS;SOURCES" ${ARGN})
+  set(folder "${PROJECT_SOURCE_DIR}/src/${name}")
+  set(view "${PROJECT_BINARY_DIR}/include/${name}")
+  file(MAKE_DIRECTORY "${view}")
+  file(CREATE_LINK "${folder}" "${view}/${name}" SYMBOLIC)
+
+  set(sources ${ARG_SOURCES})
+  if(NOT ARG_NO_GLOB)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cc")
+  endif()
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${folder}/*_test.cc")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
+
+  list(TRANSFORM ARG_DEPENDS PREPEND ronde_)
+  if(sources)
+    add_library(ronde_${name} STATIC ${sources})
+    target_include_directories(ronde_${name} PUBLIC "${view}")
+    target_link_libraries(ronde_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ronde_warnings ${ARG_PRIVATE_DEPENDS})
+  else()
+    add_library(ronde_${name} INTERFACE)
+    target_include_directories(ronde_${name} INTERFACE "${view}")
+    target_link_libraries(ronde_${name} INTERFACE ${ARG_DEPENDS})
+  endif()
+
+  if(RONDE_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE ronde_${name} ${ARG_TEST_DEPENDS} ronde_warnings GTest::gmock
+      GTest::gtest_main)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." PROPERTIES LABELS unit TIMEOUT 120
+      DISCOVERY_TIMEOUT 60)
+  endif()
+endfunction()

@@ -1,0 +1,13 @@
+# RONDE_SANITIZE applies to everything in the build, third-party sources included. There are no suppression files:
+# a report is a bug.
+if(RONDE_SANITIZE STREQUAL "asan")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(RONDE_SANITIZE STREQUAL "tsan")
+  # GCC 12 warns that TSan does not model atomic_thread_fence. Where we fence, the words on both sides are atomics
+  # themselves, so TSan sees every edge that matters; the warning is switched off here and nowhere else.
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
+  add_link_options(-fsanitize=thread)
+elseif(NOT RONDE_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "RONDE_SANITIZE is '${RONDE_SANITIZE}'; it may be asan, tsan or empty")
+endif()

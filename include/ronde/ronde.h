@@ -1,0 +1,327 @@
+/* Ronde's C interface, the one seam that C++, Python and every framework adapter use.
+ *
+ * Rules that hold for every function here:
+ *  - It returns a ronde_status (RONDE_OK is 0) unless stated otherwise. On anything else ronde_last_error() gives the
+ *    sentence; outputs are then untouched.
+ *  - Errors of a call that returns at once are told by that call. Errors of work under way belong to its ticket: they
+ *    are returned by ronde_wait() and described by ronde_ticket_error().
+ *  - Any function may be called from any thread, at the same time as any other, unless stated otherwise. None prints,
+ *    exits, aborts, throws or installs a signal handler.
+ *  - Structs begin with struct_size, which the caller sets to sizeof(struct); later versions append fields.
+ *  - Strings are pointer + length in bytes, UTF-8, no NUL needed; strings handed out end in NUL as well.
+ *  - Times are in seconds; sizes in bytes or in elements as named; ranks count from 0.
+ *  - An engine pointer may be NULL: the shared engine of the process, which ronde_init() starts, so that several
+ *    frameworks in one process share one engine.
+ *  - In a forked child of the process that called init every call returns RONDE_FORKED.
+ */
+#ifndef RONDE_RONDE_H
+#define RONDE_RONDE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define RONDE_API __attribute__((visibility("default")))
+#else
+#define RONDE_API
+#endif
+
+/* The version of this interface: major * 1000 + minor. A library serves callers of the same major and an equal or
+ * smaller minor. */
+#define RONDE_ABI_VERSION 1000u
+
+/* ---- Fixed numbers ------------------------------------------------------------------------------------------- */
+
+typedef int32_t ronde_status;
+enum {
+  RONDE_OK = 0,
+  RONDE_INVALID_ARGUMENT = 1,  /* the call itself is wrong; nothing was changed */
+  RONDE_NOT_INITIALIZED = 2,
+  RONDE_NOT_IMPLEMENTED = 3,
+  RONDE_DUPLICATE_NAME = 4,    /* a ticket of that name was neither waited for nor released */
+  RONDE_MISMATCH = 5,          /* ranks asked for different things under one name; the job stays usable */
+  RONDE_PEER_LOST = 6,         /* a rank died; shut down and init again */
+  RONDE_PEER_LEFT = 7,         /* a rank shut down or exited while others still needed it */
+  RONDE_TIMED_OUT = 8,
+  RONDE_INTERRUPTED = 9,       /* a signal interrupted the wait; nothing is lost, wait again */
+  RONDE_CANCELLED = 10,        /* this rank shut down while the work was pending */
+  RONDE_WOULD_DEADLOCK = 11,   /* a wait inside a completion callback */
+  RONDE_FORKED = 12,
+  RONDE_AUTH_FAILED = 13,
+  RONDE_OUT_OF_MEMORY = 14,
+  RONDE_SYSTEM_ERROR = 15,
+  RONDE_VERSION_MISMATCH = 16,
+  RONDE_INTERNAL = 17          /* a bug in Ronde */
+};
+
+typedef int32_t ronde_dtype;
+enum {
+  RONDE_UINT8 = 0,
+  RONDE_INT8 = 1,
+  RONDE_INT16 = 3,
+  RONDE_INT32 = 4,
+  RONDE_INT64 = 5,
+  RONDE_FLOAT16 = 6,
+  RONDE_FLOAT32 = 7,
+  RONDE_FLOAT64 = 8,
+  RONDE_BOOL = 9,
+  RONDE_BFLOAT16 = 10,
+  RONDE_COMPLEX64 = 11,
+  RONDE_COMPLEX128 = 12,
+  RONDE_FLOAT8_E4M3 = 13,
+  RONDE_FLOAT8_E5M2 = 14
+};
+
+typedef int32_t ronde_op;
+enum {
+  RONDE_ALLREDUCE = 0,
+  RONDE_ALLGATHER = 1,
+  RONDE_BROADCAST = 2,
+  RONDE_ALLTOALL = 3,
+  RONDE_REDUCESCATTER = 4,
+  RONDE_REDUCE = 5,
+  RONDE_GATHER = 6,
+  RONDE_SCATTER = 7,
+  RONDE_SEND = 8,
+  RONDE_RECV = 9,
+  RONDE_BARRIER = 10,
+  RONDE_JOIN = 11
+};
+
+typedef int32_t ronde_reduce_op;
+enum {
+  RONDE_AVERAGE = 0,
+  RONDE_SUM = 1,
+  RONDE_ADASUM = 2,
+  RONDE_MIN = 3,
+  RONDE_MAX = 4,
+  RONDE_PRODUCT = 5,
+  RONDE_BIT_AND = 6,
+  RONDE_BIT_OR = 7,
+  RONDE_BIT_XOR = 8
+};
+
+typedef int32_t ronde_device_type;
+enum { RONDE_HOST = 0, RONDE_CUDA = 1 };
+
+typedef struct ronde_engine ronde_engine; /* one member of one job */
+typedef struct ronde_ticket ronde_ticket; /* one request under way, or finished and not yet released */
+
+/* ---- Library ------------------------------------------------------------------------------------------------- */
+
+/* RONDE_ABI_VERSION of the library; compare before anything else. Never fails. */
+RONDE_API uint32_t ronde_abi_version(void);
+/* "0.1.0". Static, never fails. */
+RONDE_API const char* ronde_version(void);
+/* The sentence of this thread's last failed call, "" if none. Valid until this thread's next call. */
+RONDE_API const char* ronde_last_error(void);
+/* "peer lost" for RONDE_PEER_LOST, and so on; static. */
+RONDE_API const char* ronde_status_name(ronde_status status);
+/* Bytes of one element, 0 for a number that names no type. */
+RONDE_API size_t ronde_dtype_bytes(ronde_dtype dtype);
+
+typedef void (*ronde_log_fn)(void* user, int32_t level, int32_t rank, const char* message, size_t message_bytes);
+/* Sends the process's log lines to `sink` instead of standard error (NULL: back again). Levels: 0 debug, 1 info,
+ * 2 warning, 3 error. The sink is called by any thread, one call at a time, and must not call Ronde. */
+RONDE_API ronde_status ronde_set_log(ronde_log_fn sink, void* user);
+
+/* ---- Life of an engine --------------------------------------------------------------------------------------- */
+
+typedef struct ronde_options {
+  size_t struct_size;
+  int32_t rank, size;              /* -1: from RONDE_RANK and RONDE_SIZE; without them a job of one rank */
+  int32_t local_rank, local_size;  /* -1: from the environment, else rank and size */
+  int32_t cross_rank, cross_size;  /* -1: from the environment, else 0 and 1 */
+  const char* store;               /* "unix:/path"; NULL: RONDE_STORE. Not needed for a job of one rank */
+  size_t store_bytes;
+  const char* key;                 /* the job's key, 64 hex digits; NULL: RONDE_KEY */
+  size_t key_bytes;
+  double init_timeout_s;           /* how long init waits for the other ranks; 0: RONDE_INIT_TIMEOUT_S, default 60 */
+  double timeout_s;                /* limit of every request without its own; 0: RONDE_TIMEOUT_S, default 1800; < 0 none */
+} ronde_options;
+
+/* Starts the shared engine. Collective: returns when every rank of the job has come, or with RONDE_TIMED_OUT and a
+ * sentence that names the missing. `options` may be NULL. Already initialised: RONDE_OK, nothing is done. */
+RONDE_API ronde_status ronde_init(const ronde_options* options);
+/* Leaves the job, with the shared engine. Collective with a limit of 10 s: requests that all ranks have submitted are
+ * finished, the others fail (RONDE_CANCELLED here, RONDE_PEER_LEFT on ranks that still need this one). Tickets stay
+ * valid until released. Always ends the engine; RONDE_TIMED_OUT then only says that some rank had not come. Not
+ * initialised: RONDE_OK. */
+RONDE_API ronde_status ronde_shutdown(void);
+/* 1 between a successful ronde_init and ronde_shutdown, else 0 (in a forked child too). */
+RONDE_API int32_t ronde_is_initialized(void);
+
+/* The same for an engine of the caller's own; several may live in one process. */
+RONDE_API ronde_status ronde_engine_create(const ronde_options* options, ronde_engine** engine);
+/* Shuts down as ronde_shutdown() and frees. Tickets of the engine stay valid until released. NULL: RONDE_OK. */
+RONDE_API ronde_status ronde_engine_destroy(ronde_engine* engine);
+
+typedef struct ronde_topology {
+  size_t struct_size;
+  int32_t rank, size;             /* of the job */
+  int32_t local_rank, local_size; /* of this host */
+  int32_t cross_rank, cross_size; /* among the hosts that have this local rank */
+  uint64_t epoch;                 /* how often this process has initialised; 1 the first time */
+} ronde_topology;
+RONDE_API ronde_status ronde_get_topology(ronde_engine* engine, ronde_topology* topology);
+
+typedef struct ronde_counters {
+  size_t struct_size;
+  uint64_t requests;          /* submitted here */
+  uint64_t plans;             /* executed here */
+  uint64_t fused_tensors;     /* tensors that shared a plan with others */
+  uint64_t bytes_reduced;     /* input bytes of all-reduces executed here */
+  uint64_t control_messages;  /* agreement messages sent from here */
+} ronde_counters;
+/* Counts since init. */
+RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters);
+
+/* ---- Process sets (not implemented yet: RONDE_NOT_IMPLEMENTED) -------------------------------------------------- */
+
+/* Collective over all ranks of the job: makes a group of `count` ranks and gives its id (> 0) to all. 0 is the group
+ * of all ranks. */
+RONDE_API ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group);
+/* Collective over all ranks of the job. */
+RONDE_API ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group);
+
+/* ---- Requests ------------------------------------------------------------------------------------------------ */
+
+/* A view of the caller's memory: contiguous, row-major. In arrays the distance of two elements is the first one's
+ * struct_size. */
+typedef struct ronde_tensor {
+  size_t struct_size;
+  void* data;             /* may be NULL where there are no elements */
+  const int64_t* shape;   /* read before the call returns */
+  int32_t ndim;           /* 0 to 32; 0 is a scalar */
+  ronde_dtype dtype;
+  ronde_device_type device;
+  int32_t device_index;
+} ronde_tensor;
+
+/* Called exactly once per successful submit, when the ticket is done, on the engine's thread and never inside another
+ * call of Ronde. May submit and release; a wait inside it returns RONDE_WOULD_DEADLOCK. */
+typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status status);
+
+/* What this rank wants done to one named tensor, or to a named group of tensors (count > 1: one ticket, all or
+ * nothing). Ranks meet by name, in any order: the n-th request of a name on one rank meets the n-th on every other.
+ *
+ *  op              inputs                      outputs                            root
+ *  ALLREDUCE       same shape on all ranks     same shape; may be the input       -
+ *  ALLGATHER       >= 1 dimension; dimension   none: made by the ticket, the      -
+ *                  0 may differ per rank       ranks' rows in rank order
+ *  BROADCAST       root's data; others' data   same shape; may be the input       yes
+ *                  is not read
+ *  BARRIER         none (count 0)              none                               -
+ *  ALLTOALL        splits: rows for each rank  made by the ticket                 -
+ *  REDUCESCATTER   same shape on all ranks     made by the ticket                 -
+ *  REDUCE, GATHER, SCATTER, SEND, RECV, JOIN   as named; root is the peer of SEND and RECV
+ *
+ * Everything but ALLREDUCE, ALLGATHER, BROADCAST and BARRIER is RONDE_NOT_IMPLEMENTED so far. */
+typedef struct ronde_request {
+  size_t struct_size;
+  ronde_op op;
+  int32_t group;                /* 0: all ranks */
+  const char* name;             /* 1 to 4096 bytes; read before the call returns */
+  size_t name_bytes;
+  const ronde_tensor* inputs;   /* `count` of them */
+  const ronde_tensor* outputs;  /* `count` of them, or NULL: in place where that is possible */
+  size_t count;
+  ronde_reduce_op reduce_op;
+  int32_t root;                 /* global rank, also inside a group */
+  double prescale;              /* each value is multiplied by it as it is read; 0 means 1 */
+  double postscale;             /* the result is multiplied by it, last; 0 means 1 */
+  double timeout_s;             /* how long the ranks may take to submit and finish; 0: the engine's; < 0: no limit */
+  const int64_t* splits;        /* ALLTOALL: rows for each rank of the group */
+  size_t splits_count;
+  int64_t step;                 /* the caller's step number for better reports, -1 if unknown */
+  int32_t tag;                  /* SEND, RECV */
+  int32_t reserved;             /* 0 */
+  ronde_done_fn on_done;        /* may be NULL */
+  void* user;
+} ronde_request;
+
+/* Hands the request in and returns at once. Tensor memory must stay valid and, for inputs, unchanged until the ticket
+ * is done; the structs and strings only during the call. RONDE_DUPLICATE_NAME: the name is taken from submit until its
+ * ticket is waited for or released. */
+RONDE_API ronde_status ronde_submit(ronde_engine* engine, const ronde_request* request, ronde_ticket** ticket);
+/* ronde_submit, ronde_wait, in one call: what a blocking operation should use, since the calling thread then drives
+ * the work itself from the start. The ticket (not NULL only on RONDE_OK or an error of the work itself, then in
+ * *ticket) is the caller's to release; `ticket` may be NULL if no output is wanted. RONDE_INTERRUPTED and
+ * RONDE_TIMED_OUT by `limit_s` (as in ronde_wait): *ticket is set and still under way; if `ticket` is NULL the call
+ * does not return before the work has ended. */
+RONDE_API ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, double limit_s,
+                                     ronde_ticket** ticket);
+
+/* Sets *done to 1 if the ticket is done, else 0; never drives the work, never blocks; frees no name. */
+RONDE_API ronde_status ronde_test(ronde_ticket* ticket, int32_t* done);
+/* Waits until the ticket is done and returns its status; its name is then free. limit_s < 0: as long as it takes
+ * (the request's own limit still ends it). RONDE_TIMED_OUT with the ticket still under way once limit_s has passed;
+ * RONDE_INTERRUPTED when a signal came. The waiting thread drives the work. */
+RONDE_API ronde_status ronde_wait(ronde_ticket* ticket, double limit_s);
+/* All of them. The status of the first, in array order, that failed; all are done then. */
+RONDE_API ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s);
+/* At least one of them; *index is the first, in array order, that is done. Returns that one's status. */
+RONDE_API ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double limit_s, size_t* index);
+/* Frees the ticket, blocking until the engine touches its memory no more; does not cancel. A slot's ticket stays. */
+RONDE_API ronde_status ronde_release(ronde_ticket* ticket);
+
+typedef struct ronde_ticket_error_info {
+  size_t struct_size;
+  ronde_status status;
+  int32_t failed_rank;   /* -1: none */
+  const char* message;   /* "" on success */
+  const char* tensor;    /* "" if none */
+} ronde_ticket_error_info;
+/* How the ticket ended; RONDE_INVALID_ARGUMENT while it is under way. Strings live until its release. */
+RONDE_API ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_ticket_error_info* info);
+
+/* The i-th output after success: of ALLGATHER and the like memory that the ticket owns, else the caller's own. The
+ * shape has *ndim extents. Valid until the ticket's release. NULL pointers are skipped. */
+RONDE_API ronde_status ronde_ticket_output(ronde_ticket* ticket, size_t i, void** data, const int64_t** shape,
+                                           int32_t* ndim, ronde_dtype* dtype);
+/* ALLTOALL: the rows received from each rank. Not implemented yet. */
+RONDE_API ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t** splits, size_t* count);
+
+/* ---- Slots: a request that comes back each step ------------------------------------------------------------------ */
+
+/* Keeps the request for good (pointers, shapes, name) and gives it a number >= 0. Local: no other rank is asked. */
+RONDE_API ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* request, int64_t* slot);
+/* Submits the kept request again. RONDE_DUPLICATE_NAME before the last one was waited for or released. */
+RONDE_API ronde_status ronde_submit_slot(int64_t slot);
+/* As ronde_wait, ronde_test and ronde_release for the slot's current request. */
+RONDE_API ronde_status ronde_wait_slot(int64_t slot, double limit_s);
+RONDE_API ronde_status ronde_test_slot(int64_t slot, int32_t* done);
+/* The slot's ticket, valid until ronde_unregister_slot; NULL before the first submit. */
+RONDE_API ronde_status ronde_slot_ticket(int64_t slot, ronde_ticket** ticket);
+/* Waits for what is under way, then forgets the slot. */
+RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
+
+/* ---- Persistent plans and shared buckets (not implemented yet: RONDE_NOT_IMPLEMENTED) ------------------------------ */
+
+typedef struct ronde_plan ronde_plan;
+/* Collective by name: a plan made once from `count` requests; start and wait then need no name. */
+RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* requests, size_t count,
+                                         ronde_plan** plan);
+RONDE_API ronde_status ronde_plan_start(ronde_plan* plan);
+RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);
+RONDE_API ronde_status ronde_plan_destroy(ronde_plan* plan);
+/* Collective by name: memory that every rank of the host maps. */
+RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
+                                          void** data);
+RONDE_API ronde_status ronde_free_bucket(ronde_engine* engine, void* data);
+
+/* ---- Timeline (not implemented yet: RONDE_NOT_IMPLEMENTED) --------------------------------------------------------- */
+
+RONDE_API ronde_status ronde_start_timeline(ronde_engine* engine, const char* path, size_t path_bytes,
+                                            int32_t mark_cycles);
+RONDE_API ronde_status ronde_stop_timeline(ronde_engine* engine);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RONDE_RONDE_H */

@@ -1,0 +1,84 @@
+// Little-endian records: what travels between ranks is written and read field by field, with every length checked.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace ronde {
+
+static_assert(std::endian::native == std::endian::little, "records are little-endian; add byte swaps for this machine");
+
+class ByteWriter {
+ public:
+  template <typename T>
+  void put(T value) {
+    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+    const auto* raw = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), raw, raw + sizeof value);
+  }
+  void put_string(std::string_view text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    const auto* raw = reinterpret_cast<const std::byte*>(text.data());
+    bytes_.insert(bytes_.end(), raw, raw + text.size());
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads what ByteWriter wrote. A read past the end yields zero and makes ok() false for good.
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  template <typename T>
+  T get() {
+    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+    T value{};
+    if (rest_.size() < sizeof value) {
+      ok_ = false;
+      rest_ = {};
+      return value;
+    }
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_ = rest_.subspan(sizeof value);
+    return value;
+  }
+  std::string get_string() {
+    const auto size = get<std::uint32_t>();
+    if (rest_.size() < size) {
+      ok_ = false;
+      rest_ = {};
+      return {};
+    }
+    std::string text(reinterpret_cast<const char*>(rest_.data()), size);
+    rest_ = rest_.subspan(size);
+    return text;
+  }
+  /// A count of records that take at least `record_bytes` each; more than fit in the rest is an error.
+  std::size_t get_count(std::size_t record_bytes) {
+    const auto count = get<std::uint32_t>();
+    if (count * record_bytes > rest_.size()) {
+      ok_ = false;
+      return 0;
+    }
+    return count;
+  }
+  bool ok() const { return ok_; }
+  bool at_end() const { return ok_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+  bool ok_ = true;
+};
+
+}  // namespace ronde

@@ -1,0 +1,54 @@
+// Element-wise p-way reductions of host memory: out = post(sum or other over r of pre(in[r])), ranks in index order.
+//
+// The one arithmetic of the engine (docs/architecture.md 3.8), so that every path gives the same bits:
+//  - float16, bfloat16 and the 8-bit floats are widened to fp32, reduced there, rounded once (nearest even) at the
+//    store; float32 and float64 are reduced in their own type. No fused multiply-add.
+//  - prescale multiplies each value as loaded: floating types in the accumulator's type; integers in double, truncated
+//    towards zero to the type, per rank, before the reduction. Exactly 1.0 multiplies nothing.
+//  - Sum of integers wraps in its type. Average of integers sums wide (int64 of the scaled values; wraps there),
+//    divides by the number of ranks, truncating towards zero. Average of floats multiplies nothing: it divides the
+//    accumulated sum by the number of ranks.
+//  - postscale comes last: floats in the accumulator before the one rounding; integers in double, truncated.
+//  - conversions from double to an integer type saturate at its limits, NaN becomes 0.
+//  - min and max propagate NaN (any NaN in gives a NaN out).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "types/operation.h"
+#include "types/tensor.h"
+
+namespace ronde::reduce {
+
+/// What to compute on `count` elements. Pointers need the alignment of their type only.
+struct Reduction {
+  DType dtype = DType::float32;
+  ReduceOp op = ReduceOp::sum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+};
+
+/// Ok if the pair of type and operation can be reduced, else NOT_IMPLEMENTED with a sentence.
+Status supports(const Reduction& reduction);
+
+/// Reduces inputs[0], inputs[1], ... in this order into `output` and, if not null, into `second_output` too (the
+/// same bits, stored while still in a register). `output` may be the same pointer as one of the inputs; no other
+/// overlap. Requires: supports(reduction), 1 <= inputs.size().
+void reduce(const Reduction& reduction, std::span<const void* const> inputs, std::size_t count, void* output,
+            void* second_output = nullptr);
+
+/// A processor level that the kernels were compiled for and that this processor can run.
+/// "scalar" (the reference, always there), then "x86-64-v2", "x86-64-v3", "x86-64-v4", or "aarch64".
+std::vector<std::string_view> levels();
+/// The level in use: the best that runs here, or what RONDE_CPU_LEVEL names.
+std::string_view level();
+/// The same as reduce() on a given level, for tests and benchmarks. Requires: `level` is one of levels().
+void reduce_at(std::string_view level, const Reduction& reduction, std::span<const void* const> inputs,
+               std::size_t count, void* output, void* second_output = nullptr);
+
+}  // namespace ronde::reduce

@@ -1,0 +1,42 @@
+// Plan: one backend call that all ranks of a group agreed on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "types/operation.h"
+#include "types/tensor.h"
+
+namespace ronde {
+
+/// One tensor of a plan. `output` may alias `input` (in place). Neither is owned.
+struct PlanMember {
+  std::string name;
+  Tensor input;
+  Tensor output;
+};
+
+/// All members of a plan have the same dtype. Executed by every rank of the group with its own pointers, in the same
+/// order on every rank.
+struct Plan {
+  OpKind kind = OpKind::allreduce;
+  ReduceOp reduce_op = ReduceOp::sum;
+  DType dtype = DType::float32;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  int root = 0;  ///< index in the group (not the global rank)
+  std::vector<PlanMember> members;
+  /// allgather only: for each member the extent of dimension 0 on each rank of the group.
+  std::vector<std::vector<std::int64_t>> rows;
+
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const PlanMember& member : members) {
+      total += member.input.bytes();
+    }
+    return total;
+  }
+};
+
+}  // namespace ronde
