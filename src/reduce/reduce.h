@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "types/operation.h"
+#include "types/op.h"
 #include "types/tensor.h"
 
 namespace ronde::reduce {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "types/operation.h"
+#include "types/op.h"
 #include "types/tensor.h"
 
 namespace ronde {

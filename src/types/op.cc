@@ -1,4 +1,4 @@
-#include "types/operation.h"
+#include "types/op.h"
 
 namespace ronde {
 

@@ -1,0 +1,42 @@
+// What can be asked for: the kinds of collective and the reductions. The numbers are those of <ronde/ronde.h>.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ronde {
+
+enum class OpKind : std::int32_t {
+  allreduce = 0,
+  allgather = 1,
+  broadcast = 2,
+  alltoall = 3,
+  reducescatter = 4,
+  reduce = 5,
+  gather = 6,
+  scatter = 7,
+  send = 8,
+  recv = 9,
+  barrier = 10,
+  join = 11,
+};
+
+/// The first six are Horovod's numbers.
+enum class ReduceOp : std::int32_t {
+  average = 0,
+  sum = 1,
+  adasum = 2,
+  min = 3,
+  max = 4,
+  product = 5,
+  bit_and = 6,
+  bit_or = 7,
+  bit_xor = 8,
+};
+
+/// "allreduce", ...; "unknown" for a number that names no operation.
+std::string_view op_name(OpKind kind);
+/// "average", ...; "unknown" likewise.
+std::string_view reduce_op_name(ReduceOp op);
+
+}  // namespace ronde
