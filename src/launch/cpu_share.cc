@@ -67,7 +67,8 @@ std::optional<Mount> find_mount(std::string_view mountinfo, int version) {
   return std::nullopt;
 }
 
-void add_folders(std::vector<CgroupFolder>& folders, int version, std::string group, const std::optional<Mount>& mount) {
+void add_folders(std::vector<CgroupFolder>& folders, int version, std::string group,
+                 const std::optional<Mount>& mount) {
   if (!mount) {
     return;
   }

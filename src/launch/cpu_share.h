@@ -29,8 +29,8 @@ struct CgroupFolder {
   std::string path;
   bool operator==(const CgroupFolder&) const = default;
 };
-/// The folders whose quotas hold, from the contents of /proc/self/cgroup and /proc/self/mountinfo: the process's own and
-/// each one above it up to the mount point.
+/// The folders whose quotas hold, from the contents of /proc/self/cgroup and /proc/self/mountinfo: the process's own
+/// and each one above it up to the mount point.
 std::vector<CgroupFolder> cgroup_folders(std::string_view self_cgroup, std::string_view mountinfo);
 
 }  // namespace ronde::launch

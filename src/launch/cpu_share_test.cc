@@ -35,8 +35,8 @@ TEST(CpuShare, ReadsQuotasOfBothVersions) {
 
 TEST(CpuShare, EveryGroupUpToTheMountPointCounts) {
   EXPECT_THAT(cgroup_folders("0::/user.slice/job\n", "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n"),
-              ElementsAre(CgroupFolder{2, "/sys/fs/cgroup/user.slice/job"}, CgroupFolder{2, "/sys/fs/cgroup/user.slice"},
-                          CgroupFolder{2, "/sys/fs/cgroup"}));
+              ElementsAre(CgroupFolder{2, "/sys/fs/cgroup/user.slice/job"},
+                          CgroupFolder{2, "/sys/fs/cgroup/user.slice"}, CgroupFolder{2, "/sys/fs/cgroup"}));
   EXPECT_THAT(cgroup_folders("5:cpuset:/x\n4:cpu,cpuacct:/job\n0::/\n",
                              "36 25 0:32 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
                              "37 25 0:33 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"),

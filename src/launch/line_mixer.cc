@@ -138,6 +138,12 @@ void LineMixer::end(int rank, int stream) {
   }
 }
 
+void LineMixer::announce(int stream, std::string_view line) {
+  Source own;
+  own.stream = stream;
+  put_lines(own, std::string(line) + "\n");
+}
+
 void LineMixer::flush(Nanoseconds now) {
   for (auto& [key, each] : sources_) {
     if (each.waiting_since != kNever && now >= later(each.waiting_since, kPartialDelay)) {

@@ -43,6 +43,8 @@ class LineMixer {
   void take(int rank, int stream, std::string_view text, Nanoseconds now);
   /// The rank will print no more on this stream: an unfinished line is shown and ended.
   void end(int rank, int stream);
+  /// A line of the launcher's own, without a prefix.
+  void announce(int stream, std::string_view line);
   /// Shows what has waited long enough.
   void flush(Nanoseconds now);
   /// When flush() has work next; kNever if it has none.

@@ -147,6 +147,14 @@ TEST(LineMixer, TwoUnfinishedLinesOfTheLiveRankDoNotMix) {
   EXPECT_EQ(printed(mixer), "\n");
 }
 
+TEST(LineMixer, TheLaunchersOwnLinesBreakNothing) {
+  LineMixer mixer({});
+  mixer.take(0, kErr, "10%", 0);
+  mixer.flush(kSecond);
+  mixer.announce(kErr, "ronde: stopping");
+  EXPECT_EQ(printed(mixer), "[0] 10%\nronde: stopping\n");
+}
+
 TEST(LineMixer, ColoursThePrefixOnly) {
   LineMixer mixer({.terminal = true, .color = true});
   mixer.take(1, kOut, "a\n", 0);

@@ -21,20 +21,20 @@ void OutputWriter::put(int fd, std::string text) {
   }
 }
 
-Status OutputWriter::push() {
+int OutputWriter::push() {
   while (!queue_.empty()) {
     Item& item = queue_.front();
     pollfd entry{item.fd, POLLOUT, 0};
     if (::poll(&entry, 1, 0) <= 0) {
-      return {};
+      return 0;
     }
     const std::size_t rest = item.text.size() - item.written;
     const ssize_t count = ::write(item.fd, item.text.data() + item.written, std::min<std::size_t>(rest, PIPE_BUF));
     if (count < 0) {
       if (errno == EAGAIN || errno == EINTR) {
-        return {};
+        return 0;
       }
-      const Status failure = Status::from_errno(item.fd == STDOUT_FILENO ? "standard output" : "standard error", errno);
+      const int failure = errno;
       bytes_ -= rest;
       queue_.pop_front();
       return failure;
@@ -45,7 +45,7 @@ Status OutputWriter::push() {
       queue_.pop_front();
     }
   }
-  return {};
+  return 0;
 }
 
 }  // namespace ronde::launch

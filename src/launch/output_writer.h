@@ -8,8 +8,6 @@
 #include <deque>
 #include <string>
 
-#include "base/status.h"
-
 namespace ronde::launch {
 
 /// The queue of one destination. Pieces for several descriptors that lead there keep their order.
@@ -23,8 +21,8 @@ class OutputWriter {
   bool has_room() const { return bytes_ < kRoomBytes; }
   /// The descriptor to poll for writing, -1 if there is nothing to write.
   int waiting_fd() const { return queue_.empty() ? -1 : queue_.front().fd; }
-  /// Writes what goes at once. The error of a write, which is lost then; EPIPE for a reader that has gone.
-  Status push();
+  /// Writes what goes at once. 0, or the errno of a write, whose text is lost then; EPIPE: the reader has gone.
+  int push();
 
  private:
   struct Item {
