@@ -104,7 +104,6 @@ class GuardianProcess {
       watch(pidfds_.back().get(), pids_.size() - 1);
       tell({Report::Kind::started, start.rank, 0, started.pid, clock_.now()});
     }
-    tell({Report::Kind::all_started, -1, 0, 0, clock_.now()});
   }
 
   /// From here the guardian keeps nothing open that a reader of the ranks' or the launcher's output could wait for.
@@ -151,8 +150,10 @@ class GuardianProcess {
   void hear() {
     Command command;
     const ssize_t size = ::recv(channel_.get(), &command, sizeof command, MSG_DONTWAIT);
-    if (size == sizeof command) {
-      obey(command);
+    if (size == sizeof command && command.signal == SIGKILL) {
+      kill_all();
+    } else if (size == sizeof command) {
+      send_signal(command);
     } else if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
       gone_ = true;
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel_.get(), nullptr);
@@ -160,11 +161,7 @@ class GuardianProcess {
     }
   }
 
-  void obey(const Command& command) {
-    if (command.signal == SIGKILL) {
-      kill_all();
-      return;
-    }
+  void send_signal(const Command& command) {
     for (std::size_t i = 0; i < pids_.size(); ++i) {
       if (pidfds_[i].is_open()) {
         ::kill(command.whom == Command::Whom::ranks ? pids_[i] : -pids_[i], command.signal);
@@ -241,14 +238,12 @@ class GuardianProcess {
     } else if (phase_ == Phase::leftovers && now >= deadline_) {
       phase_ = Phase::asked;
       deadline_ = now + kLeftoverGrace;
-      obey({Command::Whom::all, SIGTERM});
+      send_signal({Command::Whom::all, SIGTERM});
     } else if (phase_ == Phase::asked && now >= deadline_) {
       kill_all();
     }
     if (phase_ == Phase::killing && now >= deadline_) {
-      for (const Process& process : descendants(list_processes(), ::getpid())) {
-        ::kill(process.pid, SIGKILL);
-      }
+      send_signal({Command::Whom::all, SIGKILL});
       deadline_ = now + kKillPace;
     }
   }
