@@ -1,0 +1,432 @@
+#include "engine/runner.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/cores.h"
+#include "base/cpu_relax.h"
+#include "base/futex.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// How long the bell stays silent after a driver has gone. Longer: fewer wake-ups of the engine thread between
+/// blocking calls. Shorter: what peers send while nobody waits is noticed sooner.
+constexpr Nanoseconds kLinger = kMillisecond;
+/// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
+constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
+/// With a core to itself a driver polls this long before it begins to yield: twice a futex wake-up of a halted core.
+constexpr Nanoseconds kSpinFor = 80 * kMicrosecond;
+
+thread_local bool in_callback = false;
+
+}  // namespace
+
+Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
+    : engine_(std::move(engine)),
+      clock_(clock),
+      bell_(engine_->arena().control(engine_->arena().rank()).bell),
+      spin_for_(available_cores() >= engine_->topology().local_size ? kSpinFor : 0) {
+  for (int peer = 0; peer < engine_->arena().size(); ++peer) {
+    peer_fds_.push_back(peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer));
+  }
+  engine_->set_on_finished([this](const TicketPtr& ticket) { on_finished(ticket); });
+}
+
+Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock) {
+  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock));
+  runner->linger_timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!runner->linger_timer_.is_open()) {
+    return Status::from_errno("timerfd_create", errno);
+  }
+  // Threads inherit the mask: with every signal blocked here none is ever handled on the engine thread.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    runner->thread_ = std::thread([self = runner.get()] { self->thread_main(); });
+  } catch (const std::system_error& error) {
+    status = Status::from_errno("starting the engine thread", error.code().value());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!status) {
+    return status;
+  }
+  return runner;
+}
+
+Runner::~Runner() {
+  if (!left_) {
+    leave_now();
+  }
+}
+
+// ---- Submitting
+
+Result<TicketPtr> Runner::submit(Request request, DoneCallback on_done) {
+  Result<TicketPtr> ticket = engine_->submit(std::move(request), std::move(on_done));
+  if (ticket) {
+    kick();
+  }
+  return ticket;
+}
+
+Result<TicketPtr> Runner::submit_to_wait(Request request, DoneCallback on_done) {
+  return engine_->submit(std::move(request), std::move(on_done));
+}
+
+Status Runner::resubmit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(engine_->resubmit(ticket));
+  kick();
+  return {};
+}
+
+/// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
+/// A driver about to go looks at the inbox after it has given up its role, see stop_driving().
+void Runner::kick() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (driver_.load(std::memory_order_relaxed)) {
+    engine_->arena().ring(engine_->arena().rank());
+    return;
+  }
+  if (!kicked_.exchange(true)) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+  }
+}
+
+// ---- Waiting
+
+Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
+  if (!ticket.is_done()) {
+    RONDE_RETURN_IF_ERROR(wait_until([&] { return ticket.is_done(); }, limit));
+  }
+  engine_->free_name(ticket);
+  return {};
+}
+
+Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, std::size_t& index) {
+  const auto done = [&] {
+    return std::find_if(tickets.begin(), tickets.end(), [](const TicketPtr& ticket) { return ticket->is_done(); });
+  };
+  if (done() == tickets.end()) {
+    RONDE_RETURN_IF_ERROR(wait_until([&] { return done() != tickets.end(); }, limit));
+  }
+  index = static_cast<std::size_t>(done() - tickets.begin());
+  engine_->free_name(*tickets[index]);
+  return {};
+}
+
+void Runner::release(Ticket& ticket) {
+  while (!ticket.is_done() && !in_callback) {
+    // A signal does not end this wait: whoever releases is about to free the memory.
+    [[maybe_unused]] const Status status = wait_until([&] { return ticket.is_done(); }, kNever);
+  }
+  engine_->free_name(ticket);
+}
+
+template <typename Condition>
+Status Runner::wait_until(const Condition& satisfied, Nanoseconds limit) {
+  if (in_callback) {
+    return Status::error(Code::would_deadlock,
+                         "a wait inside a completion callback: the engine thread that runs it does the work waited for");
+  }
+  const Nanoseconds limit_at = limit == kNever ? kNever : later(clock_.now(), limit);
+  while (!satisfied()) {
+    if (!driver_.exchange(true)) {
+      const Status status = drive(satisfied, limit_at);
+      stop_driving();
+      return status;
+    }
+    const std::uint32_t seen = calls_.load();
+    sleepers_.fetch_add(1);
+    // Between these two looks and the futex the word changes if the ticket finishes or the role becomes free.
+    Status status;
+    if (!satisfied() && driver_.load()) {
+      status = sleep_until_called(seen, limit_at);
+    }
+    sleepers_.fetch_sub(1);
+    if (!status && !satisfied()) {
+      return status;
+    }
+  }
+  return {};
+}
+
+Status Runner::sleep_until_called(std::uint32_t seen, Nanoseconds limit_at) {
+  Nanoseconds limit = kNever;
+  if (limit_at != kNever) {
+    limit = limit_at - clock_.now();
+    if (limit <= 0) {
+      return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+    }
+  }
+  if (futex_wait(calls_, seen, limit) == FutexResult::interrupted) {
+    return Status::error(Code::interrupted, "a signal interrupted the wait; the request is still under way");
+  }
+  return {};
+}
+
+void Runner::call_sleepers() {
+  calls_.fetch_add(1);
+  if (sleepers_.load() > 0) {
+    futex_wake_all(calls_);
+  }
+}
+
+bool Runner::try_step() {
+  std::unique_lock lock(step_mutex_, std::try_to_lock);
+  return lock.owns_lock() && engine_->step();
+}
+
+template <typename Condition>
+Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
+  bell_.disarm();
+  Nanoseconds idle_since = 0;
+  while (true) {
+    const bool moved = try_step();
+    if (satisfied()) {
+      return {};
+    }
+    if (moved) {
+      idle_since = 0;
+      continue;
+    }
+    const Nanoseconds now = clock_.now();
+    if (now >= limit_at) {
+      return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+    }
+    if (idle_since == 0) {
+      idle_since = now;
+    }
+    if (now - idle_since < spin_for_) {
+      cpu_relax();
+    } else if (now - idle_since < kYieldFor) {
+      sched_yield();
+    } else {
+      RONDE_RETURN_IF_ERROR(sleep_as_driver(satisfied, limit_at));
+      idle_since = 0;
+    }
+  }
+}
+
+template <typename Condition>
+Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at) {
+  bell_.arm(transport::kWaiterSleeps);
+  if (try_step() || satisfied()) {
+    bell_.disarm();
+    return {};
+  }
+  Nanoseconds until = limit_at;
+  {
+    std::lock_guard lock(step_mutex_);
+    until = std::min(until, engine_->next_timer());
+  }
+  transport::Wake wake = transport::Wake::rung;
+  const Nanoseconds now = clock_.now();
+  if (!satisfied() && until > now) {
+    wake = bell_.sleep_in_futex(until == kNever ? kNever : until - now);
+  }
+  bell_.disarm();
+  if (wake == transport::Wake::interrupted && !satisfied()) {
+    return Status::error(Code::interrupted, "a signal interrupted the wait; the request is still under way");
+  }
+  return {};
+}
+
+void Runner::stop_driving() {
+  driver_.store(false);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleepers_.load() > 0) {
+    call_sleepers();  // one of them takes the role
+    return;
+  }
+  if (engine_->has_outstanding() || engine_->has_input()) {
+    kick();  // work of others is under way: the engine thread takes the bell now
+  } else {
+    start_linger();
+  }
+}
+
+void Runner::start_linger() {
+  lingering_.store(true);
+  if (!timer_armed_.exchange(true)) {
+    itimerspec when{};
+    when.it_value.tv_nsec = kLinger;
+    ::timerfd_settime(linger_timer_.get(), 0, &when, nullptr);
+  }
+}
+
+void Runner::on_finished(const TicketPtr& ticket) {
+  if (ticket->on_done()) {
+    {
+      std::lock_guard lock(callback_mutex_);
+      callbacks_.push_back(ticket);
+    }
+    if (!kicked_.exchange(true)) {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+    }
+  }
+  if (sleepers_.load() > 0) {
+    call_sleepers();
+  }
+  if (driver_.load()) {
+    // The driver may sleep while the engine thread finishes its ticket. Awake, this costs a fence and a load.
+    engine_->arena().ring(engine_->arena().rank());
+  }
+}
+
+// ---- The engine thread
+
+void Runner::thread_main() {
+  pthread_setname_np(pthread_self(), "ronde-engine");
+  while (!stop_.load()) {
+    kicked_.store(false);
+    run_callbacks();
+    const Nanoseconds until = prepare_sleep();
+    sleep_in_poll(until);
+  }
+  run_callbacks();
+}
+
+void Runner::run_callbacks() {
+  std::vector<TicketPtr> due;
+  {
+    std::lock_guard lock(callback_mutex_);
+    due.swap(callbacks_);
+  }
+  in_callback = true;
+  for (const TicketPtr& ticket : due) {
+    ticket->on_done()(ticket);
+  }
+  in_callback = false;
+}
+
+/// Drives until nothing moves, unless a waiter does; then takes the bell, unless a driver has it or has just had it.
+/// Returns when to wake up at the latest.
+Nanoseconds Runner::prepare_sleep() {
+  std::lock_guard lock(step_mutex_);
+  while (!driver_.load() && engine_->step()) {
+    bool callbacks_due = false;
+    {
+      std::lock_guard callback_lock(callback_mutex_);
+      callbacks_due = !callbacks_.empty();
+    }
+    if (callbacks_due) {
+      return 0;
+    }
+  }
+  if (driver_.load()) {
+    return engine_->next_timer();
+  }
+  if (lingering_.exchange(false) && !engine_->has_outstanding()) {
+    start_linger();
+    lingering_.store(false);  // this is the timer's own round, not a new driver
+    return engine_->next_timer();
+  }
+  bell_.arm(transport::kEngineSleeps);
+  if (engine_->step()) {
+    bell_.disarm();
+    return 0;
+  }
+  return engine_->next_timer();
+}
+
+void Runner::sleep_in_poll(Nanoseconds until) {
+  std::vector<pollfd> fds;
+  fds.push_back({engine_->arena().bell_fd(), POLLIN, 0});
+  fds.push_back({linger_timer_.get(), POLLIN, 0});
+  for (int fd : peer_fds_) {
+    fds.push_back({fd, POLLIN, 0});  // poll skips negative descriptors
+  }
+  timespec limit{};
+  const timespec* timeout = nullptr;
+  if (until != kNever) {
+    const Nanoseconds span = std::max<Nanoseconds>(0, until - clock_.now());
+    limit.tv_sec = span / kSecond;
+    limit.tv_nsec = span % kSecond;
+    timeout = &limit;
+  }
+  if (::ppoll(fds.data(), fds.size(), timeout, nullptr) <= 0) {
+    return;
+  }
+  if (fds[0].revents != 0) {
+    transport::silence(engine_->arena().bell_fd());
+  }
+  if (fds[1].revents != 0) {
+    std::uint64_t expirations = 0;
+    [[maybe_unused]] const ssize_t got = ::read(linger_timer_.get(), &expirations, sizeof expirations);
+    timer_armed_.store(false);
+  }
+  for (std::size_t peer = 0; peer < peer_fds_.size(); ++peer) {
+    if (fds[peer + 2].revents != 0) {
+      peer_fds_[peer] = -1;
+      engine_->notice_end(static_cast<int>(peer));
+      engine_->arena().ring(engine_->arena().rank());  // a sleeping driver shall look at it
+    }
+  }
+}
+
+// ---- The end
+
+void Runner::stop_thread() {
+  stop_.store(true);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+Status Runner::shutdown() {
+  left_ = true;
+  {
+    std::lock_guard lock(step_mutex_);
+    engine_->begin_leave();
+  }
+  const auto over = [this] {
+    std::lock_guard lock(step_mutex_);
+    return engine_->leaving() == Leaving::over;
+  };
+  const Nanoseconds limit_at = later(clock_.now(), engine_->settings().shutdown_timeout);
+  Status status;
+  do {
+    status = wait_until(over, limit_at - clock_.now());
+  } while (status.code() == Code::interrupted);
+  {
+    std::lock_guard lock(step_mutex_);
+    engine_->finish_leave();
+  }
+  stop_thread();
+  if (status.code() == Code::timed_out) {
+    return Status::error(Code::timed_out,
+                         "shut down here, but not every rank of the job had called shutdown within 10 s");
+  }
+  return status;
+}
+
+void Runner::leave_now() {
+  left_ = true;
+  {
+    std::lock_guard lock(step_mutex_);
+    engine_->begin_leave();
+    while (engine_->step()) {
+    }
+    engine_->finish_leave();
+  }
+  stop_thread();
+}
+
+}  // namespace ronde::engine
