@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "backend/native/native.h"
 #include "base/log.h"
 #include "transport/ring_link.h"
 
@@ -24,13 +23,14 @@ Group everyone(int size) {
 
 }  // namespace
 
-Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, Settings settings, const Clock& clock)
+Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
+               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock)
     : topology_(topology),
       settings_(settings),
       clock_(clock),
       arena_(std::move(arena)),
       transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
-      backend_(backend::make_native_backend(*arena_)),
+      backend_(std::move(backend)),
       group_(everyone(topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       negotiator_(group_),
@@ -51,17 +51,19 @@ Status Engine::accepting(const std::string& name) const {
   return closed_ ? Status() : closed_.with_tensor(name).with_context("'" + name + "'");
 }
 
-Result<TicketPtr> Engine::submit(Request request, DoneCallback on_done) {
-  RONDE_RETURN_IF_ERROR(accepting(request.name));
+Status Engine::check(const Request& request) const {
   if (request.group != 0) {
     return Status::error(Code::not_implemented, "groups other than 0 (all ranks) are not implemented yet");
   }
-  RONDE_RETURN_IF_ERROR(validate(request, group_));
-  canonicalise(request);
-  auto ticket = std::make_shared<Ticket>(std::move(request), std::move(on_done));
+  return validate(request, group_);
+}
+
+Status Engine::submit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(check(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   hand_in(ticket);
-  return ticket;
+  return {};
 }
 
 Status Engine::resubmit(const TicketPtr& ticket) {
@@ -300,7 +302,7 @@ void Engine::check_time(Nanoseconds now) {
 }
 
 void Engine::report_stalls(Nanoseconds now) {
-  if (!stall_.is_due(now) || !log_enabled(LogLevel::warning)) {
+  if (!coordinator_->is_waiting() || !stall_.is_due(now) || !log_enabled(LogLevel::warning)) {
     return;
   }
   for (const std::string& line : stall_.report(coordinator_->waiting(), now)) {

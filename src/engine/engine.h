@@ -56,13 +56,17 @@ enum class Leaving {
 class Engine {
  public:
   /// `clock` must outlive the engine. One engine per arena.
-  Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, Settings settings, const Clock& clock);
+  Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
+         Settings settings, const Clock& clock);
   ~Engine();
 
   // ---- Any thread.
 
-  /// Checks the request, takes its name and hands it in; it takes effect at the next step().
-  Result<TicketPtr> submit(Request request, DoneCallback on_done);
+  /// Checks the ticket's request, takes its name and hands it in; it takes effect at the next step(). On an error
+  /// nothing has happened and the ticket is worth nothing.
+  Status submit(const TicketPtr& ticket);
+  /// What submit() would say to this request, apart from its name being taken.
+  Status check(const Request& request) const;
   /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.
   Status resubmit(const TicketPtr& ticket);
   /// After the caller has waited for or given up the ticket.

@@ -22,6 +22,9 @@ namespace {
 /// How long the bell stays silent after a driver has gone. Longer: fewer wake-ups of the engine thread between
 /// blocking calls. Shorter: what peers send while nobody waits is noticed sooner.
 constexpr Nanoseconds kLinger = kMillisecond;
+/// The same while other requests are under way: the next wait of a loop over many tickets comes at once, or else the
+/// engine thread must take over.
+constexpr Nanoseconds kShortLinger = 100 * kMicrosecond;
 /// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
 /// With a core to itself a driver polls this long before it begins to yield: twice a futex wake-up of a halted core.
@@ -74,16 +77,10 @@ Runner::~Runner() {
 
 // ---- Submitting
 
-Result<TicketPtr> Runner::submit(Request request, DoneCallback on_done) {
-  Result<TicketPtr> ticket = engine_->submit(std::move(request), std::move(on_done));
-  if (ticket) {
-    kick();
-  }
-  return ticket;
-}
-
-Result<TicketPtr> Runner::submit_to_wait(Request request, DoneCallback on_done) {
-  return engine_->submit(std::move(request), std::move(on_done));
+Status Runner::submit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(engine_->submit(ticket));
+  kick();
+  return {};
 }
 
 Status Runner::resubmit(const TicketPtr& ticket) {
@@ -128,12 +125,15 @@ Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, s
   return {};
 }
 
-void Runner::release(Ticket& ticket) {
-  while (!ticket.is_done() && !in_callback) {
-    // A signal does not end this wait: whoever releases is about to free the memory.
-    [[maybe_unused]] const Status status = wait_until([&] { return ticket.is_done(); }, kNever);
+Status Runner::release(Ticket& ticket) {
+  while (!ticket.is_done()) {
+    const Status status = wait_until([&] { return ticket.is_done(); }, kNever);
+    if (!status && status.code() != Code::interrupted) {
+      return status;  // a signal does not end this wait: whoever releases is about to free the memory
+    }
   }
   engine_->free_name(ticket);
+  return {};
 }
 
 template <typename Condition>
@@ -252,18 +252,15 @@ void Runner::stop_driving() {
     call_sleepers();  // one of them takes the role
     return;
   }
-  if (engine_->has_outstanding() || engine_->has_input()) {
-    kick();  // work of others is under way: the engine thread takes the bell now
-  } else {
-    start_linger();
-  }
+  lingering_.store(true);
+  start_linger(engine_->has_outstanding() || engine_->has_input());
 }
 
-void Runner::start_linger() {
-  lingering_.store(true);
-  if (!timer_armed_.exchange(true)) {
+/// Makes the engine thread look at the bell soon. One timer call per linger, not per wait.
+void Runner::start_linger(bool work_is_under_way) {
+  if (!timer_armed_.exchange(true) || work_is_under_way) {
     itimerspec when{};
-    when.it_value.tv_nsec = kLinger;
+    when.it_value.tv_nsec = work_is_under_way ? kShortLinger : kLinger;
     ::timerfd_settime(linger_timer_.get(), 0, &when, nullptr);
   }
 }
@@ -329,16 +326,15 @@ Nanoseconds Runner::prepare_sleep() {
     }
   }
   if (driver_.load()) {
-    return engine_->next_timer();
+    // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then.
+    return std::max(engine_->next_timer(), clock_.now() + kLinger);
   }
   if (lingering_.exchange(false) && !engine_->has_outstanding()) {
-    start_linger();
-    lingering_.store(false);  // this is the timer's own round, not a new driver
+    start_linger(false);
     return engine_->next_timer();
   }
-  bell_.arm(transport::kEngineSleeps);
-  if (engine_->step()) {
-    bell_.disarm();
+  // A driver that has just come may sleep already: then the bell is its, and it is woken by whoever rings.
+  if (bell_.arm_unless_waiter_sleeps() && engine_->step()) {
     return 0;
   }
   return engine_->next_timer();

@@ -35,9 +35,9 @@ class Runner {
 
   // ---- Any thread.
 
-  Result<TicketPtr> submit(Request request, DoneCallback on_done);
+  Status submit(const TicketPtr& ticket);
   /// As submit, by a caller who waits for the ticket right away and so drives it himself: wakes nobody here.
-  Result<TicketPtr> submit_to_wait(Request request, DoneCallback on_done);
+  Status submit_to_wait(const TicketPtr& ticket) { return engine_->submit(ticket); }
   Status resubmit(const TicketPtr& ticket);
 
   /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,
@@ -45,9 +45,9 @@ class Runner {
   Status wait(Ticket& ticket, Nanoseconds limit);
   /// The same until any of them is done; `index` is the first in order. Requires: not empty.
   Status wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, std::size_t& index);
-  /// Blocks until the engine touches the ticket's memory no more, and frees its name. In a callback it does not block:
-  /// the ticket is freed when it is done.
-  void release(Ticket& ticket);
+  /// Blocks until the engine touches the ticket's memory no more, and frees its name. WOULD_DEADLOCK in a callback, if
+  /// it is not done.
+  Status release(Ticket& ticket);
 
   /// Collective: leaves the job, waiting for the others up to settings().shutdown_timeout, then ends the thread.
   /// TIMED_OUT if some had not left by then. Once.
@@ -71,7 +71,7 @@ class Runner {
 
   void on_finished(const TicketPtr& ticket);
   void kick();
-  void start_linger();
+  void start_linger(bool work_is_under_way);
   void thread_main();
   void run_callbacks();
   Nanoseconds prepare_sleep();

@@ -25,7 +25,10 @@ struct OwnedOutput {
 
 class Ticket {
  public:
-  Ticket(Request request, DoneCallback on_done) : request_(std::move(request)), on_done_(std::move(on_done)) {}
+  explicit Ticket(Request request, DoneCallback on_done = {})
+      : request_(std::move(request)), on_done_(std::move(on_done)) {
+    canonicalise(request_);
+  }
 
   const Request& request() const { return request_; }
   const std::string& name() const { return request_.name; }

@@ -47,6 +47,14 @@ void Sleeper::arm(std::uint32_t state) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
+bool Sleeper::arm_unless_waiter_sleeps() {
+  std::uint32_t state = kAwake;
+  const bool armed = bell_->state.compare_exchange_strong(state, kEngineSleeps, std::memory_order_relaxed) ||
+                     state == kEngineSleeps;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return armed;
+}
+
 Wake Sleeper::sleep_in_futex(Nanoseconds limit) {
   // Always with a time limit: the kernel restarts a futex wait without one after a handler installed with SA_RESTART,
   // and the caller would never see the signal.

@@ -59,6 +59,9 @@ class Sleeper {
 
   /// Announces the sleep. The caller must look at everything it waits for once more after this, then sleep.
   void arm(std::uint32_t state);
+  /// The same for the engine thread, which must not take the bell from a waiter that sleeps already: that one would
+  /// not be woken. False, and nothing is announced, if there is such a waiter.
+  bool arm_unless_waiter_sleeps();
   /// Sleeps until somebody rings, `limit` nanoseconds have passed or this thread has handled a signal (also one whose
   /// handler was installed with SA_RESTART). Requires: arm(kWaiterSleeps). The state may still be armed afterwards.
   Wake sleep_in_futex(Nanoseconds limit);
