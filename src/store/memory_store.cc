@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "store/rendezvous_text.h"
-
 namespace ronde::store {
 
 namespace {
@@ -27,32 +25,39 @@ Result<Value> duplicate(const Value& value) {
 
 }  // namespace
 
-Result<std::vector<Value>> MemoryStore::exchange(const std::string& scope_name, int rank, int size, Value value,
+Result<std::vector<Value>> MemoryStore::exchange(const std::string& scope, int rank, int size, Value value,
                                                  Nanoseconds limit) {
+  const RealClock clock;
   std::unique_lock lock(mutex_);
-  std::shared_ptr<Scope>& entry = scopes_[scope_name];
-  if (!entry) {
-    entry = std::make_shared<Scope>();
-    entry->values.resize(static_cast<std::size_t>(size));
-    entry->come.resize(static_cast<std::size_t>(size));
-    entry->missing = entry->to_fetch = size;
+  const ClientId client = next_client_++;
+  const Nanoseconds deadline = later(clock.now(), limit);
+  RONDE_ASSIGN_OR_RETURN(std::shared_ptr<const Complete> complete,
+                         meetings_.join(client, scope, rank, size, std::move(value), limit, clock.now()));
+  if (complete) {
+    for (const ClientId member : complete->members) {
+      outcomes_.emplace(member, complete);
+    }
+    ended_.notify_all();
   }
-  const std::shared_ptr<Scope> scope = entry;
-  const auto index = static_cast<std::size_t>(rank);
-  if (index >= scope->come.size() || scope->come[index]) {
-    return claim_refused(scope_name, rank, size);
+  while (!outcomes_.contains(client)) {
+    if (deadline == kNever) {
+      ended_.wait(lock);
+    } else {
+      // steady_clock::time_point's own zero is the one of RealClock.
+      ended_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline)));
+    }
+    for (const Expired& each : meetings_.expire(clock.now())) {
+      outcomes_.emplace(each.client, each.status);
+      ended_.notify_all();
+    }
   }
-  scope->come[index] = true;
-  scope->values[index] = std::move(value);
-  if (--scope->missing == 0) {
-    scopes_.erase(scope_name);
-    complete_.notify_all();
-  }
-  if (!complete_.wait_for(lock, std::chrono::nanoseconds(limit), [&] { return scope->missing == 0; })) {
-    return missing_ranks(scope_name, scope->come, limit);
+  const Outcome outcome = std::move(outcomes_.extract(client).mapped());
+  lock.unlock();
+  if (!outcome) {
+    return outcome.status();
   }
   std::vector<Value> all;
-  for (const Value& each : scope->values) {
+  for (const Value& each : outcome.value()->values) {
     RONDE_ASSIGN_OR_RETURN(Value copy, duplicate(each));
     all.push_back(std::move(copy));
   }

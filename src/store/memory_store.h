@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "store/meetings.h"
 #include "store/store.h"
 
 namespace ronde::store {
@@ -17,16 +18,13 @@ class MemoryStore final : public Store {
                                       Nanoseconds limit) override;
 
  private:
-  struct Scope {
-    std::vector<Value> values;
-    std::vector<bool> come;
-    int missing = 0;
-    int to_fetch = 0;
-  };
+  using Outcome = Result<std::shared_ptr<const Complete>>;
 
   std::mutex mutex_;
-  std::condition_variable complete_;
-  std::map<std::string, std::shared_ptr<Scope>> scopes_;
+  std::condition_variable ended_;
+  Meetings meetings_;                     ///< each call is a client of its own
+  std::map<ClientId, Outcome> outcomes_;  ///< of calls whose threads have not woken yet
+  ClientId next_client_ = 1;
 };
 
 }  // namespace ronde::store

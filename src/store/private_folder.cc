@@ -1,0 +1,88 @@
+#include "store/private_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "store/unix_address.h"
+
+namespace ronde::store {
+
+namespace {
+
+constexpr std::string_view kTemplate = "/ronde-XXXXXX";
+/// The longest name of a socket that must still fit.
+constexpr std::string_view kRoom = "/store";
+
+}  // namespace
+
+std::vector<std::string> folder_candidates(const char* xdg_runtime_dir, const char* tmpdir) {
+  std::vector<std::string> candidates;
+  for (const char* parent : {xdg_runtime_dir, tmpdir, "/tmp"}) {
+    if (parent != nullptr && parent[0] == '/') {
+      std::string path(parent);
+      while (path.size() > 1 && path.back() == '/') {
+        path.pop_back();
+      }
+      candidates.push_back(std::move(path));
+    }
+  }
+  return candidates;
+}
+
+Result<PrivateFolder> PrivateFolder::create() {
+  Status why;
+  for (const std::string& parent : folder_candidates(::getenv("XDG_RUNTIME_DIR"), ::getenv("TMPDIR"))) {
+    std::string path = parent + std::string(kTemplate);
+    if (const auto address = unix_address(path + std::string(kRoom)); !address) {
+      why = address.status();
+    } else if (::mkdtemp(path.data()) != nullptr) {
+      return PrivateFolder(std::move(path), ::getpid());
+    } else {
+      why = Status::from_errno("mkdtemp('" + path + "')", errno);
+    }
+  }
+  return why.with_context("no folder for the job's socket in XDG_RUNTIME_DIR, TMPDIR or /tmp");
+}
+
+PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
+    : path_(std::exchange(other.path_, {})), owner_(other.owner_) {}
+
+PrivateFolder& PrivateFolder::operator=(PrivateFolder&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(owner_, other.owner_);
+  return *this;
+}
+
+PrivateFolder::~PrivateFolder() {
+  if (!path_.empty() && owner_ == ::getpid()) {
+    remove_private_folder(path_);
+  }
+}
+
+void remove_private_folder(const std::string& path) {
+  // O_NOFOLLOW and names relative to the descriptor: nobody can lead the removal elsewhere.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR* folder = fd < 0 ? nullptr : ::fdopendir(fd);
+  if (folder == nullptr) {
+    if (fd >= 0) {
+      ::close(fd);
+    }
+    return;
+  }
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") {
+      ::unlinkat(fd, entry->d_name, 0);
+    }
+  }
+  ::closedir(folder);
+  ::rmdir(path.c_str());
+}
+
+}  // namespace ronde::store

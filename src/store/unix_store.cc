@@ -1,0 +1,205 @@
+#include "store/unix_store.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/random.h"
+#include "store/exchange_frames.h"
+#include "store/handshake.h"
+#include "store/packet.h"
+#include "store/unix_address.h"
+
+namespace ronde::store {
+
+namespace {
+
+/// The server ends a request in time and knows who is missing, so it should speak first; a server that is stopped or
+/// starved of its processor gets this much longer.
+constexpr Nanoseconds kServerDelay = 5 * kSecond;
+
+/// Waits for the events (an error or a hang-up counts as one); false once the deadline has passed.
+bool wait_for(int socket, short events, Nanoseconds deadline) {
+  const RealClock clock;
+  pollfd entry{socket, events, 0};
+  while (true) {
+    int timeout = -1;
+    if (deadline != kNever) {
+      const Nanoseconds span = std::max<Nanoseconds>(deadline - clock.now(), 0);
+      timeout = static_cast<int>(std::min<Nanoseconds>((span + kMillisecond - 1) / kMillisecond, 3600 * 1000));
+    }
+    const int count = ::poll(&entry, 1, timeout);
+    if (count > 0 || (count < 0 && errno != EINTR)) {
+      return true;
+    }
+    if (clock.now() >= deadline) {
+      return false;
+    }
+  }
+}
+
+Status is_silent(const std::string& path) {
+  return Status::error(Code::timed_out, "the store at '" + path + "' does not answer; is the launcher stopped?");
+}
+
+/// A packet, or why there is none. `timed_out` and `closed` are the sentences for their cases.
+Result<Packet> receive_until(int socket, std::size_t limit, std::size_t max_descriptors, Nanoseconds deadline,
+                             const Status& timed_out, const Status& closed) {
+  Packet packet;
+  while (true) {
+    switch (receive_packet(socket, limit, max_descriptors, packet)) {
+      case PacketResult::done:
+        return packet;
+      case PacketResult::bad:
+        return Status::error(Code::system_error,
+                             "descriptors from the store were lost; has this process too many open files (ulimit -n)?");
+      case PacketResult::again:
+        if (!wait_for(socket, POLLIN, deadline)) {
+          return timed_out;
+        }
+        break;
+      default:
+        return closed;
+    }
+  }
+}
+
+class UnixStore final : public Store {
+ public:
+  UnixStore(std::string path, UniqueFd socket) : path_(std::move(path)), socket_(std::move(socket)) {}
+
+  Result<std::vector<Value>> exchange(const std::string& scope, int rank, int size, Value value,
+                                      Nanoseconds limit) override {
+    if (!socket_.is_open()) {
+      return lost();
+    }
+    const Request request{scope, rank, size, limit, std::move(value.bytes)};
+    RONDE_RETURN_IF_ERROR(check_request(request));
+    if (value.descriptors.size() > kMaxDescriptors) {
+      return Status::error(Code::invalid_argument, "a value in a store has at most " +
+                                                       std::to_string(kMaxDescriptors) + " descriptors; this one has " +
+                                                       std::to_string(value.descriptors.size()));
+    }
+    const Nanoseconds deadline = later(later(RealClock().now(), limit), kServerDelay);
+    bool in_step = true;
+    Result<std::vector<Value>> answer = ask(request, value.descriptors, deadline, in_step);
+    if (!in_step) {
+      socket_.reset();  // the rest of this answer must not be taken for the next one
+    }
+    return answer;
+  }
+
+ private:
+  /// `in_step` becomes false when the server may still send something that belongs to this request.
+  Result<std::vector<Value>> ask(const Request& request, const std::vector<UniqueFd>& descriptors, Nanoseconds deadline,
+                                 bool& in_step) {
+    in_step = false;
+    const Status silent = is_silent(path_);
+    const std::vector<std::byte> frame = encode_request(request);
+    while (true) {
+      const PacketResult sent = send_packet(socket_.get(), frame, descriptors);
+      if (sent == PacketResult::done) {
+        break;
+      }
+      if (sent == PacketResult::closed) {
+        return lost();
+      }
+      // `crowded` has no event to wait for; polling for what never comes is a pause of a millisecond.
+      const bool crowded = sent == PacketResult::crowded;
+      const Nanoseconds until = crowded ? RealClock().now() + kMillisecond : deadline;
+      if (!wait_for(socket_.get(), crowded ? 0 : POLLOUT, until) && RealClock().now() >= deadline) {
+        return silent;
+      }
+    }
+    std::vector<Value> values;
+    for (int rank = 0; rank < request.size; ++rank) {
+      RONDE_ASSIGN_OR_RETURN(Packet packet, receive_until(socket_.get(), kMaxFrameBytes, kMaxDescriptors, deadline,
+                                                          silent, lost()));
+      RONDE_ASSIGN_OR_RETURN(Answer answer, decode_answer(packet.bytes));
+      if (!answer.refusal && rank == 0) {
+        in_step = true;
+        return answer.refusal;
+      }
+      if (answer.rank != rank) {
+        return Status::error(Code::internal, "the store's answers came out of order");
+      }
+      values.push_back({std::move(answer.bytes), std::move(packet.descriptors)});
+    }
+    in_step = true;
+    return values;
+  }
+
+  Status lost() const {
+    return Status::error(Code::system_error,
+                         "the store at '" + path_ + "' has closed the connection; has the launcher ended?");
+  }
+
+  std::string path_;
+  UniqueFd socket_;
+};
+
+Result<UniqueFd> connect_within(const std::string& path, Nanoseconds deadline) {
+  RONDE_ASSIGN_OR_RETURN(const sockaddr_un address, unix_address(path));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) {
+    return Status::from_errno("socket(AF_UNIX)", errno);
+  }
+  const RealClock clock;
+  while (true) {
+    // connect() of a Unix socket waits only while the backlog is full, and honours the send time-out meanwhile.
+    const Nanoseconds span = std::clamp<Nanoseconds>(deadline - clock.now(), kMillisecond, 3600 * kSecond);
+    const timeval limit{static_cast<time_t>(span / kSecond), static_cast<suseconds_t>(span % kSecond / kMicrosecond)};
+    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      return socket;
+    }
+    const int failure = errno;
+    if (failure != EINTR && failure != EAGAIN) {
+      return Status::from_errno("connecting to the store at '" + path + "'", failure);
+    }
+    if (clock.now() >= deadline) {
+      return Status::error(Code::timed_out, "the store at '" + path + "' accepts no connection in time");
+    }
+  }
+}
+
+Status authenticate(const std::string& path, int socket, const JobKey& key, Nanoseconds deadline) {
+  if (!is_same_user(socket)) {
+    return Status::error(Code::auth_failed, "the store at '" + path + "' belongs to another user");
+  }
+  Nonce client_nonce;
+  RONDE_RETURN_IF_ERROR(fill_random(client_nonce));
+  const Status refused =
+      Status::error(Code::auth_failed,
+                    "the store at '" + path + "' refused this process: it must run as the same user as the launcher");
+  if (send_packet(socket, encode_hello(client_nonce)) != PacketResult::done) {
+    return refused;
+  }
+  RONDE_ASSIGN_OR_RETURN(const Packet packet,
+                         receive_until(socket, kChallengeBytes, 0, deadline, is_silent(path), refused));
+  Nonce server_nonce;
+  Mac proof;
+  if (!decode_challenge(packet.bytes, server_nonce, proof) ||
+      !verify(key, Role::server, client_nonce, server_nonce, proof)) {
+    return Status::error(Code::auth_failed,
+                         "the store at '" + path +
+                             "' has another job's key; RONDE_STORE and RONDE_KEY must be of one job");
+  }
+  if (send_packet(socket, prove(key, Role::client, client_nonce, server_nonce)) != PacketResult::done) {
+    return refused;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> connect_unix_store(const std::string& path, const JobKey& key, Nanoseconds limit) {
+  const Nanoseconds deadline = later(RealClock().now(), limit);
+  RONDE_ASSIGN_OR_RETURN(UniqueFd socket, connect_within(path, deadline));
+  RONDE_RETURN_IF_ERROR(authenticate(path, socket.get(), key, deadline));
+  return std::unique_ptr<Store>(std::make_unique<UnixStore>(path, std::move(socket)));
+}
+
+}  // namespace ronde::store

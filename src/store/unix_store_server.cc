@@ -1,0 +1,375 @@
+#include "store/unix_store_server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+#include <system_error>
+
+#include "base/random.h"
+#include "store/exchange_frames.h"
+#include "store/handshake.h"
+#include "store/meetings.h"
+#include "store/packet.h"
+#include "store/unix_address.h"
+
+namespace ronde::store {
+
+namespace {
+
+constexpr int kBacklog = 512;
+constexpr ClientId kStopId = 1;
+constexpr ClientId kListenerId = 2;
+/// How long to leave alone what failed because some table of the kernel was full.
+constexpr Nanoseconds kCrowdedPause = kMillisecond;
+constexpr Nanoseconds kFullPause = 50 * kMillisecond;
+
+struct Connection {
+  /// greeting -> proving -> idle -> (waiting -> answering -> idle)*; anything out of turn ends the connection.
+  enum class Phase { greeting, proving, idle, waiting, answering } phase = Phase::greeting;
+  UniqueFd socket;
+  Nonce client_nonce{};
+  Nonce server_nonce{};
+  Nanoseconds deadline = kNever;           ///< of the handshake, or of taking the answer
+  std::shared_ptr<const Complete> answer;  ///< while answering
+  std::size_t next = 0;                    ///< the first value of it that is not sent yet
+  Nanoseconds retry_at = kNever;           ///< sending is put off until then
+
+  bool is_stranger() const { return phase == Phase::greeting || phase == Phase::proving; }
+};
+
+bool has_hung_up(int socket) {
+  std::byte byte{};
+  const ssize_t got = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/// What the server's thread runs; nothing of it is touched by another thread.
+class Server {
+ public:
+  Server(UniqueFd listener, int stop, UniqueFd epoll, const JobKey& key, const UnixStoreServerOptions& options)
+      : listener_(std::move(listener)), stop_(stop), epoll_(std::move(epoll)), key_(key), options_(options) {}
+
+  Status prepare() {
+    RONDE_RETURN_IF_ERROR(watch(EPOLL_CTL_ADD, stop_, EPOLLIN, kStopId));
+    return watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, kListenerId);
+  }
+
+  void serve() {
+    std::array<epoll_event, 64> events;
+    while (true) {
+      const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), patience());
+      if (count < 0 && errno != EINTR) {
+        return;
+      }
+      for (int i = 0; i < count; ++i) {
+        const ClientId id = events[static_cast<std::size_t>(i)].data.u64;
+        if (id == kStopId) {
+          return;
+        }
+        if (id == kListenerId) {
+          accept_all();
+        } else {
+          handle(id, events[static_cast<std::size_t>(i)].events);
+        }
+      }
+      keep_time();
+    }
+  }
+
+ private:
+  Status watch(int operation, int fd, std::uint32_t events, ClientId id) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = id;
+    return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0 ? Status{} : Status::from_errno("epoll_ctl", errno);
+  }
+
+  /// Milliseconds until something is due, rounded up; -1 if nothing is.
+  int patience() const {
+    Nanoseconds next = std::min(meetings_.next_deadline(), accept_at_);
+    for (const auto& [id, connection] : connections_) {
+      next = std::min({next, connection.deadline, connection.retry_at});
+    }
+    if (next == kNever) {
+      return -1;
+    }
+    const Nanoseconds span = std::max<Nanoseconds>(next - clock_.now(), 0);
+    return static_cast<int>(std::min<Nanoseconds>((span + kMillisecond - 1) / kMillisecond, 3600 * 1000));
+  }
+
+  void keep_time() {
+    const Nanoseconds now = clock_.now();
+    if (accept_at_ <= now) {
+      accept_at_ = kNever;
+      (void)watch(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, kListenerId);
+    }
+    for (const Expired& each : meetings_.expire(now)) {
+      refuse(each.client, each.status);
+    }
+    for (auto it = connections_.begin(); it != connections_.end();) {
+      const auto [id, connection] = std::tie(it->first, it->second);
+      ++it;  // closing erases
+      if (connection.deadline <= now) {
+        close(id);
+      } else if (connection.retry_at <= now) {
+        send_answer(id, connection);
+      }
+    }
+  }
+
+  void accept_all() {
+    while (true) {
+      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.is_open()) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+          // The one who waits stays in the backlog and would wake us again at once.
+          accept_at_ = clock_.now() + kFullPause;
+          (void)watch(EPOLL_CTL_MOD, listener_.get(), 0, kListenerId);
+          return;
+        }
+        if (errno == EINTR || errno == ECONNABORTED) {
+          continue;
+        }
+        return;
+      }
+      if (!is_same_user(socket.get()) || connections_.size() >= static_cast<std::size_t>(options_.max_connections)) {
+        continue;
+      }
+      make_room_for_stranger();
+      const ClientId id = next_id_++;
+      if (!watch(EPOLL_CTL_ADD, socket.get(), EPOLLIN, id)) {
+        continue;
+      }
+      Connection& connection = connections_[id];
+      connection.socket = std::move(socket);
+      connection.deadline = later(clock_.now(), options_.handshake_limit);
+    }
+  }
+
+  /// A rank proves itself within microseconds. So of too many strangers the oldest go, and nobody who floods the
+  /// server with silent connections keeps the ranks out.
+  void make_room_for_stranger() {
+    int strangers = 0;
+    ClientId oldest = 0;
+    for (const auto& [id, connection] : connections_) {
+      if (connection.is_stranger()) {
+        oldest = oldest == 0 ? id : oldest;
+        ++strangers;
+      }
+    }
+    if (strangers >= options_.max_strangers) {
+      close(oldest);
+    }
+  }
+
+  void handle(ClientId id, std::uint32_t events) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) {
+      return;  // closed earlier in this round
+    }
+    Connection& connection = found->second;
+    if (connection.phase == Connection::Phase::answering) {
+      if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+        close(id);
+      } else {
+        send_answer(id, connection);
+      }
+      return;
+    }
+    const bool known = !connection.is_stranger();
+    Packet packet;
+    switch (receive_packet(connection.socket.get(), known ? kMaxFrameBytes : kHelloBytes,
+                           connection.phase == Connection::Phase::idle ? kMaxDescriptors : 0, packet)) {
+      case PacketResult::again:
+        return;
+      case PacketResult::done:
+        if (!take(id, connection, packet)) {
+          close(id);
+        }
+        return;
+      default:
+        close(id);
+    }
+  }
+
+  /// One frame in turn; false if the connection must end.
+  bool take(ClientId id, Connection& connection, Packet& packet) {
+    switch (connection.phase) {
+      case Connection::Phase::greeting: {
+        if (!decode_hello(packet.bytes, connection.client_nonce) || !fill_random(connection.server_nonce)) {
+          return false;
+        }
+        const Mac proof = prove(key_, Role::server, connection.client_nonce, connection.server_nonce);
+        connection.phase = Connection::Phase::proving;
+        return send_packet(connection.socket.get(), encode_challenge(connection.server_nonce, proof)) ==
+               PacketResult::done;
+      }
+      case Connection::Phase::proving: {
+        Mac proof;
+        if (!decode_proof(packet.bytes, proof) ||
+            !verify(key_, Role::client, connection.client_nonce, connection.server_nonce, proof)) {
+          return false;
+        }
+        connection.phase = Connection::Phase::idle;
+        connection.deadline = kNever;
+        return true;
+      }
+      case Connection::Phase::idle:
+        return take_request(id, connection, packet);
+      default:
+        return false;
+    }
+  }
+
+  bool take_request(ClientId id, Connection& connection, Packet& packet) {
+    Result<Request> request = decode_request(packet.bytes);
+    if (!request) {
+      return false;
+    }
+    // A process that took the place of a dead one may be heard before its predecessor's end is.
+    const ClientId holder = meetings_.holder(request->scope, request->rank);
+    if (holder != 0 && has_hung_up(connections_[holder].socket.get())) {
+      close(holder);
+    }
+    Value value{std::move(request->bytes), std::move(packet.descriptors)};
+    Result<std::shared_ptr<const Complete>> joined = meetings_.join(
+        id, request->scope, request->rank, request->size, std::move(value), request->limit, clock_.now());
+    if (!joined) {
+      refuse(id, joined.status());
+      return true;
+    }
+    connection.phase = Connection::Phase::waiting;
+    if (const std::shared_ptr<const Complete>& complete = joined.value()) {
+      for (const ClientId member : complete->members) {
+        Connection& each = connections_[member];
+        each.phase = Connection::Phase::answering;
+        each.answer = complete;
+        each.next = 0;
+        each.deadline = later(clock_.now(), options_.answer_limit);
+        send_answer(member, each);
+      }
+    }
+    return true;
+  }
+
+  /// Sends what the socket takes; the rest when there is room.
+  void send_answer(ClientId id, Connection& connection) {
+    connection.retry_at = kNever;
+    while (connection.next < connection.answer->values.size()) {
+      const Value& value = connection.answer->values[connection.next];
+      const std::vector<std::byte> frame = encode_value(static_cast<int>(connection.next), value.bytes);
+      switch (send_packet(connection.socket.get(), frame, value.descriptors)) {
+        case PacketResult::done:
+          ++connection.next;
+          break;
+        case PacketResult::again:
+          (void)watch(EPOLL_CTL_MOD, connection.socket.get(), EPOLLOUT, id);
+          return;
+        case PacketResult::crowded:
+          connection.retry_at = clock_.now() + kCrowdedPause;
+          (void)watch(EPOLL_CTL_MOD, connection.socket.get(), 0, id);
+          return;
+        default:
+          close(id);
+          return;
+      }
+    }
+    connection.answer.reset();
+    connection.deadline = kNever;
+    connection.phase = Connection::Phase::idle;
+    (void)watch(EPOLL_CTL_MOD, connection.socket.get(), EPOLLIN, id);
+  }
+
+  void refuse(ClientId id, const Status& status) {
+    Connection& connection = connections_[id];
+    connection.phase = Connection::Phase::idle;
+    if (send_packet(connection.socket.get(), encode_refusal(status)) != PacketResult::done) {
+      // Reported as an end of the connection: the event comes in the next round. Nothing is erased here, since
+      // callers hold references.
+      (void)::shutdown(connection.socket.get(), SHUT_RDWR);
+    }
+  }
+
+  void close(ClientId id) {
+    meetings_.leave(id);
+    connections_.erase(id);
+  }
+
+  UniqueFd listener_;
+  int stop_;
+  UniqueFd epoll_;
+  JobKey key_;
+  UnixStoreServerOptions options_;
+  RealClock clock_;
+  Meetings meetings_;
+  std::map<ClientId, Connection> connections_;  ///< by age
+  ClientId next_id_ = kListenerId + 1;
+  Nanoseconds accept_at_ = kNever;  ///< the listener rests until then
+};
+
+}  // namespace
+
+Result<UniqueFd> listen_unix(const std::string& path) {
+  RONDE_ASSIGN_OR_RETURN(const sockaddr_un address, unix_address(path));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) {
+    return Status::from_errno("socket(AF_UNIX)", errno);
+  }
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return Status::from_errno("bind('" + path + "')", errno);
+  }
+  if (::listen(socket.get(), kBacklog) != 0) {
+    return Status::from_errno("listen('" + path + "')", errno);
+  }
+  return socket;
+}
+
+Result<std::unique_ptr<UnixStoreServer>> UnixStoreServer::start(UniqueFd listener, const JobKey& key,
+                                                                const UnixStoreServerOptions& options) {
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!stop.is_open() || !epoll.is_open()) {
+    return Status::from_errno("eventfd or epoll_create1", errno);
+  }
+  auto server = std::make_unique<Server>(std::move(listener), stop.get(), std::move(epoll), key, options);
+  RONDE_RETURN_IF_ERROR(server->prepare());
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread;
+  int failure = 0;
+  try {
+    thread = std::thread([server = std::move(server)]() mutable {
+      try {
+        server->serve();
+      } catch (...) {
+        // Out of memory: the connections end here, and each client gets an error.
+      }
+      server.reset();
+    });
+  } catch (const std::system_error& error) {
+    failure = error.code().value();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failure != 0) {
+    return Status::from_errno("starting the store's thread", failure);
+  }
+  return std::unique_ptr<UnixStoreServer>(new UnixStoreServer(std::move(stop), std::move(thread)));
+}
+
+UnixStoreServer::~UnixStoreServer() {
+  const std::uint64_t one = 1;
+  while (::write(stop_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+}
+
+}  // namespace ronde::store
