@@ -8,6 +8,10 @@ elseif(RONDE_SANITIZE STREQUAL "tsan")
   # themselves, so TSan sees every edge that matters; the warning is switched off here and nowhere else.
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
   add_link_options(-fsanitize=thread)
+  # TSan's shadow memory has fixed places, which the kernel's address randomisation may take: it is switched off for
+  # every test program, also while CMake asks it for the list of its tests.
+  find_program(RONDE_SETARCH setarch REQUIRED)
+  set(CMAKE_CROSSCOMPILING_EMULATOR "${RONDE_SETARCH};-R")
 elseif(NOT RONDE_SANITIZE STREQUAL "")
   message(FATAL_ERROR "RONDE_SANITIZE is '${RONDE_SANITIZE}'; it may be asan, tsan or empty")
 endif()

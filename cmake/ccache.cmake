@@ -1,0 +1,12 @@
+# RONDE_CCACHE: compile through ccache where it is installed. Paths are taken relative to the source tree, so that the
+# presets and the wheel's build share what they have in common.
+option(RONDE_CCACHE "compile through ccache if there is one" OFF)
+if(RONDE_CCACHE)
+  find_program(RONDE_CCACHE_PROGRAM ccache)
+  mark_as_advanced(RONDE_CCACHE_PROGRAM)
+  if(RONDE_CCACHE_PROGRAM)
+    foreach(language C CXX)
+      set(CMAKE_${language}_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${RONDE_CCACHE_PROGRAM}")
+    endforeach()
+  endif()
+endif()
