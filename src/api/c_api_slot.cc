@@ -86,8 +86,12 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
     RONDE_RETURN_IF_ERROR(runner->engine().check(value));
     engine::DoneCallback on_done;
     if (request->on_done != nullptr) {
-      on_done = [call = request->on_done, user = request->user, raw = &made->handle](const engine::TicketPtr& ticket) {
-        call(user, raw, report(ticket->status()));
+      // Not the slot itself: it owns the ticket, which owns this.
+      on_done = [call = request->on_done, user = request->user,
+                 weak = std::weak_ptr<Slot>(made)](const engine::TicketPtr& ticket) {
+        if (const std::shared_ptr<Slot> alive = weak.lock()) {
+          call(user, &alive->handle, report(ticket->status()));
+        }
       };
     }
     made->handle.ticket = std::make_shared<engine::Ticket>(std::move(value), std::move(on_done));
