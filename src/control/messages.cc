@@ -11,7 +11,9 @@ void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put(message.timeout);
 }
 
-void write(ByteWriter&, const LeaveMessage&) {}
+void write(ByteWriter& writer, const LeaveMessage& message) {
+  writer.put(static_cast<std::uint8_t>(message.final ? 1 : 0));
+}
 
 void write(ByteWriter& writer, const SettingsEntry& entry) {
   writer.put(entry.fusion_threshold);
@@ -91,7 +93,7 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 4: return read_error(reader);
     case 5: return LeftEntry{reader.get<std::int32_t>()};
     case 6: return AllLeftEntry{};
-    default: return LeaveMessage{};
+    default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }
 

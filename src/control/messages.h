@@ -25,8 +25,10 @@ struct RequestMessage {
   Nanoseconds timeout = kNever;
 };
 
-/// The sender submits nothing any more.
-struct LeaveMessage {};
+/// The sender submits nothing any more. Final: it does not take part in what it has submitted either.
+struct LeaveMessage {
+  bool final = false;
+};
 
 // ---- Log entries
 

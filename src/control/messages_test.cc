@@ -30,7 +30,8 @@ TEST(Messages, RequestSurvivesTheWire) {
 }
 
 TEST(Messages, EveryLogEntrySurvivesTheWire) {
-  EXPECT_TRUE(std::holds_alternative<LeaveMessage>(round_trip({0, LeaveMessage{}}).message));
+  EXPECT_FALSE(std::get<LeaveMessage>(round_trip({0, LeaveMessage{}}).message).final);
+  EXPECT_TRUE(std::get<LeaveMessage>(round_trip({0, LeaveMessage{true}}).message).final);
   EXPECT_TRUE(std::holds_alternative<AllLeftEntry>(round_trip({0, AllLeftEntry{}}).message));
   EXPECT_EQ(std::get<LeftEntry>(round_trip({0, LeftEntry{5}}).message).member, 5);
   const auto settings = std::get<SettingsEntry>(round_trip({0, SettingsEntry{7, 8}}).message);

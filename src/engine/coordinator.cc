@@ -89,6 +89,10 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
     Held complete = std::move(held);
     held_.erase(request.name);
     answer(request.name, complete);
+    note_who_has_left();
+  } else if (fail_if_abandoned(request.name, held)) {
+    held_.erase(request.name);
+    note_who_has_left();
   }
   return {};
 }
@@ -119,13 +123,56 @@ void Coordinator::append_error(const std::string& name, Code code, int failed_ra
   moved_at_[name] = ++errors_;
 }
 
-void Coordinator::on_leave(int member) {
-  if (!left_.insert(member).second) {
+void Coordinator::on_leave(int member, bool final) {
+  if (left_.contains(member)) {
     return;
   }
+  if (final) {
+    log_left(member);
+    return;
+  }
+  leaving_.insert(member);
+  std::erase_if(held_, [this](const auto& entry) { return fail_if_abandoned(entry.first, entry.second); });
+  note_who_has_left();
+}
+
+bool Coordinator::fail_if_abandoned(const std::string& name, const Held& held) {
+  for (int member : leaving_) {
+    const auto index = static_cast<std::size_t>(member);
+    if (!held.has[index]) {
+      const int rank = group_.ranks[index];
+      append_error(name, Code::peer_left, rank,
+                   "'" + name + "': rank " + std::to_string(rank) + " has left the job (it shut down or exited)");
+      return true;
+    }
+  }
+  return false;
+}
+
+void Coordinator::note_who_has_left() {
+  const std::set<int> leaving = leaving_;
+  for (int member : leaving) {
+    const bool waits = std::any_of(held_.begin(), held_.end(), [member](const auto& entry) {
+      return entry.second.has[static_cast<std::size_t>(member)];
+    });
+    if (!waits) {
+      log_left(member);
+    }
+  }
+}
+
+void Coordinator::log_left(int member) {
+  leaving_.erase(member);
+  left_.insert(member);
   log_.emplace_back(control::LeftEntry{member});
-  held_.clear();  // none can complete any more: every member fails its own when it reads the entry
+  // A name held without a member that leaves has failed already. What is left here came from members of which one has
+  // left for good: none can complete any more, every member fails its own when it reads the entry.
+  held_.clear();
   deadlines_.clear();
+  for (int other : std::exchange(leaving_, {})) {
+    left_.insert(other);
+    log_.emplace_back(control::LeftEntry{other});
+  }
   if (all_left()) {
     log_.emplace_back(control::AllLeftEntry{});
   }

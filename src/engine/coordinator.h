@@ -25,7 +25,9 @@ class Coordinator {
   /// `member` is an index in the group. A second request of a name that this member already waits for is INTERNAL (the
   /// pending table of that rank should have refused it).
   Status on_request(int member, control::RequestMessage request, Nanoseconds now);
-  void on_leave(int member);
+  /// The member submits nothing any more: every name that it has not submitted fails now. It has left (a LEFT entry)
+  /// once the names that it has submitted are answered, or at once if it does not wait for that (`final`).
+  void on_leave(int member, bool final);
   /// Fails every name whose time is up, naming the members that have not come.
   void on_time(Nanoseconds now);
   /// When on_time() has something to do at the earliest; kNever if nothing waits under a limit.
@@ -52,6 +54,10 @@ class Coordinator {
   void answer(const std::string& name, Held& held);
   void append_error(const std::string& name, Code code, int failed_rank, std::string text);
   std::vector<int> missing_ranks(const Held& held) const;
+  /// Fails a name that a leaving member has not submitted; true if it did.
+  bool fail_if_abandoned(const std::string& name, const Held& held);
+  void note_who_has_left();
+  void log_left(int member);
 
   Group group_;
   std::unordered_map<std::string, Held> held_;
@@ -60,7 +66,8 @@ class Coordinator {
   std::unordered_map<std::string, std::uint64_t> moved_at_;
   std::uint64_t errors_ = 0;  ///< ERROR entries logged so far; a rank's label counts those it has read
   std::multimap<Nanoseconds, std::string> deadlines_;
-  std::set<int> left_;
+  std::set<int> leaving_;  ///< have said LEAVE, wait for what they have submitted
+  std::set<int> left_;     ///< LEFT is logged
   std::vector<control::Message> log_;
 };
 

@@ -196,18 +196,40 @@ TEST_F(CoordinatorTest, TwiceFromOneMemberIsABug) {
 
 TEST_F(CoordinatorTest, LeavingEndsWhatWaits) {
   ASSERT_TRUE(coordinator_.on_request(0, request("x"), 0));
-  coordinator_.on_leave(1);
+  coordinator_.on_leave(1, true);
   auto log = coordinator_.take_log();
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(std::get<control::LeftEntry>(log[0]).member, 1);
   ASSERT_TRUE(coordinator_.on_request(2, request("x"), 0));
   EXPECT_FALSE(coordinator_.is_waiting());
-  coordinator_.on_leave(0);
-  coordinator_.on_leave(0);
-  coordinator_.on_leave(2);
+  coordinator_.on_leave(0, true);
+  coordinator_.on_leave(0, true);
+  coordinator_.on_leave(2, false);
   log = coordinator_.take_log();
   ASSERT_EQ(log.size(), 3u);
   EXPECT_TRUE(std::holds_alternative<control::AllLeftEntry>(log.back()));
+}
+
+TEST_F(CoordinatorTest, ALeavingMemberWaitsForWhatItHasSubmitted) {
+  ASSERT_TRUE(coordinator_.on_request(0, request("with"), 0));
+  ASSERT_TRUE(coordinator_.on_request(1, request("without"), 0));
+  coordinator_.on_leave(0, false);
+  auto log = coordinator_.take_log();
+  ASSERT_EQ(log.size(), 1u);
+  ASSERT_NE(error_in(log), nullptr) << "what it has not submitted fails at once";
+  EXPECT_EQ(error_in(log)->name, "without");
+  EXPECT_EQ(error_in(log)->code, Code::peer_left);
+  EXPECT_EQ(error_in(log)->failed_rank, 0);
+  ASSERT_TRUE(coordinator_.on_request(2, request("new"), 0));
+  log = coordinator_.take_log();
+  ASSERT_NE(error_in(log), nullptr) << "and what it will never submit";
+  for (int member : {1, 2}) {
+    ASSERT_TRUE(coordinator_.on_request(member, request("with"), 0));
+  }
+  log = coordinator_.take_log();
+  ASSERT_EQ(log.size(), 2u);
+  EXPECT_THAT(executed(log), ElementsAre("with"));
+  EXPECT_EQ(std::get<control::LeftEntry>(log[1]).member, 0);
 }
 
 TEST_F(CoordinatorTest, WaitingListsReadyAndMissingOldestFirst) {

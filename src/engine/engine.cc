@@ -176,9 +176,9 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     }
     return coordinator_->on_request(group_.index_of(from), std::move(*request), now);
   }
-  if (std::holds_alternative<control::LeaveMessage>(message)) {
+  if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
     if (coordinator_) {
-      coordinator_->on_leave(group_.index_of(from));
+      coordinator_->on_leave(group_.index_of(from), leave->final);
     }
     return {};
   }
@@ -375,6 +375,10 @@ bool Engine::waits_for_departed() const {
 void Engine::finish_leave() {
   const Status reason =
       Status::error(Code::cancelled, "this rank shut down while the request was pending");
+  if (state_ == State::working && !negotiator_.self_left()) {
+    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+    exchange_messages(clock_.now());  // this rank may be the coordinator
+  }
   fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
   control_.flush();
   if (state_ == State::working) {

@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Killed, testing::Values(0, 1, 2));
 TEST_P(Killed, ADeathEndsEveryPendingCallWithItsName) {
   const int victim = GetParam();
   LocalWorld world(3);
-  Vectors values = inputs(3, 200000);
+  Vectors values = inputs(3, 4000000);
   std::vector<std::pair<int, TicketPtr>> tickets;
   for (int rank = 0; rank < 3; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
@@ -483,6 +483,8 @@ TEST(Engine, LeavingCancelsWhatOthersHaveNotSubmitted) {
   const TicketPtr ticket = world.submit(1, test::allreduce("x", values));
   world.engine(1).begin_leave();
   world.settle();
+  EXPECT_FALSE(ticket->is_done()) << "rank 0 may still submit it";
+  world.engine(1).finish_leave();
   ASSERT_TRUE(ticket->is_done());
   EXPECT_EQ(ticket->status().code(), Code::cancelled);
   EXPECT_EQ(world.try_submit(1, test::barrier("b")).code(), Code::not_initialized);
