@@ -103,12 +103,16 @@ RONDE_ALWAYS_INLINE constexpr std::uint16_t narrow_float16(float value) {
   return static_cast<std::uint16_t>(narrow_small<kFloat16Format>(value));
 }
 
-RONDE_ALWAYS_INLINE constexpr float widen_float8_e4m3(std::uint8_t code) { return widen_small<kFloat8E4M3Format>(code); }
+RONDE_ALWAYS_INLINE constexpr float widen_float8_e4m3(std::uint8_t code) {
+  return widen_small<kFloat8E4M3Format>(code);
+}
 RONDE_ALWAYS_INLINE constexpr std::uint8_t narrow_float8_e4m3(float value) {
   return static_cast<std::uint8_t>(narrow_small<kFloat8E4M3Format>(value));
 }
 
-RONDE_ALWAYS_INLINE constexpr float widen_float8_e5m2(std::uint8_t code) { return widen_small<kFloat8E5M2Format>(code); }
+RONDE_ALWAYS_INLINE constexpr float widen_float8_e5m2(std::uint8_t code) {
+  return widen_small<kFloat8E5M2Format>(code);
+}
 RONDE_ALWAYS_INLINE constexpr std::uint8_t narrow_float8_e5m2(float value) {
   return static_cast<std::uint8_t>(narrow_small<kFloat8E5M2Format>(value));
 }

@@ -1,5 +1,6 @@
-// A level's registers: how many values one holds, and how 16-bit floats enter and leave it. Included by kernels.cc only,
-// which sets RONDE_LEVEL (the namespace) and RONDE_VECTOR_BYTES (0: no vectors, one value at a time).
+// A level's registers: how many values one holds, and how 16-bit floats enter and leave it. Included by kernels.cc
+// only, for which CMakeLists.txt sets RONDE_LEVEL (the namespace) and RONDE_VECTOR_BYTES (0: no vectors, one value at a
+// time).
 #pragma once
 
 #include <cstdint>
