@@ -20,7 +20,7 @@ demo: setup  ## two processes train a convolutional network on real images, and 
 	@tools/demo
 
 test:  ## build all presets, run all tests, print a table (STAGES="build-dev ctest-dev" runs only those)
-	@tools/test $(STAGES)
+	@$(PYTHON) tools/test $(STAGES)
 
 setup:  ## system packages, .venv, and Ronde installed in it
 	@tools/setup

@@ -114,7 +114,7 @@ class Request {
   Ticket submit() {
     ronde_ticket* ticket = nullptr;
     check(ronde_submit(engine_, &request_, &ticket));
-    callback_.release();  // on_done frees it
+    static_cast<void>(callback_.release());  // on_done frees it
     return Ticket(ticket);
   }
 
@@ -124,7 +124,7 @@ class Request {
     const ronde_status status = ronde_execute(engine_, &request_, -1, &handle);
     Ticket ticket(handle);
     if (handle != nullptr) {
-      callback_.release();
+      static_cast<void>(callback_.release());
     }
     if (status == RONDE_INTERRUPTED) {
       ticket.wait();

@@ -71,7 +71,7 @@ TEST(RondeHpp, view_may_be_a_scalar_or_empty) {
 TEST(RondeHpp, shape_of_another_size_is_refused) {
   std::vector<float> values(5);
   try {
-    ronde::TensorView(values, {2, 3});
+    const ronde::TensorView view(values, {2, 3});
     FAIL() << "accepted";
   } catch (const ronde::Error& error) {
     EXPECT_EQ(error.code(), ronde::Code::invalid_argument);
