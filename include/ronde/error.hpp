@@ -76,22 +76,31 @@ class Error : public std::runtime_error {
 namespace detail {
 
 /// For calls that return at once: their error is the thread's last.
+inline Error last_error(ronde_status status) {
+  ronde_error_info info{};
+  info.struct_size = sizeof(info);
+  if (ronde_last_error_info(&info) == RONDE_OK && info.status == status) {
+    return Error(static_cast<Code>(status), info.message, info.tensor, info.failed_rank);
+  }
+  return Error(static_cast<Code>(status), "");
+}
+
 inline void check(ronde_status status) {
   if (status != RONDE_OK) {
-    throw Error(static_cast<Code>(status), ronde_last_error());
+    throw last_error(status);
   }
 }
 
 /// The error with which a wait ended. A refusal of the wait itself is described by the thread's last error, the
 /// failure of the work by the ticket.
 inline Error error_of(ronde_ticket* ticket, ronde_status status) {
-  const std::string refusal = ronde_last_error();
-  ronde_ticket_error_info info{};
+  Error refusal = last_error(status);
+  ronde_error_info info{};
   info.struct_size = sizeof(info);
   if (ticket != nullptr && ronde_ticket_error(ticket, &info) == RONDE_OK && info.status == status) {
     return Error(static_cast<Code>(status), info.message, info.tensor, info.failed_rank);
   }
-  return Error(static_cast<Code>(status), refusal);
+  return refusal;
 }
 
 }  // namespace detail

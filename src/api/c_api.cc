@@ -27,13 +27,28 @@ Result<std::shared_ptr<engine::Runner>> runner_of(ronde_engine* engine) {
   return runner;
 }
 
+void fill(ronde_error_info& info, const Status& status) {
+  info.status = static_cast<ronde_status>(status.code());
+  info.failed_rank = status.failed_rank();
+  info.message = status.message().c_str();
+  info.tensor = status.tensor().c_str();
+}
+
 }  // namespace ronde::api
 
 uint32_t ronde_abi_version(void) { return RONDE_ABI_VERSION; }
 
 const char* ronde_version(void) { return RONDE_VERSION; }
 
-const char* ronde_last_error(void) { return last_error().c_str(); }
+const char* ronde_last_error(void) { return last_error().message().c_str(); }
+
+ronde_status ronde_last_error_info(ronde_error_info* info) {
+  if (info == nullptr || info->struct_size < sizeof(ronde_error_info)) {
+    return RONDE_INVALID_ARGUMENT;  // without a sentence: the one asked for shall stay
+  }
+  fill(*info, last_error());
+  return RONDE_OK;
+}
 
 const char* ronde_status_name(ronde_status status) { return code_name(static_cast<Code>(status)).data(); }
 

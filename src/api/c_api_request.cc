@@ -165,17 +165,15 @@ ronde_status ronde_release(ronde_ticket* ticket) {
   });
 }
 
-ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_ticket_error_info* info) {
+ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_error_info* info) {
   return guarded([&]() -> Status {
-    if (ticket == nullptr || info == nullptr || info->struct_size < sizeof(ronde_ticket_error_info)) {
+    if (ticket == nullptr || info == nullptr || info->struct_size < sizeof(ronde_error_info)) {
       return Status::error(Code::invalid_argument, "ticket or info is null, or info.struct_size is not set");
     }
     if (!ticket->ticket->is_done()) {
       return Status::error(Code::invalid_argument, "the ticket is still under way");
     }
-    const Status& status = ticket->ticket->status();
-    *info = {info->struct_size, static_cast<ronde_status>(status.code()), status.failed_rank(),
-             status.message().c_str(), status.tensor().c_str()};
+    fill(*info, ticket->ticket->status());
     return {};
   });
 }

@@ -32,6 +32,9 @@ namespace ronde::api {
 /// The runner behind an engine pointer, the shared one for null; NOT_INITIALIZED if there is none.
 Result<std::shared_ptr<engine::Runner>> runner_of(ronde_engine* engine);
 
+/// What the C interface tells of a status; the strings are the status's own.
+void fill(ronde_error_info& info, const Status& status);
+
 /// Waits as ronde_wait() says.
 Status wait(ronde_ticket& handle, double limit_s);
 /// Waits until it is over and frees the name; the handle stays.

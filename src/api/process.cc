@@ -11,7 +11,7 @@ namespace {
 /// Set in the child by fork(): its engine threads do not exist there, and locks may be held for ever.
 std::atomic<bool> forked{false};
 
-thread_local std::string last_error_text;
+thread_local Status last_error_of_thread;
 
 }  // namespace
 
@@ -91,12 +91,12 @@ void Process::leave_at_exit() {
 
 std::int32_t report(const Status& status) {
   if (!status) {
-    last_error_text = status.message();
+    last_error_of_thread = status;
   }
   return static_cast<std::int32_t>(status.code());
 }
 
-const std::string& last_error() { return last_error_text; }
+const Status& last_error() { return last_error_of_thread; }
 
 namespace {
 

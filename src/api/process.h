@@ -40,8 +40,8 @@ class Process {
   std::uint64_t own_epoch_ = 0;             ///< guarded by mutex_
 };
 
-/// Keeps the error's sentence for ronde_last_error() of this thread; returns its code as the C interface's number.
+/// Keeps the error for ronde_last_error() of this thread; returns its code as the C interface's number.
 std::int32_t report(const Status& status);
-const std::string& last_error();
+const Status& last_error();
 
 }  // namespace ronde::api

@@ -287,7 +287,8 @@ TEST(Runner, ThreadsBlockedInAWaitAreReleasedByShutdown) {
   ASSERT_TRUE(job[0].submit(pending));
   std::thread waiter([&] {
     EXPECT_TRUE(job[0].wait(*pending, kNever));
-    EXPECT_EQ(pending->status().code(), Code::cancelled);
+    // Which of the two it hears of first, its own end or the other's, is a matter of time.
+    EXPECT_THAT(pending->status().code(), testing::AnyOf(Code::cancelled, Code::peer_left));
   });
   job.shutdown();
   waiter.join();
