@@ -27,8 +27,9 @@ constexpr Nanoseconds kLinger = kMillisecond;
 constexpr Nanoseconds kShortLinger = 100 * kMicrosecond;
 /// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
-/// With a core to itself a driver polls this long before it begins to yield: twice a futex wake-up of a halted core.
-constexpr Nanoseconds kSpinFor = 80 * kMicrosecond;
+/// With a core to itself a driver polls this long before it begins to yield. Short: yielding costs a fifth of a
+/// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
+constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
 
 thread_local bool in_callback = false;
 
