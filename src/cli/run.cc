@@ -1,0 +1,115 @@
+#include "cli/run.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/help.h"
+#include "launch/environment.h"
+#include "launch/local_job.h"
+
+namespace ronde::cli {
+
+namespace {
+
+constexpr const char* kAbout = "Starts N ranks of a command on this machine, shows what they print, ends with them";
+
+constexpr const char* kFooter = R"(Examples:
+  ronde run -n 2 -- python train.py --epochs 3
+  ronde run -n 4 --output-dir logs -- bash -c 'python train.py 2>&1 | tee -a all.log'
+  ronde run -n 2 --env OMP_NUM_THREADS=4 -- ./build/linear_regression
+
+Environment of each rank:
+  RONDE_RANK RONDE_SIZE RONDE_LOCAL_RANK RONDE_LOCAL_SIZE RONDE_CROSS_RANK RONDE_CROSS_SIZE
+                       its place in the job
+  RONDE_STORE RONDE_KEY
+                       where the ranks meet (a Unix socket of this user's), and the job's secret
+  RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT
+                       the same for torch.distributed; nothing of Ronde listens at the port, which was free
+  HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK ... HOROVOD_HOSTNAME
+                       the same for scripts that ask Horovod's variables
+  PYTHONUNBUFFERED=1   unless set
+  OMP_NUM_THREADS      the rank's equal share of the cores (affinity and cgroup quota), unless set
+
+Output: with several ranks each line begins with [rank] and is never mixed with another. Rank 0's progress bars and
+prompts appear as it prints them; of the other ranks finished lines only. With one rank the program keeps the terminal.
+If nobody takes the output, ranks that print wait, as in any pipe. Standard input goes to rank 0.
+
+Stopping: when a rank fails, the others have --grace seconds to report and end by themselves, then get SIGTERM, and
+after as long again SIGKILL. Ctrl-C once asks the ranks to stop (SIGINT, then the same), twice kills them. SIGTERM and
+SIGHUP go on as SIGTERM; SIGUSR1 and SIGUSR2 are passed to the ranks. However this command ends, kill -9 included, no
+process of the job is left: workers, shells and daemons that the ranks started are killed too.
+
+Exit codes:
+  0          every rank ended with 0
+  1 to 255   that of the rank that failed first (128 + N if signal N killed it)
+  130, 143   stopped by Ctrl-C, by SIGTERM (128 + the signal)
+  2          wrong usage
+  125        the launcher itself failed
+  126, 127   the command cannot be run, was not found)";
+
+struct Arguments {
+  launch::LocalJob job;
+  double grace_s = 5;
+  bool no_prefix = false;
+};
+
+int run(Arguments& arguments) {
+  arguments.job.grace = from_seconds(arguments.grace_s);
+  arguments.job.prefix = !arguments.no_prefix;
+  const launch::JobEnd end = launch::run_local_job(arguments.job);
+  if (!end.sentence.empty()) {
+    std::fprintf(stderr, "ronde: %s\n", end.sentence.c_str());
+  }
+  return end.exit_code;
+}
+
+std::string check_setting(const std::string& setting) {
+  const Status status = launch::check_setting(setting);
+  return status.message();
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* const command = app.add_subcommand("run", kAbout);
+  command->formatter(std::make_shared<HelpFormatter>("run -n N [OPTIONS] -- COMMAND [ARGUMENTS...]"));
+  command->footer(kFooter);
+  command->add_option("-n,--ranks", arguments->job.ranks, "how many ranks to start")
+      ->required()
+      ->type_name("N")
+      ->check(CLI::Range(1, launch::kMaxLocalRanks));
+  command->add_option("--grace", arguments->grace_s, "time for ranks to end by themselves, before and after SIGTERM")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command->add_option("--output-dir", arguments->job.output_folder, "also write DIR/rank.N/stdout and stderr")
+      ->type_name("DIR");
+  command->add_option("--env", arguments->job.settings, "set a variable for every rank; may be given several times")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Validator(check_setting, "", ""));
+  command->add_flag("--no-prefix", arguments->no_prefix, "do not put [rank] in front of lines");
+  command->prefix_command();  // the first word that is no option begins the command
+  command->callback([command, arguments, after_dashes] {
+    std::vector<std::string>& words = arguments->job.command;
+    words = command->remaining();
+    if (!words.empty() && words.front().starts_with('-')) {
+      throw CLI::ExtrasError({words.front()});  // a mistyped option is no command
+    }
+    // `run -- git log` or `run git log -- file`: only the first -- of all may be ours.
+    words.insert(words.end(), after_dashes.begin() + (words.empty() && !after_dashes.empty() ? 1 : 0),
+                 after_dashes.end());
+    if (words.empty()) {
+      throw CLI::ValidationError("COMMAND", "none given; for example: ronde run -n 2 -- python train.py");
+    }
+    throw CLI::RuntimeError(run(*arguments));
+  });
+}
+
+}  // namespace ronde::cli

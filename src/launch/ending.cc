@@ -1,0 +1,96 @@
+#include "launch/ending.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace ronde::launch {
+
+namespace {
+
+std::string seconds(Nanoseconds span) {
+  const Nanoseconds tenths = (std::max<Nanoseconds>(span, 0) + 50 * kMillisecond) / (100 * kMillisecond);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::string signal_text(int number) { return "signal " + std::to_string(number) + " (" + signal_name(number) + ")"; }
+
+std::string end_text(const RankEnd& end, bool plural) {
+  if (end.by_signal) {
+    return (plural ? "were killed by " : "was killed by ") + signal_text(end.number);
+  }
+  return "ended with code " + std::to_string(end.number);
+}
+
+/// "; ranks 0, 2 then ended with code 1; rank 3 then was killed by ...", grouped by the kind of end.
+std::string followers(const std::vector<RankEnd>& ends, std::size_t from) {
+  std::vector<std::vector<RankEnd>> groups;
+  for (std::size_t i = from; i < ends.size(); ++i) {
+    const auto same = [&](const std::vector<RankEnd>& group) {
+      return group[0].by_signal == ends[i].by_signal && group[0].number == ends[i].number;
+    };
+    const auto found = std::find_if(groups.begin(), groups.end(), same);
+    found == groups.end() ? groups.push_back({ends[i]}) : found->push_back(ends[i]);
+  }
+  std::string text;
+  for (std::vector<RankEnd>& group : groups) {
+    std::sort(group.begin(), group.end(), [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
+    const bool plural = group.size() > 1;
+    text += plural ? "; ranks " : "; rank ";
+    for (const RankEnd& end : group) {
+      text += (&end == group.data() ? "" : ", ") + std::to_string(end.rank);
+    }
+    text += " then " + end_text(group[0], plural);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string signal_name(int number) {
+  constexpr std::array<std::pair<int, const char*>, 20> kNames = {{
+      {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"},
+      {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"},
+      {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
+      {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},   {SIGIO, "SIGIO"},     {SIGPWR, "SIGPWR"},
+  }};
+  for (const auto& [value, name] : kNames) {
+    if (value == number) {
+      return name;
+    }
+  }
+  return "signal " + std::to_string(number);
+}
+
+std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
+                             Nanoseconds started) {
+  const RankEnd& end = ends[first];
+  return "rank " + std::to_string(end.rank) + " on " + std::string(host) + " " + end_text(end, false) + " after " +
+         seconds(end.moment - started) + followers(ends, first + 1);
+}
+
+std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,
+                          Nanoseconds started, Nanoseconds stopped) {
+  return "stopped by " + signal_text(signal) + " after " + seconds(stopped - started) +
+         followers(ends, ends_before_stop);
+}
+
+StartFailure start_failure(int rank, const std::string& command, bool of_exec, int error_number) {
+  const std::string reason = std::generic_category().message(error_number);
+  if (!of_exec) {
+    return {"cannot make the process of rank " + std::to_string(rank) + ": " + reason, kLauncherExit};
+  }
+  if (error_number == ENOENT && command.find('/') == std::string::npos) {
+    return {"command not found: '" + command + "' is in no folder of PATH", kNotFoundExit};
+  }
+  if (error_number == ENOENT) {
+    return {"command not found: there is no '" + command + "', or not the interpreter that it names", kNotFoundExit};
+  }
+  return {"cannot run '" + command + "': " + reason, kNotRunnableExit};
+}
+
+}  // namespace ronde::launch

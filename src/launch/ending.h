@@ -1,0 +1,49 @@
+// How ranks ended, what the launcher's exit code is, and the sentence that says so. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace ronde::launch {
+
+/// Exit codes of the launcher that are its own and no rank's; 128 + the signal when it was told to stop.
+inline constexpr int kUsageExit = 2;
+inline constexpr int kLauncherExit = 125;    ///< the launcher itself failed
+inline constexpr int kNotRunnableExit = 126; ///< the command exists but cannot be started
+inline constexpr int kNotFoundExit = 127;    ///< the command does not exist
+
+/// The end of one rank's process.
+struct RankEnd {
+  int rank = 0;
+  bool by_signal = false;
+  int number = 0;          ///< the exit code, or the signal
+  Nanoseconds moment = 0;
+
+  bool failed() const { return by_signal || number != 0; }
+  /// As a shell gives it.
+  int exit_code() const { return by_signal ? 128 + number : number; }
+};
+
+/// "SIGKILL" for 9; "signal 77" for one without a name.
+std::string signal_name(int number);
+
+/// "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1". `ends` in the
+/// order in which they came; `first` the index of the failure in it.
+std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
+                             Nanoseconds started);
+
+/// "stopped by signal 2 (SIGINT) after 3.0 s; ranks 0, 1 then ended with code 1".
+std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,
+                          Nanoseconds started, Nanoseconds stopped);
+
+/// Why a rank's program could not be started, and the exit code for it. `error_number` is that of execvp() or fork().
+struct StartFailure {
+  std::string sentence;
+  int exit_code = kNotRunnableExit;
+};
+StartFailure start_failure(int rank, const std::string& command, bool of_exec, int error_number);
+
+}  // namespace ronde::launch

@@ -1,0 +1,50 @@
+#include "launch/ending.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cerrno>
+
+namespace ronde::launch {
+namespace {
+
+TEST(Ending, ExitCodesAreThoseOfAShell) {
+  EXPECT_EQ((RankEnd{0, false, 3, 0}).exit_code(), 3);
+  EXPECT_EQ((RankEnd{0, true, SIGKILL, 0}).exit_code(), 137);
+  EXPECT_FALSE((RankEnd{0, false, 0, 0}).failed());
+  EXPECT_TRUE((RankEnd{0, true, SIGHUP, 0}).failed());
+}
+
+TEST(Ending, SaysWhoFailedFirstAndHowTheOthersFollowed) {
+  const std::vector<RankEnd> ends = {{3, false, 0, 1 * kSecond},
+                                     {1, true, SIGKILL, 13 * kSecond + 340 * kMillisecond},
+                                     {2, false, 1, 14 * kSecond},
+                                     {0, false, 1, 14 * kSecond},
+                                     {4, true, SIGTERM, 15 * kSecond}};
+  EXPECT_EQ(failure_sentence(ends, 1, "node7", kSecond),
+            "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1; rank 4 "
+            "then was killed by signal 15 (SIGTERM)");
+  EXPECT_EQ(failure_sentence({{0, false, 7, kSecond}}, 0, "h", kSecond), "rank 0 on h ended with code 7 after 0.0 s");
+}
+
+TEST(Ending, SaysWhatStoppedTheJob) {
+  EXPECT_EQ(stop_sentence(SIGINT, {{0, false, 0, 0}, {1, true, SIGINT, 0}, {2, true, SIGINT, 0}}, 1, 0, 3 * kSecond),
+            "stopped by signal 2 (SIGINT) after 3.0 s; ranks 1, 2 then were killed by signal 2 (SIGINT)");
+}
+
+TEST(Ending, SaysWhyACommandDidNotStart) {
+  EXPECT_EQ(start_failure(0, "trian", true, ENOENT).sentence, "command not found: 'trian' is in no folder of PATH");
+  EXPECT_EQ(start_failure(0, "trian", true, ENOENT).exit_code, 127);
+  EXPECT_EQ(start_failure(0, "./trian", true, ENOENT).exit_code, 127);
+  EXPECT_EQ(start_failure(0, "/etc", true, EACCES).sentence, "cannot run '/etc': Permission denied");
+  EXPECT_EQ(start_failure(0, "/etc", true, EACCES).exit_code, 126);
+  EXPECT_EQ(start_failure(5, "x", false, EAGAIN).exit_code, 125);
+}
+
+TEST(Ending, EverySignalHasSomeName) {
+  EXPECT_EQ(signal_name(SIGSEGV), "SIGSEGV");
+  EXPECT_EQ(signal_name(50), "signal 50");
+}
+
+}  // namespace
+}  // namespace ronde::launch

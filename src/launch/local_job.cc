@@ -1,0 +1,147 @@
+#include "launch/local_job.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "base/job_key.h"
+#include "base/unique_fd.h"
+#include "launch/cpu_share.h"
+#include "launch/ending.h"
+#include "launch/environment.h"
+#include "launch/guardian.h"
+#include "launch/process_tree.h"
+#include "launch/rank_output.h"
+#include "launch/signal_watch.h"
+#include "launch/supervisor.h"
+#include "store/private_folder.h"
+#include "store/unix_store_server.h"
+
+namespace ronde::launch {
+
+namespace {
+
+/// So that no descriptor of ours becomes 0, 1 or 2 by chance.
+void open_standard_descriptors() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO && ::fcntl(fd, F_SETFD, 0) == 0);
+  if (fd >= 0) {
+    ::close(fd);
+  }
+}
+
+/// Two pipes a rank, and in the store four descriptors a rank, are more than the usual soft limit. Returns the limit
+/// that was, which the ranks get.
+rlimit raise_open_files() {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit raised{before.rlim_max, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &raised);
+  return before;
+}
+
+/// A TCP port that is free now, for torch.distributed; we do not keep it. 29500, torch's own default, if there is no
+/// way to know.
+int free_port() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if (!socket.is_open() || ::bind(socket.get(), raw, size) != 0 || ::getsockname(socket.get(), raw, &size) != 0) {
+    return 29500;
+  }
+  return ::ntohs(address.sin_port);
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> environment;
+  for (char** each = environ; *each != nullptr; ++each) {
+    environment.emplace_back(*each);
+  }
+  return environment;
+}
+
+/// Rank 0 reads what the launcher would read; but a job in the background must not steal the shell's input.
+bool input_is_ours() {
+  return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+}
+
+std::vector<RankStart> make_starts(const LocalJob& job, const JobFacts& facts) {
+  const std::vector<std::string> inherited = own_environment();
+  std::vector<RankStart> starts(static_cast<std::size_t>(job.ranks));
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    RankStart& start = starts[static_cast<std::size_t>(rank)];
+    start.rank = rank;
+    start.environment = rank_environment(inherited, job.settings, {rank, job.ranks, rank, job.ranks, 0, 1}, facts);
+    if (rank != 0 || !input_is_ours()) {
+      start.input.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    }
+  }
+  return starts;
+}
+
+JobFacts make_facts(const LocalJob& job, const std::string& socket_path, const JobKey& key) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  return {.store = "unix:" + socket_path,
+          .key = to_hex(key),
+          .host = host,
+          .master_port = free_port(),
+          .threads = threads_per_rank(affinity_cores(), cgroup_quota(), job.ranks)};
+}
+
+Result<JobEnd> run(const LocalJob& job) {
+  open_standard_descriptors();
+  const rlimit open_files = raise_open_files();
+  SignalWatch signals({SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2});
+  ::signal(SIGCHLD, SIG_DFL);  // ignored by some parents, and then no end of a child could be waited for
+  // Orphans come here if the guardian is killed.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::vector<pid_t> children;
+  for (const Process& process : descendants(list_processes(), ::getpid())) {
+    children.push_back(process.pid);
+  }
+
+  RONDE_ASSIGN_OR_RETURN(const JobKey key, make_job_key());
+  RONDE_ASSIGN_OR_RETURN(const store::PrivateFolder folder, store::PrivateFolder::create());
+  const std::string socket_path = folder.path() + "/store";
+  RONDE_ASSIGN_OR_RETURN(UniqueFd listener, store::listen_unix(socket_path));
+  GuardianPlan plan{.command = job.command,
+                    .ranks = make_starts(job, make_facts(job, socket_path, key)),
+                    .open_files = open_files,
+                    .folder = folder.path(),
+                    .close = {}};
+  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<RankOutput> output,
+                         RankOutput::open(plan.ranks, {.prefix = job.prefix, .folder = job.output_folder}));
+  plan.close = output->readers();
+  plan.close.push_back(listener.get());
+  plan.close.push_back(signals.fd());
+  // Forked before the store's thread exists. The ranks may connect before it serves: they wait in the backlog.
+  RONDE_ASSIGN_OR_RETURN(Guardian guardian, start_guardian(plan));
+  plan.ranks.clear();  // the writing ends: who reads must see the end when the ranks have closed theirs
+  // From here the guardian cleans up if this fails: it sees the channel close.
+  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::UnixStoreServer> server,
+                         store::UnixStoreServer::start(std::move(listener), key));
+  return Supervisor(job, std::move(guardian), *output, signals, std::move(children)).run();
+}
+
+}  // namespace
+
+JobEnd run_local_job(const LocalJob& job) {
+  Result<JobEnd> end = run(job);
+  return end ? std::move(end).value() : JobEnd{kLauncherExit, "cannot start the job: " + end.status().message()};
+}
+
+}  // namespace ronde::launch
