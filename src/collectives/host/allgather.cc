@@ -12,7 +12,7 @@ namespace {
 class Allgather final : public Operation {
  public:
   Allgather(HostChannel& channel, const Plan& plan)
-      : channel_(channel), chunk_bytes_(std::min(channel.slot_bytes(), kBudgetBytes)) {
+      : channel_(channel), chunk_bytes_(std::min(channel.slot_bytes(), kBudgetBytes / 2)) {
     std::size_t longest = 0;
     for (int rank = 0; rank < channel.size(); ++rank) {
       streams_.push_back(stream_of(plan, rank));
@@ -25,7 +25,7 @@ class Allgather final : public Operation {
 
   Progress advance() override {
     Budget budget;
-    while (to_collect_ <= last_ && budget.allows(chunk_bytes_)) {
+    while (to_collect_ <= last_ && budget.allows(2 * chunk_bytes_)) {
       const bool staged = stage(budget);
       const bool collected = collect(budget);
       if (!staged && !collected) {

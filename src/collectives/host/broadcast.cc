@@ -15,7 +15,7 @@ class Broadcast final : public Operation {
       : channel_(channel),
         list_(plan),
         root_(plan.root),
-        chunk_bytes_(std::min(channel.slot_bytes(), kBudgetBytes)) {
+        chunk_bytes_(std::min(channel.slot_bytes(), kBudgetBytes / 2)) {
     const std::size_t chunks = (list_.bytes() + chunk_bytes_ - 1) / chunk_bytes_;
     next_ = first_ = channel.begin(chunks);
     last_ = first_ + chunks - 1;
@@ -29,7 +29,7 @@ class Broadcast final : public Operation {
       return Progress::done;
     }
     Budget budget;
-    while (next_ <= last_ && budget.allows(chunk_bytes_)) {
+    while (next_ <= last_ && budget.allows(2 * chunk_bytes_)) {
       const bool ready = root_ == channel_.rank() ? channel_.input_free(next_) : channel_.has_published(root_, next_);
       if (!ready) {
         return budget.anything_spent() ? Progress::again : Progress::idle;

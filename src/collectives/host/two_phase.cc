@@ -26,7 +26,7 @@ class TwoPhase final : public Operation {
       : channel_(channel), plan_(plan), list_(plan) {
     // Chunks of the same size, so that the last is not a stub. Both are multiples of a line, hence of an element, and
     // a slice is at most slot_bytes / p rounded up to a line, which is what a result slot holds.
-    const std::size_t most = std::min(channel.slot_bytes(), kBudgetBytes);
+    const std::size_t most = std::min(channel.slot_bytes(), kBudgetBytes / 2);
     const std::size_t chunks = (list_.bytes() + most - 1) / most;
     chunk_bytes_ = round_up_to_line((list_.bytes() + chunks - 1) / chunks);
     first_ = channel.begin(chunks);
@@ -36,7 +36,7 @@ class TwoPhase final : public Operation {
 
   Progress advance() override {
     Budget budget;
-    while (to_copy_ <= last_ && budget.allows(chunk_bytes_)) {
+    while (to_copy_ <= last_ && budget.allows(2 * chunk_bytes_)) {
       const bool moved_in = copy_in(budget);
       const bool moved_over = reduce_slice(budget);
       const bool moved_out = copy_out(budget);
