@@ -19,49 +19,81 @@ namespace ronde::reduce::RONDE_LEVEL {
 namespace {
 
 // ---- Elements: how a type lies in memory, what it is reduced as, and how many fit in a register --------------------
+//
+// load<kWidth>() fills kJoint packs of kWidth values from kJoint * kWidth consecutive elements, store<kWidth>() is its
+// inverse. kWidth is kLanes, or 1 for what is left over (then one pack).
 
 template <typename T>
 struct Plain {
   using Stored = T;
   using Value = T;
   static constexpr int kLanes = lanes_of(sizeof(T));
+  static constexpr int kJoint = 1;
 
   template <int kWidth>
-  RONDE_ALWAYS_INLINE static Vector<T, kWidth> load(const T* from) {
-    return load_as<Vector<T, kWidth>>(from);
+  RONDE_ALWAYS_INLINE static void load(const T* from, Vector<T, kWidth>* pack) {
+    *pack = load_as<Vector<T, kWidth>>(from);
   }
   template <int kWidth>
-  RONDE_ALWAYS_INLINE static void store(Vector<T, kWidth> value, T* to) {
-    __builtin_memcpy(to, &value, sizeof value);
+  RONDE_ALWAYS_INLINE static void store(const Vector<T, kWidth>* pack, T* to) {
+    __builtin_memcpy(to, pack, sizeof *pack);
   }
 };
 
-/// A 16-bit float: reduced in fp32.
-template <bool kIsBfloat16>
-struct Half {
+/// The 16-bit floats are reduced in fp32.
+struct Float16 {
   using Stored = std::uint16_t;
   using Value = float;
   static constexpr int kLanes = lanes_of(4);
+  static constexpr int kJoint = 1;
 
   template <int kWidth>
-  RONDE_ALWAYS_INLINE static Vector<float, kWidth> load(const std::uint16_t* from) {
+  RONDE_ALWAYS_INLINE static void load(const std::uint16_t* from, Vector<float, kWidth>* pack) {
     if constexpr (kWidth == kLanes) {
-      return kIsBfloat16 ? load_bfloat16(from) : load_float16(from);
+      *pack = load_float16(from);
     } else {
-      return kIsBfloat16 ? widen_bfloat16(*from) : widen_float16(*from);
+      *pack = widen_float16(*from);
     }
   }
   template <int kWidth>
-  RONDE_ALWAYS_INLINE static void store(Vector<float, kWidth> value, std::uint16_t* to) {
+  RONDE_ALWAYS_INLINE static void store(const Vector<float, kWidth>* pack, std::uint16_t* to) {
     if constexpr (kWidth == kLanes) {
-      kIsBfloat16 ? store_bfloat16(value, to) : store_float16(value, to);
+      store_float16(*pack, to);
     } else {
-      *to = kIsBfloat16 ? narrow_bfloat16(value) : narrow_float16(value);
+      *to = narrow_float16(*pack);
     }
   }
 };
-using Float16 = Half<false>;
-using Bfloat16 = Half<true>;
+
+struct Bfloat16 {
+  using Stored = std::uint16_t;
+  using Value = float;
+  static constexpr int kLanes = lanes_of(4);
+  static constexpr int kJoint = kLanes > 1 ? 2 : 1;
+
+  template <int kWidth>
+  RONDE_ALWAYS_INLINE static void load(const std::uint16_t* from, Vector<float, kWidth>* packs) {
+#if RONDE_VECTOR_BYTES > 0
+    if constexpr (kWidth > 1) {
+      return load_bfloat16_pair(from, packs);
+    }
+#endif
+    if constexpr (kWidth == 1) {
+      *packs = widen_bfloat16(*from);
+    }
+  }
+  template <int kWidth>
+  RONDE_ALWAYS_INLINE static void store(const Vector<float, kWidth>* packs, std::uint16_t* to) {
+#if RONDE_VECTOR_BYTES > 0
+    if constexpr (kWidth > 1) {
+      return store_bfloat16_pair(packs, to);
+    }
+#endif
+    if constexpr (kWidth == 1) {
+      *to = narrow_bfloat16(*packs);
+    }
+  }
+};
 
 /// An 8-bit float: reduced in fp32, one at a time on every level.
 template <bool kIsE5M2>
@@ -69,14 +101,15 @@ struct Float8 {
   using Stored = std::uint8_t;
   using Value = float;
   static constexpr int kLanes = 1;
+  static constexpr int kJoint = 1;
 
   template <int kWidth>
-  RONDE_ALWAYS_INLINE static float load(const std::uint8_t* from) {
-    return kIsE5M2 ? widen_float8_e5m2(*from) : widen_float8_e4m3(*from);
+  RONDE_ALWAYS_INLINE static void load(const std::uint8_t* from, float* value) {
+    *value = kIsE5M2 ? widen_float8_e5m2(*from) : widen_float8_e4m3(*from);
   }
   template <int kWidth>
-  RONDE_ALWAYS_INLINE static void store(float value, std::uint8_t* to) {
-    *to = kIsE5M2 ? narrow_float8_e5m2(value) : narrow_float8_e4m3(value);
+  RONDE_ALWAYS_INLINE static void store(const float* value, std::uint8_t* to) {
+    *to = kIsE5M2 ? narrow_float8_e5m2(*value) : narrow_float8_e4m3(*value);
   }
 };
 
@@ -223,30 +256,45 @@ struct Inputs<Stored, 0> {
   std::size_t ranks;
 };
 
+template <typename Element, int kWidth>
+constexpr int kJointPacks = kWidth == 1 ? 1 : Element::kJoint;
+
+template <typename Element, int kWidth, int kPacks, typename V>
+RONDE_ALWAYS_INLINE void load_packs(const typename Element::Stored* from, V* packs) {
+  for (int k = 0; k < kPacks; k += kJointPacks<Element, kWidth>) {
+    Element::template load<kWidth>(from + k * kWidth, packs + k);
+  }
+}
+template <typename Element, int kWidth, int kPacks, typename V>
+RONDE_ALWAYS_INLINE void store_packs(const V* packs, typename Element::Stored* to) {
+  for (int k = 0; k < kPacks; k += kJointPacks<Element, kWidth>) {
+    Element::template store<kWidth>(packs + k, to + k * kWidth);
+  }
+}
+
 /// Elements i to i + kPacks * kWidth.
 template <typename Element, typename Op, int kWidth, int kPacks, typename Scaling, typename InputsType>
 RONDE_ALWAYS_INLINE void reduce_packs(const InputsType& inputs, const Scaling& scaling, std::size_t i,
                                       typename Element::Stored* output, typename Element::Stored* second_output) {
   using V = Vector<typename Element::Value, kWidth>;
   V packs[kPacks];
-  const typename Element::Stored* first = inputs[0] + i;
+  load_packs<Element, kWidth, kPacks>(inputs[0] + i, packs);
   for (int k = 0; k < kPacks; ++k) {
-    packs[k] = scaling.before(Element::template load<kWidth>(first + k * kWidth));
+    packs[k] = scaling.before(packs[k]);
   }
   for (decltype(inputs.size()) r = 1; r < inputs.size(); ++r) {
-    const typename Element::Stored* next = inputs[r] + i;
+    V next[kPacks];
+    load_packs<Element, kWidth, kPacks>(inputs[r] + i, next);
     for (int k = 0; k < kPacks; ++k) {
-      packs[k] = Op::combine(packs[k], scaling.before(Element::template load<kWidth>(next + k * kWidth)));
+      packs[k] = Op::combine(packs[k], scaling.before(next[k]));
     }
   }
   for (int k = 0; k < kPacks; ++k) {
     packs[k] = scaling.after(packs[k]);
-    Element::template store<kWidth>(packs[k], output + i + k * kWidth);
   }
+  store_packs<Element, kWidth, kPacks>(packs, output + i);
   if (second_output != nullptr) {
-    for (int k = 0; k < kPacks; ++k) {
-      Element::template store<kWidth>(packs[k], second_output + i + k * kWidth);
-    }
+    store_packs<Element, kWidth, kPacks>(packs, second_output + i);
   }
 }
 
@@ -261,8 +309,9 @@ template <typename Element, typename Op, typename Scaling>
   auto* const output = static_cast<Stored*>(job.output);
   auto* const second = static_cast<Stored*>(job.second_output);
   if constexpr (Element::kLanes > 1) {
-    for (; job.count - i >= Element::kLanes; i += Element::kLanes) {
-      reduce_packs<Element, Op, Element::kLanes, 1>(inputs, scaling, i, output, second);
+    constexpr std::size_t kStep = Element::kLanes * Element::kJoint;
+    for (; job.count - i >= kStep; i += kStep) {
+      reduce_packs<Element, Op, Element::kLanes, Element::kJoint>(inputs, scaling, i, output, second);
     }
   }
   for (; i < job.count; ++i) {
@@ -355,27 +404,53 @@ constexpr void add_integer(KernelTable& table, DType dtype) {
   entry(table, dtype, ReduceOp::bit_xor) = integer_kernel<Plain<Unsigned>, BitXor>;
 }
 
+// The conversions alone. Element i of a step lies in lane i / kJoint of pack i % kJoint.
+
+template <typename Element, int kWidth>
+void widen_step(const std::uint16_t* from, float* to) {
+  constexpr int kJoint = kJointPacks<Element, kWidth>;
+  Vector<float, kWidth> packs[kJoint];
+  Element::template load<kWidth>(from, packs);
+  float lanes[kJoint * kWidth];
+  __builtin_memcpy(lanes, packs, sizeof lanes);
+  for (int i = 0; i < kJoint * kWidth; ++i) {
+    to[i] = lanes[i % kJoint * kWidth + i / kJoint];
+  }
+}
+
+template <typename Element, int kWidth>
+void narrow_step(const float* from, std::uint16_t* to) {
+  constexpr int kJoint = kJointPacks<Element, kWidth>;
+  float lanes[kJoint * kWidth];
+  for (int i = 0; i < kJoint * kWidth; ++i) {
+    lanes[i % kJoint * kWidth + i / kJoint] = from[i];
+  }
+  Vector<float, kWidth> packs[kJoint];
+  __builtin_memcpy(packs, lanes, sizeof lanes);
+  Element::template store<kWidth>(packs, to);
+}
+
 template <typename Element>
 void widen_array(const std::uint16_t* from, float* to, std::size_t count) {
-  constexpr std::size_t kLanes = Element::kLanes;
+  constexpr std::size_t kStep = Element::kLanes * Element::kJoint;
   std::size_t i = 0;
-  for (; count - i >= kLanes; i += kLanes) {
-    Plain<float>::store<kLanes>(Element::template load<kLanes>(from + i), to + i);
+  for (; count - i >= kStep; i += kStep) {
+    widen_step<Element, Element::kLanes>(from + i, to + i);
   }
   for (; i < count; ++i) {
-    Plain<float>::store<1>(Element::template load<1>(from + i), to + i);
+    widen_step<Element, 1>(from + i, to + i);
   }
 }
 
 template <typename Element>
 void narrow_array(const float* from, std::uint16_t* to, std::size_t count) {
-  constexpr std::size_t kLanes = Element::kLanes;
+  constexpr std::size_t kStep = Element::kLanes * Element::kJoint;
   std::size_t i = 0;
-  for (; count - i >= kLanes; i += kLanes) {
-    Element::template store<kLanes>(Plain<float>::load<kLanes>(from + i), to + i);
+  for (; count - i >= kStep; i += kStep) {
+    narrow_step<Element, Element::kLanes>(from + i, to + i);
   }
   for (; i < count; ++i) {
-    Element::template store<1>(Plain<float>::load<1>(from + i), to + i);
+    narrow_step<Element, 1>(from + i, to + i);
   }
 }
 

@@ -43,64 +43,44 @@ RONDE_ALWAYS_INLINE V load_as(const T* from) {
 
 RONDE_ALWAYS_INLINE float load_float16(const std::uint16_t* from) { return widen_float16(*from); }
 RONDE_ALWAYS_INLINE void store_float16(float value, std::uint16_t* to) { *to = narrow_float16(value); }
-RONDE_ALWAYS_INLINE float load_bfloat16(const std::uint16_t* from) { return widen_bfloat16(*from); }
-RONDE_ALWAYS_INLINE void store_bfloat16(float value, std::uint16_t* to) { *to = narrow_bfloat16(value); }
 
 #else
 
 constexpr int kFloatLanes = lanes_of(4);
 using Floats = Vector<float, kFloatLanes>;
 using Words = Vector<std::uint32_t, kFloatLanes>;
+/// Comparisons give lanes of all ones or none, signed; SSE and AVX2 have none for unsigned lanes.
+using Signed = Vector<std::int32_t, kFloatLanes>;
 
 RONDE_ALWAYS_INLINE Words bits_of(Floats v) { return (Words)v; }
 RONDE_ALWAYS_INLINE Floats floats_of(Words v) { return (Floats)v; }
-/// Comparisons give signed lanes of all ones or none; as a mask they are words.
-template <typename Mask>
-RONDE_ALWAYS_INLINE Words mask_of(Mask mask) {
-  return (Words)mask;
+RONDE_ALWAYS_INLINE Words splat(std::uint32_t word) { return Words{} + word; }
+
+// bfloat16 comes in twos: a register of 2 * kFloatLanes codes is kFloatLanes words, whose lower halves become one
+// register of floats and whose upper halves another. A lane keeps its word, so nothing is ever shuffled; all that the
+// arithmetic in between sees is that elements lie in another order.
+
+RONDE_ALWAYS_INLINE void load_bfloat16_pair(const std::uint16_t* from, Floats* pair) {
+  const auto words = load_as<Words>(from);
+  pair[0] = floats_of(words << 16);
+  pair[1] = floats_of(words & 0xffff0000u);
 }
 
-/// kFloatLanes 16-bit codes to 32-bit lanes and back; the upper half of each lane must be zero on the way back.
-RONDE_ALWAYS_INLINE Words load_codes(const std::uint16_t* from) {
-#if RONDE_VECTOR_BYTES == 64
-  // Not _mm512_cvtepu16_epi32: GCC 12 warns of uninitialised values inside its unmasked AVX-512 conversions.
-  return __builtin_convertvector((load_as<Vector<std::uint16_t, kFloatLanes>>(from)), Words);
-#elif RONDE_VECTOR_BYTES == 32
-  return (Words)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-#elif defined(__x86_64__)
-  return (Words)_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
-#else
-  return (Words)vmovl_u16(vld1_u16(from));
-#endif
-}
-RONDE_ALWAYS_INLINE void store_codes(Words codes, std::uint16_t* to) {
-#if RONDE_VECTOR_BYTES == 64
-  const auto narrow = __builtin_convertvector(codes, Vector<std::uint16_t, kFloatLanes>);
-  __builtin_memcpy(to, &narrow, sizeof narrow);
-#elif RONDE_VECTOR_BYTES == 32
-  const __m128i low = _mm256_castsi256_si128((__m256i)codes);
-  const __m128i high = _mm256_extracti128_si256((__m256i)codes, 1);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(low, high));
-#elif defined(__x86_64__)
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi32((__m128i)codes, (__m128i)codes));
-#else
-  vst1_u16(to, vmovn_u32((uint32x4_t)codes));
-#endif
-}
-
-RONDE_ALWAYS_INLINE Floats load_bfloat16(const std::uint16_t* from) { return floats_of(load_codes(from) << 16); }
-
-/// In integers, so that subnormal numbers round as any others: the processor's own conversion (AVX512-BF16) flushes
-/// them to zero.
-RONDE_ALWAYS_INLINE void store_bfloat16(Floats value, std::uint16_t* to) {
+/// The code in the upper half of each word, the lower half undefined. In integers, so that subnormal numbers round as
+/// any others: the processor's own conversion (AVX512-BF16) flushes them to zero.
+RONDE_ALWAYS_INLINE Words round_to_bfloat16(Floats value) {
   const Words wide = bits_of(value);
-  const Words rounded = (wide + 0x7fff + ((wide >> 16) & 1)) >> 16;
-  const Words quiet = (wide | kFloat32QuietBit) >> 16;
-  store_codes(value != value ? quiet : rounded, to);
+  const Words rounded = wide + 0x7fffu + ((wide >> 16) & 1u);
+  return value != value ? wide | kFloat32QuietBit : rounded;
+}
+RONDE_ALWAYS_INLINE void store_bfloat16_pair(const Floats* pair, std::uint16_t* to) {
+  const Words words = (round_to_bfloat16(pair[0]) >> 16) | (round_to_bfloat16(pair[1]) & 0xffff0000u);
+  __builtin_memcpy(to, &words, sizeof words);
 }
 
 #if RONDE_VECTOR_BYTES == 64
 
+// GCC 12 warns of uninitialised values inside the conversions without a mask; with all lanes chosen they are the same.
 constexpr __mmask16 kAll = 0xffff;
 
 RONDE_ALWAYS_INLINE Floats load_float16(const std::uint16_t* from) {
@@ -133,31 +113,38 @@ RONDE_ALWAYS_INLINE void store_float16(Floats value, std::uint16_t* to) {
 #else  // x86-64-v2 has no conversion instruction: the rules of half.h with selections in place of branches
 
 RONDE_ALWAYS_INLINE Floats load_float16(const std::uint16_t* from) {
-  const Words code = load_codes(from);
-  const Words magnitude = code & 0x7fff;
+  const Words code = (Words)_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  const Words magnitude = code & 0x7fffu;
   const Words shifted = magnitude << 13;
   // Subnormal numbers: placed below the hidden bit of 2^-14 they are that number plus themselves; take it off again.
-  constexpr std::uint32_t kSmallestNormal = 113u << 23;
-  const Floats base = floats_of(Words{} + kSmallestNormal);
-  const Words subnormal = bits_of(floats_of(shifted + kSmallestNormal) - base);
+  const Words smallest_normal = splat(113u << 23);
+  const Words subnormal = bits_of(floats_of(shifted + smallest_normal) - floats_of(smallest_normal));
   const Words normal = shifted + (112u << 23);
-  const Words special = shifted | kFloat32Infinity | (mask_of(magnitude > 0x7c00) & kFloat32QuietBit);
-  const Words wide = magnitude < 0x0400 ? subnormal : magnitude < 0x7c00 ? normal : special;
-  return floats_of(wide | ((code & 0x8000) << 16));
+  const Words infinite = shifted | kFloat32Infinity;
+  const Words nan = infinite | kFloat32QuietBit;
+  const auto order = (Signed)magnitude;
+  Words wide = order < 0x0400 ? subnormal : normal;
+  wide = order >= 0x7c00 ? infinite : wide;
+  wide = order > 0x7c00 ? nan : wide;
+  return floats_of(wide | ((code & 0x8000u) << 16));
 }
 RONDE_ALWAYS_INLINE void store_float16(Floats value, std::uint16_t* to) {
   const Words wide = bits_of(value);
   const Words magnitude = wide & kFloat32MagnitudeMask;
   // Subnormal results: adding 1/2 leaves a mantissa whose last bit weighs 2^-24, the step of subnormal numbers, so the
   // addition itself rounds to nearest even; what stands above the bits of 1/2 is the code.
-  constexpr std::uint32_t kHalf = 126u << 23;
-  const Words subnormal = bits_of(floats_of(magnitude) + floats_of(Words{} + kHalf)) - kHalf;
+  const Words half = splat(126u << 23);
+  const Words subnormal = bits_of(floats_of(magnitude) + floats_of(half)) - half;
   const Words rebased = magnitude - (112u << 23);
-  Words normal = (rebased + 0x0fff + ((rebased >> 13) & 1)) >> 13;
-  normal = normal < 0x7c00 ? normal : Words{} + 0x7c00;
-  const Words nan = 0x7e00 | ((magnitude >> 13) & 0x03ff);
-  const Words code = magnitude < (113u << 23) ? subnormal : magnitude <= kFloat32Infinity ? normal : nan;
-  store_codes(code | ((wide >> 16) & 0x8000), to);
+  const Words normal = (rebased + 0x0fffu + ((rebased >> 13) & 1u)) >> 13;
+  const Words nan = ((magnitude >> 13) & 0x03ffu) | 0x7e00u;
+  const auto order = (Signed)magnitude;
+  Words code = order < (113 << 23) ? subnormal : normal;
+  // From 65520 on, halfway between the largest number and the next that there is not, the result is infinite.
+  code = order >= 0x477ff000 ? splat(0x7c00) : code;
+  code = value != value ? nan : code;
+  code |= (wide >> 16) & 0x8000u;
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi32((__m128i)code, (__m128i)code));
 }
 
 #endif
