@@ -17,7 +17,8 @@ def environment(run, root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare") / "venv"
     run(sys.executable, "-m", "venv", folder)
     # A folder of its own for the build, inside the tree: the compiler cache then knows the objects.
-    run(folder / "bin/pip", "install", "-C", "build-dir=build/bare", "-C", "cmake.define.RONDE_CCACHE=ON", root,
+    run(folder / "bin/pip", "install", "--config-settings", "build-dir=build/bare",
+        "--config-settings", "cmake.define.RONDE_CCACHE=ON", root,
         env={"PATH": BARE_PATH}, limit_s=900)
     return folder
 
