@@ -1,9 +1,36 @@
-// How many cores this process may use.
+// How many cores this process may use: its affinity mask, and the quota of its control group and of all groups above.
 #pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace ronde {
 
-/// The cores that the affinity mask and the cgroup's quota leave to this process; at least a fraction above 0.
-double available_cores();
+/// Cores of the affinity mask, at least 1.
+int affinity_cores();
+
+/// The smallest quota, in cores, of version 1 (cpu.cfs_quota_us) and 2 (cpu.max); none if nothing limits. `root` stands
+/// in front of every path that is read ("" for the machine, a folder for tests).
+std::optional<double> cgroup_quota(const std::string& root = "");
+
+/// A rank's equal part of the cores, rounded down, at least 1.
+int threads_per_rank(int cores, std::optional<double> quota, int ranks);
+
+/// The pure parts.
+/// Of "cpu.max": "max 100000" or "150000 100000".
+std::optional<double> parse_cpu_max(std::string_view text);
+/// Of "cpu.cfs_quota_us" (-1: none) and "cpu.cfs_period_us".
+std::optional<double> parse_cfs(std::string_view quota, std::string_view period);
+
+struct CgroupFolder {
+  int version = 2;
+  std::string path;
+  bool operator==(const CgroupFolder&) const = default;
+};
+/// The folders whose quotas hold, from the contents of /proc/self/cgroup and /proc/self/mountinfo: the process's own
+/// and each one above it up to the mount point.
+std::vector<CgroupFolder> cgroup_folders(std::string_view self_cgroup, std::string_view mountinfo);
 
 }  // namespace ronde

@@ -33,13 +33,19 @@ constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
 
 thread_local bool in_callback = false;
 
+/// Read once: limits seldom change, and init shall be quick.
+double cores_of_this_process() {
+  static const double cores = std::min<double>(affinity_cores(), cgroup_quota().value_or(affinity_cores()));
+  return cores;
+}
+
 }  // namespace
 
 Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
     : engine_(std::move(engine)),
       clock_(clock),
       bell_(engine_->arena().control(engine_->arena().rank()).bell),
-      spin_for_(available_cores() >= engine_->topology().local_size ? kSpinFor : 0) {
+      spin_for_(cores_of_this_process() >= engine_->topology().local_size ? kSpinFor : 0) {
   for (int peer = 0; peer < engine_->arena().size(); ++peer) {
     peer_fds_.push_back(peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer));
   }
