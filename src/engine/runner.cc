@@ -231,14 +231,18 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
 template <typename Condition>
 Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at) {
   bell_.arm(transport::kWaiterSleeps);
-  if (try_step() || satisfied()) {
-    bell_.disarm();
-    return {};
-  }
+  bool moved = false;
   Nanoseconds until = limit_at;
   {
+    // Not try_step(): if the engine thread held the lock, this last look would not be taken, and what came before the
+    // bell was armed would be seen by nobody.
     std::lock_guard lock(step_mutex_);
+    moved = engine_->step();
     until = std::min(until, engine_->next_timer());
+  }
+  if (moved || satisfied()) {
+    bell_.disarm();
+    return {};
   }
   transport::Wake wake = transport::Wake::rung;
   const Nanoseconds now = clock_.now();
