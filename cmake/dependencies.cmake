@@ -53,7 +53,8 @@ else()
   include(ExternalProject)
   set(sodium_prefix "${PROJECT_BINARY_DIR}/sodium")
   ExternalProject_Add(sodium_build
-    URL https://download.libsodium.org/libsodium/releases/libsodium-1.0.18.tar.gz
+    URL https://github.com/jedisct1/libsodium/releases/download/1.0.18-RELEASE/libsodium-1.0.18.tar.gz
+        https://download.libsodium.org/libsodium/releases/libsodium-1.0.18.tar.gz
     URL_HASH SHA256=6f504490b342a4f8a4c4a02fc9b866cbef8622d5df4e5452b46be121e46636c1
     CONFIGURE_COMMAND <SOURCE_DIR>/configure --prefix=${sodium_prefix} --disable-shared --enable-static --with-pic
                       --quiet

@@ -17,7 +17,6 @@ function(ronde_module name)
   if(NOT ARG_NO_GLOB)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cc")
   endif()
-  file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${folder}/*_test.cc")
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
 
   list(TRANSFORM ARG_DEPENDS PREPEND ronde_)
@@ -31,10 +30,17 @@ function(ronde_module name)
     target_link_libraries(ronde_${name} INTERFACE ${ARG_DEPENDS})
   endif()
 
+  ronde_module_tests(${name} LINK ronde_${name} ${ARG_TEST_DEPENDS})
+endfunction()
+
+# ronde_module_tests(name LINK ...): the program <name>_test from all x_test.cc below src/<name>, if there are any.
+function(ronde_module_tests name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*_test.cc")
   if(RONDE_TESTS AND tests)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE ronde_${name} ${ARG_TEST_DEPENDS} ronde_warnings GTest::gmock
-      GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE ${ARG_LINK} ronde_warnings ronde_test_flags
+      GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." PROPERTIES LABELS unit TIMEOUT 120
       DISCOVERY_TIMEOUT 60)
   endif()

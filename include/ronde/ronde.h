@@ -119,6 +119,16 @@ RONDE_API uint32_t ronde_abi_version(void);
 RONDE_API const char* ronde_version(void);
 /* The sentence of this thread's last failed call, "" if none. Valid until this thread's next call. */
 RONDE_API const char* ronde_last_error(void);
+
+typedef struct ronde_error_info {
+  size_t struct_size;
+  ronde_status status;
+  int32_t failed_rank;   /* -1: none */
+  const char* message;   /* "" on success */
+  const char* tensor;    /* "" if none */
+} ronde_error_info;
+/* All about this thread's last failed call; strings live until its next call. RONDE_OK in status if none failed. */
+RONDE_API ronde_status ronde_last_error_info(ronde_error_info* info);
 /* "peer lost" for RONDE_PEER_LOST, and so on; static. */
 RONDE_API const char* ronde_status_name(ronde_status status);
 /* Bytes of one element, 0 for a number that names no type. */
@@ -269,15 +279,8 @@ RONDE_API ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count
 /* Frees the ticket, blocking until the engine touches its memory no more; does not cancel. A slot's ticket stays. */
 RONDE_API ronde_status ronde_release(ronde_ticket* ticket);
 
-typedef struct ronde_ticket_error_info {
-  size_t struct_size;
-  ronde_status status;
-  int32_t failed_rank;   /* -1: none */
-  const char* message;   /* "" on success */
-  const char* tensor;    /* "" if none */
-} ronde_ticket_error_info;
 /* How the ticket ended; RONDE_INVALID_ARGUMENT while it is under way. Strings live until its release. */
-RONDE_API ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_ticket_error_info* info);
+RONDE_API ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_error_info* info);
 
 /* The i-th output after success: of ALLGATHER and the like memory that the ticket owns, else the caller's own. The
  * shape has *ndim extents. Valid until the ticket's release. NULL pointers are skipped. */

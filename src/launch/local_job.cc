@@ -14,7 +14,7 @@
 
 #include "base/job_key.h"
 #include "base/unique_fd.h"
-#include "launch/cpu_share.h"
+#include "base/cores.h"
 #include "launch/ending.h"
 #include "launch/environment.h"
 #include "launch/guardian.h"

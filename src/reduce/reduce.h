@@ -10,7 +10,9 @@
 //    accumulated sum by the number of ranks.
 //  - postscale comes last: floats in the accumulator before the one rounding; integers in double, truncated.
 //  - conversions from double to an integer type saturate at its limits, NaN becomes 0.
-//  - min and max propagate NaN (any NaN in gives a NaN out).
+//  - min and max propagate NaN (any NaN in gives a NaN out; the first of them) and keep the first of +0 and -0. Where a
+//    sum or product meets two NaNs, which of them comes out is not fixed.
+//  - One rank's values without scales are copied.
 #pragma once
 
 #include <cstddef>

@@ -5,18 +5,28 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
+
 namespace ronde::transport {
+
+/// The longest message a link carries; a longer one announced by a peer is taken as damage.
+inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
 
 /// One end of a duplex message pipe to one peer. Called by whoever holds the engine's progress lock; never blocks.
 class Link {
  public:
   virtual ~Link() = default;
-  /// Takes the message whole: what has no room in the pipe is kept and goes out by flush().
+  /// Takes the message whole: what has no room in the pipe is kept and goes out by flush(). Wakes the peer.
+  /// Requires: at most kMaxMessageBytes.
   virtual void send(std::span<const std::byte> message) = 0;
-  /// Moves kept bytes into the pipe; true once nothing is kept.
+  /// Moves kept bytes into the pipe; true once nothing is kept. While something is kept, this rank's bell rings when
+  /// the peer has made room: flush again then.
   virtual bool flush() = 0;
   /// The next whole message into `message`; false if none has arrived.
   virtual bool receive(std::vector<std::byte>& message) = 0;
+  /// Ok, or why this link is unusable for good: the peer's side of it is damaged. Then messages are dropped and none
+  /// arrive. The death of a peer does not show here.
+  virtual Status status() const { return {}; }
 };
 
 class Transport {

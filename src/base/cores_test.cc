@@ -1,4 +1,4 @@
-#include "launch/cpu_share.h"
+#include "base/cores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace ronde::launch {
+namespace ronde {
 namespace {
 
 using testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST(CpuShare, TheAffinityMaskHolds) {
 }
 
 }  // namespace
-}  // namespace ronde::launch
+}  // namespace ronde

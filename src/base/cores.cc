@@ -1,4 +1,4 @@
-#include "launch/cpu_share.h"
+#include "base/cores.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace ronde::launch {
+namespace ronde {
 
 namespace {
 
@@ -166,4 +166,4 @@ int threads_per_rank(int cores, std::optional<double> quota, int ranks) {
   return std::max(static_cast<int>(usable / ranks), 1);
 }
 
-}  // namespace ronde::launch
+}  // namespace ronde

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ronde::launch {
+namespace ronde {
 
 /// Cores of the affinity mask, at least 1.
 int affinity_cores();
@@ -33,4 +33,4 @@ struct CgroupFolder {
 /// and each one above it up to the mount point.
 std::vector<CgroupFolder> cgroup_folders(std::string_view self_cgroup, std::string_view mountinfo);
 
-}  // namespace ronde::launch
+}  // namespace ronde

@@ -1,0 +1,38 @@
+# Thin: each target calls one script in tools/. `make demo` and `make test` need git, make, a C++ compiler, Python 3
+# with venv and a package registry; the rest they set up themselves, once.
+#
+#   PYTHON=python3.12   the Python to make .venv with (default: python3)
+#   JOBS=4              how many compilers at once (default: all cores)
+#   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
+PYTHON ?= python3
+PRESET ?= dev
+export PYTHON
+ifdef JOBS
+export JOBS
+endif
+
+.PHONY: help demo test setup build format lint clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+demo: setup  ## two processes train a convolutional network on real images, and a short report
+	@tools/demo
+
+test:  ## build all presets, run all tests, print a table (STAGES="build-dev ctest-dev" runs only those)
+	@$(PYTHON) tools/test $(STAGES)
+
+setup:  ## system packages, .venv, and Ronde installed in it
+	@tools/setup
+
+build: setup  ## build PRESET into build/<preset>
+	@tools/build $(PRESET)
+
+format:  ## lay out the C++ sources by .clang-format
+	@tools/format
+
+lint:  ## check layout, naming and common mistakes (clang-format, clang-tidy, file and function lengths)
+	@tools/lint
+
+clean:  ## remove build/ and .venv/
+	@rm -rf build .venv

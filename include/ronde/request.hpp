@@ -1,0 +1,280 @@
+// Part of <ronde/ronde.hpp>: the operations. Each exists in a form that blocks until it is done and, with _async, in
+// one that returns a Ticket at once.
+#pragma once
+
+#include <ronde/ronde.h>
+#include <ronde/error.hpp>
+#include <ronde/job.hpp>
+#include <ronde/tensor.hpp>
+#include <ronde/ticket.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ronde {
+inline namespace v0 {
+
+/// How an all-reduce combines the ranks' values.
+enum class Op : ronde_reduce_op {
+  average = RONDE_AVERAGE,
+  sum = RONDE_SUM,
+  adasum = RONDE_ADASUM,
+  min = RONDE_MIN,
+  max = RONDE_MAX,
+  product = RONDE_PRODUCT,
+  bit_and = RONDE_BIT_AND,
+  bit_or = RONDE_BIT_OR,
+  bit_xor = RONDE_BIT_XOR,
+};
+
+/// Called once per successful submit when the request is done, with its error or null, on the engine's thread, maybe
+/// after a wait() for the same request has returned. It may submit, and must neither wait nor throw.
+using DoneCallback = std::function<void(const Error* error)>;
+
+/// What every request may say. `name` is 1 to 4096 bytes and the same on all ranks.
+struct RequestOptions {
+  std::string_view name = {};
+  double timeout_s = 0;    ///< how long the ranks may take; 0: the engine's; < 0: no limit
+  std::int64_t step = -1;  ///< the caller's step number for better reports, -1 if unknown
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;  ///< null: the shared one
+};
+
+struct AllreduceOptions {
+  std::string_view name = {};
+  Op op = Op::average;
+  double prescale = 1;   ///< each value is multiplied by it as it is read; not 0
+  double postscale = 1;  ///< the result is multiplied by it, last; not 0
+  double timeout_s = 0;
+  std::int64_t step = -1;
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;
+};
+
+struct BroadcastOptions {
+  std::string_view name = {};
+  int root = 0;  ///< the rank whose data all get
+  double timeout_s = 0;
+  std::int64_t step = -1;
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;
+};
+
+namespace detail {
+
+/// A request of the C interface with everything it points to.
+class Request {
+ public:
+  template <typename Options>
+  Request(ronde_op op, const Options& options) : engine_(options.engine ? options.engine->handle() : nullptr) {
+    request_.struct_size = sizeof(request_);
+    request_.op = op;
+    request_.name = options.name.data();
+    request_.name_bytes = options.name.size();
+    request_.timeout_s = options.timeout_s;
+    request_.step = options.step;
+    if (options.on_done) {
+      callback_ = std::make_unique<DoneCallback>(options.on_done);
+      request_.on_done = &Request::on_done;
+      request_.user = callback_.get();
+    }
+  }
+
+  void set_inputs(std::span<const ronde_tensor> inputs) {
+    request_.inputs = inputs.data();
+    request_.count = inputs.size();
+  }
+  void set_outputs(std::span<const ronde_tensor> outputs) {
+    if (outputs.size() != request_.count) {
+      throw Error(Code::invalid_argument, "a request needs as many outputs as inputs");
+    }
+    request_.outputs = outputs.data();
+  }
+  void set_root(int root) { request_.root = root; }
+  void set_reduction(const AllreduceOptions& options) {
+    // The C interface reads 0 as "not given".
+    if (options.prescale == 0 || options.postscale == 0) {
+      throw Error(Code::invalid_argument, "prescale and postscale must not be 0", std::string(options.name));
+    }
+    request_.reduce_op = static_cast<ronde_reduce_op>(options.op);
+    request_.prescale = options.prescale;
+    request_.postscale = options.postscale;
+  }
+
+  /// Hands the request in.
+  Ticket submit() {
+    ronde_ticket* ticket = nullptr;
+    check(ronde_submit(engine_, &request_, &ticket));
+    static_cast<void>(callback_.release());  // on_done frees it
+    return Ticket(ticket);
+  }
+
+  /// Hands the request in and waits; returns the ticket of a success.
+  Ticket execute() {
+    ronde_ticket* handle = nullptr;
+    const ronde_status status = ronde_execute(engine_, &request_, -1, &handle);
+    Ticket ticket(handle);
+    if (handle != nullptr) {
+      static_cast<void>(callback_.release());
+    }
+    if (status == RONDE_INTERRUPTED) {
+      ticket.wait();
+    } else if (status != RONDE_OK) {
+      throw error_of(handle, status);
+    }
+    return ticket;
+  }
+
+ private:
+  static void on_done(void* user, ronde_ticket* ticket, ronde_status status) noexcept {
+    const std::unique_ptr<DoneCallback> callback(static_cast<DoneCallback*>(user));
+    if (status == RONDE_OK) {
+      (*callback)(nullptr);
+    } else {
+      const Error error = error_of(ticket, status);
+      (*callback)(&error);
+    }
+  }
+
+  ronde_engine* engine_;
+  ronde_request request_{};
+  std::unique_ptr<DoneCallback> callback_;
+};
+
+template <typename View>
+std::vector<ronde_tensor> to_c(std::span<const View> views) {
+  std::vector<ronde_tensor> tensors;
+  tensors.reserve(views.size());
+  for (const View& view : views) {
+    tensors.push_back(view.to_c());
+  }
+  return tensors;
+}
+
+/// Fills in an all-reduce and hands it to `finish`, which submits or executes it while everything is alive.
+template <typename InputView, typename Finish>
+Ticket allreduce(std::span<const InputView> inputs, std::span<const TensorView> outputs,
+                 const AllreduceOptions& options, Finish finish) {
+  const std::vector<ronde_tensor> c_inputs = to_c(inputs);
+  const std::vector<ronde_tensor> c_outputs = to_c(outputs);
+  Request request(RONDE_ALLREDUCE, options);
+  request.set_reduction(options);
+  request.set_inputs(c_inputs);
+  request.set_outputs(c_outputs);
+  return finish(request);
+}
+
+inline Ticket submit(Request& request) { return request.submit(); }
+inline Ticket execute(Request& request) { return request.execute(); }
+
+}  // namespace detail
+
+// ---- All-reduce: every rank gets the combination of all ranks' values ---------------------------------------------
+
+/// In place.
+inline Ticket allreduce_async(const TensorView& tensor, const AllreduceOptions& options) {
+  return detail::allreduce<TensorView>({&tensor, 1}, {&tensor, 1}, options, detail::submit);
+}
+/// Out of place: `output` has the input's type and shape, and may be the input's memory.
+inline Ticket allreduce_async(const ConstTensorView& input, const TensorView& output, const AllreduceOptions& options) {
+  return detail::allreduce<ConstTensorView>({&input, 1}, {&output, 1}, options, detail::submit);
+}
+inline void allreduce(const TensorView& tensor, const AllreduceOptions& options) {
+  detail::allreduce<TensorView>({&tensor, 1}, {&tensor, 1}, options, detail::execute);
+}
+inline void allreduce(const ConstTensorView& input, const TensorView& output, const AllreduceOptions& options) {
+  detail::allreduce<ConstTensorView>({&input, 1}, {&output, 1}, options, detail::execute);
+}
+
+/// Several tensors under one name, all or nothing; types and shapes may differ. In place.
+inline Ticket grouped_allreduce_async(std::span<const TensorView> tensors, const AllreduceOptions& options) {
+  return detail::allreduce<TensorView>(tensors, tensors, options, detail::submit);
+}
+inline Ticket grouped_allreduce_async(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,
+                                      const AllreduceOptions& options) {
+  return detail::allreduce<ConstTensorView>(inputs, outputs, options, detail::submit);
+}
+inline void grouped_allreduce(std::span<const TensorView> tensors, const AllreduceOptions& options) {
+  detail::allreduce<TensorView>(tensors, tensors, options, detail::execute);
+}
+inline void grouped_allreduce(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,
+                              const AllreduceOptions& options) {
+  detail::allreduce<ConstTensorView>(inputs, outputs, options, detail::execute);
+}
+/// `grouped_allreduce({weights, bias}, {.name = "layer 1"})`
+inline void grouped_allreduce(std::initializer_list<TensorView> tensors, const AllreduceOptions& options) {
+  grouped_allreduce(std::span<const TensorView>(tensors.begin(), tensors.size()), options);
+}
+
+// ---- All-gather: every rank gets all ranks' rows, in rank order ---------------------------------------------------
+
+namespace detail {
+template <typename Range>
+using ValueOf = std::ranges::range_value_t<Range>;
+
+inline Ticket allgather(const ConstTensorView& rows, const RequestOptions& options, Ticket (*finish)(Request&)) {
+  const ronde_tensor input = rows.to_c();
+  Request request(RONDE_ALLGATHER, options);
+  request.set_inputs({&input, 1});
+  return finish(request);
+}
+}  // namespace detail
+
+/// Each element is a row. The ranks may have different numbers of rows, or none.
+template <std::ranges::contiguous_range Range>
+requires Element<detail::ValueOf<Range>> GatherTicket<detail::ValueOf<Range>> allgather_async(
+    Range&& rows, const RequestOptions& options) {
+  return GatherTicket<detail::ValueOf<Range>>(detail::allgather(ConstTensorView(rows), options, detail::submit));
+}
+template <std::ranges::contiguous_range Range>
+requires Element<detail::ValueOf<Range>> Gathered<detail::ValueOf<Range>> allgather(Range&& rows,
+                                                                                    const RequestOptions& options) {
+  return Gathered<detail::ValueOf<Range>>(detail::allgather(ConstTensorView(rows), options, detail::execute));
+}
+/// Rows of any shape: dimension 0 counts them and may differ between ranks, the other dimensions may not. T is the
+/// element type, which a view does not know at compile time; throws Code::invalid_argument if it is not the view's.
+template <Element T>
+Gathered<T> allgather(const ConstTensorView& rows, const RequestOptions& options) {
+  if (rows.dtype() != DTypeOf<T>::value) {
+    throw Error(Code::invalid_argument, "allgather<T> of a view of another type", std::string(options.name));
+  }
+  return Gathered<T>(detail::allgather(rows, options, detail::execute));
+}
+
+// ---- Broadcast and barrier ----------------------------------------------------------------------------------------
+
+namespace detail {
+inline Ticket broadcast(const TensorView& tensor, const BroadcastOptions& options, Ticket (*finish)(Request&)) {
+  const ronde_tensor c_tensor = tensor.to_c();
+  Request request(RONDE_BROADCAST, options);
+  request.set_inputs({&c_tensor, 1});
+  request.set_outputs({&c_tensor, 1});
+  request.set_root(options.root);
+  return finish(request);
+}
+}  // namespace detail
+
+/// Every rank's `tensor` becomes the root's. In place.
+inline Ticket broadcast_async(const TensorView& tensor, const BroadcastOptions& options) {
+  return detail::broadcast(tensor, options, detail::submit);
+}
+inline void broadcast(const TensorView& tensor, const BroadcastOptions& options) {
+  detail::broadcast(tensor, options, detail::execute);
+}
+
+/// Returns when all ranks have called it.
+inline void barrier(const RequestOptions& options = {.name = "ronde.barrier"}) {
+  detail::Request(RONDE_BARRIER, options).execute();
+}
+
+}  // namespace v0
+}  // namespace ronde

@@ -1,0 +1,159 @@
+"""The C interface in ctypes: numbers, structs and prototypes of ``<ronde/ronde.h>``, in its order and nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+#: Major * 1000 + minor of the interface written down here.
+ABI_VERSION = 1000
+
+OK = 0
+INVALID_ARGUMENT = 1
+TIMED_OUT = 8
+INTERRUPTED = 9
+
+UINT8, INT8, INT16, INT32, INT64 = 0, 1, 3, 4, 5
+FLOAT16, FLOAT32, FLOAT64 = 6, 7, 8
+BOOL, BFLOAT16 = 9, 10
+COMPLEX64, COMPLEX128 = 11, 12
+FLOAT8_E4M3, FLOAT8_E5M2 = 13, 14
+
+ALLREDUCE, ALLGATHER, BROADCAST, BARRIER = 0, 1, 2, 10
+
+AVERAGE, SUM, ADASUM, MIN, MAX, PRODUCT = 0, 1, 2, 3, 4, 5
+
+MAX_DIMENSIONS = 32
+
+
+class Options(Structure):
+    """``ronde_options``"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int32),
+        ("size", c_int32),
+        ("local_rank", c_int32),
+        ("local_size", c_int32),
+        ("cross_rank", c_int32),
+        ("cross_size", c_int32),
+        ("store", c_char_p),
+        ("store_bytes", c_size_t),
+        ("key", c_char_p),
+        ("key_bytes", c_size_t),
+        ("init_timeout_s", c_double),
+        ("timeout_s", c_double),
+    ]
+
+
+class Topology(Structure):
+    """``ronde_topology``"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int32),
+        ("size", c_int32),
+        ("local_rank", c_int32),
+        ("local_size", c_int32),
+        ("cross_rank", c_int32),
+        ("cross_size", c_int32),
+        ("epoch", c_uint64),
+    ]
+
+
+class Counters(Structure):
+    """``ronde_counters``"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("requests", c_uint64),
+        ("plans", c_uint64),
+        ("fused_tensors", c_uint64),
+        ("bytes_reduced", c_uint64),
+        ("control_messages", c_uint64),
+    ]
+
+
+class Tensor(Structure):
+    """``ronde_tensor``"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("shape", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("device", c_int32),
+        ("device_index", c_int32),
+    ]
+
+
+class Request(Structure):
+    """``ronde_request``"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("op", c_int32),
+        ("group", c_int32),
+        ("name", c_char_p),
+        ("name_bytes", c_size_t),
+        ("inputs", c_void_p),
+        ("outputs", c_void_p),
+        ("count", c_size_t),
+        ("reduce_op", c_int32),
+        ("root", c_int32),
+        ("prescale", c_double),
+        ("postscale", c_double),
+        ("timeout_s", c_double),
+        ("splits", c_void_p),
+        ("splits_count", c_size_t),
+        ("step", c_int64),
+        ("tag", c_int32),
+        ("reserved", c_int32),
+        ("on_done", c_void_p),
+        ("user", c_void_p),
+    ]
+
+
+class TicketErrorInfo(Structure):
+    """``ronde_ticket_error_info``"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("status", c_int32),
+        ("failed_rank", c_int32),
+        ("message", c_char_p),
+        ("tensor", c_char_p),
+    ]
+
+
+#: Function -> (result, arguments). Pointers to memory of ours are passed as addresses (c_void_p): converting an int costs
+#: less than checking a pointer's type.
+PROTOTYPES = {
+    "ronde_abi_version": (c_uint32, []),
+    "ronde_version": (c_char_p, []),
+    "ronde_last_error": (c_char_p, []),
+    "ronde_init": (c_int32, [POINTER(Options)]),
+    "ronde_shutdown": (c_int32, []),
+    "ronde_is_initialized": (c_int32, []),
+    "ronde_get_topology": (c_int32, [c_void_p, POINTER(Topology)]),
+    "ronde_get_counters": (c_int32, [c_void_p, POINTER(Counters)]),
+    "ronde_submit": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "ronde_execute": (c_int32, [c_void_p, c_void_p, c_double, c_void_p]),
+    "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),
+    "ronde_wait": (c_int32, [c_void_p, c_double]),
+    "ronde_release": (c_int32, [c_void_p]),
+    "ronde_ticket_error": (c_int32, [c_void_p, POINTER(TicketErrorInfo)]),
+    "ronde_ticket_output": (
+        c_int32,
+        [c_void_p, c_size_t, POINTER(c_void_p), POINTER(POINTER(c_int64)), POINTER(c_int32), POINTER(c_int32)],
+    ),
+}
+
+
+def declare(library: ctypes.CDLL) -> None:
+    """Gives the library's functions their types. AttributeError, naming the function, if one is missing."""
+    for name, (result, arguments) in PROTOTYPES.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments

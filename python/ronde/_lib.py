@@ -1,0 +1,53 @@
+"""Finds and loads ``libronde.so``, once, and checks that it speaks this package's version of the C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+
+from ronde import _abi
+from ronde.exceptions import error_of
+
+
+def _path() -> Path:
+    """Beside this file, where the wheel puts it; RONDE_LIBRARY names another, for work on Ronde itself."""
+    override = os.environ.get("RONDE_LIBRARY")
+    return Path(override) if override else Path(__file__).resolve().parent / "libronde.so"
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The loaded library, its functions typed. Every call through it lets other Python threads run.
+
+    Raises ImportError if it cannot be loaded or is of another version of the interface.
+    """
+    path = _path()
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"Ronde's library cannot be loaded ({error}). Install the package `ronde`, or set RONDE_LIBRARY to the path "
+            "of a libronde.so."
+        ) from error
+    version = int(loaded.ronde_abi_version())
+    if version // 1000 != _abi.ABI_VERSION // 1000 or version < _abi.ABI_VERSION:
+        raise ImportError(
+            f"{path} speaks version {version} of Ronde's C interface, this Python package needs {_abi.ABI_VERSION}: "
+            "install library and package of one release."
+        )
+    _abi.declare(loaded)
+    return loaded
+
+
+def check(status: int) -> None:
+    """Raises what a call that returns at once has reported; must be called by the thread that made the call."""
+    if status != _abi.OK:
+        raise error_of(status, last_error())
+
+
+def last_error() -> str:
+    """The sentence of this thread's last failed call."""
+    text: bytes = library().ronde_last_error()
+    return text.decode("utf-8", "replace")

@@ -1,0 +1,315 @@
+"""One request under way: submitting it, waiting for it so that signals are answered, and keeping its memory alive.
+
+The engine reads and writes tensor memory until a ticket is done, whatever becomes of Python's objects meanwhile. So every
+operation is entered in a table *before* the library learns of it and leaves the table only when it is done: a Ctrl-C at
+any point, a handle dropped without ``synchronize()`` or a failing submit frees no memory that is still in use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
+from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
+
+from ronde import _abi
+from ronde._lib import last_error, library
+from ronde.exceptions import error_of
+
+#: Address, extents and `ronde_dtype` of contiguous memory.
+View = Tuple[int, Sequence[int], int]
+
+#: A wait in C comes back this often so that Python can answer a signal that another thread has taken, in seconds.
+_SLICE = c_double(0.05)
+
+_OK = _abi.OK
+_TIMED_OUT = _abi.TIMED_OUT
+_INTERRUPTED = _abi.INTERRUPTED
+_TENSOR_BYTES = ctypes.sizeof(_abi.Tensor)
+
+
+class Output(NamedTuple):
+    """Memory that a ticket owns: valid until the operation is released."""
+
+    address: int
+    shape: Tuple[int, ...]
+    dtype: int
+
+
+class _Block:
+    """The structs of one call for one tensor, filled anew each time: making them costs more than filling them."""
+
+    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at")
+
+    def __init__(self) -> None:
+        self.shape = (c_int64 * _abi.MAX_DIMENSIONS)()
+        self.input = _abi.Tensor(struct_size=_TENSOR_BYTES, shape=addressof(self.shape))
+        self.output = _abi.Tensor(struct_size=_TENSOR_BYTES, shape=addressof(self.shape))
+        self.input_at = addressof(self.input)
+        self.output_at = addressof(self.output)
+        self.request = _abi.Request(struct_size=ctypes.sizeof(_abi.Request), step=-1)
+        self.address = addressof(self.request)
+
+    def set_tensor(self, view: View, output: Optional[int]) -> None:
+        """``output``: where the result goes; None: the ticket makes it, or there is nothing to write."""
+        address, shape, dtype = view
+        ndim = len(shape)
+        if ndim > _abi.MAX_DIMENSIONS:
+            raise ValueError(f"a tensor may have {_abi.MAX_DIMENSIONS} dimensions at most, this one has {ndim}")
+        if ndim == 1:
+            self.shape[0] = shape[0]
+        else:
+            self.shape[:ndim] = shape  # type: ignore[assignment]
+        tensor = self.input
+        tensor.data = address
+        tensor.ndim = ndim
+        tensor.dtype = dtype
+        request = self.request
+        request.inputs = self.input_at
+        request.count = 1
+        if output is None or output == address:
+            request.outputs = None
+            return
+        tensor = self.output
+        tensor.data = output
+        tensor.ndim = ndim
+        tensor.dtype = dtype
+        request.outputs = self.output_at
+
+
+#: Blocks not in use. A block is taken for the duration of a call, so threads and signal handlers each have their own.
+_free_blocks: List[_Block] = []
+
+#: Operations whose memory the engine may still touch.
+_under_way: Set["Operation"] = set()
+
+#: Those of them that nobody will ever wait for.
+_abandoned: List["Operation"] = []
+
+_in_forked_child = False
+
+
+def _note_fork() -> None:
+    global _in_forked_child
+    _in_forked_child = True
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _tensor_array(views: Sequence[View]) -> Tuple[Any, List[Any]]:
+    """A C array of tensors, and what must live as long as it."""
+    array = (_abi.Tensor * len(views))()
+    shapes: List[Any] = []
+    for tensor, (address, shape, dtype) in zip(array, views):
+        extents = (c_int64 * len(shape))(*shape)
+        shapes.append(extents)
+        tensor.struct_size = _TENSOR_BYTES
+        tensor.data = address
+        tensor.shape = addressof(extents)
+        tensor.ndim = len(shape)
+        tensor.dtype = dtype
+    return array, shapes
+
+
+class Operation:
+    """One request, from submit to release. Made by :func:`submit` and :func:`execute` only."""
+
+    __slots__ = ("_ticket", "name", "_keep")
+
+    def __init__(self, name: str, keep: Any) -> None:
+        self._ticket = c_void_p()
+        self.name = name
+        self._keep = keep
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not. Never blocks. Raises ForkedError in a forked child."""
+        flag = c_int32()
+        _check(library().ronde_test(self._ticket, byref(flag)))
+        return flag.value != 0
+
+    def wait(self) -> None:
+        """Until it has ended. Other threads run meanwhile and Ctrl-C is answered; then, or if the operation has failed,
+        it is given up and needs no further care. On success it still holds its ticket, see :meth:`release`.
+        """
+        wait = library().ronde_wait
+        try:
+            status = wait(self._ticket, _SLICE)
+            while (status == _TIMED_OUT or status == _INTERRUPTED) and not self._has_failed():
+                status = wait(self._ticket, _SLICE)
+        except BaseException:
+            self.abandon()
+            raise
+        if status == _OK:
+            _under_way.discard(self)
+        else:
+            self._fail(status)
+
+    def _has_failed(self) -> bool:
+        """Tells the end of the request's time from that of a slice: both are RONDE_TIMED_OUT."""
+        info = _error_info()
+        return bool(library().ronde_ticket_error(self._ticket, byref(info)) == _OK and info.status != _OK)
+
+    def _fail(self, status: int) -> NoReturn:
+        info = _error_info()
+        if library().ronde_ticket_error(self._ticket, byref(info)) != _OK:
+            # Not an end of the work but of the call: a forked child, for instance.
+            error = error_of(status, last_error(), tensor=self.name)
+            self.abandon()
+            raise error
+        error = error_of(
+            info.status,
+            (info.message or b"").decode("utf-8", "replace"),
+            info.failed_rank,
+            (info.tensor or b"").decode("utf-8", "replace"),
+        )
+        self.release()
+        raise error
+
+    def output(self, index: int = 0) -> Output:
+        """Memory that the ticket made, after :meth:`wait`; valid until :meth:`release`."""
+        data = c_void_p()
+        shape = ctypes.POINTER(c_int64)()
+        ndim = c_int32()
+        dtype = c_int32()
+        _check(
+            library().ronde_ticket_output(
+                self._ticket, index, byref(data), byref(shape), byref(ndim), byref(dtype)
+            )
+        )
+        return Output(data.value or 0, tuple(shape[: ndim.value]), dtype.value)
+
+    def release(self) -> None:
+        """Frees the ticket of an operation that has ended. Again, or in a forked child: does nothing."""
+        ticket = self._ticket.value
+        if ticket is None or _in_forked_child:
+            return
+        self._ticket.value = None
+        library().ronde_release(ticket)
+        _under_way.discard(self)
+        self._keep = None
+
+    def abandon(self) -> None:
+        """Nobody will wait for it: its memory stays until the engine has done with it, then goes by itself."""
+        if self._ticket.value is not None and not _in_forked_child:
+            _under_way.add(self)
+            _abandoned.append(self)
+
+
+def _error_info() -> _abi.TicketErrorInfo:
+    return _abi.TicketErrorInfo(struct_size=ctypes.sizeof(_abi.TicketErrorInfo))
+
+
+def _check(status: int) -> None:
+    if status != _OK:
+        raise error_of(status, last_error())
+
+
+def release_finished() -> None:
+    """Releases abandoned operations that have ended. Called on the way of every submit; costs nothing without any."""
+    for _ in range(len(_abandoned)):
+        try:
+            operation = _abandoned.pop(0)
+        except IndexError:  # another thread is at it too
+            return
+        if operation.done():
+            operation.release()
+        else:
+            _abandoned.append(operation)
+
+
+def _fill(
+    block: _Block,
+    op: int,
+    name: str,
+    inputs: Sequence[View],
+    outputs: Optional[Sequence[int]],
+    reduce_op: int,
+    root: int,
+    prescale: float,
+    postscale: float,
+) -> Any:
+    """Writes the request into the block; returns what must live until the call has returned."""
+    request = block.request
+    request.op = op
+    encoded = name.encode()
+    request.name = encoded
+    request.name_bytes = len(encoded)
+    request.reduce_op = reduce_op
+    request.root = root
+    request.prescale = prescale
+    request.postscale = postscale
+    if len(inputs) == 1:
+        block.set_tensor(inputs[0], None if outputs is None else outputs[0])
+        return None
+    request.count = len(inputs)
+    if not inputs:
+        request.inputs = None
+        request.outputs = None
+        return None
+    arrays = [_tensor_array(inputs)]
+    request.inputs = addressof(arrays[0][0])
+    request.outputs = None
+    if outputs is not None:
+        arrays.append(_tensor_array([(at, shape, dtype) for at, (_, shape, dtype) in zip(outputs, inputs)]))
+        request.outputs = addressof(arrays[1][0])
+    return arrays
+
+
+def submit(
+    op: int,
+    name: str,
+    inputs: Sequence[View],
+    outputs: Optional[Sequence[int]],
+    keep: Any,
+    *,
+    reduce_op: int = _abi.SUM,
+    root: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    wait: bool = False,
+) -> Operation:
+    """Hands a request in; with ``wait`` returns when it has succeeded, else at once.
+
+    Arguments:
+        op: RONDE_ALLREDUCE and so on.
+        inputs: the tensors; none for a barrier.
+        outputs: addresses of the results, shaped as the inputs; None: in place, or made by the ticket (allgather).
+        keep: the objects that own the memory; held until the engine has done with it.
+
+    Raises what :mod:`ronde.exceptions` says: at once if the call is wrong, with ``wait`` also if the work has failed.
+    """
+    if _abandoned:
+        release_finished()
+    try:
+        block = _free_blocks.pop()
+    except IndexError:
+        block = _Block()
+    operation = Operation(name, keep)
+    ticket = operation._ticket
+    _under_way.add(operation)
+    try:
+        arrays = _fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale)
+        if wait:
+            status = library().ronde_execute(None, block.address, _SLICE, byref(ticket))
+        else:
+            status = library().ronde_submit(None, block.address, byref(ticket))
+        del arrays
+    except BaseException:
+        if ticket.value is None:
+            _under_way.discard(operation)
+        else:
+            operation.abandon()
+        raise
+    _free_blocks.append(block)
+    if ticket.value is None:
+        _under_way.discard(operation)
+        raise error_of(status, last_error(), tensor=name)
+    if wait:
+        if status == _OK:
+            _under_way.discard(operation)
+        elif status == _TIMED_OUT or status == _INTERRUPTED:
+            operation.wait()
+        else:
+            operation._fail(status)
+    return operation

@@ -1,0 +1,169 @@
+"""This process as a rank of its job: joining, leaving, who am I. Shared by all frameworks."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import threading
+from typing import Callable, Optional, TypeVar
+
+from ronde import _abi, _operation
+from ronde._lib import check, last_error, library
+from ronde.exceptions import InitializationError, RondeError
+
+_T = TypeVar("_T")
+
+#: How often a wait in C comes back so that Python can answer a signal, in seconds.
+_LOOK_EVERY_S = 0.05
+
+#: Longer than a shutdown takes at most, in seconds.
+_SHUTDOWN_LIMIT_S = 12.0
+
+#: The thread of an init or shutdown that Ctrl-C has cut short; it goes on to the call's own limit.
+_cut_short: Optional[threading.Thread] = None
+
+
+def _interruptibly(what: str, call: Callable[[], _T]) -> _T:
+    """Runs ``call``, which may block in C for long, so that Ctrl-C is answered meanwhile.
+
+    Only the main thread answers signals, so only there the call goes to a thread of its own.
+    """
+    global _cut_short
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    outcome: list[_T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except BaseException as error:  # raised again below
+            failure.append(error)
+
+    _cut_short = thread = threading.Thread(target=run, name=what, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_LOOK_EVERY_S)
+    _cut_short = None
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def init() -> None:
+    """Joins the job that the environment describes (``RONDE_*``, set by ``ronde run``); alone without one.
+
+    Collective: returns when every rank has come. Does nothing if already initialised. The process leaves the job by
+    itself when the interpreter exits.
+
+    Raises InitializationError (a ValueError) if ranks have not come in time, naming them, or cannot be reached.
+    """
+    if is_initialized():
+        return
+    call = library().ronde_init
+
+    def join() -> None:
+        status = call(None)
+        if status != _abi.OK:
+            raise InitializationError(last_error(), status)
+
+    _interruptibly("ronde-init", join)
+    atexit.unregister(_leave_at_exit)
+    atexit.register(_leave_at_exit)
+
+
+def shutdown() -> None:
+    """Leaves the job; ``init()`` may be called again. Does nothing if not initialised.
+
+    Collective with a limit of 10 s: operations that all ranks have submitted are finished, others fail. A rank that has
+    not come by then is no error: this one has left.
+    """
+    call = library().ronde_shutdown
+
+    def leave() -> int:
+        return int(call())
+
+    status = _interruptibly("ronde-shutdown", leave)
+    _operation.release_finished()
+    if status not in (_abi.OK, _abi.TIMED_OUT):
+        check(status)
+
+
+def _leave_at_exit() -> None:
+    """Ends in order what is still under way. No thread may be started any more, so it is called here and now."""
+    if _cut_short is not None:
+        if _cut_short.name == "ronde-shutdown":
+            _cut_short.join(_SHUTDOWN_LIMIT_S)
+        return
+    if is_initialized():
+        library().ronde_shutdown()
+        _operation.release_finished()
+
+
+def is_initialized() -> bool:
+    """True between a successful ``init()`` and ``shutdown()``; False in a forked child."""
+    return bool(library().ronde_is_initialized())
+
+
+def _topology() -> _abi.Topology:
+    topology = _abi.Topology(struct_size=ctypes.sizeof(_abi.Topology))
+    check(library().ronde_get_topology(None, ctypes.byref(topology)))
+    return topology
+
+
+def rank() -> int:
+    """This process's rank, 0 to ``size() - 1``. Raises NotInitializedError (a ValueError) before ``init()``."""
+    return int(_topology().rank)
+
+
+def size() -> int:
+    """How many ranks the job has. Raises NotInitializedError before ``init()``."""
+    return int(_topology().size)
+
+
+def local_rank() -> int:
+    """This process's rank among those of its host. Raises NotInitializedError before ``init()``."""
+    return int(_topology().local_rank)
+
+
+def local_size() -> int:
+    """How many ranks of the job this host has. Raises NotInitializedError before ``init()``."""
+    return int(_topology().local_size)
+
+
+def cross_rank() -> int:
+    """This host's place among the hosts that have a rank of this ``local_rank()``. Raises NotInitializedError."""
+    return int(_topology().cross_rank)
+
+
+def cross_size() -> int:
+    """How many hosts have a rank of this ``local_rank()``. Raises NotInitializedError before ``init()``."""
+    return int(_topology().cross_size)
+
+
+def epoch() -> int:
+    """How often this process has initialised, 1 the first time. Raises NotInitializedError before ``init()``."""
+    return int(_topology().epoch)
+
+
+def counters() -> dict[str, int]:
+    """What this rank has done since ``init()``: requests, plans, fused_tensors, bytes_reduced, control_messages."""
+    values = _abi.Counters(struct_size=ctypes.sizeof(_abi.Counters))
+    check(library().ronde_get_counters(None, ctypes.byref(values)))
+    return {name: int(getattr(values, name)) for name, _ in _abi.Counters._fields_[1:]}
+
+
+__all__ = [
+    "RondeError",
+    "counters",
+    "cross_rank",
+    "cross_size",
+    "epoch",
+    "init",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "rank",
+    "shutdown",
+    "size",
+]

@@ -1,0 +1,121 @@
+"""Ronde for PyTorch, with Horovod's names: ``import ronde.torch as hvd``.
+
+    hvd.init()
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01 * hvd.size())
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    ...                                  # train as ever; each rank reads its own share of the data
+
+Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde run`` it is a job of one rank.
+"""
+
+from __future__ import annotations
+
+from ronde import _process
+from ronde._process import (
+    cross_rank,
+    cross_size,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    size,
+)
+from ronde.exceptions import CollectiveError as HorovodInternalError
+from ronde.exceptions import RondeError
+from ronde.torch import _names
+from ronde.torch.compression import Compression
+from ronde.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from ronde.torch.mpi_ops import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    allgather,
+    allgather_async,
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    barrier,
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    poll,
+    synchronize,
+)
+from ronde.torch.optimizer import DistributedOptimizer
+from ronde.torch.process_sets import ProcessSet, global_process_set
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "HorovodInternalError",
+    "Max",
+    "Min",
+    "ProcessSet",
+    "Product",
+    "RondeError",
+    "Sum",
+    "allgather",
+    "allgather_async",
+    "allgather_object",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "broadcast_optimizer_state",
+    "broadcast_parameters",
+    "cross_rank",
+    "cross_size",
+    "global_process_set",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "init",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "poll",
+    "rank",
+    "shutdown",
+    "size",
+    "synchronize",
+]
+
+
+def init() -> None:
+    """Joins the job that ``ronde run`` describes; alone without it. Collective; does nothing if already initialised.
+
+    Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds.
+    """
+    if not is_initialized():
+        _names.reset()
+        _process.init()
+
+
+def shutdown() -> None:
+    """Leaves the job; collective, with a limit of 10 s. ``init()`` may be called again. See ``ronde._process``."""
+    _process.shutdown()

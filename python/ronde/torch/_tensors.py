@@ -1,0 +1,58 @@
+"""PyTorch tensors as memory that the engine can read and write."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+import torch
+
+from ronde import _abi
+from ronde._operation import View
+from ronde.exceptions import InvalidArgumentError
+
+DTYPE_CODES: Dict[torch.dtype, int] = {
+    torch.uint8: _abi.UINT8,
+    torch.int8: _abi.INT8,
+    torch.int16: _abi.INT16,
+    torch.int32: _abi.INT32,
+    torch.int64: _abi.INT64,
+    torch.float16: _abi.FLOAT16,
+    torch.float32: _abi.FLOAT32,
+    torch.float64: _abi.FLOAT64,
+    torch.bool: _abi.BOOL,
+    torch.bfloat16: _abi.BFLOAT16,
+    torch.complex64: _abi.COMPLEX64,
+    torch.complex128: _abi.COMPLEX128,
+    torch.float8_e4m3fn: _abi.FLOAT8_E4M3,
+    torch.float8_e5m2: _abi.FLOAT8_E5M2,
+}
+
+TORCH_DTYPES: Dict[int, torch.dtype] = {code: dtype for dtype, code in DTYPE_CODES.items()}
+
+
+def view_of(tensor: torch.Tensor) -> View:
+    """The memory of a contiguous tensor. Requires: :func:`check` has passed it, or it was made by :func:`staged`."""
+    return tensor.data_ptr(), tensor.shape, DTYPE_CODES[tensor.dtype]
+
+
+def check(tensor: torch.Tensor, name: str) -> None:
+    """Raises InvalidArgumentError (a ValueError), naming the tensor, if the engine cannot reach its memory."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidArgumentError(f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}", 1, tensor=name)
+    if not tensor.is_cpu:
+        raise InvalidArgumentError(
+            f"'{name}' is on device {tensor.device}; Ronde reduces tensors in host memory only so far: pass tensor.cpu()",
+            1,
+            tensor=name,
+        )
+    if tensor.layout is not torch.strided:
+        raise InvalidArgumentError(f"'{name}' has layout {tensor.layout}; pass tensor.to_dense()", 1, tensor=name)
+    if tensor.dtype not in DTYPE_CODES:
+        raise InvalidArgumentError(f"'{name}' is of type {tensor.dtype}, which Ronde does not know", 1, tensor=name)
+
+
+def staged(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, or a contiguous copy of it; outside autograd."""
+    if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+        return tensor
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()

@@ -1,0 +1,170 @@
+"""Same start on every rank: parameters, optimizer state and Python objects sent from one rank to all, or gathered.
+
+Objects travel pickled, between the processes of one job only: they have proved the job's key to each other before
+anything is read. cloudpickle is used where it is installed, since it knows lambdas and local classes too.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+
+from ronde import _process
+from ronde.exceptions import InvalidArgumentError
+from ronde.torch._handles import synchronize
+from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
+from ronde.torch.process_sets import ProcessSet, global_process_set
+
+__all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
+
+Parameters = Union[Mapping[str, torch.Tensor], Sequence[Tuple[str, torch.Tensor]], Sequence[torch.Tensor]]
+
+
+def broadcast_parameters(params: Parameters, root_rank: int) -> None:
+    """Gives every rank the values of rank ``root_rank``'s tensors, in place.
+
+    Arguments:
+        params: a dict (``model.state_dict()``), a list of (name, tensor) (``list(model.named_parameters())``) or a list of
+            tensors; the same names or order, shapes and types on every rank. None among the values is passed over.
+
+    Raises ValueError for anything else; CollectiveError if it fails (see ``synchronize``).
+    """
+    if isinstance(params, Mapping):
+        named: List[Tuple[Optional[str], Any]] = [(key, params[key]) for key in sorted(params)]
+    elif isinstance(params, (list, tuple)):
+        named = [item if isinstance(item, tuple) else (None, item) for item in params]
+    else:
+        raise InvalidArgumentError(
+            "broadcast_parameters takes a dict, a list of (name, tensor) or a list of tensors, "
+            f"not {type(params).__name__}",
+            1,
+        )
+    handles = [broadcast_async_(tensor, root_rank, name) for name, tensor in named if tensor is not None]
+    for handle in handles:
+        synchronize(handle)
+
+
+def _pickler_module() -> Any:
+    try:
+        import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        return cloudpickle
+    except ImportError:
+        return pickle
+
+
+def _bytes_tensor(data: Union[bytes, memoryview]) -> torch.Tensor:
+    if len(data) == 0:
+        return torch.empty(0, dtype=torch.uint8)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _broadcast_bytes(data: bytes, root_rank: int, name: str) -> bytes:
+    length = broadcast_(torch.tensor([len(data)]), root_rank, name + ".sz")
+    if _process.rank() == root_rank:
+        broadcast_(_bytes_tensor(data), root_rank, name)
+        return data
+    return broadcast_(torch.empty(int(length), dtype=torch.uint8), root_rank, name).numpy().tobytes()
+
+
+def broadcast_object(
+    obj: Any = None,
+    root_rank: int = 0,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Returns rank ``root_rank``'s object on every rank: a copy, on the root the object itself. What the others pass is
+    not read. Calls in several threads at once need a ``name`` each.
+
+    The object travels pickled (see the head of this module), so its class must be importable on every rank.
+    """
+    if name is None:
+        name = "broadcast_object"
+    is_root = _process.rank() == root_rank
+    data = _broadcast_bytes(_pickler_module().dumps(obj) if is_root else b"", root_rank, name)
+    return obj if is_root else pickle.loads(data)
+
+
+def allgather_object(
+    obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> List[Any]:
+    """Returns the ranks' objects in a list, in rank order: copies, this rank's own too. They travel pickled (see the head
+    of this module)."""
+    if name is None:
+        name = "allgather_object"
+    data = _bytes_tensor(_pickler_module().dumps(obj))
+    lengths = allgather(torch.tensor([len(data)]), name + ".sz").tolist()
+    everything = memoryview(allgather(data, name).numpy())
+    objects = []
+    first = 0
+    for length in lengths:
+        objects.append(pickle.loads(everything[first : first + length]))
+        first += length
+    return objects
+
+
+class _TensorsApart(pickle.Pickler):
+    """Pickles an object but for its tensors, which it keeps: they go as they are."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.tensors: List[torch.Tensor] = []
+
+    def persistent_id(self, obj: Any) -> Optional[Tuple[Any, ...]]:
+        if not isinstance(obj, torch.Tensor):
+            return None
+        self.tensors.append(obj)
+        return (len(self.tensors) - 1, tuple(obj.shape), obj.dtype)
+
+
+class _TensorsToCome(pickle.Unpickler):
+    """Reads such an object with empty tensors in their places."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.tensors: Dict[int, torch.Tensor] = {}
+
+    def persistent_load(self, pid: Tuple[Any, ...]) -> torch.Tensor:
+        index, shape, dtype = pid
+        return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype))
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None
+) -> None:
+    """Gives every rank's optimizer the state and the settings (learning rate, ...) of rank ``root_rank``'s.
+
+    A rank whose optimizer has no state yet gets the root's; nothing is stepped for that. Tensors travel as they are, the
+    rest pickled. ``model`` is accepted for compatibility.
+
+    Raises ValueError for LBFGS, whose state is no plain data, and if the optimizers hold different parameters.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InvalidArgumentError("broadcast_optimizer_state cannot send the state of torch.optim.LBFGS", 1)
+    is_root = _process.rank() == root_rank
+    skeleton = b""
+    tensors: List[torch.Tensor] = []
+    if is_root:
+        file = io.BytesIO()
+        pickler = _TensorsApart(file)
+        pickler.dump(optimizer.state_dict())
+        skeleton, tensors = file.getvalue(), pickler.tensors
+    skeleton = _broadcast_bytes(skeleton, root_rank, "optimizer_state")
+    state: Any = None
+    if not is_root:
+        unpickler = _TensorsToCome(io.BytesIO(skeleton))
+        state = unpickler.load()
+        tensors = [unpickler.tensors[index] for index in sorted(unpickler.tensors)]
+    handles = [
+        broadcast_async_(tensor.detach().cpu(), root_rank, f"optimizer_state.{index}")
+        for index, tensor in enumerate(tensors)
+    ]
+    received = [synchronize(handle) for handle in handles]
+    if not is_root:
+        for tensor, value in zip(tensors, received):
+            if tensor is not value:
+                tensor.copy_(value)
+        optimizer.load_state_dict(state)

@@ -1,0 +1,337 @@
+"""Collective operations on PyTorch tensors. Module and function names are Horovod's, so that scripts find them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, List, Optional, Sequence
+
+import torch
+
+from ronde import _abi, _operation
+from ronde.exceptions import InvalidArgumentError, UnsupportedError
+from ronde.torch import _autograd, _names
+from ronde.torch._handles import Handle, poll, synchronize
+from ronde.torch._start import start_allgather, start_allreduce, start_broadcast
+from ronde.torch.compression import Compression
+from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Max",
+    "Min",
+    "Product",
+    "Sum",
+    "allgather",
+    "allgather_async",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "poll",
+    "synchronize",
+]
+
+Average: int = _abi.AVERAGE
+Sum: int = _abi.SUM
+Adasum: int = _abi.ADASUM
+Min: int = _abi.MIN
+Max: int = _abi.MAX
+Product: int = _abi.PRODUCT
+
+def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
+    """The operation meant by ``op`` and its deprecated forerunner ``average``; Average if both are None. ValueError if
+    both are given or ``op`` is no operation, UnsupportedError for Adasum."""
+    if average is not None:
+        if op is not None:
+            raise InvalidArgumentError("give either op or its deprecated forerunner average, not both", 1)
+        warnings.warn("average= is deprecated: use op=Average or op=Sum", DeprecationWarning, stacklevel=3)
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op == Adasum:
+        raise UnsupportedError("op=Adasum is not implemented yet", 3)
+    if op not in (Average, Sum, Min, Max, Product):
+        raise InvalidArgumentError(f"op={op!r} is none of Average, Sum, Min, Max, Product", 1)
+    return op
+
+
+def _needs_gradient(tensor: torch.Tensor) -> bool:
+    return bool(tensor.requires_grad) and torch.is_grad_enabled()
+
+
+# ---- All-reduce --------------------------------------------------------------------------------------------------------
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Reduces a tensor over all ranks and returns the result, of the same shape and type, as a new tensor.
+
+    Arguments:
+        tensor: the same shape and type on every rank, in host memory.
+        average: deprecated; ``op``.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        compression: what travels, ``Compression.none`` or ``Compression.fp16``.
+        op: Average (the default), Sum, Min, Max or Product.
+        prescale_factor, postscale_factor: applied to each rank's values before, to the result after the reduction.
+
+    Differentiable: the gradient is reduced in the same way. Raises ValueError at once if the call is wrong,
+    CollectiveError if the work fails (see ``synchronize``).
+    """
+    op = reduce_op(op, average)
+    require_global(process_set)
+    full_name = _names.name_of("allreduce", name)
+    packed, context = compression.compress(tensor)
+    if _needs_gradient(packed):
+        result = _autograd.Allreduce.apply(packed, full_name, op, prescale_factor, postscale_factor)
+    else:
+        result = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
+    return compression.decompress(result, context)  # type: ignore[no-any-return]
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Begins :func:`allreduce` and returns at once. The tensor must not be changed before ``synchronize(handle)``, which
+    returns the result. Not differentiable."""
+    op = reduce_op(op, average)
+    require_global(process_set)
+    full_name = _names.name_of("allreduce", name)
+    return start_allreduce(  # type: ignore[no-any-return]
+        [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
+    )
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """:func:`allreduce` in place: writes the result into the tensor and returns it. Not differentiable."""
+    op = reduce_op(op, average)
+    require_global(process_set)
+    full_name = _names.name_of("allreduce", name)
+    return start_allreduce(  # type: ignore[no-any-return]
+        [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
+    )
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Begins :func:`allreduce_` and returns at once. The tensor must be neither read nor changed before
+    ``synchronize(handle)``, which returns it."""
+    op = reduce_op(op, average)
+    require_global(process_set)
+    full_name = _names.name_of("allreduce", name)
+    return start_allreduce(  # type: ignore[no-any-return]
+        [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
+    )
+
+
+# ---- Grouped all-reduce: one request, all or nothing -------------------------------------------------------------------
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
+    """:func:`allreduce` of several tensors as one operation that succeeds or fails as a whole. Returns a list of new
+    tensors. Their number, shapes and types must be the same on every rank. Differentiable."""
+    op = reduce_op(op, average)
+    require_global(process_set)
+    if not tensors:
+        return []
+    full_name = _names.name_of("grouped_allreduce", name)
+    packed = [compression.compress(tensor) for tensor in tensors]
+    bare = [tensor for tensor, _ in packed]
+    if any(_needs_gradient(tensor) for tensor in bare):
+        results = _autograd.GroupedAllreduce.apply(full_name, op, prescale_factor, postscale_factor, *bare)
+    else:
+        results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
+    return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Begins :func:`grouped_allreduce`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
+    op = reduce_op(op, average)
+    require_global(process_set)
+    _require_some(tensors)
+    full_name = _names.name_of("grouped_allreduce", name)
+    return start_allreduce(  # type: ignore[no-any-return]
+        tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
+    )
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
+    """:func:`grouped_allreduce` in place; returns the tensors in a list."""
+    if not tensors:
+        return []
+    handle = grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
+    return synchronize(handle)  # type: ignore[no-any-return]
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Begins :func:`grouped_allreduce_`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
+    op = reduce_op(op, average)
+    require_global(process_set)
+    _require_some(tensors)
+    full_name = _names.name_of("grouped_allreduce", name)
+    return start_allreduce(  # type: ignore[no-any-return]
+        tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
+    )
+
+
+def _require_some(tensors: Sequence[torch.Tensor]) -> None:
+    if not tensors:
+        raise InvalidArgumentError("a grouped operation needs at least one tensor", 1)
+
+
+# ---- All-gather --------------------------------------------------------------------------------------------------------
+
+
+def allgather(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns the ranks' tensors one after the other along dimension 0, in rank order. Dimension 0 may differ between
+    ranks, the others and the type may not; a tensor without dimensions is an error. Differentiable."""
+    require_global(process_set)
+    full_name = _names.name_of("allgather", name)
+    if _needs_gradient(tensor):
+        return _autograd.Allgather.apply(tensor, full_name)  # type: ignore[no-any-return]
+    return start_allgather(tensor, full_name, wait=True)  # type: ignore[no-any-return]
+
+
+def allgather_async(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Handle:
+    """Begins :func:`allgather`; ``synchronize(handle)`` returns the result. Not differentiable."""
+    require_global(process_set)
+    return start_allgather(tensor, _names.name_of("allgather", name), wait=False)  # type: ignore[no-any-return]
+
+
+# ---- Broadcast ---------------------------------------------------------------------------------------------------------
+
+
+def broadcast(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Returns rank ``root_rank``'s tensor on every rank, as a new tensor. Shape and type must be the same on every rank.
+    Differentiable: the root gets the average of the gradients, the others zeros."""
+    require_global(process_set)
+    full_name = _names.name_of("broadcast", name)
+    if _needs_gradient(tensor):
+        return _autograd.Broadcast.apply(tensor, root_rank, full_name)  # type: ignore[no-any-return]
+    return start_broadcast(tensor, None, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
+
+
+def broadcast_async(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Begins :func:`broadcast`; ``synchronize(handle)`` returns the result. Not differentiable."""
+    require_global(process_set)
+    full_name = _names.name_of("broadcast", name)
+    return start_broadcast(tensor, None, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
+
+
+def broadcast_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """:func:`broadcast` in place: writes the root's values into the tensor and returns it."""
+    require_global(process_set)
+    full_name = _names.name_of("broadcast", name)
+    return start_broadcast(tensor, tensor, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
+
+
+def broadcast_async_(
+    tensor: torch.Tensor,
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """Begins :func:`broadcast_`; ``synchronize(handle)`` returns the tensor."""
+    require_global(process_set)
+    full_name = _names.name_of("broadcast", name)
+    return start_broadcast(tensor, tensor, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
+
+
+# ---- Barrier -----------------------------------------------------------------------------------------------------------
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when every rank has called it."""
+    require_global(process_set)
+    _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, wait=True).release()
+    _names.restart()

@@ -1,0 +1,239 @@
+"""An optimizer that steps with the gradients of all ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from ronde import _process
+from ronde.exceptions import InvalidArgumentError, UnsupportedError
+from ronde.torch._gradients import How, Reducer
+from ronde.torch.compression import Compression
+from ronde.torch.mpi_ops import Adasum, Average
+from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+
+__all__ = ["DistributedOptimizer"]
+
+Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
+
+
+class _DistributedOptimizer(torch.optim.Optimizer):
+    """The methods that come before the wrapped optimizer's own, see :func:`DistributedOptimizer`."""
+
+    _reducer: Optional[Reducer]  # None in a job of one rank
+    _parameter_names: Dict[torch.nn.Parameter, str]
+    _synchronized: bool
+    _synchronize_in_step: bool
+
+    def synchronize(self) -> None:
+        """Waits until the gradients of all ranks are reduced; afterwards ``p.grad`` holds the result.
+
+        Parameters that took no part in this rank's backward pass count as zeros. Call it yourself to change or look at
+        the reduced gradients, and then step within :meth:`skip_synchronize`. Raises what ``ronde.torch.synchronize`` does.
+        """
+        if self._reducer is not None:
+            self._reducer.synchronize()
+        self._synchronized = True
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Within it ``step()`` does not synchronize, since you have: to clip gradients, for instance."""
+        self._synchronize_in_step = False
+        try:
+            yield
+        finally:
+            self._synchronize_in_step = True
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+        """Synchronizes, then steps as the wrapped optimizer does and returns what it returns.
+
+        With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them.
+        """
+        if not self._synchronize_in_step:
+            self._synchronized = False
+            return super().step(closure)  # type: ignore[misc]
+        if self._synchronized:
+            warnings.warn(
+                "optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): the "
+                "gradients are reduced twice. Step within `with optimizer.skip_synchronize():`.",
+                stacklevel=2,
+            )
+        if closure is None:
+            self.synchronize()
+            result = super().step()  # type: ignore[misc]
+        else:
+            result = super().step(self._synchronized_closure(closure))  # type: ignore[misc]
+        self._synchronized = False
+        return result
+
+    def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        # Gradients computed before step() are complete; those that the closure computes take their place.
+        before = self._reducer is not None and self._reducer.touched
+        if before:
+            self.synchronize()
+
+        def evaluate() -> Any:
+            loss = closure()
+            if self._reducer is not None and (self._reducer.touched or not before):
+                self.synchronize()
+            return loss
+
+        return evaluate
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """As the wrapped optimizer's. AssertionError while reductions are under way, since it would spoil them: call it
+        after ``step()`` or ``synchronize()``."""
+        if self._reducer is not None and self._reducer.pending:
+            raise AssertionError(
+                "optimizer.zero_grad() was called while gradients are being reduced, between backward() and step() or "
+                "synchronize(): call it before backward() or after step()"
+            )
+        super().zero_grad(*args, **kwargs)
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How many backward passes add up before gradients are reduced, from now on. ValueError unless positive."""
+        _require_positive(passes)
+        if self._reducer is not None:
+            self._reducer.set_passes(passes)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """As the wrapped optimizer's; reductions under way are forgotten."""
+        if self._reducer is not None:
+            self._reducer.restart()
+        self._synchronized = False
+        super().load_state_dict(*args, **kwargs)
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """As the wrapped optimizer's; the new parameters' gradients are reduced too, under names made by their place."""
+        super().add_param_group(param_group)
+        group = len(self.param_groups) - 1
+        for index, parameter in enumerate(self.param_groups[group]["params"]):
+            name = f"allreduce.noname.{group}.{index}"
+            self._parameter_names[parameter] = name
+            if self._reducer is not None:
+                self._reducer.add_unit([parameter], name)
+
+
+def _require_positive(passes: int) -> None:
+    if passes <= 0:
+        raise InvalidArgumentError(f"backward_passes_per_step must be 1 or more, not {passes}", 1)
+
+
+def _names_of(
+    optimizer: torch.optim.Optimizer, named_parameters: Optional[Iterable[Tuple[str, torch.nn.Parameter]]]
+) -> Dict[torch.nn.Parameter, str]:
+    """A name for each parameter of the optimizer, in its order."""
+    numbered = [
+        (f"allreduce.noname.{group}.{index}", parameter)
+        for group, settings in enumerate(optimizer.param_groups)
+        for index, parameter in enumerate(settings["params"])
+    ]
+    if named_parameters is None:
+        return {parameter: name for name, parameter in numbered}
+    given = list(named_parameters)
+    if not all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in given):
+        raise InvalidArgumentError("named_parameters must be pairs of name and parameter: model.named_parameters()", 1)
+    seen = set()
+    for name, _ in given:
+        if name in seen:
+            raise InvalidArgumentError(f"named_parameters has the name '{name}' twice; each must be unique", 1)
+        seen.add(name)
+    names = {parameter: name for name, parameter in given}
+    for _, parameter in numbered:
+        if parameter not in names:
+            raise InvalidArgumentError(
+                f"named_parameters lacks a parameter of the optimizer, of shape {tuple(parameter.shape)}: name all of them",
+                1,
+            )
+    return {parameter: names[parameter] for _, parameter in numbered}
+
+
+def _units(parameters: Sequence[torch.nn.Parameter], groups: Groups) -> List[List[torch.nn.Parameter]]:
+    """Splits the parameters into what is reduced together."""
+    if isinstance(groups, int) and not isinstance(groups, bool):
+        if groups < 0:
+            raise InvalidArgumentError(f"groups must not be negative, not {groups}", 1)
+        if groups == 0:
+            return [[parameter] for parameter in parameters]
+        count = min(groups, len(parameters))
+        bounds = [len(parameters) * i // count for i in range(count + 1)]
+        return [list(parameters[first:last]) for first, last in zip(bounds, bounds[1:])]
+    if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
+        raise InvalidArgumentError("groups must be a number of groups or a list of lists of parameters", 1)
+    known = set(parameters)
+    grouped = set()
+    units = []
+    for group in groups:
+        for parameter in group:
+            if parameter in grouped:
+                raise InvalidArgumentError("groups overlap: each parameter may be in one group only", 1)
+            grouped.add(parameter)
+        members = [parameter for parameter in group if parameter in known]
+        if members:
+            units.append(members)
+    return units + [[parameter] for parameter in parameters if parameter not in grouped]
+
+
+def DistributedOptimizer(  # noqa: N802 - Horovod's name
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Optional[Iterable[Tuple[str, torch.nn.Parameter]]] = None,
+    compression: Any = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Optional[Groups] = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Wraps an optimizer so that it steps with the gradients of all ranks.
+
+    Each gradient's all-reduce starts as soon as the backward pass has computed it and runs beside the rest of that pass;
+    ``step()`` waits for all. The result is of a subclass of the optimizer's class, and shares its state and
+    ``param_groups``, so learning-rate schedulers work on either. Give the ranks the same start with
+    ``broadcast_parameters`` and ``broadcast_optimizer_state``.
+
+    Arguments:
+        optimizer: any of ``torch.optim`` or a subclass of ``torch.optim.Optimizer``.
+        named_parameters: ``model.named_parameters()``; gradients are called by these names, in errors too. None: by their
+            place in the optimizer.
+        compression: what travels, ``Compression.none`` or ``Compression.fp16``.
+        backward_passes_per_step: how many backward passes add up before gradients are reduced; they are added, not
+            averaged: scale the loss.
+        op: Average, Sum, Min, Max or Product.
+        gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
+        groups: how many groups, or lists of parameters, are reduced as one operation each. ``num_groups`` is its old name.
+        sparse_as_dense: sparse gradients are made dense; without it they are an error.
+
+    In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
+    Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
+    """
+    _require_positive(backward_passes_per_step)
+    require_global(process_set)
+    if op == Adasum:
+        raise UnsupportedError("op=Adasum is not implemented yet", 3)
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise InvalidArgumentError("gradient_predivide_factor needs op=Average", 1)
+    if num_groups != 0:
+        warnings.warn("num_groups= is deprecated: use groups=", DeprecationWarning, stacklevel=2)
+    names = _names_of(optimizer, named_parameters)
+    units = _units(list(names), num_groups if groups is None else groups)
+
+    base = type(optimizer)
+    cls = type(base.__name__, (_DistributedOptimizer, base), {"__module__": base.__module__, "__doc__": base.__doc__})
+    distributed = cls.__new__(cls)
+    # A learning-rate scheduler puts a step() of its own into the instance; that one leads to the wrapped optimizer.
+    distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
+    distributed._parameter_names = names
+    distributed._synchronized = False
+    distributed._synchronize_in_step = True
+    distributed._reducer = None
+    if _process.size() > 1:
+        how = How(compression, op, 1.0 / gradient_predivide_factor, gradient_predivide_factor, sparse_as_dense)
+        distributed._reducer = Reducer(backward_passes_per_step, how)
+        for unit in units:
+            distributed._reducer.add_unit(unit, names[unit[0]])
+    return distributed

@@ -1,0 +1,165 @@
+// The C interface: library, life of an engine, topology. Thin: checks, converts, calls.
+#include "api/convert.h"
+#include "api/guard.h"
+#include "api/handles.h"
+#include "base/log.h"
+
+#ifndef RONDE_VERSION
+#error "the build defines RONDE_VERSION"
+#endif
+
+using namespace ronde;        // NOLINT: this file is the seam of the whole project
+using namespace ronde::api;   // NOLINT
+
+static_assert(static_cast<int>(Code::internal) == RONDE_INTERNAL && static_cast<int>(Code::forked) == RONDE_FORKED &&
+              static_cast<int>(Code::peer_lost) == RONDE_PEER_LOST);
+static_assert(static_cast<int>(DType::float8_e5m2) == RONDE_FLOAT8_E5M2 &&
+              static_cast<int>(DType::bfloat16) == RONDE_BFLOAT16);
+static_assert(static_cast<int>(OpKind::join) == RONDE_JOIN && static_cast<int>(ReduceOp::bit_xor) == RONDE_BIT_XOR);
+
+namespace ronde::api {
+
+Result<std::shared_ptr<engine::Runner>> runner_of(ronde_engine* engine) {
+  std::shared_ptr<engine::Runner> runner = engine == nullptr ? Process::instance().shared() : engine->runner;
+  if (!runner) {
+    return Status::error(Code::not_initialized, "Ronde is not initialised; call init first");
+  }
+  return runner;
+}
+
+void fill(ronde_error_info& info, const Status& status) {
+  info.status = static_cast<ronde_status>(status.code());
+  info.failed_rank = status.failed_rank();
+  info.message = status.message().c_str();
+  info.tensor = status.tensor().c_str();
+}
+
+}  // namespace ronde::api
+
+uint32_t ronde_abi_version(void) { return RONDE_ABI_VERSION; }
+
+const char* ronde_version(void) { return RONDE_VERSION; }
+
+const char* ronde_last_error(void) { return last_error().message().c_str(); }
+
+ronde_status ronde_last_error_info(ronde_error_info* info) {
+  if (info == nullptr || info->struct_size < sizeof(ronde_error_info)) {
+    return RONDE_INVALID_ARGUMENT;  // without a sentence: the one asked for shall stay
+  }
+  fill(*info, last_error());
+  return RONDE_OK;
+}
+
+const char* ronde_status_name(ronde_status status) { return code_name(static_cast<Code>(status)).data(); }
+
+size_t ronde_dtype_bytes(ronde_dtype dtype) { return dtype_bytes(static_cast<DType>(dtype)); }
+
+ronde_status ronde_set_log(ronde_log_fn sink, void* user) {
+  return guarded([&]() -> Status {
+    if (sink == nullptr) {
+      set_log_sink({});
+    } else {
+      set_log_sink([sink, user](LogLevel level, int rank, const std::string& message) {
+        sink(user, static_cast<int32_t>(level), rank, message.data(), message.size());
+      });
+    }
+    return {};
+  });
+}
+
+ronde_status ronde_init(const ronde_options* options) {
+  return guarded([&]() -> Status {
+    RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions join, options_from(options));
+    return Process::instance().init(join);
+  });
+}
+
+ronde_status ronde_shutdown(void) {
+  return guarded([] { return Process::instance().shutdown(); });
+}
+
+int32_t ronde_is_initialized(void) {
+  const Process& process = Process::instance();
+  return process.check_not_forked() && process.shared() ? 1 : 0;
+}
+
+ronde_status ronde_engine_create(const ronde_options* options, ronde_engine** engine) {
+  return guarded([&]() -> Status {
+    if (engine == nullptr) {
+      return null_argument("engine");
+    }
+    RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions join, options_from(options));
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<engine::Runner> runner, Process::instance().create(join));
+    *engine = new ronde_engine{std::move(runner)};
+    return {};
+  });
+}
+
+ronde_status ronde_engine_destroy(ronde_engine* engine) {
+  return guarded([&]() -> Status {
+    if (engine == nullptr) {
+      return {};
+    }
+    const std::unique_ptr<ronde_engine> owned(engine);
+    return owned->runner->shutdown();
+  });
+}
+
+ronde_status ronde_get_topology(ronde_engine* engine, ronde_topology* topology) {
+  return guarded([&]() -> Status {
+    if (topology == nullptr || topology->struct_size < sizeof(ronde_topology)) {
+      return Status::error(Code::invalid_argument, "topology is null or its struct_size is not set");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    const engine::Topology& from = runner->engine().topology();
+    *topology = {topology->struct_size, from.rank,       from.size,       from.local_rank,
+                 from.local_size,       from.cross_rank, from.cross_size, from.epoch};
+    return {};
+  });
+}
+
+ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) {
+  return guarded([&]() -> Status {
+    if (counters == nullptr || counters->struct_size < sizeof(ronde_counters)) {
+      return Status::error(Code::invalid_argument, "counters is null or its struct_size is not set");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    const engine::Counters& from = runner->engine().counters();
+    *counters = {counters->struct_size, from.requests, from.plans, from.fused_tensors, from.bytes_reduced,
+                 from.control_messages};
+    return {};
+  });
+}
+
+// ---- Declared for later
+
+ronde_status ronde_group_create(ronde_engine*, const int32_t*, size_t, int32_t*) {
+  return guarded([] { return not_built("ronde_group_create"); });
+}
+ronde_status ronde_group_destroy(ronde_engine*, int32_t) {
+  return guarded([] { return not_built("ronde_group_destroy"); });
+}
+ronde_status ronde_plan_create(ronde_engine*, const ronde_request*, size_t, ronde_plan**) {
+  return guarded([] { return not_built("ronde_plan_create"); });
+}
+ronde_status ronde_plan_start(ronde_plan*) {
+  return guarded([] { return not_built("ronde_plan_start"); });
+}
+ronde_status ronde_plan_wait(ronde_plan*, double) {
+  return guarded([] { return not_built("ronde_plan_wait"); });
+}
+ronde_status ronde_plan_destroy(ronde_plan*) {
+  return guarded([] { return not_built("ronde_plan_destroy"); });
+}
+ronde_status ronde_alloc_bucket(ronde_engine*, const char*, size_t, size_t, void**) {
+  return guarded([] { return not_built("ronde_alloc_bucket"); });
+}
+ronde_status ronde_free_bucket(ronde_engine*, void*) {
+  return guarded([] { return not_built("ronde_free_bucket"); });
+}
+ronde_status ronde_start_timeline(ronde_engine*, const char*, size_t, int32_t) {
+  return guarded([] { return not_built("ronde_start_timeline"); });
+}
+ronde_status ronde_stop_timeline(ronde_engine*) {
+  return guarded([] { return not_built("ronde_stop_timeline"); });
+}

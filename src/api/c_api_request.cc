@@ -1,0 +1,211 @@
+// The C interface: requests and tickets.
+#include <algorithm>
+#include <vector>
+
+#include "api/convert.h"
+#include "api/guard.h"
+#include "api/handles.h"
+
+using namespace ronde;       // NOLINT: this file is the seam of the whole project
+using namespace ronde::api;  // NOLINT
+
+namespace ronde::api {
+
+Nanoseconds limit_from(double seconds) { return seconds < 0 ? kNever : from_seconds(seconds); }
+
+Status wait(ronde_ticket& handle, double limit_s) {
+  if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
+    RONDE_RETURN_IF_ERROR(runner->wait(*handle.ticket, limit_from(limit_s)));
+  }
+  return handle.ticket->status();  // shutdown finishes every ticket before the runner goes
+}
+
+Status settle(ronde_ticket& handle) {
+  if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
+    return runner->release(*handle.ticket);
+  }
+  return {};
+}
+
+namespace {
+
+enum class Caller { goes_on, waits };
+
+Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request, Caller caller) {
+  RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
+  RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, runner->engine().settings().timeout));
+  auto handle = std::make_unique<ronde_ticket>();
+  handle->runner = runner;
+  engine::DoneCallback on_done;
+  if (request->on_done != nullptr) {
+    on_done = [call = request->on_done, user = request->user, raw = handle.get()](const engine::TicketPtr& ticket) {
+      call(user, raw, report(ticket->status()));
+      raw->drop();
+    };
+    handle->references = 2;
+  }
+  handle->ticket = std::make_shared<engine::Ticket>(std::move(value), std::move(on_done));
+  RONDE_RETURN_IF_ERROR(caller == Caller::waits ? runner->submit_to_wait(handle->ticket)
+                                                : runner->submit(handle->ticket));
+  return handle.release();
+}
+
+}  // namespace
+
+}  // namespace ronde::api
+
+ronde_status ronde_submit(ronde_engine* engine, const ronde_request* request, ronde_ticket** ticket) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr) {
+      return null_argument("ticket");
+    }
+    RONDE_ASSIGN_OR_RETURN(*ticket, submit(engine, request, Caller::goes_on));
+    return {};
+  });
+}
+
+ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, double limit_s,
+                           ronde_ticket** ticket) {
+  return guarded([&]() -> Status {
+    if (ticket != nullptr) {
+      *ticket = nullptr;
+    }
+    RONDE_ASSIGN_OR_RETURN(ronde_ticket* const handle, submit(engine, request, Caller::waits));
+    Status status = wait(*handle, ticket != nullptr ? limit_s : -1.0);
+    if (ticket != nullptr) {
+      *ticket = handle;
+      return status;
+    }
+    while (!handle->ticket->is_done()) {
+      status = wait(*handle, -1.0);
+    }
+    handle->drop();
+    return status;
+  });
+}
+
+ronde_status ronde_test(ronde_ticket* ticket, int32_t* done) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr || done == nullptr) {
+      return null_argument(ticket == nullptr ? "ticket" : "done");
+    }
+    *done = ticket->ticket->is_done() ? 1 : 0;
+    return {};
+  });
+}
+
+ronde_status ronde_wait(ronde_ticket* ticket, double limit_s) {
+  return guarded([&]() -> Status { return ticket == nullptr ? null_argument("ticket") : wait(*ticket, limit_s); });
+}
+
+ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s) {
+  return guarded([&]() -> Status {
+    const RealClock clock;
+    const Nanoseconds until = later(clock.now(), limit_from(limit_s));
+    Status first;
+    for (size_t i = 0; i < count; ++i) {
+      if (tickets[i] == nullptr) {
+        return null_argument("a ticket");
+      }
+      const double left = until == kNever ? -1.0
+                                          : std::max(0.0, static_cast<double>(until - clock.now()) /
+                                                              static_cast<double>(kSecond));
+      Status status = wait(*tickets[i], left);
+      if (!tickets[i]->ticket->is_done()) {
+        return status;  // the wait itself ended: limit, signal
+      }
+      if (first.is_ok()) {
+        first = std::move(status);
+      }
+    }
+    return first;
+  });
+}
+
+ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double limit_s, size_t* index) {
+  return guarded([&]() -> Status {
+    if (count == 0 || index == nullptr) {
+      return Status::error(Code::invalid_argument, "wait_any needs at least one ticket and a place for the index");
+    }
+    std::vector<engine::TicketPtr> all;
+    std::shared_ptr<engine::Runner> runner;
+    for (size_t i = 0; i < count; ++i) {
+      if (tickets[i] == nullptr) {
+        return null_argument("a ticket");
+      }
+      all.push_back(tickets[i]->ticket);
+      if (const auto own = tickets[i]->runner.lock(); own && runner && own != runner) {
+        return Status::error(Code::invalid_argument, "wait_any waits for tickets of one engine only");
+      } else if (own) {
+        runner = own;
+      }
+    }
+    const auto done = std::find_if(all.begin(), all.end(), [](const auto& ticket) { return ticket->is_done(); });
+    *index = static_cast<std::size_t>(done - all.begin());
+    if (done == all.end()) {
+      if (!runner) {
+        return Status::error(Code::internal, "the engine is gone but its tickets are not done");
+      }
+      RONDE_RETURN_IF_ERROR(runner->wait_any(all, limit_from(limit_s), *index));
+    }
+    return wait(*tickets[*index], -1.0);
+  });
+}
+
+ronde_status ronde_release(ronde_ticket* ticket) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr) {
+      return {};
+    }
+    RONDE_RETURN_IF_ERROR(settle(*ticket));
+    if (!ticket->belongs_to_slot) {
+      ticket->drop();
+    }
+    return {};
+  });
+}
+
+ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_error_info* info) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr || info == nullptr || info->struct_size < sizeof(ronde_error_info)) {
+      return Status::error(Code::invalid_argument, "ticket or info is null, or info.struct_size is not set");
+    }
+    if (!ticket->ticket->is_done()) {
+      return Status::error(Code::invalid_argument, "the ticket is still under way");
+    }
+    fill(*info, ticket->ticket->status());
+    return {};
+  });
+}
+
+ronde_status ronde_ticket_output(ronde_ticket* ticket, size_t i, void** data, const int64_t** shape, int32_t* ndim,
+                                 ronde_dtype* dtype) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr || !ticket->ticket->is_done() || !ticket->ticket->status()) {
+      return Status::error(Code::invalid_argument, "the ticket is null, still under way, or has failed");
+    }
+    const Request& request = ticket->ticket->request();
+    if (i >= request.tensors.size()) {
+      return Status::error(Code::invalid_argument, "the request has " + std::to_string(request.tensors.size()) +
+                                                       " outputs; there is no output " + std::to_string(i));
+    }
+    const Tensor& output = request.tensors[i].output;
+    if (data != nullptr) {
+      *data = output.data;
+    }
+    if (shape != nullptr) {
+      *shape = output.shape.data();
+    }
+    if (ndim != nullptr) {
+      *ndim = static_cast<int32_t>(output.shape.size());
+    }
+    if (dtype != nullptr) {
+      *dtype = static_cast<ronde_dtype>(output.dtype);
+    }
+    return {};
+  });
+}
+
+ronde_status ronde_ticket_splits(ronde_ticket*, const int64_t**, size_t*) {
+  return guarded([] { return not_built("ronde_ticket_splits"); });
+}

@@ -1,0 +1,108 @@
+#include "api/process.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace ronde::api {
+
+namespace {
+
+/// Set in the child by fork(): its engine threads do not exist there, and locks may be held for ever.
+std::atomic<bool> forked{false};
+
+thread_local Status last_error_of_thread;
+
+}  // namespace
+
+Process& Process::instance() {
+  static auto* process = new Process;
+  return *process;
+}
+
+Status Process::check_not_forked() const {
+  if (forked.load(std::memory_order_relaxed)) {
+    return Status::error(Code::forked,
+                         "this is a forked child of the process that called init: only that process is a rank of the "
+                         "job. Call Ronde there, or start the child with exec (Python: the spawn start method)");
+  }
+  return {};
+}
+
+void Process::watch_forks() {
+  static const bool once = [] {
+    pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+Status Process::init(const engine::JoinOptions& options) {
+  std::lock_guard init_lock(init_mutex_);
+  if (shared()) {
+    return {};
+  }
+  RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
+                         engine::join_world(options, "shared", ++shared_epoch_, clock_));
+  watch_forks();
+  std::lock_guard lock(mutex_);
+  shared_ = std::move(runner);
+  return {};
+}
+
+Status Process::shutdown() {
+  std::lock_guard init_lock(init_mutex_);
+  const std::shared_ptr<engine::Runner> runner = shared();
+  if (!runner) {
+    return {};
+  }
+  const Status status = runner->shutdown();
+  std::lock_guard lock(mutex_);
+  shared_.reset();
+  return status;
+}
+
+std::shared_ptr<engine::Runner> Process::shared() const {
+  std::lock_guard lock(mutex_);
+  return shared_;
+}
+
+Result<std::unique_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
+  std::uint64_t epoch = 0;
+  {
+    std::lock_guard lock(mutex_);
+    epoch = ++own_epoch_;
+  }
+  Result<std::unique_ptr<engine::Runner>> runner = engine::join_world(options, "own", epoch, clock_);
+  if (runner) {
+    watch_forks();
+  }
+  return runner;
+}
+
+void Process::leave_at_exit() {
+  if (forked.load(std::memory_order_relaxed)) {
+    return;
+  }
+  if (const std::shared_ptr<engine::Runner> runner = shared()) {
+    runner->leave_now();
+  }
+}
+
+std::int32_t report(const Status& status) {
+  if (!status) {
+    last_error_of_thread = status;
+  }
+  return static_cast<std::int32_t>(status.code());
+}
+
+const Status& last_error() { return last_error_of_thread; }
+
+namespace {
+
+/// After main() and what the user registered with atexit. A process that exits in order has left the job in order.
+__attribute__((destructor)) void leave_job_at_exit() { Process::instance().leave_at_exit(); }
+
+}  // namespace
+
+}  // namespace ronde::api

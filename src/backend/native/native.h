@@ -1,0 +1,15 @@
+// The native backend: our own algorithms over the memory that the ranks of a host share.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "transport/arena.h"
+
+namespace ronde::backend {
+
+/// For the group of all ranks of the host, group index = rank in the arena. The arena must outlive the backend and its
+/// operations, and this must be the only backend over it. Used under one lock.
+std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena);
+
+}  // namespace ronde::backend

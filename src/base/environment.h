@@ -1,0 +1,19 @@
+// Environment variables as numbers: absent, well formed, or an error that names variable, value and expectation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+
+namespace ronde {
+
+/// Empty string counts as absent.
+std::optional<std::string> environment_text(const char* name);
+/// A finite decimal number >= minimum.
+Result<std::optional<double>> environment_number(const char* name, double minimum);
+/// A whole number from minimum to maximum.
+Result<std::optional<std::int64_t>> environment_integer(const char* name, std::int64_t minimum, std::int64_t maximum);
+
+}  // namespace ronde

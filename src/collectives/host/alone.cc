@@ -1,0 +1,52 @@
+#include "collectives/host/alone.h"
+
+#include <algorithm>
+
+#include "collectives/host/budget.h"
+#include "collectives/host/gather_list.h"
+#include "reduce/reduce.h"
+
+namespace ronde::collectives {
+
+namespace {
+
+/// Works through the list in pieces of the budget; these are whole elements, whose sizes are powers of two.
+class Alone final : public Operation {
+ public:
+  Alone(const Plan& plan, bool reduces) : plan_(plan), list_(plan), reduces_(reduces) {}
+
+  Progress advance() override {
+    const std::size_t end = std::min(at_ + kBudgetBytes, list_.bytes());
+    if (reduces_) {
+      reduce_piece(at_, end);
+    } else {
+      list_.carry_over(at_, end);
+    }
+    at_ = end;
+    return at_ == list_.bytes() ? Progress::done : Progress::again;
+  }
+  std::vector<int> waiting_for() const override { return {}; }
+
+ private:
+  void reduce_piece(std::size_t begin, std::size_t end) {
+    const reduce::Reduction reduction{plan_.dtype, plan_.reduce_op, plan_.prescale, plan_.postscale};
+    const std::size_t element = dtype_bytes(plan_.dtype);
+    list_.for_each(begin, end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t) {
+      const void* const inputs[] = {from};
+      reduce::reduce(reduction, inputs, bytes / element, to);
+    });
+  }
+
+  const Plan& plan_;
+  GatherList list_;
+  const bool reduces_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> allreduce_alone(const Plan& plan) { return std::make_unique<Alone>(plan, true); }
+
+std::unique_ptr<Operation> copy_alone(const Plan& plan) { return std::make_unique<Alone>(plan, false); }
+
+}  // namespace ronde::collectives

@@ -1,0 +1,16 @@
+// The collectives of a world of one rank: nobody to wait for, but scales still apply.
+#pragma once
+
+#include <memory>
+
+#include "types/operation.h"
+#include "types/plan.h"
+
+namespace ronde::collectives {
+
+/// output = reduction of the one input: prescale, average over 1 and postscale, with the arithmetic of every size.
+std::unique_ptr<Operation> allreduce_alone(const Plan& plan);
+/// output = input, for broadcast and allgather.
+std::unique_ptr<Operation> copy_alone(const Plan& plan);
+
+}  // namespace ronde::collectives

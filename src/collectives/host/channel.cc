@@ -1,0 +1,148 @@
+#include "collectives/host/channel.h"
+
+#include <atomic>
+
+namespace ronde::collectives {
+
+using transport::TickLine;
+using transport::TickLines;
+
+namespace {
+
+std::uint64_t look(const TickLine& line) { return line.value.load(std::memory_order_acquire); }
+
+}  // namespace
+
+HostChannel::HostChannel(transport::HostArena& arena)
+    : arena_(arena),
+      rank_(arena.rank()),
+      size_(arena.size()),
+      own_(arena.control(arena.rank()).ticks),
+      seen_(static_cast<std::size_t>(arena.size())),
+      pointers_(static_cast<std::size_t>(arena.size())) {}
+
+std::uint64_t HostChannel::begin(std::uint64_t ticks) {
+  first_ = last_ + 1;
+  last_ += ticks;
+  return first_;
+}
+
+int HostChannel::slot(std::uint64_t tick) const {
+  return static_cast<int>(tick % static_cast<std::uint64_t>(arena_.layout().slots));
+}
+
+std::byte* HostChannel::input(int rank, std::uint64_t tick) const {
+  return arena_.region(rank) + arena_.layout().input_offset(slot(tick));
+}
+
+std::byte* HostChannel::result(int rank, std::uint64_t tick) const {
+  return arena_.region(rank) + arena_.layout().result_offset(slot(tick));
+}
+
+bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::* seen_flag, TickLine TickLines::* line) {
+  const auto slots = static_cast<std::uint64_t>(arena_.layout().slots);
+  if (tick <= slots) {
+    return true;
+  }
+  const std::uint64_t before = tick - slots;
+  for (int distance = 1; distance < size_; ++distance) {
+    const int peer = after(distance);
+    Seen& known = seen(peer);
+    if (known.finished >= before || known.*seen_flag >= before) {
+      continue;
+    }
+    known.*seen_flag = look(ticks(peer).*line);
+    if (known.*seen_flag < before && !(before < first_ && has_published(peer, first_))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void HostChannel::publish(std::uint64_t tick) {
+  own_.published.value.store(tick, std::memory_order_release);
+  arena_.ring_others();
+}
+
+void HostChannel::set_reduced(std::uint64_t tick) {
+  own_.reduced.value.store(tick, std::memory_order_release);
+  arena_.ring_others();
+}
+
+void HostChannel::set_copied(std::uint64_t tick) {
+  own_.copied.value.store(tick, std::memory_order_release);
+  arena_.ring_others();
+}
+
+void HostChannel::finish(std::uint64_t last_tick) {
+  own_.reduced.value.store(last_tick, std::memory_order_release);
+  set_copied(last_tick);
+}
+
+bool HostChannel::has_published(int rank, std::uint64_t tick) {
+  Seen& known = seen(rank);
+  if (known.published < tick) {
+    known.published = look(ticks(rank).published);
+    if (known.published >= first_) {
+      known.finished = first_ - 1;
+    }
+  }
+  return known.published >= tick;
+}
+
+bool HostChannel::has_reduced(int rank, std::uint64_t tick) {
+  Seen& known = seen(rank);
+  if (known.reduced < tick) {
+    known.reduced = look(ticks(rank).reduced);
+  }
+  return known.reduced >= tick;
+}
+
+bool HostChannel::all_published(std::uint64_t tick) {
+  for (int distance = 1; distance < size_; ++distance) {
+    if (!has_published(after(distance), tick)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool HostChannel::all_reduced(std::uint64_t tick) {
+  for (int distance = 1; distance < size_; ++distance) {
+    if (!has_reduced(after(distance), tick)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<int> HostChannel::lacking(TickLine TickLines::* line, std::uint64_t tick) const {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && look(ticks(peer).*line) < tick) {
+      ranks.push_back(peer);
+    }
+  }
+  return ranks;
+}
+
+std::vector<int> HostChannel::not_published(std::uint64_t tick) const { return lacking(&TickLines::published, tick); }
+
+std::vector<int> HostChannel::not_reduced(std::uint64_t tick) const { return lacking(&TickLines::reduced, tick); }
+
+std::vector<int> HostChannel::holding(std::uint64_t tick) const {
+  const auto slots = static_cast<std::uint64_t>(arena_.layout().slots);
+  if (tick <= slots) {
+    return {};
+  }
+  std::vector<int> ranks;
+  const std::uint64_t before = tick - slots;
+  for (const int peer : lacking(&TickLines::copied, before)) {
+    if (before >= first_ || look(ticks(peer).published) < first_) {
+      ranks.push_back(peer);
+    }
+  }
+  return ranks;
+}
+
+}  // namespace ronde::collectives

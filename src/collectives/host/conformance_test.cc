@@ -1,0 +1,229 @@
+// What every collective over a HostArena must do, in worlds of 1, 2, 3, 5 and 8 ranks.
+#include <gtest/gtest.h>
+
+#include "collectives/host/world_for_tests.h"
+
+namespace ronde::collectives {
+namespace {
+
+constexpr DType kAllTypes[] = {DType::uint8,   DType::int8,        DType::int16,       DType::int32,    DType::int64,
+                               DType::float16, DType::float32,     DType::float64,     DType::boolean,  DType::bfloat16,
+                               DType::complex64, DType::complex128, DType::float8_e4m3, DType::float8_e5m2};
+
+bool can_reduce(DType dtype, ReduceOp op) { return reduce::supports({dtype, op, 1.0, 1.0}).is_ok(); }
+
+class Conformance : public testing::TestWithParam<int> {
+ protected:
+  int size() const { return GetParam(); }
+  JobSpec spec(OpKind kind, std::vector<std::int64_t> elements) const {
+    JobSpec spec;
+    spec.kind = kind;
+    spec.size = size();
+    spec.elements = std::move(elements);
+    return spec;
+  }
+  /// By hand in two interleavings, then with threads.
+  void run(const transport::RegionLayout& layout, const std::vector<JobSpec>& specs) {
+    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+      World world(layout);
+      EXPECT_EQ(world.run_by_hand(make_jobs(specs), seed), "");
+    }
+    World world(layout);
+    EXPECT_EQ(world.run_threads(make_jobs(specs)), "");
+  }
+  static std::vector<Job> make_jobs(const std::vector<JobSpec>& specs) {
+    std::vector<Job> jobs;
+    for (const JobSpec& each : specs) {
+      jobs.push_back(make_job(each));
+    }
+    return jobs;
+  }
+};
+
+TEST_P(Conformance, AllreduceOfSizesAroundEveryThreshold) {
+  const auto limit = static_cast<std::int64_t>(one_shot_limit(size(), 512) / sizeof(float));
+  std::vector<JobSpec> specs;
+  for (const std::int64_t slots : {0, 1, 2, 4, 5, 9}) {
+    for (const std::int64_t beside : {-1, 0, 1, 7}) {
+      if (const std::int64_t elements = slots * limit + beside; elements >= 0) {
+        specs.push_back(spec(OpKind::allreduce, {elements}));
+        specs.back().in_place = elements % 2 == 0;
+        specs.push_back(specs.back());
+        specs.back().in_place = !specs.back().in_place;
+      }
+    }
+  }
+  for (const int slots : {2, 3, 4}) {
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
+TEST_P(Conformance, AllreduceOfEveryTypeAndOperation) {
+  std::vector<JobSpec> specs;
+  for (const DType dtype : kAllTypes) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product,
+                              ReduceOp::bit_and, ReduceOp::bit_or, ReduceOp::bit_xor}) {
+      if (!can_reduce(dtype, op)) {
+        continue;
+      }
+      for (const std::int64_t elements : {1, 37, 1001}) {
+        specs.push_back(spec(OpKind::allreduce, {elements}));
+        specs.back().dtype = dtype;
+        specs.back().reduce_op = op;
+        specs.back().in_place = elements == 37;
+        specs.back().seed = specs.size();
+      }
+    }
+  }
+  ASSERT_GE(specs.size(), 8u * 5u * 3u) << "eight types and five operations at least";
+  run(tiny_slots(size()), specs);
+}
+
+TEST_P(Conformance, AllreduceScalesOnceHoweverLarge) {
+  std::vector<JobSpec> specs;
+  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::int32, DType::float64}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+      for (const std::int64_t elements : {3, 2001}) {
+        specs.push_back(spec(OpKind::allreduce, {elements}));
+        specs.back().dtype = dtype;
+        specs.back().reduce_op = op;
+        specs.back().prescale = 0.37;
+        specs.back().postscale = 1.7;
+      }
+    }
+  }
+  run(tiny_slots(size()), specs);
+}
+
+/// Small whole numbers, whose sums every type holds exactly, against a sum in double.
+template <typename T>
+void expect_exact_sums(int size, DType dtype) {
+  JobSpec spec;
+  spec.size = size;
+  spec.dtype = dtype;
+  spec.elements = {5, 0, 700, 1};
+  Job job = make_job(spec);
+  job.expected.clear();
+  for (std::size_t member = 0; member < spec.elements.size(); ++member) {
+    std::vector<std::byte> expected;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(spec.elements[member]); ++i) {
+      double sum = 0;
+      for (std::size_t rank = 0; rank < static_cast<std::size_t>(size); ++rank) {
+        const auto value = static_cast<T>((i * 7 + rank * 5 + member) % 11);
+        std::memcpy(job.inputs[rank][member].data() + i * sizeof value, &value, sizeof value);
+        sum += static_cast<double>(value);
+      }
+      const auto value = static_cast<T>(sum);
+      const auto* raw = reinterpret_cast<const std::byte*>(&value);
+      expected.insert(expected.end(), raw, raw + sizeof value);
+    }
+    job.expected.push_back(std::move(expected));
+  }
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(size); ++rank) {
+    for (std::size_t member = 0; member < spec.elements.size(); ++member) {
+      job.input_content[rank][member] = job.inputs[rank][member].content();
+    }
+  }
+  World world(tiny_slots(size));
+  std::vector<Job> jobs;
+  jobs.push_back(std::move(job));
+  EXPECT_EQ(world.run_by_hand(jobs, 1), "") << dtype_name(dtype);
+}
+
+TEST_P(Conformance, SumsAreTheSumsInDouble) {
+  expect_exact_sums<float>(size(), DType::float32);
+  expect_exact_sums<double>(size(), DType::float64);
+  expect_exact_sums<std::int8_t>(size(), DType::int8);
+  expect_exact_sums<std::uint8_t>(size(), DType::uint8);
+  expect_exact_sums<std::int32_t>(size(), DType::int32);
+  expect_exact_sums<std::int64_t>(size(), DType::int64);
+}
+
+TEST_P(Conformance, FusedPlansOfMixedSizes) {
+  std::vector<JobSpec> specs;
+  for (const DType dtype : {DType::float32, DType::uint8, DType::float64}) {
+    specs.push_back(spec(OpKind::allreduce, {1, 0, 3, 1, 17, 0, 0, 500, 2, 129, 1}));
+    specs.push_back(spec(OpKind::allreduce, {1, 1, 1, 1}));
+    specs.push_back(spec(OpKind::allreduce, std::vector<std::int64_t>(300, 3)));
+    specs.push_back(spec(OpKind::allreduce, {0, 0}));
+    for (std::size_t i = specs.size() - 4; i < specs.size(); ++i) {
+      specs[i].dtype = dtype;
+      specs[i].in_place = i % 2 == 0;
+    }
+  }
+  run(tiny_slots(size()), specs);
+}
+
+TEST_P(Conformance, BroadcastFromEveryRoot) {
+  std::vector<JobSpec> specs;
+  for (int root = 0; root < size(); ++root) {
+    for (const DType dtype : kAllTypes) {
+      specs.push_back(spec(OpKind::broadcast, {1, 0, 700, 3}));
+      specs.back().dtype = dtype;
+      specs.back().root = root;
+      specs.back().in_place = static_cast<int>(dtype) % 2 == 0;
+    }
+  }
+  specs.push_back(spec(OpKind::broadcast, {0}));
+  specs.push_back(spec(OpKind::broadcast, {128}));
+  specs.push_back(spec(OpKind::broadcast, {5 * 128}));
+  run(tiny_slots(size()), specs);
+}
+
+TEST_P(Conformance, AllgatherOfDifferentRows) {
+  std::vector<JobSpec> specs;
+  const auto add = [&](std::vector<std::int64_t> elements, auto rows_of) {
+    specs.push_back(spec(OpKind::allgather, std::move(elements)));
+    for (std::size_t member = 0; member < specs.back().elements.size(); ++member) {
+      specs.back().rows.emplace_back();
+      for (int rank = 0; rank < size(); ++rank) {
+        specs.back().rows.back().push_back(rows_of(member, rank));
+      }
+    }
+    specs.push_back(specs.back());
+    specs.back().in_place = true;
+  };
+  add({1}, [](std::size_t, int) { return 1; });
+  add({3}, [](std::size_t, int rank) { return rank * 50; });
+  add({3}, [](std::size_t, int rank) { return rank == 0 ? 1000 : 0; });
+  add({7}, [](std::size_t, int) { return 0; });
+  add({0, 2}, [](std::size_t, int) { return 4; });
+  add({1, 5, 64, 2}, [](std::size_t member, int rank) { return (rank + 1) * static_cast<int>(member) % 4; });
+  add({64}, [](std::size_t, int) { return 20; });
+  run(tiny_slots(size()), specs);
+}
+
+TEST_P(Conformance, ThousandsOfMixedPlansBackToBack) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(size()));
+  for (const int slots : {2, 3, 4}) {
+    std::vector<JobSpec> specs;
+    for (int i = 0; i < 300; ++i) {
+      specs.push_back(random_spec(size(), 6000, random));
+    }
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
+TEST_P(Conformance, ThousandsOfSmallAllreduces) {
+  std::vector<JobSpec> specs(1000, spec(OpKind::allreduce, {1}));
+  run(transport::RegionLayout::for_size(size()), specs);
+}
+
+TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
+  std::vector<JobSpec> specs;
+  specs.push_back(spec(OpKind::allreduce, {200'001}));
+  specs.push_back(spec(OpKind::allreduce, {65'536, 1, 600'000, 77}));
+  specs.back().in_place = true;
+  specs.push_back(spec(OpKind::allreduce, {8191, 1, 1}));
+  specs.push_back(spec(OpKind::broadcast, {300'000}));
+  specs.push_back(spec(OpKind::allgather, {1000}));
+  specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size()), 90)};
+  World world(transport::RegionLayout::for_size(size()));
+  EXPECT_EQ(world.run_by_hand(make_jobs(specs), 3), "");
+  EXPECT_EQ(world.run_threads(make_jobs(specs)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, Conformance, testing::Values(1, 2, 3, 5, 8));
+
+}  // namespace
+}  // namespace ronde::collectives

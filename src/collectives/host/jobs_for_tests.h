@@ -1,0 +1,245 @@
+// For tests: collectives as values. A Job holds one plan per rank with memory of its own and knows what must come out.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "reduce/reduce.h"
+#include "types/plan.h"
+
+namespace ronde::collectives {
+
+/// Bytes between two guards, at an odd element so that nothing relies on more alignment than the type has.
+class Buffer {
+ public:
+  Buffer(std::size_t bytes, std::size_t element)
+      : bytes_(bytes), offset_(kGuard + element), memory_(bytes + offset_ + kGuard, kPoison) {}
+  std::byte* data() { return memory_.data() + offset_; }
+  std::size_t bytes() const { return bytes_; }
+  const std::byte* data() const { return memory_.data() + offset_; }
+  std::vector<std::byte> content() const { return {data(), data() + bytes_}; }
+  /// The first byte that differs, -1 if none does.
+  std::ptrdiff_t difference(const std::vector<std::byte>& expected) const {
+    if (expected.empty() || std::memcmp(data(), expected.data(), expected.size()) == 0) {
+      return -1;
+    }
+    return std::mismatch(expected.begin(), expected.end(), data()).first - expected.begin();
+  }
+  bool guards_untouched() const {
+    const auto poisoned = [](std::byte each) { return each == kPoison; };
+    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
+    return std::all_of(memory_.begin(), begin, poisoned) &&
+           std::all_of(begin + static_cast<std::ptrdiff_t>(bytes_), memory_.end(), poisoned);
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 64;
+  static constexpr std::byte kPoison{0xa5};
+  std::size_t bytes_;
+  std::size_t offset_;
+  std::vector<std::byte> memory_;
+};
+
+inline std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// Arbitrary bits that are a finite number of moderate size in every type, so that no sum meets two NaNs. They repeat
+/// after kPeriod elements, which divides no size of a slot or slice, since making them is slow under the sanitizers.
+inline void fill(DType dtype, std::byte* to, std::size_t bytes, std::uint64_t seed) {
+  const auto put_all = [&](auto mask, auto exponent_one, unsigned low, unsigned count) {
+    using Bits = decltype(mask);
+    constexpr std::size_t kPeriod = 1021 * sizeof(Bits);
+    for (std::size_t i = 0; i < std::min(bytes, kPeriod) / sizeof(Bits); ++i) {
+      const std::uint64_t random = mix(seed + i);
+      const auto bits = static_cast<Bits>((random & mask) | (exponent_one * (low + (random >> 40) % count)));
+      std::memcpy(to + i * sizeof bits, &bits, sizeof bits);
+    }
+    for (std::size_t at = kPeriod; at < bytes; at += kPeriod) {
+      std::memcpy(to + at, to, std::min(kPeriod, bytes - at));
+    }
+  };
+  switch (dtype) {
+    case DType::float16: return put_all(std::uint16_t{0x83ff}, std::uint64_t{1} << 10, 10, 8);
+    case DType::bfloat16: return put_all(std::uint16_t{0x807f}, std::uint64_t{1} << 7, 120, 12);
+    case DType::float32:
+    case DType::complex64: return put_all(std::uint32_t{0x807fffff}, std::uint64_t{1} << 23, 120, 12);
+    case DType::float64:
+    case DType::complex128: return put_all(std::uint64_t{0x800fffffffffffff}, std::uint64_t{1} << 52, 1015, 12);
+    case DType::float8_e4m3: return put_all(std::uint8_t{0xb7}, std::uint64_t{0}, 0, 1);
+    case DType::float8_e5m2: return put_all(std::uint8_t{0xbf}, std::uint64_t{0}, 0, 1);
+    case DType::boolean: return put_all(std::uint8_t{0x01}, std::uint64_t{0}, 0, 1);
+    default: return put_all(std::uint8_t{0xff}, std::uint64_t{0}, 0, 1);
+  }
+}
+
+struct Job {
+  std::vector<Plan> plans;                             ///< one per rank
+  std::vector<std::vector<Buffer>> inputs;             ///< rank x member; empty where in place
+  std::vector<std::vector<Buffer>> outputs;            ///< rank x member
+  std::vector<std::vector<std::vector<std::byte>>> input_content;  ///< before the run, rank x member
+  std::vector<std::vector<std::byte>> expected;        ///< member; the same on every rank
+
+  /// Empty if all is as it must be, else what is wrong on `rank`.
+  std::string wrong(std::size_t rank) const {
+    for (std::size_t member = 0; member < expected.size(); ++member) {
+      const std::string where = " of member " + std::to_string(member) + " on rank " + std::to_string(rank);
+      const std::ptrdiff_t different = outputs[rank][member].difference(expected[member]);
+      if (different >= 0) {
+        return "byte " + std::to_string(different) + " of " + std::to_string(expected[member].size()) + where +
+               " is wrong";
+      }
+      if (!outputs[rank][member].guards_untouched()) {
+        return "memory around the output" + where + " was written";
+      }
+      if (!inputs[rank].empty() && (inputs[rank][member].difference(input_content[rank][member]) >= 0 ||
+                                    !inputs[rank][member].guards_untouched())) {
+        return "the input" + where + " was written";
+      }
+    }
+    return {};
+  }
+};
+
+struct JobSpec {
+  OpKind kind = OpKind::allreduce;
+  int size = 2;
+  DType dtype = DType::float32;
+  ReduceOp reduce_op = ReduceOp::sum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  int root = 0;
+  bool in_place = false;
+  std::vector<std::int64_t> elements;  ///< of each member; for allgather, of one row
+  std::vector<std::vector<std::int64_t>> rows;
+  std::uint64_t seed = 1;
+};
+
+/// What an allreduce, broadcast or allgather of these inputs must give for one member.
+inline std::vector<std::byte> expected_output(const JobSpec& spec,
+                                              const std::vector<std::vector<std::byte>>& inputs) {
+  if (spec.kind == OpKind::broadcast) {
+    return inputs[static_cast<std::size_t>(spec.root)];
+  }
+  if (spec.kind == OpKind::allgather) {
+    std::vector<std::byte> all;
+    for (const auto& each : inputs) {
+      all.insert(all.end(), each.begin(), each.end());
+    }
+    return all;
+  }
+  std::vector<const void*> pointers;
+  for (const auto& each : inputs) {
+    pointers.push_back(each.data());
+  }
+  std::vector<std::byte> output(inputs[0].size());
+  reduce::reduce({spec.dtype, spec.reduce_op, spec.prescale, spec.postscale}, pointers,
+                 output.size() / dtype_bytes(spec.dtype), output.data());
+  return output;
+}
+
+/// The member's tensors of one rank; in place the input lies in the output, of an allgather in its place there.
+inline void add_member(const JobSpec& spec, Job& job, std::size_t rank, std::size_t member) {
+  const std::size_t element = dtype_bytes(spec.dtype);
+  const bool gathers = spec.kind == OpKind::allgather;
+  std::int64_t rows_before = 0;
+  std::int64_t all_rows = 0;
+  for (std::size_t each = 0; gathers && each < spec.rows[member].size(); ++each) {
+    rows_before += each < rank ? spec.rows[member][each] : 0;
+    all_rows += spec.rows[member][each];
+  }
+  PlanMember entry;
+  entry.name = "member " + std::to_string(member);
+  entry.input.dtype = entry.output.dtype = spec.dtype;
+  entry.input.shape = entry.output.shape = {spec.elements[member]};
+  if (gathers) {
+    entry.input.shape = {spec.rows[member][rank], spec.elements[member]};
+    entry.output.shape = {all_rows, spec.elements[member]};
+  }
+  const std::size_t bytes = entry.input.bytes();
+  job.outputs[rank].emplace_back(entry.output.bytes(), element);
+  entry.output.data = job.outputs[rank].back().data();
+  std::byte* input = job.outputs[rank].back().data() + static_cast<std::size_t>(rows_before * spec.elements[member]) * element;
+  if (!spec.in_place) {
+    job.inputs[rank].emplace_back(bytes, element);
+    input = job.inputs[rank].back().data();
+  }
+  fill(spec.dtype, input, bytes, mix(spec.seed * 1000 + rank * 37 + member));
+  entry.input.data = input;
+  job.input_content[rank].emplace_back(input, input + bytes);
+  job.plans[rank].members.push_back(std::move(entry));
+}
+
+inline Job make_job(const JobSpec& spec) {
+  Job job;
+  const auto ranks = static_cast<std::size_t>(spec.size);
+  job.plans.resize(ranks);
+  job.inputs.resize(ranks);
+  job.outputs.resize(ranks);
+  job.input_content.resize(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    Plan& plan = job.plans[rank];
+    plan.kind = spec.kind;
+    plan.reduce_op = spec.reduce_op;
+    plan.dtype = spec.dtype;
+    plan.prescale = spec.prescale;
+    plan.postscale = spec.postscale;
+    plan.root = spec.root;
+    plan.rows = spec.rows;
+    for (std::size_t member = 0; member < spec.elements.size(); ++member) {
+      add_member(spec, job, rank, member);
+    }
+  }
+  for (std::size_t member = 0; member < spec.elements.size(); ++member) {
+    std::vector<std::vector<std::byte>> inputs;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      inputs.push_back(job.input_content[rank][member]);
+    }
+    job.expected.push_back(expected_output(spec, inputs));
+  }
+  return job;
+}
+
+/// Any job that a world of `size` can run, with members up to `most_bytes` in all or so.
+inline JobSpec random_spec(int size, std::size_t most_bytes, std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t limit) { return random() % limit; };
+  constexpr DType kTypes[] = {DType::uint8,   DType::int8,    DType::int32,   DType::int64,
+                              DType::float16, DType::float32, DType::float64, DType::bfloat16};
+  JobSpec spec;
+  spec.size = size;
+  spec.seed = random();
+  spec.dtype = kTypes[below(std::size(kTypes))];
+  spec.in_place = below(2) == 0;
+  const std::uint64_t kind = below(8);
+  spec.kind = kind < 5    ? OpKind::allreduce
+              : kind == 5 ? OpKind::broadcast
+              : kind == 6 ? OpKind::allgather
+                          : OpKind::barrier;
+  if (spec.kind == OpKind::barrier) {
+    return spec;
+  }
+  spec.reduce_op = below(2) == 0 ? ReduceOp::sum : ReduceOp::average;
+  spec.root = static_cast<int>(below(static_cast<std::uint64_t>(size)));
+  const std::size_t members = 1 + below(4);
+  // Mostly small, now and then as large as allowed.
+  const std::uint64_t most = (below(4) == 0 ? most_bytes : most_bytes / 32) / (members * dtype_bytes(spec.dtype)) + 1;
+  for (std::size_t member = 0; member < members; ++member) {
+    if (spec.kind == OpKind::allgather) {
+      spec.elements.push_back(static_cast<std::int64_t>(1 + below(5)));
+      spec.rows.emplace_back();
+      for (int rank = 0; rank < size; ++rank) {
+        spec.rows.back().push_back(below(4) == 0 ? 0 : static_cast<std::int64_t>(below(most / 5 + 1)));
+      }
+    } else {
+      spec.elements.push_back(static_cast<std::int64_t>(below(most + 1)));
+    }
+  }
+  return spec;
+}
+
+}  // namespace ronde::collectives

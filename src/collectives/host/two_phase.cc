@@ -1,0 +1,147 @@
+#include "collectives/host/two_phase.h"
+
+#include <algorithm>
+
+#include "collectives/host/budget.h"
+#include "collectives/host/gather_list.h"
+#include "reduce/reduce.h"
+
+namespace ronde::collectives {
+
+namespace {
+
+constexpr std::size_t round_up_to_line(std::size_t bytes) {
+  return (bytes + transport::kLineBytes - 1) / transport::kLineBytes * transport::kLineBytes;
+}
+
+struct Range {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t bytes() const { return end - begin; }
+};
+
+class TwoPhase final : public Operation {
+ public:
+  TwoPhase(HostChannel& channel, const Plan& plan)
+      : channel_(channel), plan_(plan), list_(plan) {
+    // Chunks of the same size, so that the last is not a stub. Both are multiples of a line, hence of an element, and
+    // a slice is at most slot_bytes / p rounded up to a line, which is what a result slot holds.
+    const std::size_t most = std::min(channel.slot_bytes(), kBudgetBytes / 2);
+    const std::size_t chunks = (list_.bytes() + most - 1) / most;
+    chunk_bytes_ = round_up_to_line((list_.bytes() + chunks - 1) / chunks);
+    first_ = channel.begin(chunks);
+    last_ = first_ + chunks - 1;
+    to_publish_ = to_reduce_ = to_copy_ = first_;
+  }
+
+  Progress advance() override {
+    Budget budget;
+    while (to_copy_ <= last_ && budget.allows(2 * chunk_bytes_)) {
+      const bool moved_in = copy_in(budget);
+      const bool moved_over = reduce_slice(budget);
+      const bool moved_out = copy_out(budget);
+      if (!moved_in && !moved_over && !moved_out) {
+        return budget.anything_spent() ? Progress::again : Progress::idle;
+      }
+    }
+    return to_copy_ > last_ ? Progress::done : Progress::again;
+  }
+
+  std::vector<int> waiting_for() const override {
+    if (to_copy_ > last_) {
+      return {};
+    }
+    if (to_copy_ < to_reduce_) {
+      return channel_.not_reduced(to_copy_);
+    }
+    if (to_reduce_ < to_publish_) {
+      std::vector<int> ranks = channel_.not_published(to_reduce_);
+      return ranks.empty() ? channel_.holding(to_reduce_) : ranks;
+    }
+    return channel_.holding(to_publish_);
+  }
+
+ private:
+  Range chunk(std::uint64_t tick) const {
+    const std::size_t begin = static_cast<std::size_t>(tick - first_) * chunk_bytes_;
+    return {std::min(begin, list_.bytes()), std::min(begin + chunk_bytes_, list_.bytes())};
+  }
+
+  /// The part of a chunk that a rank owns, in positions of the list. Maybe empty.
+  Range slice(const Range& chunk, int rank) const {
+    const auto ranks = static_cast<std::size_t>(channel_.size());
+    const std::size_t bytes = round_up_to_line((chunk.bytes() + ranks - 1) / ranks);
+    const std::size_t begin = chunk.begin + static_cast<std::size_t>(rank) * bytes;
+    return {std::min(begin, chunk.end), std::min(begin + bytes, chunk.end)};
+  }
+
+  bool copy_in(Budget& budget) {
+    if (to_publish_ > last_ || !channel_.input_free(to_publish_)) {
+      return false;
+    }
+    const Range whole = chunk(to_publish_);
+    const Range mine = slice(whole, channel_.rank());
+    std::byte* slot = channel_.input(channel_.rank(), to_publish_);
+    list_.gather(whole.begin, mine.begin, slot);
+    list_.gather(mine.end, whole.end, slot + (mine.end - whole.begin));
+    channel_.publish(to_publish_++);
+    budget.spend(whole.bytes() - mine.bytes());
+    return true;
+  }
+
+  bool reduce_slice(Budget& budget) {
+    if (to_reduce_ == to_publish_ || !channel_.all_published(to_reduce_) || !channel_.result_free(to_reduce_)) {
+      return false;
+    }
+    const reduce::Reduction reduction{plan_.dtype, plan_.reduce_op, plan_.prescale, plan_.postscale};
+    const std::size_t element = dtype_bytes(plan_.dtype);
+    const Range whole = chunk(to_reduce_);
+    const Range mine = slice(whole, channel_.rank());
+    std::byte* result = channel_.result(channel_.rank(), to_reduce_);
+    const auto inputs = channel_.pointers();
+    list_.for_each(mine.begin, mine.end,
+                   [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
+                     for (int rank = 0; rank < channel_.size(); ++rank) {
+                       inputs[static_cast<std::size_t>(rank)] =
+                           rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
+                     }
+                     reduce::reduce(reduction, inputs, bytes / element, to, result + (at - mine.begin));
+                   });
+    channel_.set_reduced(to_reduce_++);
+    budget.spend(2 * mine.bytes());
+    return true;
+  }
+
+  bool copy_out(Budget& budget) {
+    if (to_copy_ == to_reduce_ || !channel_.all_reduced(to_copy_)) {
+      return false;
+    }
+    const Range whole = chunk(to_copy_);
+    for (int distance = 1; distance < channel_.size(); ++distance) {
+      const int owner = channel_.after(distance);
+      const Range theirs = slice(whole, owner);
+      list_.scatter(theirs.begin, theirs.end, channel_.result(owner, to_copy_));
+      budget.spend(theirs.bytes());
+    }
+    channel_.set_copied(to_copy_++);
+    return true;
+  }
+
+  HostChannel& channel_;
+  const Plan& plan_;
+  GatherList list_;
+  std::size_t chunk_bytes_ = 0;
+  std::uint64_t first_ = 0;
+  std::uint64_t last_ = 0;
+  std::uint64_t to_publish_ = 0;  ///< the next tick to copy in; to_copy_ <= to_reduce_ <= to_publish_
+  std::uint64_t to_reduce_ = 0;
+  std::uint64_t to_copy_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> two_phase_allreduce(HostChannel& channel, const Plan& plan) {
+  return std::make_unique<TwoPhase>(channel, plan);
+}
+
+}  // namespace ronde::collectives

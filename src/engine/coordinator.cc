@@ -1,0 +1,236 @@
+#include "engine/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ronde::engine {
+
+namespace {
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+std::string seconds_text(Nanoseconds span) {
+  std::string text = std::to_string(static_cast<double>(span) / static_cast<double>(kSecond));
+  text.erase(text.find('.') + 2);
+  return text + " s";
+}
+
+/// "ranks 0, 2 asked for allreduce (sum) of float32 [2]; rank 1 asked for ..."
+std::string views_text(const Group& group, const std::vector<Descriptor>& descriptors) {
+  std::string text;
+  std::vector<bool> told(descriptors.size());
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    if (told[i]) {
+      continue;
+    }
+    std::vector<int> same;
+    for (std::size_t j = i; j < descriptors.size(); ++j) {
+      if (descriptors[j] == descriptors[i]) {
+        same.push_back(group.ranks[j]);
+        told[j] = true;
+      }
+    }
+    text += (text.empty() ? "" : "; ") + ranks_text(same) + " asked for " + descriptor_text(descriptors[i]);
+  }
+  return text;
+}
+
+/// For each tensor of an allgather the first extents of all members.
+std::vector<std::vector<std::int64_t>> gathered_rows(const std::vector<Descriptor>& descriptors) {
+  std::vector<std::vector<std::int64_t>> rows(descriptors.front().tensors.size());
+  for (std::size_t t = 0; t < rows.size(); ++t) {
+    for (const Descriptor& descriptor : descriptors) {
+      rows[t].push_back(descriptor.tensors[t].shape.front());
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Group group, control::SettingsEntry settings) : group_(std::move(group)) {
+  log_.emplace_back(settings);
+}
+
+Status Coordinator::on_request(int member, control::RequestMessage request, Nanoseconds now) {
+  if (!left_.empty()) {
+    return {};  // it can never complete; its rank fails it when it reads the LEFT entry
+  }
+  const auto moved = moved_at_.find(request.name);
+  if (moved != moved_at_.end() && request.label < moved->second) {
+    return {};  // its rank still has the ERROR before it and fails this request itself
+  }
+  Held& held = held_[request.name];
+  if (held.count == 0) {
+    held.has.assign(group_.ranks.size(), false);
+    held.descriptors.resize(group_.ranks.size());
+    held.since = now;
+  }
+  const auto index = static_cast<std::size_t>(member);
+  if (held.has[index]) {
+    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[index]) + " requested '" +
+                                             request.name + "' twice");
+  }
+  held.has[index] = true;
+  held.descriptors[index] = std::move(request.descriptor);
+  ++held.count;
+  const Nanoseconds deadline = later(now, request.timeout);
+  if (deadline < held.deadline) {
+    held.deadline = deadline;
+    deadlines_.emplace(deadline, request.name);
+  }
+  if (held.count == group_.size()) {
+    Held complete = std::move(held);
+    held_.erase(request.name);
+    answer(request.name, complete);
+    note_who_has_left();
+  } else if (fail_if_abandoned(request.name, held)) {
+    held_.erase(request.name);
+    note_who_has_left();
+  }
+  return {};
+}
+
+void Coordinator::answer(const std::string& name, Held& held) {
+  const Descriptor& first = held.descriptors.front();
+  for (const Descriptor& other : held.descriptors) {
+    const std::string what = disagreement(first, other);
+    if (!what.empty()) {
+      append_error(name, Code::mismatch, -1,
+                   "the ranks disagree about the " + what + " of '" + name + "': " +
+                       views_text(group_, held.descriptors) + ". Submit the same under one name on every rank");
+      return;
+    }
+  }
+  if (log_.empty() || !std::holds_alternative<control::ExecEntry>(log_.back())) {
+    log_.emplace_back(control::ExecEntry{});
+  }
+  control::ExecEntry::Item item{name, {}};
+  if (first.kind == OpKind::allgather) {
+    item.rows = gathered_rows(held.descriptors);
+  }
+  std::get<control::ExecEntry>(log_.back()).items.push_back(std::move(item));
+}
+
+void Coordinator::append_error(const std::string& name, Code code, int failed_rank, std::string text) {
+  log_.emplace_back(control::ErrorEntry{name, code, failed_rank, std::move(text)});
+  moved_at_[name] = ++errors_;
+}
+
+void Coordinator::on_leave(int member, bool final) {
+  if (left_.contains(member)) {
+    return;
+  }
+  if (final) {
+    log_left(member);
+    return;
+  }
+  leaving_.insert(member);
+  std::erase_if(held_, [this](const auto& entry) { return fail_if_abandoned(entry.first, entry.second); });
+  note_who_has_left();
+}
+
+bool Coordinator::fail_if_abandoned(const std::string& name, const Held& held) {
+  for (int member : leaving_) {
+    const auto index = static_cast<std::size_t>(member);
+    if (!held.has[index]) {
+      const int rank = group_.ranks[index];
+      append_error(name, Code::peer_left, rank,
+                   "'" + name + "': rank " + std::to_string(rank) + " has left the job (it shut down or exited)");
+      return true;
+    }
+  }
+  return false;
+}
+
+void Coordinator::note_who_has_left() {
+  const std::set<int> leaving = leaving_;
+  for (int member : leaving) {
+    const bool waits = std::any_of(held_.begin(), held_.end(), [member](const auto& entry) {
+      return entry.second.has[static_cast<std::size_t>(member)];
+    });
+    if (!waits) {
+      log_left(member);
+    }
+  }
+}
+
+void Coordinator::log_left(int member) {
+  leaving_.erase(member);
+  left_.insert(member);
+  log_.emplace_back(control::LeftEntry{member});
+  // A name held without a member that leaves has failed already. What is left here came from members of which one has
+  // left for good: none can complete any more, every member fails its own when it reads the entry.
+  held_.clear();
+  deadlines_.clear();
+  for (int other : std::exchange(leaving_, {})) {
+    left_.insert(other);
+    log_.emplace_back(control::LeftEntry{other});
+  }
+  if (all_left()) {
+    log_.emplace_back(control::AllLeftEntry{});
+  }
+}
+
+void Coordinator::on_time(Nanoseconds now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto [deadline, name] = *deadlines_.begin();
+    deadlines_.erase(deadlines_.begin());
+    const auto found = held_.find(name);
+    if (found == held_.end() || found->second.deadline != deadline) {
+      continue;  // that request was answered; the name may wait again, under a later limit
+    }
+    const std::vector<int> missing = missing_ranks(found->second);
+    const std::string waited = seconds_text(deadline - found->second.since);
+    const std::string what = descriptor_text(
+        found->second.descriptors[static_cast<std::size_t>(
+            std::find(found->second.has.begin(), found->second.has.end(), true) - found->second.has.begin())]);
+    held_.erase(found);
+    append_error(name, Code::timed_out, missing.front(),
+                 "timed out after " + waited + " in " + what + " named '" + name + "': " + ranks_text(missing) +
+                     " did not submit it. Look at what " + ranks_text(missing) +
+                     " was doing, or raise RONDE_TIMEOUT_S if it may take longer");
+  }
+}
+
+Nanoseconds Coordinator::next_deadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
+
+std::vector<control::Message> Coordinator::take_log() { return std::exchange(log_, {}); }
+
+std::vector<int> Coordinator::missing_ranks(const Held& held) const {
+  std::vector<int> missing;
+  for (std::size_t i = 0; i < held.has.size(); ++i) {
+    if (!held.has[i]) {
+      missing.push_back(group_.ranks[i]);
+    }
+  }
+  return missing;
+}
+
+std::vector<observe::Waiting> Coordinator::waiting() const {
+  std::vector<observe::Waiting> all;
+  for (const auto& [name, held] : held_) {
+    observe::Waiting entry;
+    entry.name = name;
+    entry.since = held.since;
+    for (std::size_t i = 0; i < held.has.size(); ++i) {
+      (held.has[i] ? entry.ready : entry.missing).push_back(group_.ranks[i]);
+      if (held.has[i] && entry.what.empty()) {
+        entry.what = descriptor_text(held.descriptors[i]);
+      }
+    }
+    all.push_back(std::move(entry));
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.since != b.since ? a.since < b.since : a.name < b.name;
+  });
+  return all;
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,490 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/ring_link.h"
+
+namespace ronde::engine {
+
+namespace {
+
+constexpr int kCoordinator = 0;        ///< member index of the coordinator
+constexpr int kMessagesPerStep = 256;  ///< so that one step stays short
+
+Group everyone(int size) {
+  Group group;
+  group.ranks.resize(static_cast<std::size_t>(size));
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+}  // namespace
+
+Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
+               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock)
+    : topology_(topology),
+      settings_(settings),
+      clock_(clock),
+      arena_(std::move(arena)),
+      transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
+      backend_(std::move(backend)),
+      group_(everyone(topology.size)),
+      control_(transport_.get(), topology.rank, topology.size),
+      negotiator_(group_),
+      executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+      loss_(*arena_),
+      stall_(settings.stall) {
+  if (topology.rank == kCoordinator) {
+    coordinator_.emplace(group_, control::SettingsEntry{settings.fusion_threshold, settings.fusion_small});
+  }
+}
+
+Engine::~Engine() = default;
+
+// ---- Submitting
+
+Status Engine::accepting(const std::string& name) const {
+  std::lock_guard lock(inbox_mutex_);
+  return closed_ ? Status() : closed_.with_tensor(name).with_context("'" + name + "'");
+}
+
+Status Engine::check(const Request& request) const {
+  if (request.group != 0) {
+    return Status::error(Code::not_implemented, "groups other than 0 (all ranks) are not implemented yet");
+  }
+  return validate(request, group_);
+}
+
+Status Engine::submit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(check(ticket->request()));
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  hand_in(ticket);
+  return {};
+}
+
+Status Engine::resubmit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  ticket->rearm();
+  hand_in(ticket);
+  return {};
+}
+
+void Engine::hand_in(const TicketPtr& ticket) {
+  counters_.requests.fetch_add(1, std::memory_order_relaxed);
+  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(inbox_mutex_);
+  inbox_.push_back(ticket);
+  inbox_full_.store(true, std::memory_order_release);
+}
+
+void Engine::close(Status reason) {
+  std::lock_guard lock(inbox_mutex_);
+  if (closed_) {
+    closed_ = std::move(reason);
+  }
+}
+
+// ---- One step
+
+bool Engine::step() {
+  const Nanoseconds now = clock_.now();
+  if (state_ != State::working || loss_.any()) {
+    return step_failing(now);
+  }
+  bool moved = take_submissions();
+  check_time(now);
+  moved |= exchange_messages(now);
+  const Progress progress = executor_.advance(now);
+  moved |= progress != Progress::idle;
+  if (progress == Progress::idle && !executor_.is_idle() && now >= executor_.deadline()) {
+    start_failing(now);
+    return true;
+  }
+  if (progress == Progress::idle && waits_for_departed()) {
+    start_failing(now);
+    return true;
+  }
+  note_left();
+  control_.flush();  // what finds no room goes out later: the peer rings when it has made some
+  return moved;
+}
+
+bool Engine::take_submissions() {
+  if (!inbox_full_.load(std::memory_order_acquire)) {
+    return false;
+  }
+  std::vector<TicketPtr> taken;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    taken.swap(inbox_);
+    inbox_full_.store(false, std::memory_order_relaxed);
+  }
+  for (const TicketPtr& ticket : taken) {
+    std::optional<control::RequestMessage> message;
+    const Request& request = ticket->request();
+    Status status = negotiator_.on_submit(request.name, describe(request), request.timeout, message);
+    if (!status) {
+      finish(ticket, std::move(status));
+    } else if (message) {
+      control_.send(group_.ranks[kCoordinator], {0, std::move(*message)});
+    }
+  }
+  counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
+  return !taken.empty();
+}
+
+bool Engine::exchange_messages(Nanoseconds now) {
+  bool moved = false;
+  for (int i = 0; i < kMessagesPerStep; ++i) {
+    int from = 0;
+    control::Envelope envelope;
+    const Result<bool> received = control_.receive(from, envelope);
+    Status status = received.status();
+    if (received && !received.value()) {
+      // Nothing is left to read: what has become ready by now is one batch, fused together. Its own copy of the log
+      // comes back by receive().
+      if (!publish_log()) {
+        break;
+      }
+      moved = true;
+      continue;
+    }
+    if (received) {
+      status = handle(from, envelope.message, now);
+    }
+    moved = true;
+    if (!status) {
+      log(LogLevel::error, topology_.rank, status.message());
+      close(status);
+      fail_everything([&](const Ticket&) { return status; }, status);
+      state_ = State::failed;
+      break;
+    }
+  }
+  return moved;
+}
+
+Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
+  if (auto* request = std::get_if<control::RequestMessage>(&message)) {
+    if (!coordinator_) {
+      return Status::error(Code::internal, "rank " + std::to_string(from) + " took this rank for the coordinator");
+    }
+    return coordinator_->on_request(group_.index_of(from), std::move(*request), now);
+  }
+  if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
+    if (coordinator_) {
+      coordinator_->on_leave(group_.index_of(from), leave->final);
+    }
+    return {};
+  }
+  RONDE_ASSIGN_OR_RETURN(Negotiator::Outcome outcome, negotiator_.on_log(message, group_.index_of(topology_.rank)));
+  apply(std::move(outcome));
+  return {};
+}
+
+bool Engine::publish_log() {
+  if (!coordinator_) {
+    return false;
+  }
+  const std::vector<control::Message> entries = coordinator_->take_log();
+  for (const control::Message& entry : entries) {
+    for (int rank : group_.ranks) {
+      control_.send(rank, {0, entry});
+    }
+  }
+  counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
+  return !entries.empty();
+}
+
+bool Engine::apply(Negotiator::Outcome outcome) {
+  if (outcome.settings) {
+    plan_settings_ = *outcome.settings;
+  }
+  for (auto& [name, status] : outcome.failed) {
+    if (const TicketPtr ticket = pending_.find(0, name)) {
+      finish(ticket, std::move(status));
+    }
+  }
+  if (!negotiator_.closed()) {
+    close(negotiator_.closed());
+  }
+  if (!outcome.agreed.empty()) {
+    if (Status status = plan(outcome.agreed); !status) {
+      log(LogLevel::error, topology_.rank, status.message());
+      close(status);
+      fail_everything([&](const Ticket&) { return status; }, status);
+      state_ = State::failed;
+    }
+  }
+  return true;
+}
+
+Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
+  std::vector<Agreed> agreed;
+  std::vector<TicketPtr> tickets;
+  for (const control::ExecEntry::Item& item : items) {
+    TicketPtr ticket = pending_.find(0, item.name);
+    if (!ticket) {
+      return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
+    }
+    if (!item.rows.empty()) {
+      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows));
+    }
+    agreed.push_back({&ticket->request(), item.rows});
+    tickets.push_back(std::move(ticket));
+  }
+  std::vector<int> plans_of(tickets.size());
+  std::vector<PlanRun> runs;
+  for (PlannedWork& work : make_plans(agreed, plan_settings_, group_)) {
+    PlanRun run;
+    run.plan = std::move(work.plan);
+    for (std::size_t i = 0; i < work.owners.size(); ++i) {
+      const std::size_t owner = work.owners[i];
+      if (i == 0 || work.owners[i - 1] != owner) {
+        run.owners.push_back(tickets[owner]);
+        run.timeout = std::min(run.timeout, tickets[owner]->request().timeout);
+        ++plans_of[owner];
+      }
+    }
+    if (work.owners.size() > 1) {
+      counters_.fused_tensors.fetch_add(work.owners.size(), std::memory_order_relaxed);
+    }
+    runs.push_back(std::move(run));
+  }
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    tickets[i]->expect_plans(plans_of[i]);
+  }
+  for (PlanRun& run : runs) {
+    executor_.enqueue(std::move(run));
+  }
+  return {};
+}
+
+// ---- Completion
+
+void Engine::plan_finished(const PlanRun& run, const Status& status) {
+  counters_.plans.fetch_add(1, std::memory_order_relaxed);
+  if (run.plan.kind == OpKind::allreduce) {
+    counters_.bytes_reduced.fetch_add(run.plan.bytes(), std::memory_order_relaxed);
+  }
+  for (const TicketPtr& ticket : run.owners) {
+    if (ticket->plan_finished()) {
+      finish(ticket, status.with_tensor(ticket->name()));
+    }
+  }
+}
+
+void Engine::finish(const TicketPtr& ticket, Status status) {
+  if (ticket->is_done()) {
+    return;
+  }
+  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  ticket->finish(std::move(status));
+  if (on_finished_) {
+    on_finished_(ticket);
+  }
+}
+
+// ---- Time
+
+void Engine::check_time(Nanoseconds now) {
+  if (coordinator_) {
+    if (now >= coordinator_->next_deadline()) {
+      coordinator_->on_time(now);
+    }
+    report_stalls(now);
+  }
+}
+
+void Engine::report_stalls(Nanoseconds now) {
+  if (!coordinator_->is_waiting() || !stall_.is_due(now) || !log_enabled(LogLevel::warning)) {
+    return;
+  }
+  for (const std::string& line : stall_.report(coordinator_->waiting(), now)) {
+    log(LogLevel::warning, topology_.rank, line);
+  }
+}
+
+Nanoseconds Engine::next_timer() const {
+  Nanoseconds next = executor_.deadline();
+  if (coordinator_) {
+    next = std::min({next, coordinator_->next_deadline(), coordinator_->is_waiting() ? stall_.next() : kNever});
+  }
+  if (state_ == State::failing) {
+    next = std::min(next, failing_since_ + settings_.quiet_timeout);
+  }
+  return next;
+}
+
+// ---- Leaving
+
+void Engine::begin_leave() {
+  if (leave_begun_) {
+    return;
+  }
+  leave_begun_ = true;
+  close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
+  take_submissions();
+  if (state_ == State::working) {
+    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{}});
+  }
+}
+
+Leaving Engine::leaving() const {
+  if (!leave_begun_) {
+    return Leaving::no;
+  }
+  if (state_ == State::failed) {
+    return Leaving::over;
+  }
+  const int coordinator = group_.ranks[kCoordinator];
+  const bool unreachable =
+      coordinator != topology_.rank &&
+      (arena_->control(coordinator).state.left.load(std::memory_order_acquire) == 2 || loss_.is_gone(coordinator));
+  if (state_ == State::failing || !executor_.is_idle()) {
+    return Leaving::waiting;
+  }
+  return negotiator_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
+}
+
+void Engine::note_left() {
+  if (!leave_noted_ && negotiator_.self_left() && executor_.is_idle()) {
+    leave_noted_ = true;
+    arena_->control(arena_->rank()).state.left.store(1, std::memory_order_release);
+  }
+}
+
+bool Engine::waits_for_departed() const {
+  if (executor_.is_idle()) {
+    return false;
+  }
+  for (int peer = 0; peer < arena_->size(); ++peer) {
+    if (arena_->control(peer).state.left.load(std::memory_order_acquire) == 2) {
+      const std::vector<int> late = executor_.waiting_for();
+      return std::find(late.begin(), late.end(), peer) != late.end();
+    }
+  }
+  return false;
+}
+
+void Engine::finish_leave() {
+  const Status reason =
+      Status::error(Code::cancelled, "this rank shut down while the request was pending");
+  if (state_ == State::working && !negotiator_.self_left()) {
+    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+    exchange_messages(clock_.now());  // this rank may be the coordinator
+  }
+  fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
+  control_.flush();
+  if (state_ == State::working) {
+    arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
+  }
+  for (int peer = 0; peer < arena_->size(); ++peer) {
+    if (peer != arena_->rank()) {
+      arena_->ring(peer);
+    }
+  }
+}
+
+// ---- Losing a peer
+
+std::string Engine::peer_text(int peer) const {
+  const transport::PeerInfo& info = arena_->peer(peer);
+  return "rank " + std::to_string(peer) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
+}
+
+void Engine::start_failing(Nanoseconds now) {
+  state_ = State::failing;
+  failing_since_ = now;
+  std::vector<int> late;
+  if (!loss_.any()) {
+    late = executor_.waiting_for();
+  }
+  const bool departed = waits_for_departed();
+  std::string late_text;
+  for (int peer : late) {
+    late_text += (late_text.empty() ? "" : ", ") + peer_text(peer);
+  }
+  abandoned_ = executor_.abandon();
+  if (loss_.any()) {
+    return;
+  }
+  // A peer agreed and then stopped, or left, in the middle: no common point is left to go on from.
+  const Code code = departed ? Code::peer_left : Code::timed_out;
+  const std::string what = (departed ? "the ranks did not finish '" : "timed out while executing '");
+  const int rank = late.empty() ? -1 : late.front();
+  fail_everything(
+      [&](const Ticket& ticket) {
+        return Status::error(code, what + ticket.name() + "': " + (late_text.empty() ? "a rank" : late_text) +
+                                       (departed ? " has left in the middle of it" : " agreed to it but did not do "
+                                                                                     "its part") +
+                                       "; this group of ranks is unusable until shutdown and init")
+            .with_rank(rank);
+      },
+      Status::error(code, "an earlier request ended in the middle; shut down and init again").with_rank(rank));
+  state_ = State::failed;
+}
+
+bool Engine::step_failing(Nanoseconds now) {
+  if (state_ == State::failed) {
+    const bool had_input = has_input();
+    if (had_input) {
+      fail_everything([&](const Ticket& ticket) { return negotiator_.closed().with_tensor(ticket.name()); },
+                      negotiator_.closed());
+    }
+    return had_input;
+  }
+  if (state_ == State::working) {
+    start_failing(now);
+  }
+  if (!loss_.settle() && now < failing_since_ + settings_.quiet_timeout) {
+    return false;
+  }
+  const std::vector<int> lost = loss_.lost();
+  std::string who;
+  for (int peer : lost) {
+    who += (who.empty() ? "" : " and ") + peer_text(peer);
+  }
+  const Status later_ones =
+      Status::error(Code::peer_lost, who + " died; this group of ranks is unusable until shutdown and init")
+          .with_rank(lost.front());
+  fail_everything(
+      [&](const Ticket& ticket) {
+        return Status::error(Code::peer_lost, who + " died while " + std::string(op_name(ticket.request().kind)) +
+                                                  " '" + ticket.name() + "' was under way")
+            .with_rank(lost.front());
+      },
+      later_ones);
+  state_ = State::failed;
+  return true;
+}
+
+void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones) {
+  close(later_ones);
+  std::vector<TicketPtr> tickets;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    tickets.swap(inbox_);
+    inbox_full_.store(false, std::memory_order_relaxed);
+  }
+  for (const std::vector<PlanRun>& runs : {std::exchange(abandoned_, {}), executor_.abandon()}) {
+    for (const PlanRun& run : runs) {
+      tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
+    }
+  }
+  for (const std::string& name : negotiator_.close(std::move(later_ones))) {
+    if (TicketPtr ticket = pending_.find(0, name)) {
+      tickets.push_back(std::move(ticket));
+    }
+  }
+  for (const TicketPtr& ticket : tickets) {
+    finish(ticket, reason(*ticket).with_tensor(ticket->name()));
+  }
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,155 @@
+// Engine: owns the stages of one member of a job and moves them on by step(). It has no thread, never blocks and knows
+// no global state: N of them live in one test process. Who calls step() and who waits: runner.h.
+//
+// submit -> inbox -> negotiator -> (coordinator) -> planner -> executor -> completion, see README.md in this folder.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/control.h"
+#include "engine/coordinator.h"
+#include "engine/executor.h"
+#include "engine/loss.h"
+#include "engine/negotiator.h"
+#include "engine/pending_table.h"
+#include "engine/settings.h"
+#include "engine/ticket.h"
+#include "observe/stall.h"
+#include "transport/arena.h"
+#include "transport/transport.h"
+
+namespace ronde::engine {
+
+/// Who this member is.
+struct Topology {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int cross_rank = 0;
+  int cross_size = 1;
+  std::uint64_t epoch = 1;  ///< how often this process has initialised
+};
+
+struct Counters {
+  std::atomic<std::uint64_t> requests{0};
+  std::atomic<std::uint64_t> plans{0};
+  std::atomic<std::uint64_t> fused_tensors{0};
+  std::atomic<std::uint64_t> bytes_reduced{0};
+  std::atomic<std::uint64_t> control_messages{0};
+};
+
+/// How far this member's shutdown has come.
+enum class Leaving {
+  no,
+  waiting,  ///< said so; work that all had submitted is finished, others have yet to leave
+  over,     ///< nothing more will happen: all have left, or those who have not cannot be reached
+};
+
+class Engine {
+ public:
+  /// `clock` must outlive the engine. One engine per arena.
+  Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
+         Settings settings, const Clock& clock);
+  ~Engine();
+
+  // ---- Any thread.
+
+  /// Checks the ticket's request, takes its name and hands it in; it takes effect at the next step(). On an error
+  /// nothing has happened and the ticket is worth nothing.
+  Status submit(const TicketPtr& ticket);
+  /// What submit() would say to this request, apart from its name being taken.
+  Status check(const Request& request) const;
+  /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.
+  Status resubmit(const TicketPtr& ticket);
+  /// After the caller has waited for or given up the ticket.
+  void free_name(Ticket& ticket) { pending_.free_name(ticket); }
+  /// A peer's process has ended.
+  void notice_end(int peer) { loss_.notice(peer); }
+  bool has_outstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
+  bool has_input() const { return inbox_full_.load(std::memory_order_acquire); }
+  const Topology& topology() const { return topology_; }
+  const Settings& settings() const { return settings_; }
+  const Counters& counters() const { return counters_; }
+  transport::HostArena& arena() const { return *arena_; }
+
+  // ---- One thread at a time (the progress lock).
+
+  /// Moves everything that can move; true if anything did. Never blocks.
+  bool step();
+  /// When step() has something to do even if nobody rings; kNever if nothing.
+  Nanoseconds next_timer() const;
+  /// Begins to leave: requests not submitted by all ranks fail, later ones are refused.
+  void begin_leave();
+  Leaving leaving() const;
+  /// Gives up waiting for the others: this member serves nobody any more. Call once leaving() is over or the limit has
+  /// passed.
+  void finish_leave();
+  /// The ranks that have not left, for the report of a shutdown that timed out.
+  bool everyone_left() const { return negotiator_.all_left(); }
+
+  /// Called for every ticket as it finishes, under the progress lock; wakes waiters, queues callbacks. Set once.
+  void set_on_finished(std::function<void(const TicketPtr&)> hook) { on_finished_ = std::move(hook); }
+
+ private:
+  enum class State { working, failing, failed };
+
+  Status accepting(const std::string& name) const;
+  void hand_in(const TicketPtr& ticket);
+  bool take_submissions();
+  bool exchange_messages(Nanoseconds now);
+  Status handle(int from, control::Message& message, Nanoseconds now);
+  bool publish_log();
+  bool apply(Negotiator::Outcome outcome);
+  Status plan(const std::vector<control::ExecEntry::Item>& items);
+  void finish(const TicketPtr& ticket, Status status);
+  void plan_finished(const PlanRun& run, const Status& status);
+  void check_time(Nanoseconds now);
+  bool step_failing(Nanoseconds now);
+  void start_failing(Nanoseconds now);
+  void fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones);
+  void close(Status reason);
+  void report_stalls(Nanoseconds now);
+  void note_left();
+  bool waits_for_departed() const;
+  std::string peer_text(int peer) const;
+
+  Topology topology_;
+  Settings settings_;
+  const Clock& clock_;
+  std::unique_ptr<transport::HostArena> arena_;
+  std::unique_ptr<transport::Transport> transport_;
+  std::unique_ptr<backend::Backend> backend_;
+  Group group_;
+  control::Control control_;
+  PendingTable pending_;
+  Negotiator negotiator_;
+  std::optional<Coordinator> coordinator_;
+  control::SettingsEntry plan_settings_;
+  Executor executor_;
+  Loss loss_;
+  observe::StallReport stall_;
+  Counters counters_;
+  std::function<void(const TicketPtr&)> on_finished_;
+
+  State state_ = State::working;
+  Nanoseconds failing_since_ = 0;
+  std::vector<PlanRun> abandoned_;
+  bool leave_begun_ = false;
+  bool leave_noted_ = false;
+
+  mutable std::mutex inbox_mutex_;
+  std::vector<TicketPtr> inbox_;  ///< guarded by inbox_mutex_
+  Status closed_;                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
+  std::atomic<bool> inbox_full_{false};
+  std::atomic<int> outstanding_{0};
+};
+
+}  // namespace ronde::engine

@@ -1,0 +1,494 @@
+// One world in a process, moved by hand: agreement, execution, mismatch, deadlines, stalls, leaving, losses.
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "support/local_world.h"
+
+namespace ronde::engine {
+namespace {
+
+using test::LocalWorld;
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Vectors = std::vector<std::vector<float>>;
+
+/// One vector a rank: rank + 1 everywhere.
+Vectors inputs(int size, std::size_t elements) {
+  Vectors all;
+  for (int rank = 0; rank < size; ++rank) {
+    all.emplace_back(elements, static_cast<float>(rank + 1));
+  }
+  return all;
+}
+
+class Worlds : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Worlds, testing::Values(1, 2, 3, 5, 8));
+
+TEST_P(Worlds, AllreduceOfEverySize) {
+  LocalWorld world(GetParam());
+  const float sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
+  for (const std::size_t elements : {0u, 1u, 3u, 14u, 2047u, 2048u, 2049u, 16384u, 65536u, 65537u, 400001u}) {
+    Vectors values = inputs(world.size(), elements);
+    std::vector<TicketPtr> tickets;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
+    }
+    world.settle();
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const TicketPtr& ticket = tickets[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(ticket->is_done()) << elements;
+      EXPECT_TRUE(ticket->status()) << ticket->status().message();
+      EXPECT_EQ(values[static_cast<std::size_t>(rank)], std::vector<float>(elements, sum));
+      world.wait(rank, *ticket);
+    }
+  }
+}
+
+TEST_P(Worlds, AverageMinMaxProduct) {
+  LocalWorld world(GetParam());
+  float product = 1;
+  for (int rank = 1; rank <= world.size(); ++rank) {
+    product *= static_cast<float>(rank);
+  }
+  const std::vector<std::pair<ReduceOp, float>> cases = {
+      {ReduceOp::average, static_cast<float>(world.size() + 1) / 2},
+      {ReduceOp::min, 1},
+      {ReduceOp::max, static_cast<float>(world.size())},
+      {ReduceOp::product, product}};
+  for (const auto& [op, expected] : cases) {
+    Vectors values = inputs(world.size(), 5);
+    for (int rank = 0; rank < world.size(); ++rank) {
+      world.submit(rank, test::allreduce(std::string(reduce_op_name(op)), values[static_cast<std::size_t>(rank)], op));
+    }
+    world.settle();
+    for (const auto& each : values) {
+      EXPECT_EQ(each, std::vector<float>(5, expected)) << reduce_op_name(op);
+    }
+  }
+}
+
+TEST_P(Worlds, BroadcastAllgatherBarrier) {
+  LocalWorld world(GetParam());
+  const int root = world.size() - 1;
+  Vectors cast = inputs(world.size(), 7);
+  Vectors parts;
+  std::vector<float> expected;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    parts.emplace_back(static_cast<std::size_t>(rank * 2), static_cast<float>(rank));  // rank 0 gives no rows
+    expected.insert(expected.end(), parts.back().begin(), parts.back().end());
+  }
+  std::vector<TicketPtr> gathered;
+  std::vector<TicketPtr> barriers;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    world.submit(rank, test::broadcast("cast", cast[index], root));
+    gathered.push_back(world.submit(rank, test::allgather("gather", parts[index])));
+    if (rank < root) {
+      barriers.push_back(world.submit(rank, test::barrier("barrier")));
+    }
+  }
+  world.settle();
+  for (const TicketPtr& ticket : barriers) {
+    EXPECT_FALSE(ticket->is_done()) << "a barrier waits for the last rank";
+  }
+  world.submit(root, test::barrier("barrier"));
+  world.settle();
+  for (const TicketPtr& ticket : barriers) {
+    EXPECT_TRUE(ticket->is_done());
+  }
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_EQ(cast[static_cast<std::size_t>(rank)], std::vector<float>(7, static_cast<float>(root + 1)));
+    const TicketPtr& ticket = gathered[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ticket->is_done());
+    const OwnedOutput& output = ticket->owned_outputs().at(0);
+    EXPECT_EQ(output.shape, Shape{static_cast<std::int64_t>(expected.size())});
+    const auto* data = reinterpret_cast<const float*>(output.data.get());
+    EXPECT_EQ(std::vector<float>(data, data + expected.size()), expected);
+  }
+}
+
+// Forty tensors, another order on every rank and every step, ranks stepped in random order: all right, every time.
+TEST_P(Worlds, AnyOrderOfSubmissionAndAnyInterleaving) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    LocalWorld world(GetParam());
+    constexpr int kTensors = 40;
+    for (int step = 0; step < 3; ++step) {
+      std::vector<Vectors> values;  // by tensor, rank
+      for (int t = 0; t < kTensors; ++t) {
+        values.push_back(inputs(world.size(), static_cast<std::size_t>(t * t)));
+        for (auto& each : values.back()) {
+          for (float& value : each) {
+            value *= static_cast<float>(t + 1);
+          }
+        }
+      }
+      std::vector<std::pair<int, TicketPtr>> tickets;
+      std::vector<std::vector<int>> orders(static_cast<std::size_t>(world.size()));
+      for (auto& order : orders) {
+        order.resize(kTensors);
+        std::iota(order.begin(), order.end(), 0);
+        std::shuffle(order.begin(), order.end(), random);
+      }
+      for (int i = 0; i < kTensors; ++i) {
+        for (int rank = 0; rank < world.size(); ++rank) {
+          const int t = orders[static_cast<std::size_t>(rank)][static_cast<std::size_t>(i)];
+          tickets.emplace_back(rank, world.submit(rank, test::allreduce("t" + std::to_string(t),
+                                                                        values[static_cast<std::size_t>(t)]
+                                                                              [static_cast<std::size_t>(rank)])));
+          if (random() % 3 == 0) {
+            world.step(static_cast<int>(random() % static_cast<unsigned>(world.size())));
+          }
+        }
+      }
+      world.settle(random);
+      const int sum = world.size() * (world.size() + 1) / 2;
+      for (int t = 0; t < kTensors; ++t) {
+        for (const auto& each : values[static_cast<std::size_t>(t)]) {
+          ASSERT_EQ(each, std::vector<float>(static_cast<std::size_t>(t * t), static_cast<float>(sum * (t + 1))));
+        }
+      }
+      for (auto& [rank, ticket] : tickets) {
+        ASSERT_TRUE(ticket->is_done());
+        world.wait(rank, *ticket);
+      }
+    }
+  }
+}
+
+TEST(Engine, SmallTensorsAreFused) {
+  LocalWorld world(2);
+  Vectors a = inputs(2, 10);
+  Vectors b = inputs(2, 20);
+  for (int rank : {0, 1}) {
+    world.submit(rank, test::allreduce("a", a[static_cast<std::size_t>(rank)]));
+    world.submit(rank, test::allreduce("b", b[static_cast<std::size_t>(rank)]));
+  }
+  world.settle();
+  EXPECT_EQ(world.engine(0).counters().plans, 1u);
+  EXPECT_EQ(world.engine(0).counters().fused_tensors, 2u);
+  EXPECT_EQ(b[1], std::vector<float>(20, 3));
+}
+
+TEST(Engine, AGroupIsOneTicket) {
+  LocalWorld world(2);
+  Vectors small = inputs(2, 4);
+  Vectors large = inputs(2, 100000);
+  std::vector<TicketPtr> tickets;
+  for (int rank : {0, 1}) {
+    const auto index = static_cast<std::size_t>(rank);
+    Request request = test::allreduce("group", small[index]);
+    request.tensors.push_back(test::allreduce("x", large[index]).tensors.front());
+    tickets.push_back(world.submit(rank, std::move(request)));
+  }
+  world.settle();
+  EXPECT_TRUE(tickets[0]->is_done() && tickets[1]->is_done());
+  EXPECT_EQ(small[0], std::vector<float>(4, 3));
+  EXPECT_EQ(large[1], std::vector<float>(100000, 3));
+  EXPECT_EQ(world.engine(1).counters().plans, 2u);
+}
+
+TEST(Engine, ASecondSubmitOfATakenNameIsRefusedAtOnce) {
+  LocalWorld world(2);
+  std::vector<float> values(3);
+  const TicketPtr first = world.submit(0, test::allreduce("x", values));
+  EXPECT_EQ(world.try_submit(0, test::allreduce("x", values)).code(), Code::duplicate_name);
+  std::vector<float> others(3);
+  world.submit(1, test::allreduce("x", others));
+  world.settle();
+  ASSERT_TRUE(first->is_done());
+  EXPECT_EQ(world.try_submit(0, test::allreduce("x", values)).code(), Code::duplicate_name) << "done, not waited for";
+  world.wait(0, *first);
+  EXPECT_TRUE(world.try_submit(0, test::allreduce("x", values)));
+}
+
+TEST(Engine, AMismatchIsTheSameErrorEverywhereAndTheJobGoesOn) {
+  LocalWorld world(3);
+  for (int round = 0; round < 3; ++round) {
+    Vectors bad = {std::vector<float>(2), std::vector<float>(3), std::vector<float>(2)};
+    Vectors good = inputs(3, 4);
+    std::vector<TicketPtr> tickets;
+    std::vector<TicketPtr> good_tickets;
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      tickets.push_back(world.submit(rank, test::allreduce("x", bad[index])));
+      good_tickets.push_back(world.submit(rank, test::allreduce("good", good[index])));
+    }
+    world.settle();
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      ASSERT_TRUE(tickets[index]->is_done());
+      EXPECT_EQ(tickets[index]->status().code(), Code::mismatch);
+      EXPECT_EQ(tickets[index]->status().message(), tickets[0]->status().message());
+      EXPECT_EQ(tickets[index]->status().tensor(), "x");
+      EXPECT_EQ(good[index], std::vector<float>(4, 6));
+      world.wait(rank, *tickets[index]);
+      world.wait(rank, *good_tickets[index]);
+    }
+  }
+}
+
+TEST(Engine, WhatIsNotBuiltIsRefusedAtOnce) {
+  LocalWorld world(1);
+  std::vector<float> values(3);
+  Request request = test::allreduce("x", values);
+  request.kind = OpKind::alltoall;
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::not_implemented);
+  request.kind = OpKind::allreduce;
+  request.group = 1;
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::not_implemented);
+  request.group = 0;
+  EXPECT_TRUE(world.try_submit(0, request)) << "a refused name is not taken";
+}
+
+// ---- Deadlines and stalls
+
+Request with_timeout(Request request, Nanoseconds timeout) {
+  request.timeout = timeout;
+  return request;
+}
+
+TEST(Engine, TimeIsUpOnAllRanksAndTheLateOneOwesTheError) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 2);
+  std::vector<TicketPtr> tickets;
+  for (int rank : {0, 1}) {
+    tickets.push_back(
+        world.submit(rank, with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), 5 * kSecond)));
+  }
+  world.settle();
+  EXPECT_EQ(world.engine(0).next_timer(), world.clock().now() + 5 * kSecond);
+  world.clock().advance(5 * kSecond);
+  world.settle();
+  for (const TicketPtr& ticket : tickets) {
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::timed_out);
+    EXPECT_EQ(ticket->status().failed_rank(), 2);
+    EXPECT_THAT(ticket->status().message(), HasSubstr("rank 2 did not submit it"));
+  }
+  const TicketPtr late = world.submit(2, test::allreduce("x", values[2]));
+  world.settle();
+  ASSERT_TRUE(late->is_done()) << "it must not meet the others' next one";
+  EXPECT_EQ(late->status().message(), tickets[0]->status().message());
+  world.wait(2, *late);
+  for (int rank : {0, 1}) {
+    world.wait(rank, *tickets[static_cast<std::size_t>(rank)]);
+  }
+  values = inputs(3, 2);
+  for (int rank = 0; rank < 3; ++rank) {
+    world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)]));
+  }
+  world.settle();
+  EXPECT_EQ(values[2], std::vector<float>(2, 6));
+}
+
+TEST(Engine, AStallIsReportedAgainAndAgainAndKillsNobody) {
+  Settings settings;
+  settings.stall = 60 * kSecond;
+  LocalWorld world(2, settings);
+  Vectors values = inputs(2, 2);
+  const TicketPtr ticket = world.submit(1, test::allreduce("x", values[1]));
+  for (int i = 0; i < 2; ++i) {
+    world.settle();
+    world.clock().advance(60 * kSecond);
+    world.settle();
+    const auto lines = world.log().take();
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_THAT(lines[0], AllOf(HasSubstr("rank 0 warning"), HasSubstr("'x' waits for rank 0; rank 1 has submitted")));
+  }
+  EXPECT_FALSE(ticket->is_done());
+  world.submit(0, test::allreduce("x", values[0]));
+  world.settle();
+  EXPECT_EQ(values[0], std::vector<float>(2, 3));
+}
+
+TEST(Engine, ARankThatStopsInTheMiddleEndsTheGroupInTime) {
+  LocalWorld world(2);
+  std::vector<std::vector<float>> values = inputs(2, 1000000);
+  std::vector<TicketPtr> tickets;
+  for (int rank : {0, 1}) {
+    tickets.push_back(
+        world.submit(rank, with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), 5 * kSecond)));
+  }
+  while (world.engine(1).counters().plans == 0 && !world.engine(1).arena().control(1).ticks.published.value) {
+    world.step(0);
+    world.step(1);
+  }
+  world.pause(1);
+  world.settle();
+  EXPECT_FALSE(tickets[0]->is_done());
+  world.clock().advance(5 * kSecond);
+  world.settle();
+  ASSERT_TRUE(tickets[0]->is_done());
+  EXPECT_EQ(tickets[0]->status().code(), Code::timed_out);
+  EXPECT_EQ(tickets[0]->status().failed_rank(), 1);
+  EXPECT_EQ(world.try_submit(0, test::barrier("b")).code(), Code::timed_out);
+}
+
+// ---- Losing a rank
+
+class Killed : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Killed, testing::Values(0, 1, 2));
+
+TEST_P(Killed, ADeathEndsEveryPendingCallWithItsName) {
+  const int victim = GetParam();
+  LocalWorld world(3);
+  Vectors values = inputs(3, 4000000);
+  std::vector<std::pair<int, TicketPtr>> tickets;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    tickets.emplace_back(rank, world.submit(rank, test::allreduce("running", values[index])));
+    if (rank != victim) {
+      tickets.emplace_back(rank, world.submit(rank, test::barrier("waiting")));
+    }
+  }
+  for (int i = 0; i < 6; ++i) {
+    for (int rank = 0; rank < 3; ++rank) {
+      world.step(rank);
+    }
+  }
+  world.kill(victim);
+  world.settle();
+  for (const auto& [rank, ticket] : tickets) {
+    if (rank == victim) {
+      continue;
+    }
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::peer_lost);
+    EXPECT_EQ(ticket->status().failed_rank(), victim);
+    EXPECT_THAT(ticket->status().message(), HasSubstr("rank " + std::to_string(victim) + " (host loopback, pid "));
+    EXPECT_THAT(ticket->status().message(), HasSubstr("'" + ticket->name() + "'"));
+    EXPECT_EQ(world.try_submit(rank, test::barrier("later")).code(), Code::peer_lost);
+  }
+}
+
+TEST(Engine, NobodyIsToldOfADeathBeforeAllSurvivorsAreQuiet) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 10);
+  const TicketPtr ticket = world.submit(0, test::allreduce("x", values[0]));
+  world.settle();
+  world.pause(2);
+  world.kill(1);
+  world.settle();
+  EXPECT_FALSE(ticket->is_done()) << "rank 2 may still be storing";
+  world.resume(2);
+  world.settle();
+  EXPECT_TRUE(ticket->is_done());
+}
+
+TEST(Engine, ASurvivorThatIsStoppedDelaysTheNewsOnlyForAMoment) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 10);
+  const TicketPtr ticket = world.submit(0, test::allreduce("x", values[0]));
+  world.settle();
+  world.pause(2);
+  world.kill(1);
+  world.settle();
+  world.clock().advance(500 * kMillisecond);
+  world.settle();
+  EXPECT_TRUE(ticket->is_done());
+}
+
+TEST(Engine, TwoDeathsAreBothNamed) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 10);
+  const TicketPtr ticket = world.submit(0, test::allreduce("x", values[0]));
+  world.kill(1);
+  world.kill(2);
+  world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_THAT(ticket->status().message(), AllOf(HasSubstr("rank 1 ("), HasSubstr("rank 2 (")));
+}
+
+// ---- Leaving
+
+TEST_P(Worlds, AllLeaveTogether) {
+  LocalWorld world(GetParam());
+  Vectors values = inputs(world.size(), 100000);
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    tickets.push_back(world.submit(rank, test::allreduce("last", values[static_cast<std::size_t>(rank)])));
+    world.engine(rank).begin_leave();
+  }
+  world.settle();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_EQ(world.engine(rank).leaving(), Leaving::over);
+    const TicketPtr& ticket = tickets[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_TRUE(ticket->status()) << "all ranks had submitted it: " << ticket->status().message();
+  }
+}
+
+TEST_P(Killed, ARankThatLeavesFirstFailsWhatTheOthersWaitFor) {
+  const int leaver = GetParam();
+  LocalWorld world(3);
+  Vectors values = inputs(3, 3);
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
+    }
+  }
+  world.engine(leaver).begin_leave();
+  world.settle();
+  for (const TicketPtr& ticket : tickets) {
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::peer_left);
+    EXPECT_EQ(ticket->status().failed_rank(), leaver);
+    EXPECT_THAT(ticket->status().message(), HasSubstr("rank " + std::to_string(leaver) + " has left"));
+  }
+  EXPECT_EQ(world.engine(leaver).leaving(), Leaving::waiting);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      EXPECT_EQ(world.try_submit(rank, test::barrier("later")).code(), Code::peer_left);
+      world.engine(rank).begin_leave();
+    }
+  }
+  world.settle();
+  EXPECT_EQ(world.engine(leaver).leaving(), Leaving::over);
+}
+
+TEST_P(Killed, AProcessThatLeftInOrderMayEnd) {
+  const int leaver = GetParam();
+  LocalWorld world(3);
+  world.engine(leaver).begin_leave();
+  world.settle();
+  world.engine(leaver).finish_leave();
+  world.kill(leaver);
+  world.settle();
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      EXPECT_EQ(world.try_submit(rank, test::barrier("later")).code(), Code::peer_left) << "left, not lost";
+      world.engine(rank).begin_leave();
+    }
+  }
+  world.settle();
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      // The coordinator being gone nobody tells that all have left; nobody waits for it either.
+      EXPECT_EQ(world.engine(rank).leaving(), Leaving::over) << rank;
+    }
+  }
+}
+
+TEST(Engine, LeavingCancelsWhatOthersHaveNotSubmitted) {
+  LocalWorld world(2);
+  std::vector<float> values(3);
+  const TicketPtr ticket = world.submit(1, test::allreduce("x", values));
+  world.engine(1).begin_leave();
+  world.settle();
+  EXPECT_FALSE(ticket->is_done()) << "rank 0 may still submit it";
+  world.engine(1).finish_leave();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::cancelled);
+  EXPECT_EQ(world.try_submit(1, test::barrier("b")).code(), Code::not_initialized);
+}
+
+}  // namespace
+}  // namespace ronde::engine

@@ -1,0 +1,48 @@
+#include "engine/executor.h"
+
+#include <iterator>
+#include <utility>
+
+namespace ronde::engine {
+
+Progress Executor::advance(Nanoseconds now) {
+  if (queue_.empty()) {
+    return Progress::idle;
+  }
+  if (!operation_) {
+    PlanRun& run = queue_.front();
+    if (Status supported = backend_.supports(run.plan); !supported) {
+      const PlanRun refused = std::move(run);
+      queue_.pop_front();
+      finished_(refused, supported);
+      return Progress::again;
+    }
+    operation_ = backend_.launch(run.plan);
+    deadline_ = later(now, run.timeout);
+  }
+  const Progress progress = operation_->advance();
+  if (progress == Progress::again) {
+    deadline_ = later(now, queue_.front().timeout);  // while bytes move nobody is late
+  }
+  if (progress != Progress::done) {
+    return progress;
+  }
+  operation_.reset();
+  const PlanRun run = std::move(queue_.front());
+  queue_.pop_front();
+  finished_(run, {});
+  return Progress::again;
+}
+
+std::vector<int> Executor::waiting_for() const {
+  return operation_ ? operation_->waiting_for() : std::vector<int>{};
+}
+
+std::vector<PlanRun> Executor::abandon() {
+  operation_.reset();
+  std::vector<PlanRun> runs(std::make_move_iterator(queue_.begin()), std::make_move_iterator(queue_.end()));
+  queue_.clear();
+  return runs;
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,49 @@
+// Executor: runs agreed plans on a backend, one after the other in the order of the log, without blocking.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "engine/planner.h"
+#include "engine/ticket.h"
+
+namespace ronde::engine {
+
+struct PlanRun {
+  Plan plan;
+  std::vector<TicketPtr> owners;     ///< the tickets with a tensor in it, each once
+  Nanoseconds timeout = kNever;      ///< the shortest of its requests'
+};
+
+class Executor {
+ public:
+  /// `finished` is called for every plan that has ended, under the progress lock.
+  Executor(backend::Backend& backend, std::function<void(const PlanRun&, const Status&)> finished)
+      : backend_(backend), finished_(std::move(finished)) {}
+
+  void enqueue(PlanRun run) { queue_.push_back(std::move(run)); }
+  /// Moves the first plan on by one piece of work, or starts it.
+  Progress advance(Nanoseconds now);
+  bool is_idle() const { return queue_.empty(); }
+  /// The plan that runs now, null if none does.
+  const PlanRun* running() const { return operation_ ? &queue_.front() : nullptr; }
+  /// When the running plan must have moved on; kNever if nothing runs under a limit.
+  Nanoseconds deadline() const { return operation_ ? deadline_ : kNever; }
+  /// Group indices that the running plan waits for.
+  std::vector<int> waiting_for() const;
+  /// Drops everything; returns the plans that were under way or waiting. Nothing of theirs is touched afterwards.
+  std::vector<PlanRun> abandon();
+
+ private:
+  backend::Backend& backend_;
+  std::function<void(const PlanRun&, const Status&)> finished_;
+  std::deque<PlanRun> queue_;
+  std::unique_ptr<Operation> operation_;  ///< of the first in the queue
+  Nanoseconds deadline_ = kNever;
+};
+
+}  // namespace ronde::engine

@@ -1,0 +1,51 @@
+#include "engine/pending_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ronde::engine {
+namespace {
+
+TicketPtr ticket(const std::string& name, std::int32_t group = 0) {
+  Request request;
+  request.kind = OpKind::barrier;
+  request.name = name;
+  request.group = group;
+  return std::make_shared<Ticket>(request);
+}
+
+TEST(PendingTable, ANameIsTakenUntilItIsFreed) {
+  PendingTable table;
+  const TicketPtr first = ticket("x");
+  ASSERT_TRUE(table.insert(first));
+  EXPECT_EQ(table.find(0, "x"), first);
+  const Status refused = table.insert(ticket("x"));
+  EXPECT_EQ(refused.code(), Code::duplicate_name);
+  EXPECT_THAT(refused.message(), testing::HasSubstr("'x'"));
+  first->finish({});
+  EXPECT_FALSE(table.insert(ticket("x"))) << "being done does not free the name";
+  table.free_name(*first);
+  EXPECT_EQ(table.find(0, "x"), nullptr);
+  EXPECT_TRUE(table.insert(ticket("x")));
+}
+
+TEST(PendingTable, FreeingTwiceDoesNotTouchTheNextHolder) {
+  PendingTable table;
+  const TicketPtr first = ticket("x");
+  ASSERT_TRUE(table.insert(first));
+  table.free_name(*first);
+  const TicketPtr second = ticket("x");
+  ASSERT_TRUE(table.insert(second));
+  table.free_name(*first);
+  EXPECT_EQ(table.find(0, "x"), second);
+}
+
+TEST(PendingTable, GroupsHaveNamesOfTheirOwn) {
+  PendingTable table;
+  ASSERT_TRUE(table.insert(ticket("x", 0)));
+  EXPECT_TRUE(table.insert(ticket("x", 1)));
+  EXPECT_FALSE(table.insert(ticket("x", 1)));
+}
+
+}  // namespace
+}  // namespace ronde::engine

@@ -1,0 +1,439 @@
+#include "engine/runner.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/cores.h"
+#include "base/cpu_relax.h"
+#include "base/futex.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// How long the bell stays silent after a driver has gone. Longer: fewer wake-ups of the engine thread between
+/// blocking calls. Shorter: what peers send while nobody waits is noticed sooner.
+constexpr Nanoseconds kLinger = kMillisecond;
+/// The same while other requests are under way: the next wait of a loop over many tickets comes at once, or else the
+/// engine thread must take over.
+constexpr Nanoseconds kShortLinger = 100 * kMicrosecond;
+/// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
+constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
+/// With a core to itself a driver polls this long before it begins to yield. Short: yielding costs a fifth of a
+/// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
+constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
+
+thread_local bool in_callback = false;
+
+/// Read once: limits seldom change, and init shall be quick.
+double cores_of_this_process() {
+  static const double cores = std::min<double>(affinity_cores(), cgroup_quota().value_or(affinity_cores()));
+  return cores;
+}
+
+}  // namespace
+
+Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
+    : engine_(std::move(engine)),
+      clock_(clock),
+      bell_(engine_->arena().control(engine_->arena().rank()).bell),
+      spin_for_(cores_of_this_process() >= engine_->topology().local_size ? kSpinFor : 0) {
+  for (int peer = 0; peer < engine_->arena().size(); ++peer) {
+    peer_fds_.push_back(peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer));
+  }
+  engine_->set_on_finished([this](const TicketPtr& ticket) { on_finished(ticket); });
+}
+
+Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock) {
+  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock));
+  runner->linger_timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!runner->linger_timer_.is_open()) {
+    return Status::from_errno("timerfd_create", errno);
+  }
+  // Threads inherit the mask: with every signal blocked here none is ever handled on the engine thread.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    runner->thread_ = std::thread([self = runner.get()] { self->thread_main(); });
+  } catch (const std::system_error& error) {
+    status = Status::from_errno("starting the engine thread", error.code().value());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!status) {
+    return status;
+  }
+  return runner;
+}
+
+Runner::~Runner() {
+  if (!left_) {
+    leave_now();
+  }
+}
+
+// ---- Submitting
+
+Status Runner::submit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(engine_->submit(ticket));
+  kick();
+  return {};
+}
+
+Status Runner::resubmit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(engine_->resubmit(ticket));
+  kick();
+  return {};
+}
+
+/// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
+/// A driver about to go looks at the inbox after it has given up its role, see stop_driving().
+void Runner::kick() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (driver_.load(std::memory_order_relaxed)) {
+    engine_->arena().ring(engine_->arena().rank());
+    return;
+  }
+  if (!kicked_.exchange(true)) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+  }
+}
+
+// ---- Waiting
+
+Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
+  if (!ticket.is_done()) {
+    RONDE_RETURN_IF_ERROR(wait_until([&] { return ticket.is_done(); }, limit));
+  }
+  engine_->free_name(ticket);
+  return {};
+}
+
+Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, std::size_t& index) {
+  const auto done = [&] {
+    return std::find_if(tickets.begin(), tickets.end(), [](const TicketPtr& ticket) { return ticket->is_done(); });
+  };
+  if (done() == tickets.end()) {
+    RONDE_RETURN_IF_ERROR(wait_until([&] { return done() != tickets.end(); }, limit));
+  }
+  index = static_cast<std::size_t>(done() - tickets.begin());
+  engine_->free_name(*tickets[index]);
+  return {};
+}
+
+Status Runner::release(Ticket& ticket) {
+  while (!ticket.is_done()) {
+    const Status status = wait_until([&] { return ticket.is_done(); }, kNever);
+    if (!status && status.code() != Code::interrupted) {
+      return status;  // a signal does not end this wait: whoever releases is about to free the memory
+    }
+  }
+  engine_->free_name(ticket);
+  return {};
+}
+
+template <typename Condition>
+Status Runner::wait_until(const Condition& satisfied, Nanoseconds limit) {
+  if (in_callback) {
+    return Status::error(Code::would_deadlock,
+                         "a wait inside a completion callback: the engine thread that runs it does the work waited for");
+  }
+  const Nanoseconds limit_at = limit == kNever ? kNever : later(clock_.now(), limit);
+  while (!satisfied()) {
+    if (!driver_.exchange(true)) {
+      const Status status = drive(satisfied, limit_at);
+      stop_driving();
+      return status;
+    }
+    const std::uint32_t seen = calls_.load();
+    sleepers_.fetch_add(1);
+    // Between these two looks and the futex the word changes if the ticket finishes or the role becomes free.
+    Status status;
+    if (!satisfied() && driver_.load()) {
+      status = sleep_until_called(seen, limit_at);
+    }
+    sleepers_.fetch_sub(1);
+    if (!status && !satisfied()) {
+      return status;
+    }
+  }
+  return {};
+}
+
+Status Runner::sleep_until_called(std::uint32_t seen, Nanoseconds limit_at) {
+  Nanoseconds limit = kNever;
+  if (limit_at != kNever) {
+    limit = limit_at - clock_.now();
+    if (limit <= 0) {
+      return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+    }
+  }
+  if (futex_wait(calls_, seen, limit) == FutexResult::interrupted) {
+    return Status::error(Code::interrupted, "a signal interrupted the wait; the request is still under way");
+  }
+  return {};
+}
+
+void Runner::call_sleepers() {
+  calls_.fetch_add(1);
+  if (sleepers_.load() > 0) {
+    futex_wake_all(calls_);
+  }
+}
+
+bool Runner::try_step() {
+  std::unique_lock lock(step_mutex_, std::try_to_lock);
+  return lock.owns_lock() && engine_->step();
+}
+
+template <typename Condition>
+Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
+  bell_.disarm();
+  Nanoseconds idle_since = 0;
+  while (true) {
+    const bool moved = try_step();
+    if (satisfied()) {
+      return {};
+    }
+    if (moved) {
+      idle_since = 0;
+      continue;
+    }
+    const Nanoseconds now = clock_.now();
+    if (now >= limit_at) {
+      return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+    }
+    if (idle_since == 0) {
+      idle_since = now;
+    }
+    if (now - idle_since < spin_for_) {
+      cpu_relax();
+    } else if (now - idle_since < kYieldFor) {
+      sched_yield();
+    } else {
+      RONDE_RETURN_IF_ERROR(sleep_as_driver(satisfied, limit_at));
+      idle_since = 0;
+    }
+  }
+}
+
+template <typename Condition>
+Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at) {
+  bell_.arm(transport::kWaiterSleeps);
+  bool moved = false;
+  Nanoseconds until = limit_at;
+  {
+    // Not try_step(): if the engine thread held the lock, this last look would not be taken, and what came before the
+    // bell was armed would be seen by nobody.
+    std::lock_guard lock(step_mutex_);
+    moved = engine_->step();
+    until = std::min(until, engine_->next_timer());
+  }
+  if (moved || satisfied()) {
+    bell_.disarm();
+    return {};
+  }
+  transport::Wake wake = transport::Wake::rung;
+  const Nanoseconds now = clock_.now();
+  if (!satisfied() && until > now) {
+    wake = bell_.sleep_in_futex(until == kNever ? kNever : until - now);
+  }
+  bell_.disarm();
+  if (wake == transport::Wake::interrupted && !satisfied()) {
+    return Status::error(Code::interrupted, "a signal interrupted the wait; the request is still under way");
+  }
+  return {};
+}
+
+void Runner::stop_driving() {
+  driver_.store(false);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleepers_.load() > 0) {
+    call_sleepers();  // one of them takes the role
+    return;
+  }
+  lingering_.store(true);
+  start_linger(engine_->has_outstanding() || engine_->has_input());
+}
+
+/// Makes the engine thread look at the bell soon. One timer call per linger, not per wait.
+void Runner::start_linger(bool work_is_under_way) {
+  if (!timer_armed_.exchange(true) || work_is_under_way) {
+    itimerspec when{};
+    when.it_value.tv_nsec = work_is_under_way ? kShortLinger : kLinger;
+    ::timerfd_settime(linger_timer_.get(), 0, &when, nullptr);
+  }
+}
+
+void Runner::on_finished(const TicketPtr& ticket) {
+  if (ticket->on_done()) {
+    {
+      std::lock_guard lock(callback_mutex_);
+      callbacks_.push_back(ticket);
+    }
+    if (!kicked_.exchange(true)) {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+    }
+  }
+  if (sleepers_.load() > 0) {
+    call_sleepers();
+  }
+  if (driver_.load()) {
+    // The driver may sleep while the engine thread finishes its ticket. Awake, this costs a fence and a load.
+    engine_->arena().ring(engine_->arena().rank());
+  }
+}
+
+// ---- The engine thread
+
+void Runner::thread_main() {
+  pthread_setname_np(pthread_self(), "ronde-engine");
+  while (!stop_.load()) {
+    kicked_.store(false);
+    run_callbacks();
+    const Nanoseconds until = prepare_sleep();
+    sleep_in_poll(until);
+  }
+  run_callbacks();
+}
+
+void Runner::run_callbacks() {
+  std::vector<TicketPtr> due;
+  {
+    std::lock_guard lock(callback_mutex_);
+    due.swap(callbacks_);
+  }
+  in_callback = true;
+  for (const TicketPtr& ticket : due) {
+    ticket->on_done()(ticket);
+  }
+  in_callback = false;
+}
+
+/// Drives until nothing moves, unless a waiter does; then takes the bell, unless a driver has it or has just had it.
+/// Returns when to wake up at the latest.
+Nanoseconds Runner::prepare_sleep() {
+  std::lock_guard lock(step_mutex_);
+  while (!driver_.load() && engine_->step()) {
+    bool callbacks_due = false;
+    {
+      std::lock_guard callback_lock(callback_mutex_);
+      callbacks_due = !callbacks_.empty();
+    }
+    if (callbacks_due) {
+      return 0;
+    }
+  }
+  if (driver_.load()) {
+    // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then.
+    return std::max(engine_->next_timer(), clock_.now() + kLinger);
+  }
+  if (lingering_.exchange(false) && !engine_->has_outstanding()) {
+    start_linger(false);
+    return engine_->next_timer();
+  }
+  // A driver that has just come may sleep already: then the bell is its, and it is woken by whoever rings.
+  if (bell_.arm_unless_waiter_sleeps() && engine_->step()) {
+    return 0;
+  }
+  return engine_->next_timer();
+}
+
+void Runner::sleep_in_poll(Nanoseconds until) {
+  std::vector<pollfd> fds;
+  fds.push_back({engine_->arena().bell_fd(), POLLIN, 0});
+  fds.push_back({linger_timer_.get(), POLLIN, 0});
+  for (int fd : peer_fds_) {
+    fds.push_back({fd, POLLIN, 0});  // poll skips negative descriptors
+  }
+  timespec limit{};
+  const timespec* timeout = nullptr;
+  if (until != kNever) {
+    const Nanoseconds span = std::max<Nanoseconds>(0, until - clock_.now());
+    limit.tv_sec = span / kSecond;
+    limit.tv_nsec = span % kSecond;
+    timeout = &limit;
+  }
+  if (::ppoll(fds.data(), fds.size(), timeout, nullptr) <= 0) {
+    return;
+  }
+  if (fds[0].revents != 0) {
+    transport::silence(engine_->arena().bell_fd());
+  }
+  if (fds[1].revents != 0) {
+    std::uint64_t expirations = 0;
+    [[maybe_unused]] const ssize_t got = ::read(linger_timer_.get(), &expirations, sizeof expirations);
+    timer_armed_.store(false);
+  }
+  for (std::size_t peer = 0; peer < peer_fds_.size(); ++peer) {
+    if (fds[peer + 2].revents != 0) {
+      peer_fds_[peer] = -1;
+      engine_->notice_end(static_cast<int>(peer));
+      engine_->arena().ring(engine_->arena().rank());  // a sleeping driver shall look at it
+    }
+  }
+}
+
+// ---- The end
+
+void Runner::stop_thread() {
+  stop_.store(true);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+Status Runner::shutdown() {
+  left_ = true;
+  {
+    std::lock_guard lock(step_mutex_);
+    engine_->begin_leave();
+  }
+  const auto over = [this] {
+    std::lock_guard lock(step_mutex_);
+    return engine_->leaving() == Leaving::over;
+  };
+  const Nanoseconds limit_at = later(clock_.now(), engine_->settings().shutdown_timeout);
+  Status status;
+  do {
+    status = wait_until(over, limit_at - clock_.now());
+  } while (status.code() == Code::interrupted);
+  {
+    std::lock_guard lock(step_mutex_);
+    engine_->finish_leave();
+  }
+  stop_thread();
+  if (status.code() == Code::timed_out) {
+    return Status::error(Code::timed_out,
+                         "shut down here, but not every rank of the job had called shutdown within 10 s");
+  }
+  return status;
+}
+
+void Runner::leave_now() {
+  left_ = true;
+  {
+    std::lock_guard lock(step_mutex_);
+    engine_->begin_leave();
+    while (engine_->step()) {
+    }
+    engine_->finish_leave();
+  }
+  stop_thread();
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,103 @@
+// Runner: who moves an engine on, and who waits.
+//
+// A waiting thread drives: it takes the driver's role and steps the engine itself, so that a blocking call hands
+// nothing over to another thread (a hand-over to a sleeping core and back costs up to 80 us). Other waiters sleep until
+// their ticket is done or the role is free. The one engine thread drives when nobody waits, watches the peers'
+// processes and the timers, and runs callbacks.
+//
+// Sleeping and waking between ranks goes by the arena's bell (transport/bell.h). After a driver has gone the bell stays
+// silent for a moment (kLinger): in a loop of blocking calls peers would otherwise wake the engine thread between any
+// two of them. A timer then hands the bell to the engine thread, so an idle rank sleeps for good.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "engine/engine.h"
+#include "transport/bell.h"
+
+namespace ronde::engine {
+
+class Runner {
+ public:
+  /// Starts the engine thread; all signals are blocked in it. Errors: a timer descriptor or thread is refused.
+  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, const Clock& clock);
+  /// Leaves at once (as leave_now) if neither shutdown() nor leave_now() was called.
+  ~Runner();
+
+  Engine& engine() { return *engine_; }
+
+  // ---- Any thread.
+
+  Status submit(const TicketPtr& ticket);
+  /// As submit, by a caller who waits for the ticket right away and so drives it himself: wakes nobody here.
+  Status submit_to_wait(const TicketPtr& ticket) { return engine_->submit(ticket); }
+  Status resubmit(const TicketPtr& ticket);
+
+  /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,
+  /// INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
+  Status wait(Ticket& ticket, Nanoseconds limit);
+  /// The same until any of them is done; `index` is the first in order. Requires: not empty.
+  Status wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, std::size_t& index);
+  /// Blocks until the engine touches the ticket's memory no more, and frees its name. WOULD_DEADLOCK in a callback, if
+  /// it is not done.
+  Status release(Ticket& ticket);
+
+  /// Collective: leaves the job, waiting for the others up to settings().shutdown_timeout, then ends the thread.
+  /// TIMED_OUT if some had not left by then. Once.
+  Status shutdown();
+  /// Leaves without waiting for anybody, then ends the thread. For exit handlers.
+  void leave_now();
+
+ private:
+  Runner(std::unique_ptr<Engine> engine, const Clock& clock);
+
+  template <typename Condition>
+  Status wait_until(const Condition& satisfied, Nanoseconds limit);
+  template <typename Condition>
+  Status drive(const Condition& satisfied, Nanoseconds limit_at);
+  template <typename Condition>
+  Status sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at);
+  bool try_step();
+  void stop_driving();
+  Status sleep_until_called(std::uint32_t seen, Nanoseconds limit_at);
+  void call_sleepers();
+
+  void on_finished(const TicketPtr& ticket);
+  void kick();
+  void start_linger(bool work_is_under_way);
+  void thread_main();
+  void run_callbacks();
+  Nanoseconds prepare_sleep();
+  void sleep_in_poll(Nanoseconds until);
+  void stop_thread();
+
+  std::unique_ptr<Engine> engine_;
+  const Clock& clock_;
+  transport::Sleeper bell_;
+  UniqueFd linger_timer_;
+  std::vector<int> peer_fds_;  ///< engine thread only; -1 once the peer's end was seen
+  Nanoseconds spin_for_ = 0;   ///< how long a driver polls without giving up its core
+
+  std::mutex step_mutex_;              ///< the progress lock: guards the engine's one-thread-at-a-time side
+  std::atomic<bool> driver_{false};    ///< a waiting thread has the driver's role
+  std::atomic<bool> lingering_{false}; ///< a driver has gone since the timer was last looked at
+  std::atomic<bool> timer_armed_{false};
+  std::atomic<bool> kicked_{false};    ///< the engine thread has been told to look
+  std::atomic<std::uint32_t> calls_{0};     ///< futex word of waiters that do not drive
+  std::atomic<int> sleepers_{0};
+
+  std::mutex callback_mutex_;
+  std::vector<TicketPtr> callbacks_;  ///< guarded by callback_mutex_
+  std::atomic<bool> stop_{false};
+  bool left_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ronde::engine

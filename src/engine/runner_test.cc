@@ -1,0 +1,298 @@
+// Ranks as threads over one loopback arena, each with its runner and engine thread, on the real clock.
+#include "engine/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <future>
+
+#include "backend/native/native.h"
+#include "support/log_guard.h"
+#include "transport/loopback/loopback.h"
+
+namespace ronde::engine {
+namespace {
+
+class Job {
+ public:
+  explicit Job(int size, Settings settings = {}) {
+    for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
+      Topology topology;
+      topology.rank = topology.local_rank = arena->rank();
+      topology.size = topology.local_size = size;
+      auto backend = backend::make_native_backend(*arena);
+      auto engine = std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock_);
+      Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), clock_);
+      EXPECT_TRUE(runner) << runner.status().message();
+      runners_.push_back(std::move(*runner));
+    }
+  }
+  ~Job() { shutdown(); }
+  /// The test has shut down every rank itself.
+  void is_over() { shut_down_ = true; }
+
+  Runner& operator[](int rank) { return *runners_[static_cast<std::size_t>(rank)]; }
+  int size() const { return static_cast<int>(runners_.size()); }
+  const Clock& clock() const { return clock_; }
+
+  /// `body(rank)` on one thread per rank.
+  void run(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank) {
+      threads.emplace_back(body, rank);
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+  void shutdown() {
+    if (!shut_down_) {
+      shut_down_ = true;
+      run([this](int rank) { EXPECT_TRUE((*this)[rank].shutdown()); });
+    }
+  }
+
+ private:
+  test::LogGuard log_;
+  RealClock clock_;
+  std::vector<std::unique_ptr<Runner>> runners_;
+  bool shut_down_ = false;
+};
+
+TicketPtr sum(const std::string& name, std::vector<float>& values, DoneCallback on_done = {}) {
+  Request request;
+  request.name = name;
+  Tensor tensor;
+  tensor.data = values.data();
+  tensor.shape = {static_cast<std::int64_t>(values.size())};
+  request.tensors.push_back({tensor, tensor});
+  return std::make_shared<Ticket>(std::move(request), std::move(on_done));
+}
+
+class Runners : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, Runners, testing::Values(1, 2, 3, 5));
+
+TEST_P(Runners, BlockingCallsInALoop) {
+  Job job(GetParam());
+  const float expected = static_cast<float>(job.size() * (job.size() + 1) / 2);
+  job.run([&](int rank) {
+    for (int i = 0; i < 300; ++i) {
+      std::vector<float> values(i % 7 == 0 ? 20000 : 3, static_cast<float>(rank + 1));
+      const TicketPtr ticket = sum("x", values);
+      ASSERT_TRUE(job[rank].submit_to_wait(ticket));
+      ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+      ASSERT_TRUE(ticket->status()) << ticket->status().message();
+      ASSERT_EQ(values.front(), expected);
+      ASSERT_EQ(values.back(), expected);
+    }
+  });
+}
+
+TEST_P(Runners, ManyAsynchronousTicketsWaitedForInAnyOrder) {
+  Job job(GetParam());
+  const float expected = static_cast<float>(job.size() * (job.size() + 1) / 2);
+  job.run([&](int rank) {
+    for (int step = 0; step < 10; ++step) {
+      std::vector<std::vector<float>> values(50, std::vector<float>(100, static_cast<float>(rank + 1)));
+      std::vector<TicketPtr> tickets;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        tickets.push_back(sum("t" + std::to_string(i), values[i]));
+        ASSERT_TRUE(job[rank].submit(tickets.back()));
+      }
+      for (std::size_t i = 0; i < tickets.size(); ++i) {
+        const TicketPtr& ticket = tickets[(i * 7 + static_cast<std::size_t>(rank)) % tickets.size()];
+        ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+        ASSERT_TRUE(ticket->status()) << ticket->status().message();
+      }
+      for (const auto& each : values) {
+        ASSERT_EQ(each, std::vector<float>(100, expected));
+      }
+    }
+  });
+}
+
+// Nobody waits: the engine threads alone must finish it, and run the callbacks.
+TEST_P(Runners, CallbacksRunOnTheEngineThreadWithoutAWaiter) {
+  Job job(GetParam());
+  job.run([&](int rank) {
+    std::vector<float> values(1000, static_cast<float>(rank + 1));
+    std::promise<std::thread::id> called;
+    const TicketPtr ticket =
+        sum("x", values, [&](const TicketPtr&) { called.set_value(std::this_thread::get_id()); });
+    ASSERT_TRUE(job[rank].submit(ticket));
+    auto future = called.get_future();
+    ASSERT_EQ(future.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_NE(future.get(), std::this_thread::get_id());
+    ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+  });
+}
+
+TEST(Runner, ACallbackMaySubmitButNotWait) {
+  Job job(1);
+  std::vector<float> values(3, 1);
+  const TicketPtr second = sum("second", values);
+  std::promise<Status> waited;
+  const TicketPtr first = sum("first", values, [&](const TicketPtr&) {
+    EXPECT_TRUE(job[0].submit(second));
+    waited.set_value(job[0].wait(*second, kNever));
+  });
+  ASSERT_TRUE(job[0].submit(first));
+  EXPECT_EQ(waited.get_future().get().code(), Code::would_deadlock);
+  EXPECT_TRUE(job[0].wait(*second, kNever));
+  EXPECT_TRUE(job[0].wait(*first, kNever));
+}
+
+TEST(Runner, SeveralThreadsOfARankWaitAtOnce) {
+  Job job(2);
+  constexpr int kThreads = 4;
+  job.run([&](int rank) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 50; ++i) {
+          std::vector<float> values(10, 1);
+          const TicketPtr ticket = sum("thread" + std::to_string(t), values);
+          ASSERT_TRUE(job[rank].submit_to_wait(ticket));
+          ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+          ASSERT_EQ(values[9], 2);
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  });
+}
+
+TEST(Runner, WaitAnyReturnsTheOneThatIsDone) {
+  Job job(2);
+  std::vector<std::vector<float>> values(3, std::vector<float>(4, 1));
+  std::vector<TicketPtr> tickets;
+  for (std::size_t i = 0; i < 2; ++i) {
+    tickets.push_back(sum("t" + std::to_string(i), values[i]));
+    ASSERT_TRUE(job[0].submit(tickets.back()));
+  }
+  const TicketPtr other = sum("t1", values[2]);
+  ASSERT_TRUE(job[1].submit(other));
+  std::size_t index = 7;
+  ASSERT_TRUE(job[0].wait_any(tickets, kNever, index));
+  EXPECT_EQ(index, 1u);
+  ASSERT_TRUE(job[1].wait(*other, kNever));
+}
+
+TEST(Runner, AWaitHasALimitOfItsOwn) {
+  Job job(2);
+  std::vector<float> mine(3, 1);
+  std::vector<float> theirs(3, 2);
+  const TicketPtr ticket = sum("x", mine);
+  ASSERT_TRUE(job[0].submit(ticket));
+  EXPECT_EQ(job[0].wait(*ticket, 20 * kMillisecond).code(), Code::timed_out);
+  EXPECT_FALSE(ticket->is_done());
+  const TicketPtr other = sum("x", theirs);
+  ASSERT_TRUE(job[1].submit(other));
+  EXPECT_TRUE(job[0].wait(*ticket, kNever)) << "it was still under way";
+  EXPECT_TRUE(job[1].wait(*other, kNever));
+  EXPECT_EQ(mine[0], 3);
+}
+
+TEST(Runner, ASignalInterruptsTheWait) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;  // as Python installs them
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  Job job(2);
+  std::vector<float> values(3, 1);
+  const TicketPtr ticket = sum("x", values);
+  ASSERT_TRUE(job[0].submit(ticket));
+  std::promise<pthread_t> waiter;
+  std::promise<Status> ended;
+  std::thread thread([&] {
+    waiter.set_value(pthread_self());
+    ended.set_value(job[0].wait(*ticket, kNever));
+  });
+  const pthread_t id = waiter.get_future().get();
+  auto future = ended.get_future();
+  // The first signal may come before the waiter sleeps: then the next one interrupts it.
+  do {
+    pthread_kill(id, SIGUSR1);
+  } while (future.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready);
+  EXPECT_EQ(future.get().code(), Code::interrupted);
+  thread.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  const TicketPtr other = sum("x", values);
+  ASSERT_TRUE(job[1].submit(other));
+  EXPECT_TRUE(job[1].wait(*other, kNever));
+  EXPECT_TRUE(job[0].wait(*ticket, kNever));
+}
+
+double thread_cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+// Not a timing: a rank that polled would use the whole second.
+TEST(Runner, WaitingAndIdlingUseNoProcessor) {
+  Job job(2);
+  std::vector<float> values(3, 1);
+  const TicketPtr ticket = sum("x", values);
+  ASSERT_TRUE(job[0].submit(ticket));
+  const double before = thread_cpu_seconds();
+  EXPECT_EQ(job[0].wait(*ticket, kSecond).code(), Code::timed_out);
+  EXPECT_LT(thread_cpu_seconds() - before, 0.2);
+  const TicketPtr other = sum("x", values);
+  ASSERT_TRUE(job[1].submit(other));
+  EXPECT_TRUE(job[1].wait(*other, kNever));
+}
+
+TEST(Runner, ShutdownDoesNotWaitForEverForARankThatStays) {
+  Settings settings;
+  settings.shutdown_timeout = 100 * kMillisecond;
+  Job job(2, settings);
+  std::vector<float> values(3, 1);
+  const TicketPtr pending = sum("x", values);
+  ASSERT_TRUE(job[1].submit(pending));
+  const Status status = job[0].shutdown();
+  EXPECT_EQ(status.code(), Code::timed_out);
+  ASSERT_TRUE(job[1].wait(*pending, kNever));
+  EXPECT_EQ(pending->status().code(), Code::peer_left);
+  EXPECT_EQ(job[1].submit(sum("y", values)).code(), Code::peer_left);
+  EXPECT_TRUE(job[1].shutdown());
+  job.is_over();
+}
+
+TEST(Runner, LeavingAtOnceTellsTheOthers) {
+  Job job(2);
+  std::vector<float> values(3, 1);
+  const TicketPtr pending = sum("x", values);
+  ASSERT_TRUE(job[1].submit(pending));
+  job[0].leave_now();
+  ASSERT_TRUE(job[1].wait(*pending, kNever));
+  EXPECT_EQ(pending->status().code(), Code::peer_left);
+  EXPECT_TRUE(job[1].shutdown());
+  job.is_over();
+}
+
+TEST(Runner, ThreadsBlockedInAWaitAreReleasedByShutdown) {
+  Settings settings;
+  settings.shutdown_timeout = 5 * kSecond;
+  Job job(2, settings);
+  std::vector<float> values(3, 1);
+  const TicketPtr pending = sum("x", values);
+  ASSERT_TRUE(job[0].submit(pending));
+  std::thread waiter([&] {
+    EXPECT_TRUE(job[0].wait(*pending, kNever));
+    // Which of the two it hears of first, its own end or the other's, is a matter of time.
+    EXPECT_THAT(pending->status().code(), testing::AnyOf(Code::cancelled, Code::peer_left));
+  });
+  job.shutdown();
+  waiter.join();
+}
+
+}  // namespace
+}  // namespace ronde::engine

@@ -1,0 +1,35 @@
+#include "engine/settings.h"
+
+#include <limits>
+
+#include "base/environment.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// Seconds; 0 means "no limit" where `zero_is_never`.
+Status read_seconds(const char* name, bool zero_is_never, Nanoseconds& target) {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<double> seconds, environment_number(name, 0.0));
+  if (seconds) {
+    target = *seconds == 0.0 && zero_is_never ? kNever : from_seconds(*seconds);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> settings_from_environment() {
+  Settings settings;
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_TIMEOUT_S", true, settings.timeout));
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_STALL_S", true, settings.stall));
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_INIT_TIMEOUT_S", true, settings.init_timeout));
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> threshold,
+                         environment_integer("RONDE_FUSION_THRESHOLD", 0, std::numeric_limits<std::int64_t>::max()));
+  if (threshold) {
+    settings.fusion_threshold = static_cast<std::uint64_t>(*threshold);
+  }
+  return settings;
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,31 @@
+// Settings: what the environment says about an engine, read once at init.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ronde::engine {
+
+struct Settings {
+  /// RONDE_TIMEOUT_S: limit of a request that has none of its own. 0: none.
+  Nanoseconds timeout = 1800 * kSecond;
+  /// RONDE_STALL_S: after this long a waiting tensor is reported, again and again. 0: never.
+  Nanoseconds stall = 60 * kSecond;
+  /// RONDE_INIT_TIMEOUT_S: how long init waits for the other ranks.
+  Nanoseconds init_timeout = 60 * kSecond;
+  /// How long a collective shutdown waits for the other ranks.
+  Nanoseconds shutdown_timeout = 10 * kSecond;
+  /// How long a survivor waits for the others to be quiet before it reports a death all the same.
+  Nanoseconds quiet_timeout = 500 * kMillisecond;
+  /// RONDE_FUSION_THRESHOLD: bytes of a fused plan at most; 0: nothing is fused. The coordinator's value is everyone's.
+  std::uint64_t fusion_threshold = 128ull << 20;
+  /// Only tensors up to this many bytes are fused: packing large ones costs more than it saves.
+  std::uint64_t fusion_small = 64 << 10;
+};
+
+/// INVALID_ARGUMENT with variable, value and what was expected if one cannot be read.
+Result<Settings> settings_from_environment();
+
+}  // namespace ronde::engine

@@ -1,0 +1,77 @@
+// Ticket: one request under way, from submit to release. Shared by the caller who waits and the engine that works.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "types/request.h"
+
+namespace ronde::engine {
+
+class Ticket;
+using TicketPtr = std::shared_ptr<Ticket>;
+/// Runs on the engine thread, exactly once.
+using DoneCallback = std::function<void(const TicketPtr&)>;
+
+/// Memory that the engine made for an output whose size only agreement tells.
+struct OwnedOutput {
+  std::unique_ptr<std::byte[]> data;
+  Shape shape;
+};
+
+class Ticket {
+ public:
+  explicit Ticket(Request request, DoneCallback on_done = {})
+      : request_(std::move(request)), on_done_(std::move(on_done)) {
+    canonicalise(request_);
+  }
+
+  const Request& request() const { return request_; }
+  const std::string& name() const { return request_.name; }
+
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  /// How it ended. Requires: is_done().
+  const Status& status() const { return status_; }
+  /// Requires: is_done() with success and kind allgather; one for each tensor.
+  const std::vector<OwnedOutput>& owned_outputs() const { return owned_outputs_; }
+
+  // ---- The engine's side: under the progress lock.
+
+  /// Gathered extents are known: makes the output memory and points the request at it.
+  Status make_outputs(const std::vector<std::vector<std::int64_t>>& rows);
+  /// A request with several tensors may be spread over several plans.
+  void expect_plans(int count) { plans_left_ = count; }
+  bool plan_finished() { return --plans_left_ == 0; }
+  /// After this the caller may go on; no other engine member is touched by it.
+  void finish(Status status) {
+    status_ = std::move(status);
+    done_.store(true, std::memory_order_release);
+  }
+  const DoneCallback& on_done() const { return on_done_; }
+
+  // ---- The pending table's side: under the table's lock.
+
+  bool holds_name() const { return holds_name_; }
+  void set_holds_name(bool holds) { holds_name_ = holds; }
+  /// For a slot that is submitted again. Requires: is_done() and the name is free.
+  void rearm() {
+    status_ = {};
+    owned_outputs_.clear();
+    done_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  Request request_;
+  DoneCallback on_done_;
+  std::atomic<bool> done_{false};
+  Status status_;
+  std::vector<OwnedOutput> owned_outputs_;
+  int plans_left_ = 0;
+  bool holds_name_ = false;
+};
+
+}  // namespace ronde::engine

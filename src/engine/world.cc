@@ -1,0 +1,103 @@
+#include "engine/world.h"
+
+#include <limits>
+#include <utility>
+
+#include "backend/native/native.h"
+#include "base/environment.h"
+#include "base/job_key.h"
+#include "store/unix_store.h"
+#include "transport/loopback/loopback.h"
+#include "transport/shm/shm.h"
+
+namespace ronde::engine {
+
+namespace {
+
+Result<int> number_of(const std::optional<int>& option, const char* variable, int fallback) {
+  if (option) {
+    return *option;
+  }
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> value,
+                         environment_integer(variable, 0, std::numeric_limits<int>::max()));
+  return value ? static_cast<int>(*value) : fallback;
+}
+
+Status check(const char* what, int rank, int size) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    return Status::error(Code::invalid_argument, std::string(what) + " is " + std::to_string(rank) + " of " +
+                                                     std::to_string(size) + "; it must be from 0 to size - 1");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<store::Store>> open_store(const JoinOptions& options, Nanoseconds limit) {
+  const std::optional<std::string> address = options.store ? options.store : environment_text("RONDE_STORE");
+  const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
+  if (!address || !key_text) {
+    return Status::error(Code::invalid_argument,
+                         std::string("this job has more than one rank, but ") +
+                             (address ? "RONDE_KEY" : "RONDE_STORE") +
+                             " is not set, so the ranks cannot meet. Start the program with `ronde run -n N -- ...`");
+  }
+  constexpr std::string_view kScheme = "unix:";
+  if (address->compare(0, kScheme.size(), kScheme) != 0) {
+    return Status::error(Code::invalid_argument,
+                         "RONDE_STORE is '" + *address + "'; expected unix: and the path of a socket");
+  }
+  RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
+  return store::connect_unix_store(address->substr(kScheme.size()), key, limit);
+}
+
+Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, const Topology& topology,
+                                                   const std::string& scope, Nanoseconds limit) {
+  if (topology.size == 1) {
+    std::unique_ptr<transport::HostArena> arena = transport::make_solo_arena();
+    if (!arena) {
+      return Status::error(Code::out_of_memory, "no memory for a job of one rank");
+    }
+    return arena;
+  }
+  if (topology.local_size != topology.size) {
+    return Status::error(Code::not_implemented, "this job has " + std::to_string(topology.size) + " ranks, " +
+                                                    std::to_string(topology.local_size) +
+                                                    " of them on this host; jobs of several hosts are not "
+                                                    "implemented yet");
+  }
+  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store, open_store(options, limit));
+  return transport::meet_on_host(*store, scope, topology.local_rank,
+                                 topology.local_size, transport::RegionLayout::for_size(topology.local_size), limit);
+}
+
+}  // namespace
+
+Result<Topology> topology_of(const JoinOptions& options) {
+  Topology topology;
+  RONDE_ASSIGN_OR_RETURN(topology.size, number_of(options.size, "RONDE_SIZE", 1));
+  RONDE_ASSIGN_OR_RETURN(topology.rank, number_of(options.rank, "RONDE_RANK", 0));
+  RONDE_RETURN_IF_ERROR(check("the rank", topology.rank, topology.size));
+  RONDE_ASSIGN_OR_RETURN(topology.local_size, number_of(options.local_size, "RONDE_LOCAL_SIZE", topology.size));
+  RONDE_ASSIGN_OR_RETURN(topology.local_rank, number_of(options.local_rank, "RONDE_LOCAL_RANK", topology.rank));
+  RONDE_RETURN_IF_ERROR(check("the local rank", topology.local_rank, topology.local_size));
+  RONDE_ASSIGN_OR_RETURN(topology.cross_size, number_of(options.cross_size, "RONDE_CROSS_SIZE", 1));
+  RONDE_ASSIGN_OR_RETURN(topology.cross_rank, number_of(options.cross_rank, "RONDE_CROSS_RANK", 0));
+  RONDE_RETURN_IF_ERROR(check("the cross rank", topology.cross_rank, topology.cross_size));
+  return topology;
+}
+
+Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting,
+                                           std::uint64_t epoch, const Clock& clock) {
+  RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
+  settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
+  settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
+  RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
+  topology.epoch = epoch;
+  RONDE_ASSIGN_OR_RETURN(
+      std::unique_ptr<transport::HostArena> arena,
+      meet(options, topology, meeting + "/" + std::to_string(epoch), settings.init_timeout));
+  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+  return Runner::start(
+      std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock);
+}
+
+}  // namespace ronde::engine

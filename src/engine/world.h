@@ -1,0 +1,32 @@
+// World: how a process becomes a member of a job: who it is (options, else environment), where the ranks meet, and the
+// running engine that comes of it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/runner.h"
+
+namespace ronde::engine {
+
+/// What the caller says about the job; what is left out comes from the environment.
+struct JoinOptions {
+  std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
+  std::optional<std::string> store;  ///< "unix:/path"
+  std::optional<std::string> key;    ///< 64 hex digits
+  Nanoseconds init_timeout = 0;      ///< 0: from the settings
+  Nanoseconds timeout = 0;           ///< 0: from the settings
+};
+
+/// From options, else RONDE_RANK, RONDE_SIZE, RONDE_LOCAL_RANK, ..., else a job of one rank. INVALID_ARGUMENT if they
+/// contradict each other.
+Result<Topology> topology_of(const JoinOptions& options);
+
+/// Meets the other ranks and starts an engine. Collective; blocks up to the init timeout. Ranks meet in `meeting` and
+/// `epoch`, which counts the meetings of that name in this process: a rank already in the next init never meets one
+/// still in the old. `clock` must outlive the runner.
+Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting,
+                                           std::uint64_t epoch, const Clock& clock);
+
+}  // namespace ronde::engine

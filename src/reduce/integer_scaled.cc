@@ -1,0 +1,97 @@
+// out = truncate(post * reduced), reduced = op over r of truncate(pre * in[r]), a scale of exactly 1 leaving its value
+// alone (a double has 53 bits: 2^53 + 1 times 1 would not be 2^53 + 1).
+//
+// An average is the sum in 64 bits, wrapping there, divided by the number of ranks. The other sums and products are
+// taken in 64 bits too and cut to the type at the end: the low bits of a sum or product depend on the low bits of its
+// terms only, so that is what wrapping in the type gives. Min, max and the bit operations need no more than the type.
+//
+// The arithmetic is exact or one rounding of a double, so all processor levels may share this code; it is rare and not
+// made fast.
+#include "reduce/integer_scaled.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace ronde::reduce {
+namespace {
+
+template <typename T>
+T load(const void* base, std::size_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(base) + i * sizeof(T), sizeof value);
+  return value;
+}
+
+template <typename T>
+void store(T value, void* base, std::size_t i) {
+  std::memcpy(static_cast<std::byte*>(base) + i * sizeof(T), &value, sizeof value);
+}
+
+/// Unsigned arithmetic: signed overflow would be undefined.
+std::int64_t combine(ReduceOp op, std::int64_t a, std::int64_t b) {
+  const auto ua = static_cast<std::uint64_t>(a);
+  const auto ub = static_cast<std::uint64_t>(b);
+  switch (op) {
+    case ReduceOp::product: return static_cast<std::int64_t>(ua * ub);
+    case ReduceOp::min: return a < b ? a : b;
+    case ReduceOp::max: return a > b ? a : b;
+    case ReduceOp::bit_and: return a & b;
+    case ReduceOp::bit_or: return a | b;
+    case ReduceOp::bit_xor: return a ^ b;
+    default: return static_cast<std::int64_t>(ua + ub);
+  }
+}
+
+template <typename T>
+T scaled(T value, double scale) {
+  return scale == 1.0 ? value : truncate_saturating<T>(static_cast<double>(value) * scale);
+}
+
+template <typename T, ReduceOp kOp>
+void integer_scaled(const Job& job) {
+  for (std::size_t i = 0; i < job.count; ++i) {
+    std::int64_t reduced = scaled(load<T>(job.inputs[0], i), job.prescale);
+    for (std::size_t r = 1; r < job.ranks; ++r) {
+      reduced = combine(kOp, reduced, scaled(load<T>(job.inputs[r], i), job.prescale));
+    }
+    if constexpr (kOp == ReduceOp::average) {
+      reduced /= static_cast<std::int64_t>(job.ranks);
+    }
+    const T result = scaled(static_cast<T>(reduced), job.postscale);
+    store(result, job.output, i);
+    if (job.second_output != nullptr) {
+      store(result, job.second_output, i);
+    }
+  }
+}
+
+template <typename T>
+Kernel kernel_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::average: return integer_scaled<T, ReduceOp::average>;
+    case ReduceOp::sum: return integer_scaled<T, ReduceOp::sum>;
+    case ReduceOp::min: return integer_scaled<T, ReduceOp::min>;
+    case ReduceOp::max: return integer_scaled<T, ReduceOp::max>;
+    case ReduceOp::product: return integer_scaled<T, ReduceOp::product>;
+    case ReduceOp::bit_and: return integer_scaled<T, ReduceOp::bit_and>;
+    case ReduceOp::bit_or: return integer_scaled<T, ReduceOp::bit_or>;
+    case ReduceOp::bit_xor: return integer_scaled<T, ReduceOp::bit_xor>;
+    case ReduceOp::adasum: break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Kernel integer_scaled_kernel(DType dtype, ReduceOp op) {
+  switch (dtype) {
+    case DType::uint8: return kernel_of<std::uint8_t>(op);
+    case DType::int8: return kernel_of<std::int8_t>(op);
+    case DType::int16: return kernel_of<std::int16_t>(op);
+    case DType::int32: return kernel_of<std::int32_t>(op);
+    case DType::int64: return kernel_of<std::int64_t>(op);
+    default: return nullptr;
+  }
+}
+
+}  // namespace ronde::reduce

@@ -1,0 +1,76 @@
+#include "transport/loopback/loopback.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "transport/bell.h"
+
+namespace ronde::transport {
+namespace {
+
+TEST(Loopback, ArenasSeeTheSameRegions) {
+  for (int size : {1, 2, 3, 8}) {
+    const RegionLayout layout = RegionLayout::for_size(size);
+    const auto world = make_loopback_world(size, layout);
+    ASSERT_EQ(world.size(), static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) {
+      const HostArena& arena = *world[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(arena.rank(), rank);
+      EXPECT_EQ(arena.size(), size);
+      EXPECT_EQ(arena.layout(), layout);
+      EXPECT_GE(arena.bell_fd(), 0);
+      for (int peer = 0; peer < size; ++peer) {
+        EXPECT_EQ(arena.region(peer), world[0]->region(peer));
+        EXPECT_EQ(arena.peer(peer).host, "loopback");
+        EXPECT_EQ(arena.peer(peer).pid, ::getpid());
+        EXPECT_EQ(arena.peer_fd(peer), -1);
+        EXPECT_EQ(arena.control(peer).bell.state.load(), kAwake);
+      }
+      EXPECT_EQ(arena.region(rank)[layout.total_bytes() - 1], std::byte{0});
+    }
+  }
+}
+
+TEST(Loopback, OutlivesItsFirstArena) {
+  auto world = make_loopback_world(2, RegionLayout::for_size(2));
+  ASSERT_EQ(world.size(), 2u);
+  world[0].reset();
+  world[1]->control(0).ticks.published.value.store(7);
+  Sleeper(world[1]->control(1).bell).arm(kEngineSleeps);
+  world[1]->ring(1);
+  pollfd entry{world[1]->bell_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 0), 1);
+}
+
+TEST(Loopback, RingingTheOthersRingsThemAndNotOneself) {
+  const auto world = make_loopback_world(3, RegionLayout::for_size(3));
+  ASSERT_EQ(world.size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) {
+    Sleeper(world[0]->control(rank).bell).arm(kEngineSleeps);
+  }
+  world[1]->ring_others();
+  for (int rank = 0; rank < 3; ++rank) {
+    pollfd entry{world[static_cast<std::size_t>(rank)]->bell_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&entry, 1, 0), rank == 1 ? 0 : 1);
+  }
+}
+
+TEST(Loopback, RefusesALayoutThatCannotWork) {
+  RegionLayout layout = RegionLayout::for_size(2);
+  EXPECT_TRUE(make_loopback_world(3, layout).empty());
+  layout.slot_bytes = 5;
+  EXPECT_TRUE(make_loopback_world(2, layout).empty());
+}
+
+TEST(SoloArena, IsAWorldOfOne) {
+  const auto arena = make_solo_arena();
+  ASSERT_NE(arena, nullptr);
+  EXPECT_EQ(arena->size(), 1);
+  EXPECT_EQ(arena->rank(), 0);
+  arena->ring_others();
+  arena->ring(0);
+}
+
+}  // namespace
+}  // namespace ronde::transport

@@ -1,0 +1,49 @@
+// The one implementation of HostArena: what differs between shm and loopback is only how the memory and the
+// descriptors were come by.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "transport/arena.h"
+#include "transport/mapping.h"
+
+namespace ronde::transport {
+
+class MappedArena final : public HostArena {
+ public:
+  /// One entry per rank. What several arenas of a process share (loopback) is closed with the last of them.
+  struct Member {
+    std::shared_ptr<const Mapping> mapping;
+    std::byte* region = nullptr;  ///< within the mapping
+    std::shared_ptr<const UniqueFd> bell;
+    UniqueFd pidfd;
+    PeerInfo info;
+  };
+
+  MappedArena(int rank, const RegionLayout& layout, std::vector<Member> members)
+      : rank_(rank), layout_(layout), members_(std::move(members)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return layout_.size; }
+  const RegionLayout& layout() const override { return layout_; }
+  std::byte* region(int rank) const override { return member(rank).region; }
+  const PeerInfo& peer(int rank) const override { return member(rank).info; }
+  int peer_fd(int rank) const override { return member(rank).pidfd.get(); }
+  int bell_fd() const override { return member(rank_).bell->get(); }
+  void ring(int rank) override;
+  void ring_others() override;
+
+ private:
+  const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  int rank_;
+  RegionLayout layout_;
+  std::vector<Member> members_;
+};
+
+/// A non-blocking eventfd for a bell.
+Result<UniqueFd> make_bell_fd();
+
+}  // namespace ronde::transport

@@ -1,0 +1,107 @@
+#include "transport/shm/hello.h"
+
+#include "base/bytes.h"
+
+namespace ronde::transport {
+
+namespace {
+
+constexpr std::uint32_t kMagic = 0x65646e52;  // "Rnde"
+
+std::string versions(std::size_t rank, const Hello& hello) {
+  return "rank " + std::to_string(rank) + " on host " + hello.host + " has Ronde " + hello.library_version +
+         " (shared memory version " + std::to_string(hello.arena_version) + ")";
+}
+
+std::string layouts(std::size_t rank, const Hello& hello) {
+  return "rank " + std::to_string(rank) + " has " + hello.layout.text();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Hello& hello) {
+  ByteWriter writer;
+  // These come first, in this form, in every version.
+  writer.put(kMagic);
+  writer.put(hello.arena_version);
+  writer.put_string(hello.library_version);
+  writer.put_string(hello.host);
+
+  writer.put(static_cast<std::int32_t>(hello.layout.size));
+  writer.put(static_cast<std::uint64_t>(hello.layout.ring_bytes));
+  writer.put(static_cast<std::uint64_t>(hello.layout.slot_bytes));
+  writer.put(static_cast<std::int32_t>(hello.layout.slots));
+  writer.put(hello.pid);
+  writer.put(hello.descriptors);
+  writer.put_string(hello.failure);
+  return writer.take();
+}
+
+Result<Hello> decode(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Hello hello;
+  const auto magic = reader.get<std::uint32_t>();
+  hello.arena_version = reader.get<std::uint32_t>();
+  hello.library_version = reader.get_string();
+  hello.host = reader.get_string();
+  const Status foreign = Status::error(Code::version_mismatch, "what it sent is no greeting of Ronde's (" +
+                                                                   std::to_string(bytes.size()) + " bytes)");
+  if (!reader.ok() || magic != kMagic) {
+    return foreign;
+  }
+  if (hello.arena_version != kArenaVersion) {
+    return hello;
+  }
+  hello.layout.size = reader.get<std::int32_t>();
+  hello.layout.ring_bytes = reader.get<std::uint64_t>();
+  hello.layout.slot_bytes = reader.get<std::uint64_t>();
+  hello.layout.slots = reader.get<std::int32_t>();
+  hello.pid = reader.get<std::int32_t>();
+  hello.descriptors = reader.get<std::uint32_t>();
+  hello.failure = reader.get_string();
+  if (!reader.at_end()) {
+    return foreign;
+  }
+  return hello;
+}
+
+Status judge(const std::vector<Result<Hello>>& hellos) {
+  const auto judge_each = [&](auto reason) -> Status {
+    for (std::size_t rank = 0; rank < hellos.size(); ++rank) {
+      if (Status status = reason(rank); !status) {
+        return status.with_rank(static_cast<int>(rank));
+      }
+    }
+    return {};
+  };
+  RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) {
+    return hellos[rank].status().with_context("rank " + std::to_string(rank) + " cannot share memory");
+  }));
+  const Hello& first = hellos.front().value();
+  RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) -> Status {
+    const Hello& hello = hellos[rank].value();
+    if (hello.arena_version == first.arena_version && hello.library_version == first.library_version) {
+      return {};
+    }
+    return Status::error(Code::version_mismatch, "the ranks run different versions of Ronde: " + versions(0, first) +
+                                                     ", " + versions(rank, hello) +
+                                                     ". Install the same version for all");
+  }));
+  RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) -> Status {
+    const Hello& hello = hellos[rank].value();
+    return hello.failure.empty() ? Status()
+                                 : Status::error(Code::system_error, "rank " + std::to_string(rank) + " on host " +
+                                                                         hello.host + " cannot share memory: " +
+                                                                         hello.failure);
+  }));
+  return judge_each([&](std::size_t rank) -> Status {
+    const Hello& hello = hellos[rank].value();
+    if (hello.layout == first.layout) {
+      return {};
+    }
+    return Status::error(Code::version_mismatch, "the ranks lay out their shared memory differently: " +
+                                                     layouts(0, first) + "; " + layouts(rank, hello));
+  });
+}
+
+}  // namespace ronde::transport

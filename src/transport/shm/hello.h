@@ -1,0 +1,36 @@
+// What a rank says of itself when the ranks of a host meet, and what must agree.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/arena.h"
+
+namespace ronde::transport {
+
+/// The version of everything that lies in shared memory, raised when the meaning or the place of any word changes.
+inline constexpr std::uint32_t kArenaVersion = 1;
+
+struct Hello {
+  std::uint32_t arena_version = kArenaVersion;
+  std::string library_version;
+  RegionLayout layout;
+  std::string host;
+  std::int32_t pid = 0;
+  /// Descriptors that come with it: memfd, eventfd and, where the kernel has them, pidfd.
+  std::uint32_t descriptors = 0;
+  /// Why this rank cannot take part, empty if it can. So a rank that fails says so instead of letting all wait.
+  std::string failure;
+};
+
+std::vector<std::byte> encode(const Hello& hello);
+/// VERSION_MISMATCH if it is no hello; one of another arena version is decoded as far as every version can be.
+Result<Hello> decode(std::span<const std::byte> bytes);
+
+/// Ok if these ranks can share memory, else the first reason why not. The same sentence on every rank, since each
+/// judges the same list: VERSION_MISMATCH with what both sides have, or the failure of the rank that has one.
+Status judge(const std::vector<Result<Hello>>& hellos);
+
+}  // namespace ronde::transport

@@ -1,0 +1,227 @@
+#include "types/request.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ronde {
+
+namespace {
+
+bool has_root(OpKind kind) {
+  return kind == OpKind::broadcast || kind == OpKind::reduce || kind == OpKind::gather || kind == OpKind::scatter;
+}
+
+bool reduces(OpKind kind) {
+  return kind == OpKind::allreduce || kind == OpKind::reduce || kind == OpKind::reducescatter;
+}
+
+/// Shapes agree if equal; of an allgather the first extents may differ.
+bool shapes_agree(OpKind kind, const Shape& a, const Shape& b) {
+  if (kind != OpKind::allgather || a.empty() || b.empty()) {
+    return a == b;
+  }
+  return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
+}
+
+std::string number_text(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.back() == '.' ? text + "0" : text;
+}
+
+Status invalid(const Request& request, const std::string& what) {
+  return Status::error(Code::invalid_argument, std::string(op_name(request.kind)) + " '" + request.name + "': " + what)
+      .with_tensor(request.name);
+}
+
+Status validate_tensor(const Request& request, const RequestTensor& pair) {
+  const Tensor& input = pair.input;
+  if (dtype_bytes(input.dtype) == 0) {
+    return invalid(request, "data type number " + std::to_string(static_cast<int>(input.dtype)) + " is unknown");
+  }
+  if (input.shape.size() > kMaxDimensions) {
+    return invalid(request, "more than 32 dimensions");
+  }
+  for (std::int64_t extent : input.shape) {
+    if (extent < 0) {
+      return invalid(request, "negative extent in shape " + shape_text(input.shape));
+    }
+  }
+  if (input.device.type != DeviceType::host) {
+    return Status::error(Code::not_implemented, std::string(op_name(request.kind)) + " '" + request.name +
+                                                    "': only tensors in host memory are supported; copy it to the CPU");
+  }
+  if (input.data == nullptr && input.elements() > 0) {
+    return invalid(request, "the data pointer is null but the tensor has " + std::to_string(input.elements()) +
+                                " elements");
+  }
+  if (request.kind == OpKind::allgather) {
+    if (input.shape.empty()) {
+      return invalid(request, "a scalar has no first dimension to gather along; reshape it to [1]");
+    }
+    return {};
+  }
+  if (pair.output.dtype != input.dtype || pair.output.shape != input.shape) {
+    return invalid(request, "the output is " + std::string(dtype_name(pair.output.dtype)) + " " +
+                                shape_text(pair.output.shape) + ", the input " + std::string(dtype_name(input.dtype)) +
+                                " " + shape_text(input.shape) + "; they must be the same");
+  }
+  if (pair.output.data == nullptr && pair.output.elements() > 0) {
+    return invalid(request, "the output pointer is null");
+  }
+  return {};
+}
+
+}  // namespace
+
+void canonicalise(Request& request) {
+  if (!reduces(request.kind)) {
+    request.reduce_op = ReduceOp::sum;
+    request.prescale = 1.0;
+    request.postscale = 1.0;
+  }
+  if (!has_root(request.kind)) {
+    request.root = 0;
+  }
+}
+
+Descriptor describe(const Request& request) {
+  Descriptor descriptor;
+  descriptor.kind = request.kind;
+  descriptor.reduce_op = request.reduce_op;
+  descriptor.prescale = request.prescale;
+  descriptor.postscale = request.postscale;
+  descriptor.root = request.root;
+  for (const RequestTensor& pair : request.tensors) {
+    descriptor.tensors.push_back({pair.input.dtype, pair.input.shape});
+  }
+  return descriptor;
+}
+
+std::string disagreement(const Descriptor& a, const Descriptor& b) {
+  if (a.kind != b.kind) {
+    return "operation";
+  }
+  if (a.reduce_op != b.reduce_op) {
+    return "reduction";
+  }
+  if (a.root != b.root) {
+    return "root rank";
+  }
+  if (a.tensors.size() != b.tensors.size()) {
+    return "number of tensors";
+  }
+  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
+    if (a.tensors[i].dtype != b.tensors[i].dtype) {
+      return "data type";
+    }
+    if (!shapes_agree(a.kind, a.tensors[i].shape, b.tensors[i].shape)) {
+      return "shape";
+    }
+  }
+  if (a.prescale != b.prescale || a.postscale != b.postscale) {
+    return "scale factors";
+  }
+  return {};
+}
+
+std::string descriptor_text(const Descriptor& descriptor) {
+  std::string text(op_name(descriptor.kind));
+  if (reduces(descriptor.kind)) {
+    text += " (" + std::string(reduce_op_name(descriptor.reduce_op)) + ")";
+  }
+  if (has_root(descriptor.kind)) {
+    text += " from rank " + std::to_string(descriptor.root);
+  }
+  constexpr std::size_t kShown = 4;
+  for (std::size_t i = 0; i < descriptor.tensors.size() && i < kShown; ++i) {
+    text += i == 0 ? " of " : ", ";
+    text += std::string(dtype_name(descriptor.tensors[i].dtype)) + " " + shape_text(descriptor.tensors[i].shape);
+  }
+  if (descriptor.tensors.size() > kShown) {
+    text += " and " + std::to_string(descriptor.tensors.size() - kShown) + " more";
+  }
+  if (descriptor.prescale != 1.0) {
+    text += ", prescale " + number_text(descriptor.prescale);
+  }
+  if (descriptor.postscale != 1.0) {
+    text += ", postscale " + number_text(descriptor.postscale);
+  }
+  return text;
+}
+
+void write(ByteWriter& writer, const Descriptor& descriptor) {
+  writer.put(descriptor.kind);
+  writer.put(descriptor.reduce_op);
+  writer.put(static_cast<std::int32_t>(descriptor.root));
+  writer.put(descriptor.prescale);
+  writer.put(descriptor.postscale);
+  writer.put(static_cast<std::uint32_t>(descriptor.tensors.size()));
+  for (const Descriptor::Spec& spec : descriptor.tensors) {
+    writer.put(spec.dtype);
+    writer.put(static_cast<std::uint32_t>(spec.shape.size()));
+    for (std::int64_t extent : spec.shape) {
+      writer.put(extent);
+    }
+  }
+}
+
+Descriptor read_descriptor(ByteReader& reader) {
+  Descriptor descriptor;
+  descriptor.kind = reader.get<OpKind>();
+  descriptor.reduce_op = reader.get<ReduceOp>();
+  descriptor.root = reader.get<std::int32_t>();
+  descriptor.prescale = reader.get<double>();
+  descriptor.postscale = reader.get<double>();
+  const std::size_t tensors = reader.get_count(8);
+  descriptor.tensors.resize(tensors);
+  for (Descriptor::Spec& spec : descriptor.tensors) {
+    spec.dtype = reader.get<DType>();
+    spec.shape.resize(reader.get_count(8));
+    for (std::int64_t& extent : spec.shape) {
+      extent = reader.get<std::int64_t>();
+    }
+  }
+  return descriptor;
+}
+
+Status validate(const Request& request, const Group& group) {
+  switch (request.kind) {
+    case OpKind::allreduce:
+    case OpKind::allgather:
+    case OpKind::broadcast:
+    case OpKind::barrier: break;
+    default:
+      if (op_name(request.kind) == "unknown") {
+        return Status::error(Code::invalid_argument,
+                             "operation number " + std::to_string(static_cast<int>(request.kind)) + " is unknown");
+      }
+      return Status::error(Code::not_implemented, std::string(op_name(request.kind)) + " is not implemented yet");
+  }
+  if (request.name.empty() || request.name.size() > kMaxNameBytes) {
+    return Status::error(Code::invalid_argument, "a request's name has 1 to 4096 bytes; this one has " +
+                                                     std::to_string(request.name.size()));
+  }
+  if (request.kind == OpKind::barrier ? !request.tensors.empty() : request.tensors.empty()) {
+    return invalid(request, request.kind == OpKind::barrier ? "a barrier has no tensors" : "no tensor was given");
+  }
+  if (request.tensors.size() > kMaxTensorsPerRequest) {
+    return invalid(request, "more than 65536 tensors in one group");
+  }
+  if (has_root(request.kind) && group.index_of(request.root) < 0) {
+    return invalid(request, "root rank " + std::to_string(request.root) + " is not in the group of " +
+                                std::to_string(group.size()) + " ranks");
+  }
+  if (reduces(request.kind) && reduce_op_name(request.reduce_op) == "unknown") {
+    return invalid(request, "reduction number " + std::to_string(static_cast<int>(request.reduce_op)) + " is unknown");
+  }
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
+    return invalid(request, "scale factors must be finite");
+  }
+  for (const RequestTensor& pair : request.tensors) {
+    RONDE_RETURN_IF_ERROR(validate_tensor(request, pair));
+  }
+  return {};
+}
+
+}  // namespace ronde

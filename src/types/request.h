@@ -1,0 +1,77 @@
+// Request: what one rank wants done to one named tensor, or to one named group of tensors. Descriptor: the part of it
+// that all ranks must agree on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "types/group.h"
+#include "types/op.h"
+#include "types/tensor.h"
+
+namespace ronde {
+
+inline constexpr std::size_t kMaxNameBytes = 4096;
+inline constexpr std::size_t kMaxDimensions = 32;
+inline constexpr std::size_t kMaxTensorsPerRequest = 65536;
+
+struct RequestTensor {
+  Tensor input;
+  Tensor output;  ///< same memory as input: in place. Null data where the ticket makes the output (allgather)
+};
+
+struct Request {
+  OpKind kind = OpKind::allreduce;
+  std::int32_t group = 0;
+  std::string name;
+  std::vector<RequestTensor> tensors;
+  ReduceOp reduce_op = ReduceOp::sum;
+  int root = 0;  ///< global rank
+  double prescale = 1.0;
+  double postscale = 1.0;
+  Nanoseconds timeout = kNever;  ///< how long the ranks may take, from the first submit to the end
+};
+
+/// What must be equal on all ranks (of an allgather all but the first extent).
+struct Descriptor {
+  struct Spec {
+    DType dtype = DType::float32;
+    Shape shape;
+    bool operator==(const Spec&) const = default;
+  };
+
+  OpKind kind = OpKind::allreduce;
+  ReduceOp reduce_op = ReduceOp::sum;
+  int root = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::vector<Spec> tensors;
+
+  bool operator==(const Descriptor&) const = default;
+};
+
+/// Gives the fields that this kind of request does not use their default, so that requests which agree are equal in
+/// every field (plans are made from them).
+void canonicalise(Request& request);
+
+Descriptor describe(const Request& request);
+
+/// What of two descriptors differs, as a reader would say it ("shape", "data type", ...); empty if they agree.
+std::string disagreement(const Descriptor& a, const Descriptor& b);
+
+/// "allreduce (sum) of float32 [2, 3]"
+std::string descriptor_text(const Descriptor& descriptor);
+
+void write(ByteWriter& writer, const Descriptor& descriptor);
+/// Requires a check of reader.ok() afterwards; what is read from a broken record is harmless.
+Descriptor read_descriptor(ByteReader& reader);
+
+/// Everything about a request that its own rank can check: INVALID_ARGUMENT or NOT_IMPLEMENTED with a sentence that
+/// names the tensor.
+Status validate(const Request& request, const Group& group);
+
+}  // namespace ronde

@@ -1,0 +1,92 @@
+"""What the pages promise: marked commands run, links lead somewhere, named targets, scripts and variables exist.
+
+In Markdown, a code block below `<!-- run -->` is run by bash. One below `<!-- file: NAME -->` is written to a folder of
+the page's own, in which the page's commands then run; on a page without such files they run in the repository's root.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^<!-- (run|file: (?P<name>\S+)) -->\n```\w*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND_LIMIT_S = 60
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def page_id(page):
+    return str(page.relative_to(ROOT))
+
+
+def runnable(page):
+    return [match for match in BLOCK.finditer(text_of(page)) if not match["name"]]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=page_id)
+def test_marked_commands_run(page, run, tmp_path):
+    folder = ROOT
+    for match in BLOCK.finditer(text_of(page)):
+        if match["name"]:
+            folder = tmp_path
+            (folder / match["name"]).write_text(match["text"], encoding="utf-8")
+    environment = {"PATH": f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"}
+    for match in runnable(page):
+        run("bash", "-euo", "pipefail", "-c", match["text"], cwd=folder, env=environment, limit_s=COMMAND_LIMIT_S)
+
+
+def test_marks_are_understood():
+    # A mark with a slip in it would be a command that is never run.
+    for page in PAGES:
+        marks = re.findall(r"^<!-- ?(?:run|file).*$", text_of(page), flags=re.MULTILINE)
+        assert len(marks) == len(list(BLOCK.finditer(text_of(page)))), f"{page_id(page)}: {marks}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page):
+    prose = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose)
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_named_targets_and_scripts_exist(page):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"`(make [^`\n]+)`", text_of(page)) + "".join(blocks).splitlines()
+    used = {match[1] for match in map(re.compile(r"(?:[A-Z_]+=\S+ )*make ([a-z]+)").match, commands) if match}
+    assert used <= targets
+    scripts = re.findall(r"`(tools/[\w.]+)`", text_of(page))
+    assert not [script for script in scripts if not (ROOT / script).exists()]
+
+
+def test_environment_page_names_every_variable():
+    sources = [path for folder in ("src", "python") for path in (ROOT / folder).rglob("*")
+               if path.suffix in (".cc", ".h", ".py") and "_test" not in path.stem]
+    used = {name for path in sources for name in re.findall(r'"(RONDE_[A-Z0-9_]+)"', text_of(path))}
+    page = set(re.findall(r"`(RONDE_[A-Z0-9_]+)`", text_of(ROOT / "docs/environment.md")))
+    assert used == page
+
+
+def test_failure_page_names_every_code():
+    header = text_of(ROOT / "include/ronde/ronde.h")
+    codes = re.search(r"typedef int32_t ronde_status;\nenum \{(.*?)\};", header, flags=re.DOTALL)[1]
+    declared = set(re.findall(r"(RONDE_[A-Z_]+) =", codes)) - {"RONDE_OK"}
+    page = re.findall(r"^\| `(RONDE_[A-Z_]+)` \|", text_of(ROOT / "docs/failure.md"), flags=re.MULTILINE)
+    assert sorted(page) == sorted(declared)
+
+
+def test_nothing_of_one_machine_is_committed():
+    # A path of somebody's home or of a build farm in a page or script works on no other machine.
+    listing = subprocess.run(["git", "ls-files", "-z", "*.md", "tools", "Makefile", "cmake", "pyproject.toml"], cwd=ROOT,
+                             stdout=subprocess.PIPE, check=True, text=True).stdout
+    for path in filter(None, listing.split("\0")):
+        assert not re.search(r"/(home|root|Users)/\w", text_of(ROOT / path)), path

@@ -1,0 +1,51 @@
+"""The promises of libronde.so as users get it: needs only glibc's own files, exports the C interface and no more."""
+
+import re
+
+import pytest
+
+GLIBC = re.compile(r"lib(c|m|dl|pthread)\.so\.\d+|ld-linux.*\.so\.\d+")
+
+
+@pytest.fixture(scope="module")
+def library(root):
+    return root / "build/release/src/api/libronde.so"
+
+
+def dynamic_section(run, file):
+    """[(tag, value)], such as ("NEEDED", "libc.so.6")."""
+    return re.findall(r"\((\w+)\)\s+.*\[(.*)\]", run("readelf", "--dynamic", "--wide", file))
+
+
+def needed(run, file):
+    return {value for tag, value in dynamic_section(run, file) if tag == "NEEDED"}
+
+
+def test_library_needs_only_glibc(run, library):
+    foreign = {name for name in needed(run, library) if not GLIBC.fullmatch(name)}
+    assert not foreign
+
+
+def test_library_has_no_search_path(run, library):
+    assert not {"RPATH", "RUNPATH"} & {tag for tag, _ in dynamic_section(run, library)}
+
+
+def test_library_is_called_by_its_plain_name(run, library):
+    # A wheel cannot hold the links that a versioned name needs; ronde_abi_version() tells versions apart.
+    assert ("SONAME", "libronde.so") in dynamic_section(run, library)
+
+
+def test_library_exports_exactly_what_the_header_declares(run, library, root):
+    lines = run("nm", "--dynamic", "--defined-only", library).splitlines()
+    exported = {line.split()[-1] for line in lines}
+    header = (root / "include/ronde/ronde.h").read_text(encoding="utf-8")
+    declared = set(re.findall(r"^RONDE_API\b[^(;]*?\b(\w+)\(", header, flags=re.MULTILINE))
+    assert declared, "no declaration found in ronde.h"
+    assert all(name.startswith("ronde_") for name in exported)
+    assert exported == declared
+
+
+def test_command_needs_only_glibc(run, root):
+    command = root / ".venv/bin/ronde"
+    assert not {name for name in needed(run, command) if not GLIBC.fullmatch(name)}
+    assert not {"RPATH", "RUNPATH"} & {tag for tag, _ in dynamic_section(run, command)}

@@ -1,0 +1,88 @@
+"""`pip install .` in a bare environment, `cmake --install`, and a C and C++ project that uses either."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+# The user's tools without our .venv in front, so that nothing is found there by accident.
+BARE_PATH = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if ".venv" not in part)
+
+
+@pytest.fixture(scope="module")
+def environment(run, root, tmp_path_factory):
+    """A virtual environment with nothing but what `pip install .` put there."""
+    folder = tmp_path_factory.mktemp("bare") / "venv"
+    run(sys.executable, "-m", "venv", folder)
+    # A folder of its own for the build, inside the tree: the compiler cache then knows the objects.
+    run(folder / "bin/pip", "install", "--config-settings", "build-dir=build/bare",
+        "--config-settings", "cmake.define.RONDE_CCACHE=ON", root,
+        env={"PATH": BARE_PATH}, limit_s=900)
+    return folder
+
+
+def ask(run, environment, expression):
+    return run(environment / "bin/python", "-c", f"import ronde; print({expression})", cwd="/").strip()
+
+
+def build_consumer(run, root, prefix, folder):
+    """Builds the consumer project against the package below `prefix`; returns the folder with its programs."""
+    run("cmake", "-S", root / "tests/install/consumer", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_BUILD_TYPE=Release")
+    run("cmake", "--build", folder)
+    return folder
+
+
+def check_consumer(run, folder):
+    for program in ("from_c", "from_cpp"):
+        assert "rank 0 of 1" in run(folder / program)
+
+
+def test_wheel_serves_every_python(root, environment):
+    files = list(environment.glob("lib/python*/site-packages/ronde-*.dist-info/WHEEL"))
+    assert len(files) == 1
+    assert "Tag: py3-none-linux_" in files[0].read_text(encoding="utf-8")
+
+
+def test_version_has_one_source(run, root, environment):
+    assert f"project(ronde VERSION {ask(run, environment, 'ronde.__version__')} " in (root / "CMakeLists.txt").read_text()
+
+
+def test_import_loads_nothing_heavy(run, environment):
+    # The library and ctypes come with ronde.torch and its like, not with `import ronde`.
+    code = "import sys, ronde; print([m for m in ('ctypes', 'numpy', 'torch') if m in sys.modules])"
+    assert run(environment / "bin/python", "-c", code, cwd="/").strip() == "[]"
+
+
+def test_library_lies_in_the_package(run, environment):
+    code = "import ctypes, pathlib, ronde; print(ctypes.CDLL(pathlib.Path(ronde.__file__).parent / 'libronde.so'))"
+    assert "libronde.so" in run(environment / "bin/python", "-c", code, cwd="/")
+
+
+def test_headers_are_found(run, environment):
+    include = Path(ask(run, environment, "ronde.get_include()"))
+    assert (include / "ronde/ronde.h").is_file()
+    assert (include / "ronde/ronde.hpp").is_file()
+
+
+def test_command_is_installed(run, environment):
+    assert "run" in run(environment / "bin/ronde", "--help")
+
+
+def test_project_uses_the_wheel(run, root, environment, tmp_path):
+    prefix = ask(run, environment, "ronde.cmake_prefix_path")
+    folder = build_consumer(run, root, prefix, tmp_path / "build")
+    check_consumer(run, folder)
+    output = run(environment / "bin/ronde", "run", "-n", "2", "--", folder / "from_cpp", limit_s=60)
+    assert "rank 0 of 2, sum right" in output
+    assert "rank 1 of 2, sum right" in output
+
+
+def test_project_uses_a_cmake_installation(run, root, tmp_path):
+    prefix = tmp_path / "prefix"
+    run("cmake", "--install", root / "build/release", "--prefix", prefix, "--component", "ronde")
+    assert (prefix / "bin/ronde").is_file()
+    assert shutil.which("ronde", path=str(prefix / "bin"))
+    check_consumer(run, build_consumer(run, root, prefix, tmp_path / "build"))

@@ -1,0 +1,62 @@
+// A forked child of a rank: every call says so, its exit harms nobody.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <ronde/ronde.hpp>
+
+#include "support/rank_test.h"
+
+namespace ronde::test {
+namespace {
+
+int in_child(int (*body)()) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const int code = body();
+    std::_Exit(code);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST(Fork, CallsInTheChildSayForked) {
+  ronde::init();
+  EXPECT_EQ(in_child([] {
+    ronde_topology topology{};
+    topology.struct_size = sizeof topology;
+    const bool right = ronde_get_topology(nullptr, &topology) == RONDE_FORKED &&
+                       std::strstr(ronde_last_error(), "forked child") != nullptr &&
+                       ronde_init(nullptr) == RONDE_FORKED && ronde_shutdown() == RONDE_FORKED &&
+                       ronde_is_initialized() == 0;
+    return right ? 0 : 1;
+  }),
+            0);
+  // A child that runs the exit handlers and destructors.
+  EXPECT_EQ(in_child([]() -> int { std::exit(3); }), 3);
+  std::vector<float> values(1000, 1);
+  ronde::allreduce(values, {.name = "after", .op = Op::sum});
+  EXPECT_EQ(values[0], static_cast<float>(size()));
+  ronde::shutdown();
+}
+
+TEST(Fork, TicketsOfTheParentAreDroppedInTheChildWithoutHarm) {
+  ronde::init();
+  static std::vector<float> values(1000, 1);
+  {
+    const Ticket ticket = ronde::allreduce_async(values, {.name = "pending", .op = Op::sum});
+    static const Ticket* seen = nullptr;
+    seen = &ticket;
+    EXPECT_EQ(in_child([] { return ronde_wait(seen->handle(), 1) == RONDE_FORKED ? 0 : 1; }), 0);
+    ticket.wait();
+  }
+  EXPECT_EQ(values[0], static_cast<float>(size()));
+  ronde::shutdown();
+}
+
+}  // namespace
+}  // namespace ronde::test

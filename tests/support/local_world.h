@@ -1,0 +1,63 @@
+// LocalWorld: n engines in one process over the loopback arena, a fake clock, no threads. The test moves them by hand,
+// in any interleaving, and sees every state.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "support/log_guard.h"
+
+namespace ronde::test {
+
+class LocalWorld {
+ public:
+  explicit LocalWorld(int size, engine::Settings settings = {});
+  ~LocalWorld();
+
+  int size() const { return static_cast<int>(engines_.size()); }
+  engine::Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
+  FakeClock& clock() { return clock_; }
+  LogGuard& log() { return log_; }
+
+  /// Submits on one rank; the test fails if it is refused.
+  engine::TicketPtr submit(int rank, Request request);
+  /// Submits, and gives the error back.
+  Status try_submit(int rank, Request request, engine::TicketPtr* ticket = nullptr);
+
+  /// One step of one rank; true if anything moved. A killed or paused rank does not move.
+  bool step(int rank);
+  /// Steps all ranks in turn until nothing moves any more.
+  void settle();
+  /// Steps ranks in random order until nothing moves any more.
+  void settle(std::mt19937& random);
+
+  /// The rank's process ends without a word, and every other rank is told.
+  void kill(int rank);
+  /// A rank that is stopped, not dead: it does not move until resume().
+  void pause(int rank) { paused_[static_cast<std::size_t>(rank)] = true; }
+  void resume(int rank) { paused_[static_cast<std::size_t>(rank)] = false; }
+  /// What a waiter does at the end of its wait: the name is free again.
+  void wait(int rank, engine::Ticket& ticket);
+
+ private:
+  LogGuard log_;
+  FakeClock clock_;
+  std::vector<std::unique_ptr<engine::Engine>> engines_;
+  std::vector<bool> dead_;
+  std::vector<bool> paused_;
+};
+
+// ---- Requests in one line
+
+/// All-reduce in place of `values`, which must outlive the ticket.
+Request allreduce(const std::string& name, std::vector<float>& values, ReduceOp op = ReduceOp::sum);
+Request broadcast(const std::string& name, std::vector<float>& values, int root);
+Request allgather(const std::string& name, std::vector<float>& values);
+Request barrier(const std::string& name);
+
+}  // namespace ronde::test
