@@ -456,6 +456,17 @@ TEST(Run, TerminateReachesWhoLeftTheProcessGroup) {
   EXPECT_TRUE(launch.is_clean());
 }
 
+TEST(Run, WhatAWrapperShellLeavesBehindHasTheWholeGraceToSaveItsWork) {
+  Launch launch(shell(2, "bash -c 'trap \"sleep 1.3; echo saved; exit\" TERM; echo up; "
+                         "while true; do sleep 0.01; done'; true", {"--grace", "60"}));
+  EXPECT_TRUE(launch.prints("[0] up") && launch.prints("[1] up"));
+  ::kill(launch.pid(), SIGTERM);
+  EXPECT_EQ(launch.exit_code(), 143);
+  EXPECT_THAT(launch.output(), HasSubstr("[0] saved\n"));
+  EXPECT_THAT(launch.output(), HasSubstr("[1] saved\n"));
+  EXPECT_TRUE(launch.is_clean());
+}
+
 TEST(Run, UserSignalsGoToTheRanks) {
   Launch launch(shell(2, "trap 'echo told; exit 0' USR1; echo up; while true; do sleep 0.01; done"));
   EXPECT_TRUE(launch.prints("[0] up") && launch.prints("[1] up"));

@@ -24,7 +24,8 @@ namespace ronde::launch {
 namespace {
 
 /// What is left when the last rank has ended may end by itself for so long (Python's resource tracker removes what its
-/// program leaked), then it is asked to, then it is killed.
+/// program leaked), then it is asked to, then it is killed. But once the launcher has sent a stop signal its graces
+/// hold: the program may still be saving its work while the shell around it, the rank, is dead.
 constexpr Nanoseconds kLeftoverPause = 200 * kMillisecond;
 constexpr Nanoseconds kLeftoverGrace = 800 * kMillisecond;
 /// Killing is repeated at this pace, since a process may have forked between the look at /proc and the signal.
@@ -153,6 +154,7 @@ class GuardianProcess {
     if (size == sizeof command && command.signal == SIGKILL) {
       kill_all();
     } else if (size == sizeof command) {
+      told_to_stop_ |= command.signal == SIGINT || command.signal == SIGTERM;
       send_signal(command);
     } else if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
       gone_ = true;
@@ -232,7 +234,7 @@ class GuardianProcess {
       tell({Report::Kind::empty, -1, 0, static_cast<std::int32_t>(left), now});
       return;
     }
-    if (phase_ == Phase::running && living_ == 0) {
+    if (phase_ == Phase::running && living_ == 0 && !told_to_stop_) {
       phase_ = Phase::leftovers;
       deadline_ = now + kLeftoverPause;
     } else if (phase_ == Phase::leftovers && now >= deadline_) {
@@ -257,6 +259,7 @@ class GuardianProcess {
   std::vector<UniqueFd> pidfds_;  ///< open as long as the rank lives
   int living_ = 0;
   bool has_children_ = true;
+  bool told_to_stop_ = false;
   bool gone_ = false;     ///< the launcher has
   bool is_over_ = false;  ///< no process of the job is left
   Phase phase_ = Phase::running;
