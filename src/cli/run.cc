@@ -40,8 +40,8 @@ If nobody takes the output, ranks that print wait, as in any pipe. Standard inpu
 
 Stopping: when a rank fails, the others have --grace seconds to report and end by themselves, then get SIGTERM, and
 after as long again SIGKILL. Ctrl-C once asks the ranks to stop (SIGINT, then the same), twice kills them. SIGTERM and
-SIGHUP go on as SIGTERM; SIGUSR1 and SIGUSR2 are passed to the ranks. However this command ends, kill -9 included, no
-process of the job is left: workers, shells and daemons that the ranks started are killed too.
+SIGHUP go on as SIGTERM; SIGUSR1 and SIGUSR2 are passed to the ranks. What ranks leave running (workers, daemons) is
+ended within a second after the last rank. However this command ends, kill -9 included, no process of the job is left.
 
 Exit codes:
   0          every rank ended with 0

@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +46,15 @@ bool eventually(const std::function<bool()>& condition) {
     ::poll(nullptr, 0, 2);
   }
   return true;
+}
+
+char state_of(pid_t pid) {
+  for (const auto& process : ronde::launch::list_processes()) {
+    if (process.pid == pid) {
+      return process.state;
+    }
+  }
+  return '-';
 }
 
 std::string read_file(const std::string& path) {
@@ -91,6 +102,13 @@ class Launch {
   const std::string& folder() const { return folder_; }
   void close_input() { input_.reset(); }
   void close_output() { output_.reset(); }
+  int output_fd() const { return output_.get(); }
+  /// Bytes that wait to be read.
+  int waiting_output() const {
+    int bytes = 0;
+    ::ioctl(output_.get(), FIONREAD, &bytes);
+    return bytes;
+  }
   void type(const std::string& text) {
     EXPECT_EQ(::write(input_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
@@ -139,6 +157,20 @@ class Launch {
       }
     }
     return -1;
+  }
+  /// The process of a rank, 0 if there is none (yet).
+  pid_t rank(int number) const {
+    const std::string place = "RONDE_RANK=" + std::to_string(number);
+    const pid_t parent = guardian();
+    for (const auto& process : ronde::launch::list_processes()) {
+      // An adopted daemon has the rank's environment too, but its session is its own.
+      const std::string path = "/proc/" + std::to_string(process.pid) + "/environ";
+      if (process.parent == parent && ::getsid(process.pid) == parent &&
+          read_file(path).find(place + std::string(1, '\0')) != std::string::npos) {
+        return process.pid;
+      }
+    }
+    return 0;
   }
   /// Nothing of the job is left: no process, no folder with a socket.
   bool is_clean() const {
@@ -364,12 +396,13 @@ TEST(Run, RankZerosProgressBarIsLive) {
 }
 
 TEST(Run, WritesFilesByteForByte) {
-  Launch launch(shell(2, "printf 'a\\rb'; echo err$RANK >&2", {"--output-dir", testing::TempDir() + "run-files"}));
+  std::string folder = testing::TempDir() + "files-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  Launch launch(shell(2, "printf 'a\\rb'; echo err$RANK >&2", {"--output-dir", folder + "/logs"}));
   EXPECT_EQ(launch.exit_code(), 0);
-  const std::string folder = testing::TempDir() + "run-files";
-  EXPECT_EQ(read_file(folder + "/rank.0/stdout"), "a\rb");
-  EXPECT_EQ(read_file(folder + "/rank.1/stdout"), "a\rb");
-  EXPECT_EQ(read_file(folder + "/rank.1/stderr"), "err1\n");
+  EXPECT_EQ(read_file(folder + "/logs/rank.0/stdout"), "a\rb");
+  EXPECT_EQ(read_file(folder + "/logs/rank.1/stdout"), "a\rb");
+  EXPECT_EQ(read_file(folder + "/logs/rank.1/stderr"), "err1\n");
   std::filesystem::remove_all(folder);
   Launch impossible(shell(2, "true", {"--output-dir", "/proc/nothing"}));
   EXPECT_EQ(impossible.exit_code(), 125);
@@ -423,6 +456,17 @@ TEST(Run, TerminateReachesWhoLeftTheProcessGroup) {
   EXPECT_TRUE(launch.is_clean());
 }
 
+TEST(Run, WhatAWrapperShellLeavesBehindHasTheWholeGraceToSaveItsWork) {
+  Launch launch(shell(2, "bash -c 'trap \"sleep 1.3; echo saved; exit\" TERM; echo up; "
+                         "while true; do sleep 0.01; done'; true", {"--grace", "60"}));
+  EXPECT_TRUE(launch.prints("[0] up") && launch.prints("[1] up"));
+  ::kill(launch.pid(), SIGTERM);
+  EXPECT_EQ(launch.exit_code(), 143);
+  EXPECT_THAT(launch.output(), HasSubstr("[0] saved\n"));
+  EXPECT_THAT(launch.output(), HasSubstr("[1] saved\n"));
+  EXPECT_TRUE(launch.is_clean());
+}
+
 TEST(Run, UserSignalsGoToTheRanks) {
   Launch launch(shell(2, "trap 'echo told; exit 0' USR1; echo up; while true; do sleep 0.01; done"));
   EXPECT_TRUE(launch.prints("[0] up") && launch.prints("[1] up"));
@@ -451,22 +495,43 @@ TEST(Run, KillingTheGuardianLeavesNothing) {
 TEST(Run, KillingARankLeavesNothing) {
   Launch launch(shell(3, kTree, {"--grace", "0.05"}));
   ASSERT_TRUE(is_up(launch, 3));
-  pid_t rank = -1;
-  for (const auto& process : ronde::launch::list_processes()) {
-    if (process.parent == launch.guardian()) {
-      const std::string environment = read_file("/proc/" + std::to_string(process.pid) + "/environ");
-      // The daemons have been adopted; the rank is the leader of its group.
-      if (process.group == process.pid && environment.find("RONDE_RANK=1") != std::string::npos &&
-          read_file("/proc/" + std::to_string(process.pid) + "/cmdline").find("; true") != std::string::npos) {
-        rank = process.pid;
-      }
-    }
-  }
-  ASSERT_GT(rank, 0);
-  ::kill(rank, SIGKILL);
+  ::kill(launch.rank(1), SIGKILL);
   EXPECT_EQ(launch.exit_code(), 137);
   EXPECT_THAT(launch.error(), ContainsRegex("ronde: rank 1 on .* was killed by signal 9 \\(SIGKILL\\)"));
   EXPECT_TRUE(launch.is_clean()) << "left: " << testing::PrintToString(launch.processes());
+}
+
+TEST(Run, TheFirstToDieIsNamedThoughTheGuardianLooksLate) {
+  Launch launch(shell(3, "exec sleep 1000", {"--grace", "0.05"}));
+  ASSERT_TRUE(eventually([&] { return launch.rank(0) > 0 && launch.rank(1) > 0 && launch.rank(2) > 0; }));
+  const pid_t ranks[] = {launch.rank(0), launch.rank(1), launch.rank(2)};
+  const pid_t guardian = launch.guardian();
+  ASSERT_TRUE(eventually([&] { return read_file("/proc/" + std::to_string(guardian) + "/comm") == "ronde-guardian\n" &&
+                                      state_of(guardian) == 'S'; }));
+  ::kill(guardian, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(guardian) == 'T'; }));
+  for (const int rank : {2, 0, 1}) {
+    ::kill(ranks[rank], rank == 2 ? SIGSEGV : SIGKILL);
+    ASSERT_TRUE(eventually([&] { return state_of(ranks[rank]) == 'Z'; }));
+  }
+  ::kill(guardian, SIGCONT);
+  EXPECT_EQ(launch.exit_code(), 128 + SIGSEGV);
+  EXPECT_THAT(launch.error(), ContainsRegex("rank 2 on .*; ranks 0, 1 then were killed by signal 9"));
+}
+
+TEST(Run, SuspendingTheLauncherSuspendsTheJob) {
+  Launch launch(shell(2, "exec sleep 1000"));
+  ASSERT_TRUE(eventually([&] { return launch.rank(0) > 0 && launch.rank(1) > 0; }));
+  const auto all_are = [&](char state) {
+    return eventually([&] { return state_of(launch.rank(0)) == state && state_of(launch.rank(1)) == state; });
+  };
+  ::kill(launch.pid(), SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return state_of(launch.pid()) == 'T'; }));
+  EXPECT_TRUE(all_are('T'));
+  ::kill(launch.pid(), SIGCONT);
+  EXPECT_TRUE(all_are('S'));
+  ::kill(launch.pid(), SIGTERM);
+  EXPECT_EQ(launch.exit_code(), 143);
 }
 
 TEST(Run, ADaemonThatOutlivesTheRanksIsEnded) {
@@ -477,20 +542,22 @@ TEST(Run, ADaemonThatOutlivesTheRanksIsEnded) {
 
 TEST(Run, RanksStartWithDefaultsAndNothingOfOurs) {
   Launch launch(shell(2, "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; ls -l /proc/$$/fd | grep -c -E "
-                         "'eventfd|eventpoll|signalfd|socket|pidfd'; ls /proc/$$/fd | tr '\\n' ' '; ulimit -n"));
+                         "'eventfd|eventpoll|signalfd|socket|pidfd'; echo limit $(ulimit -Sn)"));
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
   EXPECT_EQ(launch.exit_code(), 0);
   for (const std::string rank : {"[0] ", "[1] "}) {
     EXPECT_THAT(launch.output(), HasSubstr(rank + "SigBlk:\t0000000000000000\n"));
     EXPECT_THAT(launch.output(), HasSubstr(rank + "SigIgn:\t0000000000000000\n"));
     EXPECT_THAT(launch.output(), HasSubstr(rank + "0\n")) << "descriptors of the launcher's";
+    EXPECT_THAT(launch.output(), HasSubstr(rank + "limit " + std::to_string(files.rlim_cur) + "\n"));
   }
 }
 
 TEST(Run, ASlowReaderBlocksNoStop) {
   Launch launch(shell(2, "yes", {"--grace", "0.05"}), /*read_output=*/false);
-  // Both ranks are there and the pipe to us is full: the launcher can print no more.
-  EXPECT_TRUE(eventually([&] { return launch.processes().size() >= 4; }));
-  ::poll(nullptr, 0, 100);
+  // The pipe to us is full: the launcher can print no more.
+  EXPECT_TRUE(eventually([&] { return launch.waiting_output() == ::fcntl(launch.output_fd(), F_GETPIPE_SZ); }));
   ::kill(launch.pid(), SIGTERM);
   EXPECT_EQ(launch.exit_code(), 143);
   EXPECT_TRUE(launch.is_clean());

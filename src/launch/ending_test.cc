@@ -30,6 +30,7 @@ TEST(Ending, SaysWhoFailedFirstAndHowTheOthersFollowed) {
 TEST(Ending, SaysWhatStoppedTheJob) {
   EXPECT_EQ(stop_sentence(SIGINT, {{0, false, 0, 0}, {1, true, SIGINT, 0}, {2, true, SIGINT, 0}}, 1, 0, 3 * kSecond),
             "stopped by signal 2 (SIGINT) after 3.0 s; ranks 1, 2 then were killed by signal 2 (SIGINT)");
+  EXPECT_EQ(stop_sentence(SIGPIPE, {}, 0, 0, kSecond), "stopped, since the reader of its output has gone, after 1.0 s");
 }
 
 TEST(Ending, SaysWhyACommandDidNotStart) {

@@ -24,7 +24,8 @@ namespace ronde::launch {
 namespace {
 
 /// What is left when the last rank has ended may end by itself for so long (Python's resource tracker removes what its
-/// program leaked), then it is asked to, then it is killed.
+/// program leaked), then it is asked to, then it is killed. But once the launcher has sent a stop signal its graces
+/// hold: the program may still be saving its work while the shell around it, the rank, is dead.
 constexpr Nanoseconds kLeftoverPause = 200 * kMillisecond;
 constexpr Nanoseconds kLeftoverGrace = 800 * kMillisecond;
 /// Killing is repeated at this pace, since a process may have forked between the look at /proc and the signal.
@@ -104,7 +105,6 @@ class GuardianProcess {
       watch(pidfds_.back().get(), pids_.size() - 1);
       tell({Report::Kind::started, start.rank, 0, started.pid, clock_.now()});
     }
-    tell({Report::Kind::all_started, -1, 0, 0, clock_.now()});
   }
 
   /// From here the guardian keeps nothing open that a reader of the ranks' or the launcher's output could wait for.
@@ -151,8 +151,11 @@ class GuardianProcess {
   void hear() {
     Command command;
     const ssize_t size = ::recv(channel_.get(), &command, sizeof command, MSG_DONTWAIT);
-    if (size == sizeof command) {
-      obey(command);
+    if (size == sizeof command && command.signal == SIGKILL) {
+      kill_all();
+    } else if (size == sizeof command) {
+      told_to_stop_ |= command.signal == SIGINT || command.signal == SIGTERM;
+      send_signal(command);
     } else if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
       gone_ = true;
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel_.get(), nullptr);
@@ -160,11 +163,7 @@ class GuardianProcess {
     }
   }
 
-  void obey(const Command& command) {
-    if (command.signal == SIGKILL) {
-      kill_all();
-      return;
-    }
+  void send_signal(const Command& command) {
     for (std::size_t i = 0; i < pids_.size(); ++i) {
       if (pidfds_[i].is_open()) {
         ::kill(command.whom == Command::Whom::ranks ? pids_[i] : -pids_[i], command.signal);
@@ -235,20 +234,18 @@ class GuardianProcess {
       tell({Report::Kind::empty, -1, 0, static_cast<std::int32_t>(left), now});
       return;
     }
-    if (phase_ == Phase::running && living_ == 0) {
+    if (phase_ == Phase::running && living_ == 0 && !told_to_stop_) {
       phase_ = Phase::leftovers;
       deadline_ = now + kLeftoverPause;
     } else if (phase_ == Phase::leftovers && now >= deadline_) {
       phase_ = Phase::asked;
       deadline_ = now + kLeftoverGrace;
-      obey({Command::Whom::all, SIGTERM});
+      send_signal({Command::Whom::all, SIGTERM});
     } else if (phase_ == Phase::asked && now >= deadline_) {
       kill_all();
     }
     if (phase_ == Phase::killing && now >= deadline_) {
-      for (const Process& process : descendants(list_processes(), ::getpid())) {
-        ::kill(process.pid, SIGKILL);
-      }
+      send_signal({Command::Whom::all, SIGKILL});
       deadline_ = now + kKillPace;
     }
   }
@@ -262,6 +259,7 @@ class GuardianProcess {
   std::vector<UniqueFd> pidfds_;  ///< open as long as the rank lives
   int living_ = 0;
   bool has_children_ = true;
+  bool told_to_stop_ = false;
   bool gone_ = false;     ///< the launcher has
   bool is_over_ = false;  ///< no process of the job is left
   Phase phase_ = Phase::running;

@@ -36,8 +36,8 @@ struct Guardian {
 /// Forks the guardian, which starts the ranks. Requires: this process has one thread, and descriptors 0 to 2 are open.
 Result<Guardian> start_guardian(const GuardianPlan& plan);
 
-/// Kills and reaps every descendant of this process but `except` and theirs, however often they fork, until none is
-/// left or `limit` has passed. Returns how many were left.
+/// Kills and reaps every descendant of this process but `except` and theirs, until none is left or `limit` has passed.
+/// Returns how many were left.
 int sweep_descendants(const std::vector<pid_t>& except, Nanoseconds limit);
 
 }  // namespace ronde::launch

@@ -40,15 +40,23 @@ void open_standard_descriptors() {
   }
 }
 
-/// Two pipes a rank, and in the store four descriptors a rank, are more than the usual soft limit. Returns the limit
-/// that was, which the ranks get.
-rlimit raise_open_files() {
-  rlimit before{};
-  ::getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit raised{before.rlim_max, before.rlim_max};
-  ::setrlimit(RLIMIT_NOFILE, &raised);
-  return before;
-}
+/// Two pipes a rank, and in the store four descriptors a rank, are more than the usual soft limit. The ranks get the
+/// limit that was, and so does this process when the job is over.
+class ManyOpenFiles {
+ public:
+  ManyOpenFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit raised{before_.rlim_max, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &raised);
+  }
+  ~ManyOpenFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  ManyOpenFiles(const ManyOpenFiles&) = delete;
+  ManyOpenFiles& operator=(const ManyOpenFiles&) = delete;
+  const rlimit& before() const { return before_; }
+
+ private:
+  rlimit before_{};
+};
 
 /// A TCP port that is free now, for torch.distributed; we do not keep it. 29500, torch's own default, if there is no
 /// way to know.
@@ -104,7 +112,7 @@ JobFacts make_facts(const LocalJob& job, const std::string& socket_path, const J
 
 Result<JobEnd> run(const LocalJob& job) {
   open_standard_descriptors();
-  const rlimit open_files = raise_open_files();
+  const ManyOpenFiles open_files;
   SignalWatch signals({SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2});
   ::signal(SIGCHLD, SIG_DFL);  // ignored by some parents, and then no end of a child could be waited for
   // Orphans come here if the guardian is killed.
@@ -120,7 +128,7 @@ Result<JobEnd> run(const LocalJob& job) {
   RONDE_ASSIGN_OR_RETURN(UniqueFd listener, store::listen_unix(socket_path));
   GuardianPlan plan{.command = job.command,
                     .ranks = make_starts(job, make_facts(job, socket_path, key)),
-                    .open_files = open_files,
+                    .open_files = open_files.before(),
                     .folder = folder.path(),
                     .close = {}};
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<RankOutput> output,

@@ -132,8 +132,6 @@ void Supervisor::take_report(const Report& report) {
       start_failure_ = start_failure(report.rank, job_.command[0], report.by_signal != 0, report.number);
       policy_.start_failure();
       break;
-    case Report::Kind::all_started:
-      break;
     case Report::Kind::ended:
       ends_.push_back({report.rank, report.by_signal != 0, report.number, report.moment});
       if (ends_.back().failed() && first_failure_ == kNone && policy_.stopped_by() == 0) {
