@@ -39,8 +39,8 @@ function(ronde_module_tests name)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*_test.cc")
   if(RONDE_TESTS AND tests)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE ${ARG_LINK} ronde_warnings ronde_test_flags
-      GTest::gmock GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gtest_main)
+    ronde_test_program(${name}_test)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." PROPERTIES LABELS unit TIMEOUT 120
       DISCOVERY_TIMEOUT 60)
   endif()

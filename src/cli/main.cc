@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench/bench.h"
 #include "cli/help.h"
 #include "cli/run.h"
 #include "launch/ending.h"
@@ -20,7 +21,8 @@ A job is N processes (ranks) that train together. Each learns its place from its
 
 constexpr const char* kExamples = R"(Examples:
   ronde run -n 4 -- python train.py        four ranks of a script on this machine
-  ronde run --help                         all options, the ranks' environment, exit codes)";
+  ronde run --help                         all options, the ranks' environment, exit codes
+  ronde bench allreduce --ranks 2          how fast two ranks average tensors here)";
 
 }  // namespace
 
@@ -38,6 +40,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   // The subcommands, one line each. A callback ends with throw CLI::RuntimeError(code) if its exit code is not 0.
   ronde::cli::add_run_command(app, after_dashes);
+  ronde::cli::add_bench_command(app);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));

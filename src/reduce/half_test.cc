@@ -88,37 +88,27 @@ void expect_round_trip(reference::Format format, float (*widen)(Code), Code (*na
   }
 }
 
-TEST(Half, Float16) {
-  expect_widens(reference::kFloat16, +[](std::uint16_t code) { return widen_float16(code); });
-  expect_narrows(reference::kFloat16, +[](float value) { return narrow_float16(value); });
-  expect_round_trip(
-      reference::kFloat16, +[](std::uint16_t code) { return widen_float16(code); },
-      +[](float value) { return narrow_float16(value); });
+// Inline functions have no address of their own here: half.h keeps them out of the program.
+constexpr auto kWidenFloat16 = +[](std::uint16_t code) { return widen_float16(code); };
+constexpr auto kWidenBfloat16 = +[](std::uint16_t code) { return widen_bfloat16(code); };
+constexpr auto kWidenFloat8E4M3 = +[](std::uint8_t code) { return widen_float8_e4m3(code); };
+constexpr auto kWidenFloat8E5M2 = +[](std::uint8_t code) { return widen_float8_e5m2(code); };
+constexpr auto kNarrowFloat16 = +[](float value) { return narrow_float16(value); };
+constexpr auto kNarrowBfloat16 = +[](float value) { return narrow_bfloat16(value); };
+constexpr auto kNarrowFloat8E4M3 = +[](float value) { return narrow_float8_e4m3(value); };
+constexpr auto kNarrowFloat8E5M2 = +[](float value) { return narrow_float8_e5m2(value); };
+
+template <typename Code>
+void expect_converts(reference::Format format, float (*widen)(Code), Code (*narrow)(float)) {
+  expect_widens(format, widen);
+  expect_narrows(format, narrow);
+  expect_round_trip(format, widen, narrow);
 }
 
-TEST(Half, Bfloat16) {
-  expect_widens(reference::kBfloat16, +[](std::uint16_t code) { return widen_bfloat16(code); });
-  expect_narrows(reference::kBfloat16, +[](float value) { return narrow_bfloat16(value); });
-  expect_round_trip(
-      reference::kBfloat16, +[](std::uint16_t code) { return widen_bfloat16(code); },
-      +[](float value) { return narrow_bfloat16(value); });
-}
-
-TEST(Half, Float8E4M3) {
-  expect_widens(reference::kFloat8E4M3, +[](std::uint8_t code) { return widen_float8_e4m3(code); });
-  expect_narrows(reference::kFloat8E4M3, +[](float value) { return narrow_float8_e4m3(value); });
-  expect_round_trip(
-      reference::kFloat8E4M3, +[](std::uint8_t code) { return widen_float8_e4m3(code); },
-      +[](float value) { return narrow_float8_e4m3(value); });
-}
-
-TEST(Half, Float8E5M2) {
-  expect_widens(reference::kFloat8E5M2, +[](std::uint8_t code) { return widen_float8_e5m2(code); });
-  expect_narrows(reference::kFloat8E5M2, +[](float value) { return narrow_float8_e5m2(value); });
-  expect_round_trip(
-      reference::kFloat8E5M2, +[](std::uint8_t code) { return widen_float8_e5m2(code); },
-      +[](float value) { return narrow_float8_e5m2(value); });
-}
+TEST(Half, Float16) { expect_converts(reference::kFloat16, kWidenFloat16, kNarrowFloat16); }
+TEST(Half, Bfloat16) { expect_converts(reference::kBfloat16, kWidenBfloat16, kNarrowBfloat16); }
+TEST(Half, Float8E4M3) { expect_converts(reference::kFloat8E4M3, kWidenFloat8E4M3, kNarrowFloat8E4M3); }
+TEST(Half, Float8E5M2) { expect_converts(reference::kFloat8E5M2, kWidenFloat8E5M2, kNarrowFloat8E5M2); }
 
 TEST(Half, KnownValues) {
   EXPECT_EQ(narrow_float16(1.0f), 0x3c00);
@@ -170,10 +160,10 @@ void expect_level_narrows(int mantissa_bits, Narrow level_narrow, std::uint16_t 
 TEST(Half, EveryLevelConvertsAlike) {
   for (const Level& level : runnable_levels()) {
     SCOPED_TRACE(level.name);
-    expect_level_widens(level.table->widen_float16, +[](std::uint16_t code) { return widen_float16(code); });
-    expect_level_widens(level.table->widen_bfloat16, +[](std::uint16_t code) { return widen_bfloat16(code); });
-    expect_level_narrows(10, level.table->narrow_float16, +[](float value) { return narrow_float16(value); });
-    expect_level_narrows(7, level.table->narrow_bfloat16, +[](float value) { return narrow_bfloat16(value); });
+    expect_level_widens(level.table->widen_float16, kWidenFloat16);
+    expect_level_widens(level.table->widen_bfloat16, kWidenBfloat16);
+    expect_level_narrows(10, level.table->narrow_float16, kNarrowFloat16);
+    expect_level_narrows(7, level.table->narrow_bfloat16, kNarrowBfloat16);
   }
 }
 

@@ -192,9 +192,7 @@ template <typename T>
 class Average {
  public:
   explicit Average(const Job& job)
-      : ranks_(static_cast<T>(job.ranks)),
-        reciprocal_(T{1} / ranks_),
-        is_exact_((job.ranks & (job.ranks - 1)) == 0) {}
+      : ranks_(static_cast<T>(job.ranks)), reciprocal_(T{1} / ranks_), is_exact_((job.ranks & (job.ranks - 1)) == 0) {}
   template <typename V>
   RONDE_ALWAYS_INLINE V before(V value) const {
     return value;

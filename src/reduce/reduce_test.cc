@@ -276,8 +276,7 @@ void expect_same_bits(const Reduction& what, const Bytes& actual, const Bytes& e
   if (actual == expected) {
     return;
   }
-  const bool any_nan_will_do =
-      what.op == ReduceOp::sum || what.op == ReduceOp::average || what.op == ReduceOp::product;
+  const bool any_nan_will_do = what.op == ReduceOp::sum || what.op == ReduceOp::average || what.op == ReduceOp::product;
   for (std::size_t i = 0; i < expected.size() / dtype_bytes(what.dtype); ++i) {
     const std::uint64_t a = code_at(what.dtype, actual.data(), i);
     const std::uint64_t e = code_at(what.dtype, expected.data(), i);

@@ -28,8 +28,9 @@ struct alignas(kLineBytes) BellLine {
 
 /// Where a rank stands in the life of the world.
 struct alignas(kLineBytes) StateLine {
-  std::atomic<std::uint32_t> left{0};      ///< 1: has shut down or is exiting in order; its death is no failure
-  std::atomic<std::uint64_t> quiet[kMaxHostRanks / 64] = {};  ///< the ranks it knows dead, stored once it touches no shared memory any more
+  std::atomic<std::uint32_t> left{0};  ///< 1: has shut down or is exiting in order; its death is no failure
+  std::atomic<std::uint64_t> quiet[kMaxHostRanks / 64] =
+      {};  ///< the ranks it knows dead, stored once it touches no shared memory any more
 };
 
 /// One flag of the data plane: a count that only grows. Store release after the data it announces, load acquire.
@@ -54,10 +55,10 @@ struct ControlBlock {
 ///
 ///     control block | per peer: ring (a line of counters, then payload) | per peer: tail line | inputs | results
 struct RegionLayout {
-  int size = 1;                      ///< ranks on the host
-  std::size_t ring_bytes = 16384;    ///< payload of the message ring to each peer, a power of two
-  std::size_t slot_bytes = 262144;   ///< one staging slot: the input of one tick; a multiple of kLineBytes
-  int slots = 4;                     ///< ticks in flight, at least 2
+  int size = 1;                     ///< ranks on the host
+  std::size_t ring_bytes = 16384;   ///< payload of the message ring to each peer, a power of two
+  std::size_t slot_bytes = 262144;  ///< one staging slot: the input of one tick; a multiple of kLineBytes
+  int slots = 4;                    ///< ticks in flight, at least 2
 
   /// The layout that suits a host with `size` ranks, 1 <= size <= kMaxHostRanks: the defaults for 2 to 8; smaller
   /// rings and slots for more, since everybody's rings grow with the square of the ranks and everybody's slots
@@ -67,7 +68,8 @@ struct RegionLayout {
   /// INVALID_ARGUMENT with the number that cannot work, else ok.
   Status check() const;
 
-  std::size_t ring_offset(int peer) const;    ///< counters (kLineBytes), then payload, of the ring from the owner to `peer`
+  std::size_t ring_offset(
+      int peer) const;  ///< counters (kLineBytes), then payload, of the ring from the owner to `peer`
   std::size_t tail_offset(int peer) const;    ///< line with what the owner has consumed of the ring from `peer` to it
   std::size_t input_offset(int slot) const;   ///< staging slot for the owner's input
   std::size_t result_offset(int slot) const;  ///< staging slot for the owner's reduced slice

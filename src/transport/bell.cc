@@ -49,8 +49,8 @@ void Sleeper::arm(std::uint32_t state) {
 
 bool Sleeper::arm_unless_waiter_sleeps() {
   std::uint32_t state = kAwake;
-  const bool armed = bell_->state.compare_exchange_strong(state, kEngineSleeps, std::memory_order_relaxed) ||
-                     state == kEngineSleeps;
+  const bool armed =
+      bell_->state.compare_exchange_strong(state, kEngineSleeps, std::memory_order_relaxed) || state == kEngineSleeps;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return armed;
 }

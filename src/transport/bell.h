@@ -40,7 +40,7 @@ void ring_bell_after_fence(BellLine& bell, int event_fd);
 
 /// How a sleep ended.
 enum class Wake {
-  rung,         ///< somebody rang, maybe before the sleep began
+  rung,  ///< somebody rang, maybe before the sleep began
   timeout,
   interrupted,  ///< this thread handled a signal
 };

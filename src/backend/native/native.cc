@@ -25,8 +25,7 @@ class NativeBackend final : public Backend {
       }
     }
     switch (plan.kind) {
-      case OpKind::allreduce:
-        return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
+      case OpKind::allreduce: return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
       case OpKind::broadcast:
       case OpKind::allgather:
         return dtype_bytes(plan.dtype) > 0 ? Status() : not_built(std::string(dtype_name(plan.dtype)) + " type");

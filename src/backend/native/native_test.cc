@@ -19,10 +19,9 @@ TEST(NativeBackend, SaysWhatItSupports) {
   const auto arena = transport::make_solo_arena();
   const auto backend = make_native_backend(*arena);
   EXPECT_EQ(backend->name(), "native");
-  for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::int32,
-                            DType::int64, DType::uint8, DType::int8}) {
-    for (const ReduceOp op :
-         {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::int32, DType::int64,
+                            DType::uint8, DType::int8}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
       EXPECT_TRUE(backend->supports(plan_of(OpKind::allreduce, dtype, op)));
     }
   }

@@ -39,7 +39,7 @@ std::byte* HostChannel::result(int rank, std::uint64_t tick) const {
   return arena_.region(rank) + arena_.layout().result_offset(slot(tick));
 }
 
-bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::* seen_flag, TickLine TickLines::* line) {
+bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_flag, TickLine TickLines::*line) {
   const auto slots = static_cast<std::uint64_t>(arena_.layout().slots);
   if (tick <= slots) {
     return true;
@@ -116,7 +116,7 @@ bool HostChannel::all_reduced(std::uint64_t tick) {
   return true;
 }
 
-std::vector<int> HostChannel::lacking(TickLine TickLines::* line, std::uint64_t tick) const {
+std::vector<int> HostChannel::lacking(TickLine TickLines::*line, std::uint64_t tick) const {
   std::vector<int> ranks;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_ && look(ticks(peer).*line) < tick) {

@@ -91,9 +91,9 @@ class HostChannel {
 
   const transport::TickLines& ticks(int rank) const { return arena_.control(rank).ticks; }
   Seen& seen(int rank) { return seen_[static_cast<std::size_t>(rank)]; }
-  bool free_to_write(std::uint64_t tick, std::uint64_t Seen::* seen_flag,
-                     transport::TickLine transport::TickLines::* line);
-  std::vector<int> lacking(transport::TickLine transport::TickLines::* line, std::uint64_t tick) const;
+  bool free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_flag,
+                     transport::TickLine transport::TickLines::*line);
+  std::vector<int> lacking(transport::TickLine transport::TickLines::*line, std::uint64_t tick) const;
   int slot(std::uint64_t tick) const;
 
   transport::HostArena& arena_;

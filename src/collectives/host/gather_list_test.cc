@@ -44,8 +44,8 @@ TEST(GatherList, GathersAnyRange) {
     for (std::size_t end = begin; end <= 9; ++end) {
       Bytes got(end - begin);
       pieces.list.gather(begin, end, got.data());
-      EXPECT_EQ(got, Bytes(all.begin() + static_cast<std::ptrdiff_t>(begin),
-                           all.begin() + static_cast<std::ptrdiff_t>(end)));
+      EXPECT_EQ(
+          got, Bytes(all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)));
     }
   }
 }

@@ -79,11 +79,11 @@ inline void fill(DType dtype, std::byte* to, std::size_t bytes, std::uint64_t se
 }
 
 struct Job {
-  std::vector<Plan> plans;                             ///< one per rank
-  std::vector<std::vector<Buffer>> inputs;             ///< rank x member; empty where in place
-  std::vector<std::vector<Buffer>> outputs;            ///< rank x member
+  std::vector<Plan> plans;                                         ///< one per rank
+  std::vector<std::vector<Buffer>> inputs;                         ///< rank x member; empty where in place
+  std::vector<std::vector<Buffer>> outputs;                        ///< rank x member
   std::vector<std::vector<std::vector<std::byte>>> input_content;  ///< before the run, rank x member
-  std::vector<std::vector<std::byte>> expected;        ///< member; the same on every rank
+  std::vector<std::vector<std::byte>> expected;                    ///< member; the same on every rank
 
   /// Empty if all is as it must be, else what is wrong on `rank`.
   std::string wrong(std::size_t rank) const {
@@ -121,8 +121,7 @@ struct JobSpec {
 };
 
 /// What an allreduce, broadcast or allgather of these inputs must give for one member.
-inline std::vector<std::byte> expected_output(const JobSpec& spec,
-                                              const std::vector<std::vector<std::byte>>& inputs) {
+inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::vector<std::vector<std::byte>>& inputs) {
   if (spec.kind == OpKind::broadcast) {
     return inputs[static_cast<std::size_t>(spec.root)];
   }
@@ -164,7 +163,8 @@ inline void add_member(const JobSpec& spec, Job& job, std::size_t rank, std::siz
   const std::size_t bytes = entry.input.bytes();
   job.outputs[rank].emplace_back(entry.output.bytes(), element);
   entry.output.data = job.outputs[rank].back().data();
-  std::byte* input = job.outputs[rank].back().data() + static_cast<std::size_t>(rows_before * spec.elements[member]) * element;
+  std::byte* input =
+      job.outputs[rank].back().data() + static_cast<std::size_t>(rows_before * spec.elements[member]) * element;
   if (!spec.in_place) {
     job.inputs[rank].emplace_back(bytes, element);
     input = job.inputs[rank].back().data();

@@ -22,8 +22,7 @@ struct Range {
 
 class TwoPhase final : public Operation {
  public:
-  TwoPhase(HostChannel& channel, const Plan& plan)
-      : channel_(channel), plan_(plan), list_(plan) {
+  TwoPhase(HostChannel& channel, const Plan& plan) : channel_(channel), plan_(plan), list_(plan) {
     // Chunks of the same size, so that the last is not a stub. Both are multiples of a line, hence of an element, and
     // a slice is at most slot_bytes / p rounded up to a line, which is what a result slot holds.
     const std::size_t most = std::min(channel.slot_bytes(), kBudgetBytes / 2);
@@ -99,14 +98,13 @@ class TwoPhase final : public Operation {
     const Range mine = slice(whole, channel_.rank());
     std::byte* result = channel_.result(channel_.rank(), to_reduce_);
     const auto inputs = channel_.pointers();
-    list_.for_each(mine.begin, mine.end,
-                   [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
-                     for (int rank = 0; rank < channel_.size(); ++rank) {
-                       inputs[static_cast<std::size_t>(rank)] =
-                           rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
-                     }
-                     reduce::reduce(reduction, inputs, bytes / element, to, result + (at - mine.begin));
-                   });
+    list_.for_each(mine.begin, mine.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
+      for (int rank = 0; rank < channel_.size(); ++rank) {
+        inputs[static_cast<std::size_t>(rank)] =
+            rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
+      }
+      reduce::reduce(reduction, inputs, bytes / element, to, result + (at - mine.begin));
+    });
     channel_.set_reduced(to_reduce_++);
     budget.spend(2 * mine.bytes());
     return true;

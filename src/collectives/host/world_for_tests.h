@@ -23,8 +23,7 @@ class World {
       channels_.push_back(std::make_unique<HostChannel>(*arena));
     }
   }
-  explicit World(const transport::RegionLayout& layout)
-      : World(transport::make_loopback_world(layout.size, layout)) {}
+  explicit World(const transport::RegionLayout& layout) : World(transport::make_loopback_world(layout.size, layout)) {}
 
   std::size_t size() const { return arenas_.size(); }
   HostChannel& channel(std::size_t rank) { return *channels_[rank]; }

@@ -44,8 +44,8 @@ Result<Hello> decode(std::span<const std::byte> bytes) {
   hello.arena_version = reader.get<std::uint32_t>();
   hello.library_version = reader.get_string();
   hello.host = reader.get_string();
-  const Status foreign = Status::error(Code::version_mismatch, "what it sent is no greeting of Ronde's (" +
-                                                                   std::to_string(bytes.size()) + " bytes)");
+  const Status foreign = Status::error(
+      Code::version_mismatch, "what it sent is no greeting of Ronde's (" + std::to_string(bytes.size()) + " bytes)");
   if (!reader.ok() || magic != kMagic) {
     return foreign;
   }
@@ -89,10 +89,10 @@ Status judge(const std::vector<Result<Hello>>& hellos) {
   }));
   RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) -> Status {
     const Hello& hello = hellos[rank].value();
-    return hello.failure.empty() ? Status()
-                                 : Status::error(Code::system_error, "rank " + std::to_string(rank) + " on host " +
-                                                                         hello.host + " cannot share memory: " +
-                                                                         hello.failure);
+    return hello.failure.empty()
+               ? Status()
+               : Status::error(Code::system_error, "rank " + std::to_string(rank) + " on host " + hello.host +
+                                                       " cannot share memory: " + hello.failure);
   }));
   return judge_each([&](std::size_t rank) -> Status {
     const Hello& hello = hellos[rank].value();

@@ -81,8 +81,7 @@ TEST(JudgeHellos, PassesOnTheFailureOfARank) {
   const Status status = judge(three(other));
   EXPECT_EQ(status.code(), Code::system_error);
   EXPECT_EQ(status.failed_rank(), 2);
-  EXPECT_EQ(status.message(),
-            "rank 2 on host node7 cannot share memory: memfd_create: Too many open files (errno 24)");
+  EXPECT_EQ(status.message(), "rank 2 on host node7 cannot share memory: memfd_create: Too many open files (errno 24)");
 }
 
 TEST(JudgeHellos, ForeignBytesAreNamedWithTheirRank) {

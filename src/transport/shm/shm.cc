@@ -72,8 +72,10 @@ std::string host_name() {
 /// Checks what a peer handed over and maps it.
 Result<MappedArena::Member> map_peer(const Hello& hello, std::vector<UniqueFd>& descriptors) {
   if (hello.descriptors < 2 || hello.descriptors > 3 || descriptors.size() != hello.descriptors) {
-    return Status::error(Code::system_error, std::to_string(descriptors.size()) + " descriptors came from it and it "
-                                                 "announced " + std::to_string(hello.descriptors) +
+    return Status::error(Code::system_error, std::to_string(descriptors.size()) +
+                                                 " descriptors came from it and it "
+                                                 "announced " +
+                                                 std::to_string(hello.descriptors) +
                                                  "; a memfd, an eventfd and maybe a pidfd were expected. The store "
                                                  "must hand descriptors over");
   }
@@ -106,18 +108,17 @@ Result<MappedArena::Member> map_peer(const Hello& hello, std::vector<UniqueFd>& 
 }
 
 /// The second exchange: a rank that cannot map somebody's memory must not leave the others in a world without it.
-Status agree_that_all_have_mapped(store::Store& store, const std::string& scope, int rank, int size,
-                                  const Status& mine, Nanoseconds limit) {
+Status agree_that_all_have_mapped(store::Store& store, const std::string& scope, int rank, int size, const Status& mine,
+                                  Nanoseconds limit) {
   store::Value value;
   const auto* text = reinterpret_cast<const std::byte*>(mine.message().data());
   value.bytes.assign(text, text + mine.message().size());
   RONDE_ASSIGN_OR_RETURN(const auto all, store.exchange(scope + "/mapped", rank, size, std::move(value), limit));
   for (std::size_t each = 0; each < all.size(); ++each) {
     if (!all[each].bytes.empty()) {
-      return Status::error(Code::system_error,
-                           "rank " + std::to_string(each) + " cannot map the memory of " +
-                               std::string(reinterpret_cast<const char*>(all[each].bytes.data()),
-                                           all[each].bytes.size()))
+      return Status::error(Code::system_error, "rank " + std::to_string(each) + " cannot map the memory of " +
+                                                   std::string(reinterpret_cast<const char*>(all[each].bytes.data()),
+                                                               all[each].bytes.size()))
           .with_rank(static_cast<int>(each));
     }
   }

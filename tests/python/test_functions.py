@@ -1,0 +1,88 @@
+"""The same start on every rank: parameters, optimizer state, objects."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_broadcast_parameters(hvd, rank, world):
+    def make(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+    root = world - 1
+    expected = make(root).state_dict()
+    for form in (lambda m: m.state_dict(), lambda m: list(m.named_parameters()), lambda m: list(m.parameters())):
+        model = make(rank)
+        hvd.broadcast_parameters(form(model), root_rank=root)
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, expected[name]), name
+    for wrong in (model.named_parameters(), 5, None):
+        with pytest.raises(ValueError, match="broadcast_parameters takes"):
+            hvd.broadcast_parameters(wrong, 0)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9),
+    "plain sgd": lambda p, lr: torch.optim.SGD(p, lr=lr),
+    "adam": lambda p, lr: torch.optim.Adam(p, lr=lr, amsgrad=True),
+    "adagrad": lambda p, lr: torch.optim.Adagrad(p, lr=lr),
+    "rmsprop": lambda p, lr: torch.optim.RMSprop(p, lr=lr, centered=True),
+}
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("fresh", [True, False], ids=["others have no state", "others have other state"])
+def test_broadcast_optimizer_state(hvd, rank, kind, fresh):
+    torch.manual_seed(2)
+    model = nn.Linear(3, 2)
+    optimizer = OPTIMIZERS[kind](model.parameters(), 0.1 * (rank + 1))
+    if rank == 0 or not fresh:
+        for _ in range(rank + 2):
+            optimizer.zero_grad()
+            model(torch.full((1, 3), rank + 1.0)).sum().backward()
+            optimizer.step()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters())), "the parameters were changed"
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
+    states = hvd.allgather_object(optimizer.state_dict())
+    for state in states[1:]:
+        assert state["param_groups"] == states[0]["param_groups"]
+        assert state["state"].keys() == states[0]["state"].keys()
+        for index, entries in states[0]["state"].items():
+            for key, value in entries.items():
+                other = state["state"][index][key]
+                assert torch.equal(other, value) if isinstance(value, torch.Tensor) else other == value, key
+
+
+@pytest.mark.ranks(2)
+def test_broadcast_state_of_a_distributed_optimizer(hvd, rank):
+    model = nn.Linear(3, 2)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.1 + rank), model.named_parameters())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.full((1, 3), rank + 1.0)).sum().backward()
+        optimizer.step()
+    rows = hvd.allgather(model.weight.detach().reshape(1, -1))
+    assert torch.equal(rows[0], rows[1])
+    with pytest.raises(ValueError, match="LBFGS"):
+        hvd.broadcast_optimizer_state(torch.optim.LBFGS(model.parameters()), 0)
+
+
+@pytest.mark.ranks(1, 2, 5)
+def test_objects(hvd, rank, world):
+    thing = {"rank": rank, "list": list(range(rank * 1000)), "tensor": torch.full((3,), float(rank)), "none": None}
+    for root in range(world):
+        received = hvd.broadcast_object(thing if rank == root else None, root_rank=root)
+        assert received["rank"] == root and len(received["list"]) == root * 1000 and received["tensor"][0] == root
+    everything = hvd.allgather_object(thing)
+    assert [item["rank"] for item in everything] == list(range(world))
+    assert [len(item["list"]) for item in everything] == [r * 1000 for r in range(world)]
+    assert hvd.allgather_object(None, name="nothing") == [None] * world
