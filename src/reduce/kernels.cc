@@ -142,13 +142,13 @@ struct Product {
 struct Min {
   template <typename V>
   RONDE_ALWAYS_INLINE static V combine(V a, V b) {
-    return (a <= b) | (a != a) ? a : b;
+    return ((a <= b) | (a != a)) ? a : b;  // NOLINT(misc-redundant-expression): a NaN is not equal to itself
   }
 };
 struct Max {
   template <typename V>
   RONDE_ALWAYS_INLINE static V combine(V a, V b) {
-    return (a >= b) | (a != a) ? a : b;
+    return ((a >= b) | (a != a)) ? a : b;  // NOLINT(misc-redundant-expression)
   }
 };
 struct BitAnd {

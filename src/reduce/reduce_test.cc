@@ -128,7 +128,7 @@ std::int64_t scale_integer(DType dtype, std::int64_t value, double scale) {
   if (scale == 1) {
     return value;
   }
-  const Int128 width = static_cast<Int128>(8 * dtype_bytes(dtype));
+  const auto width = static_cast<int>(8 * dtype_bytes(dtype));
   const bool is_signed = dtype != DType::uint8;
   const Int128 max = (Int128{1} << (is_signed ? width - 1 : width)) - 1;
   const Int128 min = is_signed ? -max - 1 : 0;
@@ -169,6 +169,7 @@ std::int64_t reduce_integers(const Reduction& what, std::vector<std::int64_t> va
 std::uint64_t expected_code(const Reduction& what, const std::vector<std::uint64_t>& codes) {
   if (is_integer(what.dtype)) {
     std::vector<std::int64_t> values;
+    values.reserve(codes.size());
     for (std::uint64_t code : codes) {
       values.push_back(integer_value(what.dtype, code));
     }
@@ -178,6 +179,7 @@ std::uint64_t expected_code(const Reduction& what, const std::vector<std::uint64
     return code;
   }
   std::vector<double> values;
+  values.reserve(codes.size());
   for (std::uint64_t code : codes) {
     values.push_back(float_value(what.dtype, code));
   }
@@ -349,6 +351,7 @@ INSTANTIATE_TEST_SUITE_P(Types, ReduceType, testing::ValuesIn(kTypes), type_name
 template <typename T>
 std::vector<T> reduce_values(std::string_view level, const Reduction& what, const std::vector<std::vector<T>>& inputs) {
   std::vector<const void*> pointers;
+  pointers.reserve(inputs.size());
   for (const std::vector<T>& input : inputs) {
     pointers.push_back(input.data());
   }
