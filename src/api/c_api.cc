@@ -3,6 +3,7 @@
 #include "api/guard.h"
 #include "api/handles.h"
 #include "base/log.h"
+#include "base/version.h"
 
 #ifndef RONDE_VERSION
 #error "the build defines RONDE_VERSION"
@@ -11,6 +12,7 @@
 using namespace ronde;        // NOLINT: this file is the seam of the whole project
 using namespace ronde::api;   // NOLINT
 
+static_assert(kVersion == RONDE_VERSION, "base/version.h and CMakeLists.txt differ");
 static_assert(static_cast<int>(Code::internal) == RONDE_INTERNAL && static_cast<int>(Code::forked) == RONDE_FORKED &&
               static_cast<int>(Code::peer_lost) == RONDE_PEER_LOST);
 static_assert(static_cast<int>(DType::float8_e5m2) == RONDE_FLOAT8_E5M2 &&

@@ -24,7 +24,12 @@ Result<bool> Control::receive(int& from, Envelope& envelope) {
   for (int i = 0; i < size_; ++i) {
     const int peer = next_;
     next_ = next_ + 1 == size_ ? 0 : next_ + 1;
-    if (peer == rank_ || !transport_->link(peer).receive(buffer_)) {
+    if (peer == rank_) {
+      continue;
+    }
+    transport::Link& link = transport_->link(peer);
+    if (!link.receive(buffer_)) {
+      RONDE_RETURN_IF_ERROR(link.status());
       continue;
     }
     Result<Envelope> decoded = decode(buffer_);

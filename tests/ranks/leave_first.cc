@@ -1,54 +1,12 @@
-// A rank that exits in order without shutdown, while others still need it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <ronde/ronde.hpp>
-
-#include "support/rank_test.h"
+// The last rank exits in order without shutdown, while the others still need it.
+#include "ranks/leave_first.h"
 
 namespace ronde::test {
 namespace {
 
-/// The leaver exits in order; the others' next call must say so.
-void leave(int leaver) {
-  ronde::init();
-  std::vector<float> values(10, 1);
-  ronde::allreduce(values, {.name = "together"});
-  if (test::rank() == leaver) {
-    std::exit(0);
-  }
-  for (int i = 0; i < 2; ++i) {  // while it is pending, or refused at once
-    try {
-      ronde::allreduce(values, {.name = "x"});
-      FAIL() << "rank " << leaver << " has left";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::peer_left);
-      EXPECT_EQ(error.failed_rank(), leaver);
-      EXPECT_THAT(error.what(), testing::HasSubstr("rank " + std::to_string(leaver) + " has left"));
-    }
-  }
-  ronde::shutdown();
-}
+TEST(LeaveFirst, TheOthersCallsSayWhoHasLeft) { leave_first(size() - 1); }
 
-TEST(LeaveFirst, TheOthersCallsSayWhoHasLeft) {
-  if (LEAVER_IS_COORDINATOR) {
-    leave(0);
-  } else {
-    leave(size() - 1);
-  }
-}
-
-TEST(LeaveFirst, ThenInitSaysWhoIsMissing) {
-  try {
-    ronde::init({.init_timeout_s = 0.3});
-    FAIL() << "one rank is missing";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::timed_out);
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("missing: rank " + std::to_string(LEAVER_IS_COORDINATOR ? 0 : size() - 1)));
-  }
-}
+TEST(LeaveFirst, ThenInitSaysWhoIsMissing) { expect_missing(size() - 1); }
 
 }  // namespace
 }  // namespace ronde::test
