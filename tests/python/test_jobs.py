@@ -1,0 +1,102 @@
+"""Whole jobs: signals, death, forks, exit. Each starts `ronde run` with a program of tests/python/programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from launching import Job, processes_with, run_job, wait_until
+
+#: The promise is 0.1 s; test machines are busy.
+ANSWER_LIMIT_S = 1.0
+
+
+@pytest.mark.parametrize("call", ["allreduce", "synchronize", "barrier", "broadcast", "allgather", "shutdown"])
+def test_ctrl_c_in_a_blocking_call(call, record_property):
+    ended = run_job(2, "interrupted.py", call)
+    answers = [float(line.split()[2]) for line in ended.lines("answered after")]
+    print(f"{call}: answered after {answers} s")
+    assert len(answers) == 1, ended.output
+    record_property("answered_after_s", answers[0])
+    assert answers[0] < ANSWER_LIMIT_S
+    assert "returned" not in ended.output
+
+
+@pytest.mark.parametrize("call", ["init", "allreduce"])
+def test_ctrl_c_from_outside(call):
+    with Job(2, "interrupted_in_c.py", call) as job:
+        pid = int(job.read_until("blocking").split()[-1])
+        wait_until(lambda: "S" in (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0], 30,
+                   "the rank sleeps in its call")
+        sent = time.time()
+        os.kill(pid, signal.SIGINT)
+        answered = float(job.read_until("answered at").split()[-1])
+        print(f"{call}: answered after {answered - sent:.3f} s")
+        assert answered - sent < ANSWER_LIMIT_S
+
+
+def leftovers(before: set[str]) -> list[str]:
+    """Shared memory and sockets that were not there before."""
+    return sorted(traces() - before)
+
+
+def traces() -> set[str]:
+    names = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "ronde" in name}
+    for line in Path("/proc/net/unix").read_text().splitlines():
+        if "ronde" in line:
+            names.add(line.split()[-1])
+    return names
+
+
+def test_a_killed_rank():
+    """3 ranks with two DataLoader workers each, one killed: the others say who within a second, nothing is left."""
+    marker = f"RONDE_TEST_MARKER={uuid.uuid4().hex}"
+    name, value = marker.split("=")
+    before = traces()
+    with Job(3, "count_down.py", **{name: value}) as job:
+        pids = {}
+        while len(pids) < 3:
+            rank, pid = job.read_until("pid ").split()[-2:]
+            pids[int(rank)] = int(pid)
+        job.read_until("running")
+        killed = time.time()
+        os.kill(pids[1], signal.SIGKILL)
+        ended = job.end()
+    errors = ended.lines("error at")
+    assert len(errors) == 2, ended.output
+    for line in errors:
+        seconds = float(line.split()[2]) - killed
+        print(f"told after {seconds:.3f} s: {line}")
+        assert seconds < 1.0, line
+        assert "PeerLostError code 6 rank 1" in line, line
+        assert "allreduce.gradient" in line and re.search(r"\brank 1\b", line) and socket.gethostname() in line, line
+    assert ended.code == 137, ended.output
+    wait_until(lambda: not processes_with(marker), 5, "no process of the job is left")
+    assert leftovers(before) == []
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_forked_child(ranks):
+    ended = run_job(ranks, "forks.py")
+    assert ended.code == 0, ended.output
+    assert len(ended.lines("parent goes on")) == ranks, ended.output
+
+
+@pytest.mark.parametrize("how", ["dropped", "kept", "unmatched"])
+def test_exit_with_operations_in_flight(how):
+    ended = run_job(2, "exits.py", how)
+    assert ended.code == 0, ended.output
+    assert len(ended.lines("ends")) == 2 and "Traceback" not in ended.output, ended.output
+
+
+def test_exit_by_an_exception():
+    ended = run_job(2, "exits.py", "exception")
+    assert ended.code == 1, ended.output
+    assert "the script's own error" in ended.output
