@@ -236,7 +236,7 @@ TEST(Run, InterruptTwiceKills) {
 
 TEST(Run, TerminateStopsAll) {
   LaunchedJob job(shell(2, kTree, {"--grace", "60"}));
-  EXPECT_TRUE(is_up(launch, 2));
+  EXPECT_TRUE(is_up(job, 2));
   ::kill(job.pid(), SIGTERM);
   EXPECT_EQ(job.exit_code(), 143);
   EXPECT_TRUE(job.is_clean());
@@ -277,7 +277,7 @@ TEST(Run, UserSignalsGoToTheRanks) {
 
 TEST(Run, KillingTheLauncherLeavesNothing) {
   LaunchedJob job(shell(3, kTree));
-  ASSERT_TRUE(is_up(launch, 3));
+  ASSERT_TRUE(is_up(job, 3));
   ::kill(job.pid(), SIGKILL);
   EXPECT_EQ(job.exit_code(), 137);
   EXPECT_TRUE(job.is_clean()) << "left: " << testing::PrintToString(job.processes());
@@ -285,7 +285,7 @@ TEST(Run, KillingTheLauncherLeavesNothing) {
 
 TEST(Run, KillingTheGuardianLeavesNothing) {
   LaunchedJob job(shell(3, kTree));
-  ASSERT_TRUE(is_up(launch, 3));
+  ASSERT_TRUE(is_up(job, 3));
   ::kill(job.guardian(), SIGKILL);
   EXPECT_EQ(job.exit_code(), 125);
   EXPECT_THAT(job.error(), HasSubstr("ronde: the job's guardian process was killed from outside"));
@@ -294,7 +294,7 @@ TEST(Run, KillingTheGuardianLeavesNothing) {
 
 TEST(Run, KillingARankLeavesNothing) {
   LaunchedJob job(shell(3, kTree, {"--grace", "0.05"}));
-  ASSERT_TRUE(is_up(launch, 3));
+  ASSERT_TRUE(is_up(job, 3));
   ::kill(job.rank(1), SIGKILL);
   EXPECT_EQ(job.exit_code(), 137);
   EXPECT_THAT(job.error(), ContainsRegex("ronde: rank 1 on .* was killed by signal 9 \\(SIGKILL\\)"));
