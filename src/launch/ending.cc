@@ -76,10 +76,9 @@ std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first
 std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,
                           Nanoseconds started, Nanoseconds stopped) {
   // Of this signal nobody thinks that it is what `| head` does.
-  const std::string cause = signal == SIGPIPE ? "stopped, since the reader of its output has gone,"
-                                              : "stopped by " + signal_text(signal);
-  return cause + " after " + seconds(stopped - started) +
-         followers(ends, ends_before_stop);
+  const std::string cause =
+      signal == SIGPIPE ? "stopped, since the reader of its output has gone," : "stopped by " + signal_text(signal);
+  return cause + " after " + seconds(stopped - started) + followers(ends, ends_before_stop);
 }
 
 StartFailure start_failure(int rank, const std::string& command, bool of_exec, int error_number) {

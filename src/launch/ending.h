@@ -11,15 +11,15 @@ namespace ronde::launch {
 
 /// Exit codes of the launcher that are its own and no rank's; 128 + the signal when it was told to stop.
 inline constexpr int kUsageExit = 2;
-inline constexpr int kLauncherExit = 125;    ///< the launcher itself failed
-inline constexpr int kNotRunnableExit = 126; ///< the command exists but cannot be started
-inline constexpr int kNotFoundExit = 127;    ///< the command does not exist
+inline constexpr int kLauncherExit = 125;     ///< the launcher itself failed
+inline constexpr int kNotRunnableExit = 126;  ///< the command exists but cannot be started
+inline constexpr int kNotFoundExit = 127;     ///< the command does not exist
 
 /// The end of one rank's process.
 struct RankEnd {
   int rank = 0;
   bool by_signal = false;
-  int number = 0;          ///< the exit code, or the signal
+  int number = 0;  ///< the exit code, or the signal
   Nanoseconds moment = 0;
 
   bool failed() const { return by_signal || number != 0; }

@@ -25,8 +25,8 @@ TEST(Environment, NamesTheRanksPlaceForRondeTorchAndHorovod) {
 }
 
 TEST(Environment, KeepsWhatIsInheritedButNotAnotherJobsPlace) {
-  const auto environment = rank_environment({"PATH=/bin", "EMPTY=", "A=b=c", "RONDE_RANK=77", "RANK=77", "broken"}, {},
-                                            kPlace, facts());
+  const auto environment =
+      rank_environment({"PATH=/bin", "EMPTY=", "A=b=c", "RONDE_RANK=77", "RANK=77", "broken"}, {}, kPlace, facts());
   EXPECT_THAT(environment, IsSupersetOf({"PATH=/bin", "EMPTY=", "A=b=c", "RONDE_RANK=3", "RANK=3"}));
   EXPECT_THAT(environment, testing::Not(Contains("broken")));
 }

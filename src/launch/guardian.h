@@ -22,10 +22,10 @@ namespace ronde::launch {
 
 struct GuardianPlan {
   std::vector<std::string> command;
-  std::vector<RankStart> ranks;    ///< started in this order
-  rlimit open_files{};             ///< the ranks' limit
-  std::string folder;              ///< the job's private folder, removed when the launcher has gone
-  std::vector<int> close;          ///< the launcher's descriptors that the guardian must not keep open
+  std::vector<RankStart> ranks;  ///< started in this order
+  rlimit open_files{};           ///< the ranks' limit
+  std::string folder;            ///< the job's private folder, removed when the launcher has gone
+  std::vector<int> close;        ///< the launcher's descriptors that the guardian must not keep open
 };
 
 struct Guardian {

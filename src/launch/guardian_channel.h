@@ -11,10 +11,10 @@ namespace ronde::launch {
 /// From the guardian.
 struct Report {
   enum class Kind : std::int32_t {
-    started,       ///< rank's program runs; number is its pid
-    not_started,   ///< number is the error, by_signal whether of exec (else of fork); no further rank is started
-    ended,         ///< rank's process has ended; number is its code or, if by_signal, its signal
-    empty,         ///< no process of the job is left (number: those that could not be killed); the last report
+    started,      ///< rank's program runs; number is its pid
+    not_started,  ///< number is the error, by_signal whether of exec (else of fork); no further rank is started
+    ended,        ///< rank's process has ended; number is its code or, if by_signal, its signal
+    empty,        ///< no process of the job is left (number: those that could not be killed); the last report
   };
   Kind kind = Kind::empty;
   std::int32_t rank = -1;

@@ -56,8 +56,8 @@ class LineMixer {
   struct Source {
     int rank = 0;
     int stream = 0;
-    std::string segment;   ///< text since the last newline or carriage return
-    bool carriage = false; ///< a carriage return came; what follows decides whether it overwrites or ends the line
+    std::string segment;    ///< text since the last newline or carriage return
+    bool carriage = false;  ///< a carriage return came; what follows decides whether it overwrites or ends the line
     // Of the live rank only:
     std::size_t shown = 0;               ///< bytes of the segment that are on the display
     bool broken = false;                 ///< the shown part was ended for another's line

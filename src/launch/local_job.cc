@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/cores.h"
 #include "base/job_key.h"
 #include "base/unique_fd.h"
-#include "base/cores.h"
 #include "launch/ending.h"
 #include "launch/environment.h"
 #include "launch/guardian.h"
@@ -82,9 +82,7 @@ std::vector<std::string> own_environment() {
 }
 
 /// Rank 0 reads what the launcher would read; but a job in the background must not steal the shell's input.
-bool input_is_ours() {
-  return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
-}
+bool input_is_ours() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
 
 std::vector<RankStart> make_starts(const LocalJob& job, const JobFacts& facts) {
   const std::vector<std::string> inherited = own_environment();

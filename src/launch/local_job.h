@@ -9,10 +9,10 @@
 namespace ronde::launch {
 
 struct LocalJob {
-  std::vector<std::string> command;   ///< program and arguments, the same for every rank
+  std::vector<std::string> command;  ///< program and arguments, the same for every rank
   int ranks = 1;
-  Nanoseconds grace = 5 * kSecond;    ///< see StopPolicy
-  std::string output_folder;          ///< see RankOutputSettings; empty: none
+  Nanoseconds grace = 5 * kSecond;  ///< see StopPolicy
+  std::string output_folder;        ///< see RankOutputSettings; empty: none
   bool prefix = true;
   std::vector<std::string> settings;  ///< NAME=value, on top of everything else in the ranks' environment
 };

@@ -33,8 +33,7 @@ void restore_signals() {
 }
 
 /// In the child. Returns the error number if the program cannot be started.
-int become(char* const* arguments, char** environment, const RankStart& start, const rlimit& open_files,
-           pid_t parent) {
+int become(char* const* arguments, char** environment, const RankStart& start, const rlimit& open_files, pid_t parent) {
   ::setpgid(0, 0);
   // Should the guardian be killed. It says nothing if the guardian has gone already, hence the look at the parent.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

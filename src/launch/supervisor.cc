@@ -125,9 +125,7 @@ void Supervisor::hear_guardian() {
 
 void Supervisor::take_report(const Report& report) {
   switch (report.kind) {
-    case Report::Kind::started:
-      started_[report.rank] = report.moment;
-      break;
+    case Report::Kind::started: started_[report.rank] = report.moment; break;
     case Report::Kind::not_started:
       start_failure_ = start_failure(report.rank, job_.command[0], report.by_signal != 0, report.number);
       policy_.start_failure();
@@ -192,8 +190,8 @@ JobEnd Supervisor::verdict() const {
            stop_sentence(policy_.stopped_by(), ends_, ends_before_stop_, first_start_, policy_.stopped_at())};
   }
   if (guardian_lost_) {
-    end = {kLauncherExit, "the job's guardian process was killed from outside; all ranks on " + host_name() +
-                              " have been ended"};
+    end = {kLauncherExit,
+           "the job's guardian process was killed from outside; all ranks on " + host_name() + " have been ended"};
   }
   if (unkillable_ > 0) {
     end.exit_code = end.exit_code == 0 ? kLauncherExit : end.exit_code;

@@ -50,10 +50,10 @@ class Supervisor {
   int unkillable_ = 0;
   std::map<int, Nanoseconds> started_;  ///< by rank
   Nanoseconds first_start_ = 0;
-  std::vector<RankEnd> ends_;           ///< in the order in which they came
-  std::size_t first_failure_ = kNone;   ///< index in ends_, if it came before any stop
+  std::vector<RankEnd> ends_;          ///< in the order in which they came
+  std::size_t first_failure_ = kNone;  ///< index in ends_, if it came before any stop
   std::size_t ends_before_stop_ = 0;
-  StartFailure start_failure_;          ///< its sentence is empty if all ranks started
+  StartFailure start_failure_;  ///< its sentence is empty if all ranks started
   Nanoseconds drain_until_ = kNever;
 
   static constexpr std::size_t kNone = ~std::size_t{0};

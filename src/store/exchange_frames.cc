@@ -24,10 +24,10 @@ std::vector<std::byte> as_bytes(std::string_view text) {
 
 Status check_request(const Request& request) {
   if (request.size < 1 || request.size > kMaxRanks || request.rank < 0 || request.rank >= request.size) {
-    return Status::error(Code::invalid_argument,
-                         "rank " + std::to_string(request.rank) + " of " + std::to_string(request.size) +
-                             " cannot meet in a store: a size is 1 to " + std::to_string(kMaxRanks) +
-                             ", a rank 0 to size - 1");
+    return Status::error(Code::invalid_argument, "rank " + std::to_string(request.rank) + " of " +
+                                                     std::to_string(request.size) +
+                                                     " cannot meet in a store: a size is 1 to " +
+                                                     std::to_string(kMaxRanks) + ", a rank 0 to size - 1");
   }
   if (request.scope.empty() || request.scope.size() > kMaxScopeBytes) {
     return Status::error(Code::invalid_argument, "a store's scope has 1 to " + std::to_string(kMaxScopeBytes) +
@@ -104,8 +104,7 @@ Result<Answer> decode_answer(std::span<const std::byte> frame) {
       answer.refusal = Status::error(static_cast<Code>(code), reader.get_string()).with_rank(failed_rank);
       break;
     }
-    default:
-      return bad;
+    default: return bad;
   }
   if (!reader.at_end()) {
     return bad;

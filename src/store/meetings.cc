@@ -13,8 +13,7 @@ Result<std::shared_ptr<const Complete>> Meetings::join(ClientId client, const st
     scope.members.resize(static_cast<std::size_t>(size));
   }
   const auto index = static_cast<std::size_t>(rank);
-  if (scope.members.size() != static_cast<std::size_t>(size) ||
-      scope.members[index].state == Member::State::waiting) {
+  if (scope.members.size() != static_cast<std::size_t>(size) || scope.members[index].state == Member::State::waiting) {
     return claim_refused(scope_name, rank, size);
   }
   scope.members[index] = {Member::State::waiting, client, std::move(value), limit, later(now, limit)};

@@ -86,8 +86,8 @@ TEST_P(StoreConformance, EveryRankGetsAllValuesInRankOrder) {
   for (const int size : {1, 2, 3, 5, 8}) {
     run(size, [&](int rank, Store& store) {
       for (int round = 0; round < 20; ++round) {
-        Result<std::vector<Value>> all = store.exchange("init/" + std::to_string(round % 2), rank, size,
-                                                        number(rank + round), 60 * kSecond);
+        Result<std::vector<Value>> all =
+            store.exchange("init/" + std::to_string(round % 2), rank, size, number(rank + round), 60 * kSecond);
         ASSERT_TRUE(all) << all.status().message();
         ASSERT_EQ(all->size(), static_cast<std::size_t>(size));
         for (int peer = 0; peer < size; ++peer) {

@@ -50,8 +50,7 @@ Result<Packet> receive_until(int socket, std::size_t limit, std::size_t max_desc
   Packet packet;
   while (true) {
     switch (receive_packet(socket, limit, max_descriptors, packet)) {
-      case PacketResult::done:
-        return packet;
+      case PacketResult::done: return packet;
       case PacketResult::bad:
         return Status::error(Code::system_error,
                              "descriptors from the store were lost; has this process too many open files (ulimit -n)?");
@@ -60,8 +59,7 @@ Result<Packet> receive_until(int socket, std::size_t limit, std::size_t max_desc
           return timed_out;
         }
         break;
-      default:
-        return closed;
+      default: return closed;
     }
   }
 }
@@ -78,8 +76,8 @@ class UnixStore final : public Store {
     const Request request{scope, rank, size, limit, std::move(value.bytes)};
     RONDE_RETURN_IF_ERROR(check_request(request));
     if (value.descriptors.size() > kMaxDescriptors) {
-      return Status::error(Code::invalid_argument, "a value in a store has at most " +
-                                                       std::to_string(kMaxDescriptors) + " descriptors; this one has " +
+      return Status::error(Code::invalid_argument, "a value in a store has at most " + std::to_string(kMaxDescriptors) +
+                                                       " descriptors; this one has " +
                                                        std::to_string(value.descriptors.size()));
     }
     const Nanoseconds deadline = later(later(RealClock().now(), limit), kServerDelay);
@@ -115,8 +113,8 @@ class UnixStore final : public Store {
     }
     std::vector<Value> values;
     for (int rank = 0; rank < request.size; ++rank) {
-      RONDE_ASSIGN_OR_RETURN(Packet packet, receive_until(socket_.get(), kMaxFrameBytes, kMaxDescriptors, deadline,
-                                                          silent, lost()));
+      RONDE_ASSIGN_OR_RETURN(Packet packet,
+                             receive_until(socket_.get(), kMaxFrameBytes, kMaxDescriptors, deadline, silent, lost()));
       RONDE_ASSIGN_OR_RETURN(Answer answer, decode_answer(packet.bytes));
       if (!answer.refusal && rank == 0) {
         in_step = true;
@@ -183,9 +181,9 @@ Status authenticate(const std::string& path, int socket, const JobKey& key, Nano
   Mac proof;
   if (!decode_challenge(packet.bytes, server_nonce, proof) ||
       !verify(key, Role::server, client_nonce, server_nonce, proof)) {
-    return Status::error(Code::auth_failed,
-                         "the store at '" + path +
-                             "' has another job's key; RONDE_STORE and RONDE_KEY must be of one job");
+    return Status::error(
+        Code::auth_failed,
+        "the store at '" + path + "' has another job's key; RONDE_STORE and RONDE_KEY must be of one job");
   }
   if (send_packet(socket, prove(key, Role::client, client_nonce, server_nonce)) != PacketResult::done) {
     return refused;

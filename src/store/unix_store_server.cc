@@ -187,15 +187,13 @@ class Server {
     Packet packet;
     switch (receive_packet(connection.socket.get(), known ? kMaxFrameBytes : kHelloBytes,
                            connection.phase == Connection::Phase::idle ? kMaxDescriptors : 0, packet)) {
-      case PacketResult::again:
-        return;
+      case PacketResult::again: return;
       case PacketResult::done:
         if (!take(id, connection, packet)) {
           close(id);
         }
         return;
-      default:
-        close(id);
+      default: close(id);
     }
   }
 
@@ -221,10 +219,8 @@ class Server {
         connection.deadline = kNever;
         return true;
       }
-      case Connection::Phase::idle:
-        return take_request(id, connection, packet);
-      default:
-        return false;
+      case Connection::Phase::idle: return take_request(id, connection, packet);
+      default: return false;
     }
   }
 
@@ -239,8 +235,8 @@ class Server {
       close(holder);
     }
     Value value{std::move(request->bytes), std::move(packet.descriptors)};
-    Result<std::shared_ptr<const Complete>> joined = meetings_.join(
-        id, request->scope, request->rank, request->size, std::move(value), request->limit, clock_.now());
+    Result<std::shared_ptr<const Complete>> joined = meetings_.join(id, request->scope, request->rank, request->size,
+                                                                    std::move(value), request->limit, clock_.now());
     if (!joined) {
       refuse(id, joined.status());
       return true;
@@ -266,19 +262,13 @@ class Server {
       const Value& value = connection.answer->values[connection.next];
       const std::vector<std::byte> frame = encode_value(static_cast<int>(connection.next), value.bytes);
       switch (send_packet(connection.socket.get(), frame, value.descriptors)) {
-        case PacketResult::done:
-          ++connection.next;
-          break;
-        case PacketResult::again:
-          (void)watch(EPOLL_CTL_MOD, connection.socket.get(), EPOLLOUT, id);
-          return;
+        case PacketResult::done: ++connection.next; break;
+        case PacketResult::again: (void)watch(EPOLL_CTL_MOD, connection.socket.get(), EPOLLOUT, id); return;
         case PacketResult::crowded:
           connection.retry_at = clock_.now() + kCrowdedPause;
           (void)watch(EPOLL_CTL_MOD, connection.socket.get(), 0, id);
           return;
-        default:
-          close(id);
-          return;
+        default: close(id); return;
       }
     }
     connection.answer.reset();

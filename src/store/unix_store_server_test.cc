@@ -390,8 +390,8 @@ TEST_F(UnixStoreServerTest, AnotherUserIsRefusedWhateverItKnows) {
   ::chmod(folder_.path().c_str(), 0755);
   ::chmod(path_.c_str(), 0777);
   // The client has the key, but the server's socket belongs to root.
-  EXPECT_TRUE(as_another_user(
-      [&] { return connect_unix_store(path_, key_, kPatience).status().code() == Code::auth_failed; }));
+  EXPECT_TRUE(
+      as_another_user([&] { return connect_unix_store(path_, key_, kPatience).status().code() == Code::auth_failed; }));
   // A client that does not mind gets no challenge.
   EXPECT_TRUE(as_another_user([&] {
     RawClient client(path_);
