@@ -91,7 +91,7 @@ ronde_status ronde_engine_create(const ronde_options* options, ronde_engine** en
       return null_argument("engine");
     }
     RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions join, options_from(options));
-    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<engine::Runner> runner, Process::instance().create(join));
+    RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner, Process::instance().create(join));
     *engine = new ronde_engine{std::move(runner)};
     return {};
   });
@@ -101,6 +101,9 @@ ronde_status ronde_engine_destroy(ronde_engine* engine) {
   return guarded([&]() -> Status {
     if (engine == nullptr) {
       return {};
+    }
+    if (engine::Runner::in_callback()) {
+      return Status::error(Code::would_deadlock, "destroying an engine inside a completion callback");
     }
     const std::unique_ptr<ronde_engine> owned(engine);
     return owned->runner->shutdown();

@@ -17,7 +17,10 @@ Status wait(ronde_ticket& handle, double limit_s) {
   if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
     RONDE_RETURN_IF_ERROR(runner->wait(*handle.ticket, limit_from(limit_s)));
   }
-  return handle.ticket->status();  // shutdown finishes every ticket before the runner goes
+  if (!handle.ticket->is_done()) {
+    return Status::error(Code::cancelled, "the engine has shut down");
+  }
+  return handle.ticket->status();
 }
 
 Status settle(ronde_ticket& handle) {
@@ -38,8 +41,9 @@ Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request,
   handle->runner = runner;
   engine::DoneCallback on_done;
   if (request->on_done != nullptr) {
-    on_done = [call = request->on_done, user = request->user, raw = handle.get()](const engine::TicketPtr& ticket) {
-      call(user, raw, report(ticket->status()));
+    on_done = [call = request->on_done, user = request->user, raw = handle.get()](const engine::TicketPtr&,
+                                                                                  const Status& status) {
+      call(user, raw, report(status));
       raw->drop();
     };
     handle->references = 2;
@@ -69,6 +73,9 @@ ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, d
   return guarded([&]() -> Status {
     if (ticket != nullptr) {
       *ticket = nullptr;
+    }
+    if (engine::Runner::in_callback()) {
+      return Status::error(Code::would_deadlock, "a blocking call inside a completion callback; submit instead");
     }
     RONDE_ASSIGN_OR_RETURN(ronde_ticket* const handle, submit(engine, request, Caller::waits));
     Status status = wait(*handle, ticket != nullptr ? limit_s : -1.0);
@@ -100,6 +107,9 @@ ronde_status ronde_wait(ronde_ticket* ticket, double limit_s) {
 
 ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s) {
   return guarded([&]() -> Status {
+    if (tickets == nullptr && count > 0) {
+      return null_argument("tickets");
+    }
     const RealClock clock;
     const Nanoseconds until = later(clock.now(), limit_from(limit_s));
     Status first;
@@ -124,7 +134,7 @@ ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double l
 
 ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double limit_s, size_t* index) {
   return guarded([&]() -> Status {
-    if (count == 0 || index == nullptr) {
+    if (count == 0 || tickets == nullptr || index == nullptr) {
       return Status::error(Code::invalid_argument, "wait_any needs at least one ticket and a place for the index");
     }
     std::vector<engine::TicketPtr> all;
@@ -141,14 +151,15 @@ ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double l
       }
     }
     const auto done = std::find_if(all.begin(), all.end(), [](const auto& ticket) { return ticket->is_done(); });
-    *index = static_cast<std::size_t>(done - all.begin());
+    auto first = static_cast<std::size_t>(done - all.begin());
     if (done == all.end()) {
       if (!runner) {
-        return Status::error(Code::internal, "the engine is gone but its tickets are not done");
+        return Status::error(Code::cancelled, "the engine has shut down");
       }
-      RONDE_RETURN_IF_ERROR(runner->wait_any(all, limit_from(limit_s), *index));
+      RONDE_RETURN_IF_ERROR(runner->wait_any(all, limit_from(limit_s), first));
     }
-    return wait(*tickets[*index], -1.0);
+    *index = first;
+    return wait(*tickets[first], -1.0);
   });
 }
 

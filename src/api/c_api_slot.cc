@@ -49,15 +49,20 @@ class SlotTable {
   std::vector<std::shared_ptr<Slot>> slots_;  ///< numbers are not used again
 };
 
-Status submit(Slot& slot) {
+Status submit(const std::shared_ptr<Slot>& owner) {
+  Slot& slot = *owner;
   const std::shared_ptr<engine::Runner> runner = slot.handle.runner.lock();
   if (!runner) {
     return Status::error(Code::not_initialized, "the slot's engine has shut down; register the slot again after init");
   }
   if (slot.submitted) {
-    return runner->resubmit(slot.handle.ticket);
+    return runner->resubmit(slot.handle.ticket, owner);
   }
-  RONDE_RETURN_IF_ERROR(runner->submit(slot.handle.ticket));
+  slot.handle.ticket->set_owner(owner);
+  if (Status status = runner->submit(slot.handle.ticket); !status) {
+    slot.handle.ticket->take_owner();
+    return status;
+  }
   slot.submitted = true;
   return {};
 }
@@ -86,12 +91,10 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
     RONDE_RETURN_IF_ERROR(runner->engine().check(value));
     engine::DoneCallback on_done;
     if (request->on_done != nullptr) {
-      // Not the slot itself: it owns the ticket, which owns this.
+      // The slot lives until its callback has run: see submit().
       on_done = [call = request->on_done, user = request->user,
-                 weak = std::weak_ptr<Slot>(made)](const engine::TicketPtr& ticket) {
-        if (const std::shared_ptr<Slot> alive = weak.lock()) {
-          call(user, &alive->handle, report(ticket->status()));
-        }
+                 raw = made.get()](const engine::TicketPtr&, const Status& status) {
+        call(user, &raw->handle, report(status));
       };
     }
     made->handle.ticket = std::make_shared<engine::Ticket>(std::move(value), std::move(on_done));
@@ -103,7 +106,7 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
 ronde_status ronde_submit_slot(int64_t slot) {
   return guarded([&]() -> Status {
     RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> found, SlotTable::instance().find(slot));
-    return submit(*found);
+    return submit(found);
   });
 }
 

@@ -47,6 +47,9 @@ Status read_tensors(const ronde_request& from, Request& request) {
   if (from.outputs != nullptr) {
     RONDE_RETURN_IF_ERROR(check_size(from.outputs->struct_size, sizeof(ronde_tensor), "ronde_tensor"));
   }
+  if (from.count > kMaxTensorsPerRequest) {
+    return Status::error(Code::invalid_argument, "more than 65536 tensors in one request");
+  }
   request.tensors.reserve(from.count);
   for (std::size_t i = 0; i < from.count; ++i) {
     RequestTensor pair;

@@ -43,7 +43,8 @@ Status Process::init(const engine::JoinOptions& options) {
     return {};
   }
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
-                         engine::join_world(options, "shared", ++shared_epoch_, clock_));
+                         engine::join_world(options, "shared", shared_epoch_ + 1, clock_));
+  ++shared_epoch_;  // only now: a rank whose init failed meets the others where they still wait
   watch_forks();
   std::lock_guard lock(mutex_);
   shared_ = std::move(runner);
@@ -57,6 +58,9 @@ Status Process::shutdown() {
     return {};
   }
   const Status status = runner->shutdown();
+  if (status.code() == Code::would_deadlock) {
+    return status;
+  }
   std::lock_guard lock(mutex_);
   shared_.reset();
   return status;
@@ -67,16 +71,15 @@ std::shared_ptr<engine::Runner> Process::shared() const {
   return shared_;
 }
 
-Result<std::unique_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
-  std::uint64_t epoch = 0;
-  {
-    std::lock_guard lock(mutex_);
-    epoch = ++own_epoch_;
-  }
-  Result<std::unique_ptr<engine::Runner>> runner = engine::join_world(options, "own", epoch, clock_);
-  if (runner) {
-    watch_forks();
-  }
+Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
+  std::lock_guard init_lock(init_mutex_);
+  RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
+                         engine::join_world(options, "own", own_epoch_ + 1, clock_));
+  ++own_epoch_;
+  watch_forks();
+  std::lock_guard lock(mutex_);
+  std::erase_if(own_, [](const auto& weak) { return weak.expired(); });
+  own_.push_back(runner);
   return runner;
 }
 
@@ -84,8 +87,18 @@ void Process::leave_at_exit() {
   if (forked.load(std::memory_order_relaxed)) {
     return;
   }
-  if (const std::shared_ptr<engine::Runner> runner = shared()) {
-    runner->leave_now();
+  std::vector<std::shared_ptr<engine::Runner>> runners;
+  {
+    std::lock_guard lock(mutex_);
+    runners.push_back(shared_);
+    for (const auto& weak : own_) {
+      runners.push_back(weak.lock());
+    }
+  }
+  for (const auto& runner : runners) {
+    if (runner) {
+      runner->leave_now();
+    }
   }
 }
 

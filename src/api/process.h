@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "engine/world.h"
 
@@ -24,7 +25,7 @@ class Process {
   /// The shared engine, null if there is none.
   std::shared_ptr<engine::Runner> shared() const;
   /// An engine of the caller's own.
-  Result<std::unique_ptr<engine::Runner>> create(const engine::JoinOptions& options);
+  Result<std::shared_ptr<engine::Runner>> create(const engine::JoinOptions& options);
   /// Leaves the job without waiting, when the process exits.
   void leave_at_exit();
 
@@ -37,7 +38,8 @@ class Process {
   mutable std::mutex mutex_;
   std::shared_ptr<engine::Runner> shared_;  ///< guarded by mutex_
   std::uint64_t shared_epoch_ = 0;          ///< guarded by init_mutex_
-  std::uint64_t own_epoch_ = 0;             ///< guarded by mutex_
+  std::uint64_t own_epoch_ = 0;             ///< guarded by init_mutex_
+  std::vector<std::weak_ptr<engine::Runner>> own_;  ///< guarded by mutex_
 };
 
 /// Keeps the error for ronde_last_error() of this thread; returns its code as the C interface's number.

@@ -18,7 +18,7 @@ inline constexpr Nanoseconds kSecond = 1000 * kMillisecond;
 /// Seconds to nanoseconds, saturating at kNever; used for limits that users give in seconds.
 inline Nanoseconds from_seconds(double seconds) {
   const double nanoseconds = seconds * 1e9;
-  return nanoseconds >= 9e18 ? kNever : static_cast<Nanoseconds>(nanoseconds);
+  return nanoseconds < 9e18 ? static_cast<Nanoseconds>(nanoseconds) : kNever;  // not a number: never
 }
 
 /// moment + span, where kNever stays kNever.

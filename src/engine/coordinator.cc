@@ -82,19 +82,28 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   ++held.count;
   const Nanoseconds deadline = later(now, request.timeout);
   if (deadline < held.deadline) {
+    forget_deadline(request.name, held);
     held.deadline = deadline;
     deadlines_.emplace(deadline, request.name);
   }
   if (held.count == group_.size()) {
     Held complete = std::move(held);
     held_.erase(request.name);
+    forget_deadline(request.name, complete);
     answer(request.name, complete);
     note_who_has_left();
   } else if (fail_if_abandoned(request.name, held)) {
+    forget_deadline(request.name, held);
     held_.erase(request.name);
     note_who_has_left();
   }
   return {};
+}
+
+void Coordinator::forget_deadline(const std::string& name, const Held& held) {
+  if (held.deadline != kNever) {
+    deadlines_.erase({held.deadline, name});
+  }
 }
 
 void Coordinator::answer(const std::string& name, Held& held) {
@@ -132,7 +141,13 @@ void Coordinator::on_leave(int member, bool final) {
     return;
   }
   leaving_.insert(member);
-  std::erase_if(held_, [this](const auto& entry) { return fail_if_abandoned(entry.first, entry.second); });
+  std::erase_if(held_, [this](const auto& entry) {
+    const bool fails = fail_if_abandoned(entry.first, entry.second);
+    if (fails) {
+      forget_deadline(entry.first, entry.second);
+    }
+    return fails;
+  });
   note_who_has_left();
 }
 
@@ -183,9 +198,6 @@ void Coordinator::on_time(Nanoseconds now) {
     const auto [deadline, name] = *deadlines_.begin();
     deadlines_.erase(deadlines_.begin());
     const auto found = held_.find(name);
-    if (found == held_.end() || found->second.deadline != deadline) {
-      continue;  // that request was answered; the name may wait again, under a later limit
-    }
     const std::vector<int> missing = missing_ranks(found->second);
     const std::string waited = seconds_text(deadline - found->second.since);
     const std::string what = descriptor_text(

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -57,6 +56,7 @@ class Coordinator {
   /// Fails a name that a leaving member has not submitted; true if it did.
   bool fail_if_abandoned(const std::string& name, const Held& held);
   void note_who_has_left();
+  void forget_deadline(const std::string& name, const Held& held);
   void log_left(int member);
 
   Group group_;
@@ -65,7 +65,7 @@ class Coordinator {
   /// label was sent before its rank read that entry, which will fail it there; it must not be held here.
   std::unordered_map<std::string, std::uint64_t> moved_at_;
   std::uint64_t errors_ = 0;  ///< ERROR entries logged so far; a rank's label counts those it has read
-  std::multimap<Nanoseconds, std::string> deadlines_;
+  std::set<std::pair<Nanoseconds, std::string>> deadlines_;  ///< of the names held, those that have one
   std::set<int> leaving_;  ///< have said LEAVE, wait for what they have submitted
   std::set<int> left_;     ///< LEFT is logged
   std::vector<control::Message> log_;

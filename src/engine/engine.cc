@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kCoordinator = 0;        ///< member index of the coordinator
 constexpr int kMessagesPerStep = 256;  ///< so that one step stays short
+/// Beyond a request's own limit, which the coordinator minds: then the coordinator itself has stopped.
+constexpr Nanoseconds kAnswerGrace = 5 * kSecond;
 
 Group everyone(int size) {
   Group group;
@@ -55,31 +57,50 @@ Status Engine::check(const Request& request) const {
   if (request.group != 0) {
     return Status::error(Code::not_implemented, "groups other than 0 (all ranks) are not implemented yet");
   }
-  return validate(request, group_);
+  RONDE_RETURN_IF_ERROR(validate(request, group_));
+  for (const RequestTensor& pair : request.tensors) {
+    Plan probe;
+    probe.kind = request.kind;
+    probe.reduce_op = request.reduce_op;
+    probe.dtype = pair.input.dtype;
+    probe.prescale = request.prescale;
+    probe.postscale = request.postscale;
+    if (Status supported = backend_->supports(probe); !supported) {
+      return supported.with_tensor(request.name).with_context("'" + request.name + "'");
+    }
+  }
+  return {};
 }
 
 Status Engine::submit(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   RONDE_RETURN_IF_ERROR(check(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  hand_in(ticket);
-  return {};
+  return hand_in(ticket);
 }
 
-Status Engine::resubmit(const TicketPtr& ticket) {
+Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   ticket->rearm();
-  hand_in(ticket);
-  return {};
+  ticket->set_owner(std::move(owner));
+  return hand_in(ticket);
 }
 
-void Engine::hand_in(const TicketPtr& ticket) {
-  counters_.requests.fetch_add(1, std::memory_order_relaxed);
-  outstanding_.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(inbox_mutex_);
-  inbox_.push_back(ticket);
-  inbox_full_.store(true, std::memory_order_release);
+Status Engine::hand_in(const TicketPtr& ticket) {
+  {
+    // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
+    std::lock_guard lock(inbox_mutex_);
+    if (closed_) {
+      counters_.requests.fetch_add(1, std::memory_order_relaxed);
+      outstanding_.fetch_add(1, std::memory_order_relaxed);
+      inbox_.push_back(ticket);
+      inbox_full_.store(true, std::memory_order_release);
+      return {};
+    }
+  }
+  pending_.free_name(*ticket);
+  return accepting(ticket->name());
 }
 
 void Engine::close(Status reason) {
@@ -96,9 +117,15 @@ bool Engine::step() {
   if (state_ != State::working || loss_.any()) {
     return step_failing(now);
   }
-  bool moved = take_submissions();
+  bool moved = take_submissions(now);
   check_time(now);
   moved |= exchange_messages(now);
+  if (!moved) {
+    look_who_is_gone();
+  }
+  if (state_ != State::working || check_answers(now)) {
+    return true;
+  }
   const Progress progress = executor_.advance(now);
   moved |= progress != Progress::idle;
   if (progress == Progress::idle && !executor_.is_idle() && now >= executor_.deadline()) {
@@ -114,7 +141,7 @@ bool Engine::step() {
   return moved;
 }
 
-bool Engine::take_submissions() {
+bool Engine::take_submissions(Nanoseconds now) {
   if (!inbox_full_.load(std::memory_order_acquire)) {
     return false;
   }
@@ -127,7 +154,7 @@ bool Engine::take_submissions() {
   for (const TicketPtr& ticket : taken) {
     std::optional<control::RequestMessage> message;
     const Request& request = ticket->request();
-    Status status = negotiator_.on_submit(request.name, describe(request), request.timeout, message);
+    Status status = negotiator_.on_submit(request.name, describe(request), later(now, request.timeout), request.timeout, message);
     if (!status) {
       finish(ticket, std::move(status));
     } else if (message) {
@@ -159,10 +186,7 @@ bool Engine::exchange_messages(Nanoseconds now) {
     }
     moved = true;
     if (!status) {
-      log(LogLevel::error, topology_.rank, status.message());
-      close(status);
-      fail_everything([&](const Ticket&) { return status; }, status);
-      state_ = State::failed;
+      fail(status);
       break;
     }
   }
@@ -215,10 +239,7 @@ bool Engine::apply(Negotiator::Outcome outcome) {
   }
   if (!outcome.agreed.empty()) {
     if (Status status = plan(outcome.agreed); !status) {
-      log(LogLevel::error, topology_.rank, status.message());
-      close(status);
-      fail_everything([&](const Ticket&) { return status; }, status);
-      state_ = State::failed;
+      fail(status);
     }
   }
   return true;
@@ -247,7 +268,7 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
       const std::size_t owner = work.owners[i];
       if (i == 0 || work.owners[i - 1] != owner) {
         run.owners.push_back(tickets[owner]);
-        run.timeout = std::min(run.timeout, tickets[owner]->request().timeout);
+        run.timeout = std::max(run.timeout, tickets[owner]->request().timeout);
         ++plans_of[owner];
       }
     }
@@ -273,8 +294,8 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
     counters_.bytes_reduced.fetch_add(run.plan.bytes(), std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : run.owners) {
-    if (ticket->plan_finished()) {
-      finish(ticket, status.with_tensor(ticket->name()));
+    if (ticket->plan_finished(status)) {
+      finish(ticket, ticket->plans_status().with_tensor(ticket->name()));
     }
   }
 }
@@ -311,12 +332,18 @@ void Engine::report_stalls(Nanoseconds now) {
 }
 
 Nanoseconds Engine::next_timer() const {
-  Nanoseconds next = executor_.deadline();
-  if (coordinator_) {
-    next = std::min({next, coordinator_->next_deadline(), coordinator_->is_waiting() ? stall_.next() : kNever});
+  if (state_ == State::failed) {
+    return kNever;
   }
   if (state_ == State::failing) {
-    next = std::min(next, failing_since_ + settings_.quiet_timeout);
+    return failing_since_ + settings_.quiet_timeout;
+  }
+  Nanoseconds next = executor_.deadline();
+  if (coordinator_) {
+    const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
+    next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});
+  } else if (negotiator_.is_waiting()) {
+    next = std::min(next, next_answer_check_);
   }
   return next;
 }
@@ -329,7 +356,7 @@ void Engine::begin_leave() {
   }
   leave_begun_ = true;
   close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
-  take_submissions();
+  take_submissions(clock_.now());
   if (state_ == State::working) {
     control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{}});
   }
@@ -363,13 +390,12 @@ bool Engine::waits_for_departed() const {
   if (executor_.is_idle()) {
     return false;
   }
-  for (int peer = 0; peer < arena_->size(); ++peer) {
-    if (arena_->control(peer).state.left.load(std::memory_order_acquire) == 2) {
-      const std::vector<int> late = executor_.waiting_for();
-      return std::find(late.begin(), late.end(), peer) != late.end();
-    }
-  }
-  return false;
+  const std::vector<int> late = executor_.waiting_for();
+  return std::any_of(late.begin(), late.end(), [this](int peer) { return has_gone(peer); });
+}
+
+bool Engine::has_gone(int peer) const {
+  return arena_->control(peer).state.left.load(std::memory_order_acquire) == 2;
 }
 
 void Engine::finish_leave() {
@@ -380,15 +406,69 @@ void Engine::finish_leave() {
     exchange_messages(clock_.now());  // this rank may be the coordinator
   }
   fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
+  serve_nobody();
+}
+
+void Engine::serve_nobody() {
   control_.flush();
-  if (state_ == State::working) {
-    arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
+  state_ = State::failed;
+  arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
+  arena_->ring_others();
+}
+
+void Engine::fail(const Status& status) {
+  if (state_ == State::failed) {
+    return;
   }
-  for (int peer = 0; peer < arena_->size(); ++peer) {
-    if (peer != arena_->rank()) {
-      arena_->ring(peer);
+  log(LogLevel::error, topology_.rank, status.message());
+  fail_everything([&](const Ticket&) { return status; }, status);
+  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+  serve_nobody();
+}
+
+/// Called when there was nothing to read. A rank that is gone may not have found room for its last message: its word in shared memory says as much. What it
+/// did say has been read by now.
+void Engine::look_who_is_gone() {
+  if (coordinator_) {
+    for (int peer = 0; peer < arena_->size(); ++peer) {
+      if (peer != arena_->rank() && has_gone(peer)) {
+        coordinator_->on_leave(group_.index_of(peer), true);
+      }
+    }
+    return;
+  }
+  const int coordinator = group_.ranks[kCoordinator];
+  if (!has_gone(coordinator) || !negotiator_.closed() || negotiator_.all_left()) {
+    return;
+  }
+  if (!std::exchange(coordinator_is_gone_, true)) {
+    return;  // its last messages were stored before that word: the next step finds them if there are any
+  }
+  const Status reason = Status::error(Code::peer_left, "rank " + std::to_string(coordinator) +
+                                                           " has left the job (it shut down or exited)")
+                            .with_rank(coordinator);
+  close(reason);
+  for (const std::string& name : negotiator_.close(reason)) {
+    if (const TicketPtr ticket = pending_.find(0, name)) {
+      finish(ticket, reason.with_tensor(name).with_context("'" + name + "'"));
     }
   }
+}
+
+/// The coordinator keeps the limits; this one is for a coordinator that is stopped itself.
+bool Engine::check_answers(Nanoseconds now) {
+  if (now < next_answer_check_ || coordinator_ || !has_outstanding()) {
+    return false;
+  }
+  next_answer_check_ = now + kSecond;
+  const std::optional<std::string> name = negotiator_.overdue(now, kAnswerGrace);
+  if (!name) {
+    return false;
+  }
+  fail(Status::error(Code::timed_out, "timed out in '" + *name + "': " + peer_text(group_.ranks[kCoordinator]) +
+                                          ", which coordinates the ranks, does not answer. Is it stopped?")
+           .with_rank(group_.ranks[kCoordinator]));
+  return true;
 }
 
 // ---- Losing a peer
@@ -427,7 +507,8 @@ void Engine::start_failing(Nanoseconds now) {
             .with_rank(rank);
       },
       Status::error(code, "an earlier request ended in the middle; shut down and init again").with_rank(rank));
-  state_ = State::failed;
+  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+  serve_nobody();
 }
 
 bool Engine::step_failing(Nanoseconds now) {

@@ -68,7 +68,8 @@ class Engine {
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
   /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.
-  Status resubmit(const TicketPtr& ticket);
+  /// `owner` lives until the ticket's callback has run.
+  Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
   /// After the caller has waited for or given up the ticket.
   void free_name(Ticket& ticket) { pending_.free_name(ticket); }
   /// A peer's process has ended.
@@ -92,6 +93,8 @@ class Engine {
   /// Gives up waiting for the others: this member serves nobody any more. Call once leaving() is over or the limit has
   /// passed.
   void finish_leave();
+  /// Ends everything with this error, tells the other ranks that this one is out of it.
+  void fail(const Status& status);
   /// The ranks that have not left, for the report of a shutdown that timed out.
   bool everyone_left() const { return negotiator_.all_left(); }
 
@@ -102,8 +105,8 @@ class Engine {
   enum class State { working, failing, failed };
 
   Status accepting(const std::string& name) const;
-  void hand_in(const TicketPtr& ticket);
-  bool take_submissions();
+  Status hand_in(const TicketPtr& ticket);
+  bool take_submissions(Nanoseconds now);
   bool exchange_messages(Nanoseconds now);
   Status handle(int from, control::Message& message, Nanoseconds now);
   bool publish_log();
@@ -119,6 +122,10 @@ class Engine {
   void report_stalls(Nanoseconds now);
   void note_left();
   bool waits_for_departed() const;
+  bool has_gone(int peer) const;
+  void look_who_is_gone();
+  bool check_answers(Nanoseconds now);
+  void serve_nobody();
   std::string peer_text(int peer) const;
 
   Topology topology_;
@@ -141,6 +148,8 @@ class Engine {
 
   State state_ = State::working;
   Nanoseconds failing_since_ = 0;
+  Nanoseconds next_answer_check_ = 0;
+  bool coordinator_is_gone_ = false;
   std::vector<PlanRun> abandoned_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;

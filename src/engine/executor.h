@@ -16,7 +16,9 @@ namespace ronde::engine {
 struct PlanRun {
   Plan plan;
   std::vector<TicketPtr> owners;     ///< the tickets with a tensor in it, each once
-  Nanoseconds timeout = kNever;      ///< the shortest of its requests'
+  /// Without progress for so long it is given up: the longest of its requests' limits, and not less than a peer may be
+  /// off its core on a loaded machine.
+  Nanoseconds timeout = 5 * kSecond;
 };
 
 class Executor {

@@ -2,7 +2,8 @@
 
 namespace ronde::engine {
 
-Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nanoseconds timeout,
+Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nanoseconds deadline,
+                             Nanoseconds timeout,
                              std::optional<control::RequestMessage>& message) {
   if (!closed_) {
     return closed_.with_tensor(name);
@@ -15,7 +16,7 @@ Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nan
     }
     return error;
   }
-  sent_.insert(name);
+  sent_.emplace(name, deadline);
   message = control::RequestMessage{name, std::move(descriptor), label_, timeout};
   return {};
 }
@@ -46,7 +47,7 @@ Result<Negotiator::Outcome> Negotiator::on_log(const control::Message& entry, in
             : Status::error(Code::peer_left, "rank " + std::to_string(rank) +
                                                  " has left the job (it shut down or exited)")
                   .with_rank(rank);
-    for (const std::string& name : sent_) {
+    for (const auto& [name, deadline] : sent_) {
       outcome.failed.emplace_back(name, reason.with_tensor(name).with_context("'" + name + "'"));
     }
     sent_.clear();
@@ -61,8 +62,20 @@ Result<Negotiator::Outcome> Negotiator::on_log(const control::Message& entry, in
   return outcome;
 }
 
+std::optional<std::string> Negotiator::overdue(Nanoseconds now, Nanoseconds grace) const {
+  for (const auto& [name, deadline] : sent_) {
+    if (now >= later(deadline, grace)) {
+      return name;
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> Negotiator::close(Status reason) {
-  std::vector<std::string> names(sent_.begin(), sent_.end());
+  std::vector<std::string> names;
+  for (const auto& [name, deadline] : sent_) {
+    names.push_back(name);
+  }
   sent_.clear();
   closed_ = std::move(reason);
   return names;

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,7 +25,7 @@ class Negotiator {
 
   /// A new request of this rank. Ok: `message` is to be sent to the coordinator. An error: the request is over, with
   /// this error, and nothing is sent. Requires: the name is not outstanding.
-  Status on_submit(const std::string& name, Descriptor descriptor, Nanoseconds timeout,
+  Status on_submit(const std::string& name, Descriptor descriptor, Nanoseconds deadline, Nanoseconds timeout,
                    std::optional<control::RequestMessage>& message);
 
   /// What reading one log entry came to.
@@ -46,11 +45,14 @@ class Negotiator {
   bool self_left() const { return self_left_; }
   /// Ok, or why nothing can be submitted any more.
   const Status& closed() const { return closed_; }
+  bool is_waiting() const { return !sent_.empty(); }
+  /// A request that has had no answer `grace` after its deadline, if there is one.
+  std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
   std::uint64_t label() const { return label_; }
 
  private:
   Group group_;
-  std::unordered_set<std::string> sent_;
+  std::unordered_map<std::string, Nanoseconds> sent_;  ///< with the deadline of each
   std::unordered_map<std::string, std::deque<Status>> owed_;
   std::uint64_t label_ = 0;  ///< ERROR entries read
   Status closed_;

@@ -10,7 +10,7 @@ using testing::HasSubstr;
 
 class NegotiatorTest : public testing::Test {
  protected:
-  Status submit(const std::string& name) { return negotiator_.on_submit(name, {}, kNever, message_); }
+  Status submit(const std::string& name) { return negotiator_.on_submit(name, {}, 7 * kSecond, kNever, message_); }
   Negotiator::Outcome read(const control::Message& entry) {
     Result<Negotiator::Outcome> outcome = negotiator_.on_log(entry, 1);
     EXPECT_TRUE(outcome) << outcome.status().message();
@@ -88,6 +88,14 @@ TEST_F(NegotiatorTest, LeavingItselfCancels) {
   EXPECT_FALSE(negotiator_.all_left());
   read(control::AllLeftEntry{});
   EXPECT_TRUE(negotiator_.all_left());
+}
+
+TEST_F(NegotiatorTest, AnAnswerThatNeverComesIsNoticed) {
+  ASSERT_TRUE(submit("x"));
+  EXPECT_FALSE(negotiator_.overdue(9 * kSecond, 3 * kSecond));
+  EXPECT_EQ(negotiator_.overdue(10 * kSecond, 3 * kSecond), "x");
+  read(exec("x"));
+  EXPECT_FALSE(negotiator_.overdue(100 * kSecond, 0));
 }
 
 TEST_F(NegotiatorTest, CloseReturnsWhatIsOutstanding) {

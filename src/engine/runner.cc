@@ -31,7 +31,7 @@ constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
 /// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
 constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
 
-thread_local bool in_callback = false;
+thread_local bool in_callback_of_this_thread = false;
 
 /// Read once: limits seldom change, and init shall be quick.
 double cores_of_this_process() {
@@ -77,9 +77,7 @@ Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, co
 }
 
 Runner::~Runner() {
-  if (!left_) {
-    leave_now();
-  }
+  leave_now();
 }
 
 // ---- Submitting
@@ -90,8 +88,8 @@ Status Runner::submit(const TicketPtr& ticket) {
   return {};
 }
 
-Status Runner::resubmit(const TicketPtr& ticket) {
-  RONDE_RETURN_IF_ERROR(engine_->resubmit(ticket));
+Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
+  RONDE_RETURN_IF_ERROR(engine_->resubmit(ticket, std::move(owner)));
   kick();
   return {};
 }
@@ -145,16 +143,21 @@ Status Runner::release(Ticket& ticket) {
 
 template <typename Condition>
 Status Runner::wait_until(const Condition& satisfied, Nanoseconds limit) {
-  if (in_callback) {
+  if (in_callback()) {
     return Status::error(Code::would_deadlock,
                          "a wait inside a completion callback: the engine thread that runs it does the work waited for");
   }
   const Nanoseconds limit_at = limit == kNever ? kNever : later(clock_.now(), limit);
   while (!satisfied()) {
     if (!driver_.exchange(true)) {
-      const Status status = drive(satisfied, limit_at);
-      stop_driving();
-      return status;
+      struct Role {
+        Runner& runner;
+        ~Role() { runner.stop_driving(); }  // also when memory runs out in a step
+      } role{*this};
+      return drive(satisfied, limit_at);
+    }
+    if (engine_->has_input()) {
+      kick();  // what this thread has submitted is in nobody's hands yet, and the driver may sleep
     }
     const std::uint32_t seen = calls_.load();
     sleepers_.fetch_add(1);
@@ -206,13 +209,13 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
     if (satisfied()) {
       return {};
     }
-    if (moved) {
-      idle_since = 0;
-      continue;
-    }
     const Nanoseconds now = clock_.now();
     if (now >= limit_at) {
       return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+    }
+    if (moved) {
+      idle_since = 0;
+      continue;
     }
     if (idle_since == 0) {
       idle_since = now;
@@ -260,8 +263,7 @@ void Runner::stop_driving() {
   driver_.store(false);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleepers_.load() > 0) {
-    call_sleepers();  // one of them takes the role
-    return;
+    call_sleepers();  // one of them takes the role, unless its own ticket is done: so the timer runs in any case
   }
   lingering_.store(true);
   start_linger(engine_->has_outstanding() || engine_->has_input());
@@ -277,10 +279,12 @@ void Runner::start_linger(bool work_is_under_way) {
 }
 
 void Runner::on_finished(const TicketPtr& ticket) {
+  // Between "done" and the look at the sleepers, as a sleeper counts itself before its last look at "done".
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (ticket->on_done()) {
     {
       std::lock_guard lock(callback_mutex_);
-      callbacks_.push_back(ticket);
+      callbacks_.push_back({ticket, ticket->status(), ticket->take_owner()});
     }
     if (!kicked_.exchange(true)) {
       const std::uint64_t one = 1;
@@ -301,25 +305,31 @@ void Runner::on_finished(const TicketPtr& ticket) {
 void Runner::thread_main() {
   pthread_setname_np(pthread_self(), "ronde-engine");
   while (!stop_.load()) {
-    kicked_.store(false);
-    run_callbacks();
-    const Nanoseconds until = prepare_sleep();
-    sleep_in_poll(until);
+    try {
+      kicked_.store(false);
+      run_callbacks();
+      const Nanoseconds until = prepare_sleep();
+      sleep_in_poll(until);
+    } catch (const std::exception& error) {
+      // Memory has run out, or a callback has thrown: the process is not ours to end.
+      std::lock_guard lock(step_mutex_);
+      engine_->fail(Status::error(Code::internal, std::string("the engine thread failed: ") + error.what()));
+    }
   }
   run_callbacks();
 }
 
 void Runner::run_callbacks() {
-  std::vector<TicketPtr> due;
+  std::vector<DueCallback> due;
   {
     std::lock_guard lock(callback_mutex_);
     due.swap(callbacks_);
   }
-  in_callback = true;
-  for (const TicketPtr& ticket : due) {
-    ticket->on_done()(ticket);
+  in_callback_of_this_thread = true;
+  for (const DueCallback& call : due) {
+    call.ticket->on_done()(call.ticket, call.status);
   }
-  in_callback = false;
+  in_callback_of_this_thread = false;
 }
 
 /// Drives until nothing moves, unless a waiter does; then takes the bell, unless a driver has it or has just had it.
@@ -388,17 +398,26 @@ void Runner::sleep_in_poll(Nanoseconds until) {
 
 // ---- The end
 
+bool Runner::in_callback() { return in_callback_of_this_thread; }
+
 void Runner::stop_thread() {
   stop_.store(true);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
-  if (thread_.joinable()) {
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();  // exit() inside a callback: the process ends before this thread does
+  } else if (thread_.joinable()) {
     thread_.join();
   }
 }
 
 Status Runner::shutdown() {
-  left_ = true;
+  if (in_callback()) {
+    return Status::error(Code::would_deadlock, "shutdown inside a completion callback, which it would wait for");
+  }
+  if (left_.exchange(true)) {
+    return {};
+  }
   {
     std::lock_guard lock(step_mutex_);
     engine_->begin_leave();
@@ -425,7 +444,9 @@ Status Runner::shutdown() {
 }
 
 void Runner::leave_now() {
-  left_ = true;
+  if (left_.exchange(true)) {
+    return;
+  }
   {
     std::lock_guard lock(step_mutex_);
     engine_->begin_leave();

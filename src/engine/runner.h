@@ -38,7 +38,7 @@ class Runner {
   Status submit(const TicketPtr& ticket);
   /// As submit, by a caller who waits for the ticket right away and so drives it himself: wakes nobody here.
   Status submit_to_wait(const TicketPtr& ticket) { return engine_->submit(ticket); }
-  Status resubmit(const TicketPtr& ticket);
+  Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
 
   /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,
   /// INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
@@ -55,7 +55,17 @@ class Runner {
   /// Leaves without waiting for anybody, then ends the thread. For exit handlers.
   void leave_now();
 
+  /// Whether the calling thread runs a completion callback just now.
+  static bool in_callback();
+
  private:
+  /// The status is the ticket's at its end: a slot's ticket may be under way again when the callback runs.
+  struct DueCallback {
+    TicketPtr ticket;
+    Status status;
+    std::shared_ptr<void> owner;
+  };
+
   Runner(std::unique_ptr<Engine> engine, const Clock& clock);
 
   template <typename Condition>
@@ -94,9 +104,9 @@ class Runner {
   std::atomic<int> sleepers_{0};
 
   std::mutex callback_mutex_;
-  std::vector<TicketPtr> callbacks_;  ///< guarded by callback_mutex_
+  std::vector<DueCallback> callbacks_;  ///< guarded by callback_mutex_
   std::atomic<bool> stop_{false};
-  bool left_ = false;
+  std::atomic<bool> left_{false};
   std::thread thread_;
 };
 

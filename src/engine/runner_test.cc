@@ -121,7 +121,7 @@ TEST_P(Runners, CallbacksRunOnTheEngineThreadWithoutAWaiter) {
     std::vector<float> values(1000, static_cast<float>(rank + 1));
     std::promise<std::thread::id> called;
     const TicketPtr ticket =
-        sum("x", values, [&](const TicketPtr&) { called.set_value(std::this_thread::get_id()); });
+        sum("x", values, [&](const TicketPtr&, const Status&) { called.set_value(std::this_thread::get_id()); });
     ASSERT_TRUE(job[rank].submit(ticket));
     auto future = called.get_future();
     ASSERT_EQ(future.wait_for(std::chrono::seconds(20)), std::future_status::ready);
@@ -135,7 +135,7 @@ TEST(Runner, ACallbackMaySubmitButNotWait) {
   std::vector<float> values(3, 1);
   const TicketPtr second = sum("second", values);
   std::promise<Status> waited;
-  const TicketPtr first = sum("first", values, [&](const TicketPtr&) {
+  const TicketPtr first = sum("first", values, [&](const TicketPtr&, const Status&) {
     EXPECT_TRUE(job[0].submit(second));
     waited.set_value(job[0].wait(*second, kNever));
   });

@@ -15,7 +15,7 @@ namespace ronde::engine {
 class Ticket;
 using TicketPtr = std::shared_ptr<Ticket>;
 /// Runs on the engine thread, exactly once.
-using DoneCallback = std::function<void(const TicketPtr&)>;
+using DoneCallback = std::function<void(const TicketPtr&, const Status&)>;
 
 /// Memory that the engine made for an output whose size only agreement tells.
 struct OwnedOutput {
@@ -44,14 +44,27 @@ class Ticket {
   /// Gathered extents are known: makes the output memory and points the request at it.
   Status make_outputs(const std::vector<std::vector<std::int64_t>>& rows);
   /// A request with several tensors may be spread over several plans.
-  void expect_plans(int count) { plans_left_ = count; }
-  bool plan_finished() { return --plans_left_ == 0; }
+  void expect_plans(int count) {
+    plans_left_ = count;
+    plans_status_ = {};
+  }
+  /// Counts a plan of this ticket as ended; true if it was the last. The first failure is the ticket's.
+  bool plan_finished(const Status& status) {
+    if (plans_status_.is_ok()) {
+      plans_status_ = status;
+    }
+    return --plans_left_ == 0;
+  }
+  const Status& plans_status() const { return plans_status_; }
   /// After this the caller may go on; no other engine member is touched by it.
   void finish(Status status) {
     status_ = std::move(status);
     done_.store(true, std::memory_order_release);
   }
   const DoneCallback& on_done() const { return on_done_; }
+  /// Something that must live until the callback has run: set before each submit, taken when it has finished.
+  void set_owner(std::shared_ptr<void> owner) { owner_ = std::move(owner); }
+  std::shared_ptr<void> take_owner() { return std::move(owner_); }
 
   // ---- The pending table's side: under the table's lock.
 
@@ -70,6 +83,8 @@ class Ticket {
   std::atomic<bool> done_{false};
   Status status_;
   std::vector<OwnedOutput> owned_outputs_;
+  std::shared_ptr<void> owner_;
+  Status plans_status_;
   int plans_left_ = 0;
   bool holds_name_ = false;
 };

@@ -42,9 +42,13 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
   if (input.shape.size() > kMaxDimensions) {
     return invalid(request, "more than 32 dimensions");
   }
+  std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(input.dtype));
   for (std::int64_t extent : input.shape) {
     if (extent < 0) {
       return invalid(request, "negative extent in shape " + shape_text(input.shape));
+    }
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(extent, 1), &bytes)) {
+      return invalid(request, "shape " + shape_text(input.shape) + " has more bytes than memory can hold");
     }
   }
   if (input.device.type != DeviceType::host) {
