@@ -1,6 +1,7 @@
 // Time as the engine sees it: monotonic, in nanoseconds, real or set by a test.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -24,6 +25,17 @@ inline Nanoseconds from_seconds(double seconds) {
 /// moment + span, where kNever stays kNever.
 inline Nanoseconds later(Nanoseconds moment, Nanoseconds span) {
   return span >= kNever - moment ? kNever : moment + span;
+}
+
+/// The time-out that poll() and epoll_wait() take for a wait until `deadline`: milliseconds, rounded up, -1 for kNever.
+/// At most an hour: a wait may end early, callers look at the clock.
+inline int poll_timeout(Nanoseconds deadline, Nanoseconds now) {
+  constexpr Nanoseconds kHour = 3600 * kSecond;
+  if (deadline == kNever) {
+    return -1;
+  }
+  const Nanoseconds span = deadline <= now ? 0 : std::min(deadline - now, kHour);
+  return static_cast<int>((span + kMillisecond - 1) / kMillisecond);
 }
 
 class Clock {

@@ -52,13 +52,13 @@ std::string followers(const std::vector<RankEnd>& ends, std::size_t from) {
 }  // namespace
 
 std::string signal_name(int number) {
-  constexpr std::array<std::pair<int, const char*>, 20> kNames = {{
+  constexpr std::array<std::pair<int, const char*>, 20> names = {{
       {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"},
       {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"},
       {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
       {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},   {SIGIO, "SIGIO"},     {SIGPWR, "SIGPWR"},
   }};
-  for (const auto& [value, name] : kNames) {
+  for (const auto& [value, name] : names) {
     if (value == number) {
       return name;
     }

@@ -54,7 +54,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
 
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables) {
-    environment.push_back(name + "=" + value);
+    environment.push_back(name);
+    environment.back().append("=").append(value);
   }
   return environment;
 }

@@ -127,13 +127,9 @@ class GuardianProcess {
   }
 
   void wait() {
-    int timeout = -1;
-    if (deadline_ != kNever) {
-      const Nanoseconds span = std::max<Nanoseconds>(deadline_ - clock_.now(), 0);
-      timeout = static_cast<int>((span + kMillisecond - 1) / kMillisecond);
-    }
     std::vector<epoll_event> events(pidfds_.size() + 2);
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   poll_timeout(deadline_, clock_.now()));
     for (int i = 0; i < count; ++i) {
       const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
       if (key == kChannelKey) {

@@ -54,12 +54,7 @@ void Supervisor::wait() {
   std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}, {guardian_.channel.get(), POLLIN, 0}};
   output_.watch(entries);
   const Nanoseconds until = std::min(over_ ? drain_until_ : policy_.next_deadline(), output_.next_deadline());
-  int timeout = -1;
-  if (until != kNever) {
-    const Nanoseconds span = std::max<Nanoseconds>(until - clock_.now(), 0);
-    timeout = static_cast<int>(std::min<Nanoseconds>((span + kMillisecond - 1) / kMillisecond, 3600 * 1000));
-  }
-  if (::poll(entries.data(), entries.size(), timeout) < 0) {
+  if (::poll(entries.data(), entries.size(), poll_timeout(until, clock_.now())) < 0) {
     return;
   }
   output_.take(entries, clock_.now());

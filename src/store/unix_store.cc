@@ -25,12 +25,7 @@ bool wait_for(int socket, short events, Nanoseconds deadline) {
   const RealClock clock;
   pollfd entry{socket, events, 0};
   while (true) {
-    int timeout = -1;
-    if (deadline != kNever) {
-      const Nanoseconds span = std::max<Nanoseconds>(deadline - clock.now(), 0);
-      timeout = static_cast<int>(std::min<Nanoseconds>((span + kMillisecond - 1) / kMillisecond, 3600 * 1000));
-    }
-    const int count = ::poll(&entry, 1, timeout);
+    const int count = ::poll(&entry, 1, poll_timeout(deadline, clock.now()));
     if (count > 0 || (count < 0 && errno != EINTR)) {
       return true;
     }
@@ -169,7 +164,7 @@ Status authenticate(const std::string& path, int socket, const JobKey& key, Nano
   }
   Nonce client_nonce;
   RONDE_RETURN_IF_ERROR(fill_random(client_nonce));
-  const Status refused =
+  Status refused =
       Status::error(Code::auth_failed,
                     "the store at '" + path + "' refused this process: it must run as the same user as the launcher");
   if (send_packet(socket, encode_hello(client_nonce)) != PacketResult::done) {

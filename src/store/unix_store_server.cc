@@ -91,17 +91,13 @@ class Server {
     return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0 ? Status{} : Status::from_errno("epoll_ctl", errno);
   }
 
-  /// Milliseconds until something is due, rounded up; -1 if nothing is.
+  /// How long to wait for events before something is due.
   int patience() const {
     Nanoseconds next = std::min(meetings_.next_deadline(), accept_at_);
     for (const auto& [id, connection] : connections_) {
       next = std::min({next, connection.deadline, connection.retry_at});
     }
-    if (next == kNever) {
-      return -1;
-    }
-    const Nanoseconds span = std::max<Nanoseconds>(next - clock_.now(), 0);
-    return static_cast<int>(std::min<Nanoseconds>((span + kMillisecond - 1) / kMillisecond, 3600 * 1000));
+    return poll_timeout(next, clock_.now());
   }
 
   void keep_time() {
