@@ -94,8 +94,8 @@ def find_data(options: argparse.Namespace) -> Path:
     hvd.barrier()
     if not data.is_complete(folder):
         sentence = (
-            f"Fashion-MNIST is not in {folder}: install Debian's package dataset-fashion-mnist, or name a folder that has "
-            "it with --data, or add --download to that to fetch it."
+            f"Fashion-MNIST is not in {folder}: install Debian's package dataset-fashion-mnist, or name a folder that "
+            "has it with --data, or add --download to that to fetch it."
         )
         sys.exit(sentence if hvd.rank() == 0 else 1)
     return folder
@@ -126,11 +126,11 @@ def main() -> None:
     hashes = hvd.allgather_object(hash_of(model))
     report["weights"] = hashes[0] if len(set(hashes)) == 1 else "DIFFERENT: " + " ".join(hashes)
     if hvd.rank() == 0:
-        print(f"\nFashion-MNIST, {options.epochs} epochs on {hvd.size()} rank(s) of {torch.get_num_threads()} thread(s)")
+        print(f"\nFashion-MNIST, {options.epochs} epochs, ranks: {hvd.size()}, threads each: {torch.get_num_threads()}")
         print(f"  test accuracy        {report['accuracy']:.1%}")
         print(f"  images per second    {report['images_per_second']:,.0f}")
         print(f"  waiting for others   {report['waiting']:.1%} of the training time")
-        print(f"  weights              {report['weights']}" + (", the same bits on all ranks" * (len(set(hashes)) == 1)))
+        print(f"  weights              {report['weights']}{', the same bits on all ranks' * (len(set(hashes)) == 1)}")
         if options.json:
             options.json.write_text(json.dumps(report))
     sys.exit(0 if len(set(hashes)) == 1 else 1)

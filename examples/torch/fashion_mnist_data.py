@@ -1,7 +1,7 @@
 """Fashion-MNIST: 60,000 training and 10,000 test images of clothes, 28 x 28 grey pixels, in ten classes.
 
-The files are in the idx format: two zero bytes, a type (8: uint8), the number of dimensions, their extents as big-endian
-32-bit numbers, then the values; all compressed with gzip.
+The files are in the idx format: two zero bytes, a type (8: uint8), the number of dimensions, their extents as
+big-endian 32-bit numbers, then the values; all compressed with gzip.
 """
 
 from __future__ import annotations

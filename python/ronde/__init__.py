@@ -22,7 +22,8 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> str:
-    # Asked of the installed package's metadata, whose only source is CMakeLists.txt; lazily, since it costs milliseconds.
+    # Asked of the installed package's metadata, whose only source is CMakeLists.txt; lazily, since it costs
+    # milliseconds.
     if name == "__version__":
         from importlib.metadata import version
 

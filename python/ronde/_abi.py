@@ -115,8 +115,8 @@ class Request(Structure):
     ]
 
 
-class TicketErrorInfo(Structure):
-    """``ronde_ticket_error_info``"""
+class ErrorInfo(Structure):
+    """``ronde_error_info``"""
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -127,12 +127,12 @@ class TicketErrorInfo(Structure):
     ]
 
 
-#: Function -> (result, arguments). Pointers to memory of ours are passed as addresses (c_void_p): converting an int costs
-#: less than checking a pointer's type.
+#: Function -> (result, arguments). Pointers to memory of ours are passed as addresses (c_void_p): converting an int
+#: costs less than checking a pointer's type.
 PROTOTYPES = {
     "ronde_abi_version": (c_uint32, []),
     "ronde_version": (c_char_p, []),
-    "ronde_last_error": (c_char_p, []),
+    "ronde_last_error_info": (c_int32, [POINTER(ErrorInfo)]),
     "ronde_init": (c_int32, [POINTER(Options)]),
     "ronde_shutdown": (c_int32, []),
     "ronde_is_initialized": (c_int32, []),
@@ -143,7 +143,7 @@ PROTOTYPES = {
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),
     "ronde_wait": (c_int32, [c_void_p, c_double]),
     "ronde_release": (c_int32, [c_void_p]),
-    "ronde_ticket_error": (c_int32, [c_void_p, POINTER(TicketErrorInfo)]),
+    "ronde_ticket_error": (c_int32, [c_void_p, POINTER(ErrorInfo)]),
     "ronde_ticket_output": (
         c_int32,
         [c_void_p, c_size_t, POINTER(c_void_p), POINTER(POINTER(c_int64)), POINTER(c_int32), POINTER(c_int32)],

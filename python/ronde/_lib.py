@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from ronde import _abi
-from ronde.exceptions import error_of
+from ronde.exceptions import RondeError, error_of
 
 
 def _path() -> Path:
@@ -28,8 +28,8 @@ def library() -> ctypes.CDLL:
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(
-            f"Ronde's library cannot be loaded ({error}). Install the package `ronde`, or set RONDE_LIBRARY to the path "
-            "of a libronde.so."
+            f"Ronde's library cannot be loaded ({error}). Install the package `ronde`, or set RONDE_LIBRARY to the "
+            "path of a libronde.so."
         ) from error
     version = int(loaded.ronde_abi_version())
     if version // 1000 != _abi.ABI_VERSION // 1000 or version < _abi.ABI_VERSION:
@@ -41,13 +41,26 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def new_error_info() -> _abi.ErrorInfo:
+    """An empty one, for the library to fill."""
+    return _abi.ErrorInfo(struct_size=ctypes.sizeof(_abi.ErrorInfo))
+
+
+def error_from(info: _abi.ErrorInfo, tensor: str = "") -> RondeError:
+    """The exception for what the library has said; ``tensor`` names one where the library does not."""
+    named = (info.tensor or b"").decode("utf-8", "replace")
+    return error_of(info.status, (info.message or b"").decode("utf-8", "replace"), info.failed_rank, named or tensor)
+
+
+def last_error(status: int, tensor: str = "") -> RondeError:
+    """The exception for a call of this thread that has just returned this status."""
+    info = new_error_info()
+    if library().ronde_last_error_info(ctypes.byref(info)) != _abi.OK or info.status != status:
+        return error_of(status, f"Ronde's library has answered {status}", tensor=tensor)
+    return error_from(info, tensor)
+
+
 def check(status: int) -> None:
     """Raises what a call that returns at once has reported; must be called by the thread that made the call."""
     if status != _abi.OK:
-        raise error_of(status, last_error())
-
-
-def last_error() -> str:
-    """The sentence of this thread's last failed call."""
-    text: bytes = library().ronde_last_error()
-    return text.decode("utf-8", "replace")
+        raise last_error(status)

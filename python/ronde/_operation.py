@@ -1,8 +1,9 @@
 """One request under way: submitting it, waiting for it so that signals are answered, and keeping its memory alive.
 
-The engine reads and writes tensor memory until a ticket is done, whatever becomes of Python's objects meanwhile. So every
-operation is entered in a table *before* the library learns of it and leaves the table only when it is done: a Ctrl-C at
-any point, a handle dropped without ``synchronize()`` or a failing submit frees no memory that is still in use.
+The engine reads and writes tensor memory until a ticket is done, whatever becomes of Python's objects meanwhile. So
+every operation is entered in a table *before* the library learns of it and leaves the table only when it is done: a
+Ctrl-C at any point, a handle dropped without ``synchronize()`` or a failing submit frees no memory that is still in
+use.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
 from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
 
 from ronde import _abi
-from ronde._lib import last_error, library
-from ronde.exceptions import error_of
+from ronde._lib import check, error_from, last_error, library, new_error_info
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
 View = Tuple[int, Sequence[int], int]
@@ -59,7 +59,7 @@ class _Block:
         if ndim == 1:
             self.shape[0] = shape[0]
         else:
-            self.shape[:ndim] = shape  # type: ignore[assignment]
+            self.shape[:ndim] = shape  # type: ignore[call-overload]
         tensor = self.input
         tensor.data = address
         tensor.ndim = ndim
@@ -125,7 +125,7 @@ class Operation:
     def done(self) -> bool:
         """Whether it has ended, well or not. Never blocks. Raises ForkedError in a forked child."""
         flag = c_int32()
-        _check(library().ronde_test(self._ticket, byref(flag)))
+        check(library().ronde_test(self._ticket, byref(flag)))
         return flag.value != 0
 
     def wait(self) -> None:
@@ -147,22 +147,17 @@ class Operation:
 
     def _has_failed(self) -> bool:
         """Tells the end of the request's time from that of a slice: both are RONDE_TIMED_OUT."""
-        info = _error_info()
+        info = new_error_info()
         return bool(library().ronde_ticket_error(self._ticket, byref(info)) == _OK and info.status != _OK)
 
     def _fail(self, status: int) -> NoReturn:
-        info = _error_info()
+        info = new_error_info()
         if library().ronde_ticket_error(self._ticket, byref(info)) != _OK:
             # Not an end of the work but of the call: a forked child, for instance.
-            error = error_of(status, last_error(), tensor=self.name)
+            error = last_error(status, self.name)
             self.abandon()
             raise error
-        error = error_of(
-            info.status,
-            (info.message or b"").decode("utf-8", "replace"),
-            info.failed_rank,
-            (info.tensor or b"").decode("utf-8", "replace"),
-        )
+        error = error_from(info)
         self.release()
         raise error
 
@@ -172,11 +167,7 @@ class Operation:
         shape = ctypes.POINTER(c_int64)()
         ndim = c_int32()
         dtype = c_int32()
-        _check(
-            library().ronde_ticket_output(
-                self._ticket, index, byref(data), byref(shape), byref(ndim), byref(dtype)
-            )
-        )
+        check(library().ronde_ticket_output(self._ticket, index, byref(data), byref(shape), byref(ndim), byref(dtype)))
         return Output(data.value or 0, tuple(shape[: ndim.value]), dtype.value)
 
     def release(self) -> None:
@@ -194,15 +185,6 @@ class Operation:
         if self._ticket.value is not None and not _in_forked_child:
             _under_way.add(self)
             _abandoned.append(self)
-
-
-def _error_info() -> _abi.TicketErrorInfo:
-    return _abi.TicketErrorInfo(struct_size=ctypes.sizeof(_abi.TicketErrorInfo))
-
-
-def _check(status: int) -> None:
-    if status != _OK:
-        raise error_of(status, last_error())
 
 
 def release_finished() -> None:
@@ -304,7 +286,7 @@ def submit(
     _free_blocks.append(block)
     if ticket.value is None:
         _under_way.discard(operation)
-        raise error_of(status, last_error(), tensor=name)
+        raise last_error(status, name)
     if wait:
         if status == _OK:
             _under_way.discard(operation)

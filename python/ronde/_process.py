@@ -65,7 +65,8 @@ def init() -> None:
     def join() -> None:
         status = call(None)
         if status != _abi.OK:
-            raise InitializationError(last_error(), status)
+            cause = last_error(status)
+            raise InitializationError(str(cause), status, cause.rank, cause.tensor)
 
     _interruptibly("ronde-init", join)
     atexit.unregister(_leave_at_exit)
@@ -150,7 +151,7 @@ def counters() -> dict[str, int]:
     """What this rank has done since ``init()``: requests, plans, fused_tensors, bytes_reduced, control_messages."""
     values = _abi.Counters(struct_size=ctypes.sizeof(_abi.Counters))
     check(library().ronde_get_counters(None, ctypes.byref(values)))
-    return {name: int(getattr(values, name)) for name, _ in _abi.Counters._fields_[1:]}
+    return {name: int(getattr(values, name)) for name, *_ in _abi.Counters._fields_[1:]}
 
 
 __all__ = [

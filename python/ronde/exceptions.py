@@ -4,11 +4,11 @@ Every exception of Ronde is a :class:`RondeError` and so a ``RuntimeError``. Two
 
 * *Was the call wrong?* Then it is a ``ValueError`` as well (:class:`InvalidArgumentError`, :class:`DuplicateNameError`,
   :class:`NotInitializedError`): nothing was sent, other ranks know nothing of it.
-* *Did the work fail, with other ranks involved?* Then it is a :class:`CollectiveError`, which ``ronde.torch`` also calls
-  ``HorovodInternalError``: scripts written for Horovod catch it to restore their state and start again.
+* *Did the work fail, with other ranks involved?* Then it is a :class:`CollectiveError`, which ``ronde.torch`` also
+  calls ``HorovodInternalError``: scripts written for Horovod catch it to restore their state and start again.
 
-A disagreement between ranks (:class:`MismatchError`) is both: the work failed, on all ranks and with the same text, because
-some rank's call was wrong. The job stays usable after it.
+A disagreement between ranks (:class:`MismatchError`) is both: the work failed, on all ranks and with the same text,
+because some rank's call was wrong. The job stays usable after it.
 """
 
 from __future__ import annotations
@@ -109,5 +109,6 @@ _CLASS_OF_CODE: Dict[int, Type[RondeError]] = {
 
 
 def error_of(code: int, message: str, rank: int = -1, tensor: str = "") -> RondeError:
-    """The exception for a status that is not RONDE_OK; :class:`CollectiveError` for codes without a class of their own."""
+    """The exception for a status that is not RONDE_OK; :class:`CollectiveError` for codes without a class of their
+    own."""
     return _CLASS_OF_CODE.get(code, CollectiveError)(message, code, rank, tensor)

@@ -3,13 +3,13 @@
     @pytest.mark.ranks(2, 3)                 # the test runs in jobs of 2 and of 3 ranks
     def test_sum(hvd): ...
 
-The session's own process only reports. A marked test runs at once in all workers of a pool, one pool per world size, kept
-from test to test so that PyTorch is loaded once. All ranks pass: pass. Any fails: fail, with every failing rank's text. Any
-is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any failure, since the ranks may
-then be out of step. A warning of Ronde's in a worker's output fails the test too.
+The session's own process only reports. A marked test runs at once in all workers of a pool, one pool per world size,
+kept from test to test so that PyTorch is loaded once. All ranks pass: pass. Any fails: fail, with every failing rank's
+text. Any is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any failure, since the
+ranks may then be out of step. A warning of Ronde's in a worker's output fails the test too.
 
-Options of the mark: ``deadline`` in seconds; ``fresh=True`` for processes of the test's own, which must also end in order;
-``warnings=True`` if the test means to cause a warning.
+Options of the mark: ``deadline`` in seconds; ``fresh=True`` for processes of the test's own, which must also end in
+order; ``warnings=True`` if the test means to cause a warning.
 """
 
 from __future__ import annotations
@@ -179,7 +179,11 @@ def _reports(item: pytest.Item, outcome: str, text: str, began: float, seconds: 
         longrepr = text
     elif outcome == "skipped":
         longrepr = (str(item.path), 0, text)
-    return [report("setup", "passed", None, 0.0), report("call", outcome, longrepr, seconds), report("teardown", "passed", None, 0.0)]
+    return [
+        report("setup", "passed", None, 0.0),
+        report("call", outcome, longrepr, seconds),
+        report("teardown", "passed", None, 0.0),
+    ]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -42,7 +42,10 @@ class Ended:
 
     def lines(self, start: str) -> List[str]:
         """The lines, without their rank's prefix, that begin like this."""
-        bare = [line.split("] ", 1)[1] if line.startswith("[") and "] " in line else line for line in self.output.splitlines()]
+        bare = [
+            line.split("] ", 1)[1] if line.startswith("[") and "] " in line else line
+            for line in self.output.splitlines()
+        ]
         return [line for line in bare if line.startswith(start)]
 
 

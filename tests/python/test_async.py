@@ -29,8 +29,10 @@ def test_any_order(hvd, rank, world):
     names = [f"t{i}" for i in range(40)]
     for step in range(5):
         order = random.Random(1000 * step + rank).sample(names, len(names))
-        handles = {name: hvd.allreduce_async(torch.full((int(name[1:]) * 37 + 1,), rank + 1.0), name=name, op=hvd.Sum)
-                   for name in order}
+        handles = {
+            name: hvd.allreduce_async(torch.full((int(name[1:]) * 37 + 1,), rank + 1.0), name=name, op=hvd.Sum)
+            for name in order
+        }
         for name in random.Random(step - rank).sample(names, len(names)):
             result = hvd.synchronize(handles[name])
             assert result.shape == (int(name[1:]) * 37 + 1,) and bool((result == world * (world + 1) / 2).all())
@@ -90,7 +92,7 @@ def test_dropped_handles(hvd, rank, world):
 
     for round_ in range(20):
         for i in range(10):
-            hvd.allreduce_async(torch.ones(50_000), name=f"dropped.{i}.{round_}")  # the tensor goes out of scope as well
+            hvd.allreduce_async(torch.ones(50_000), name=f"dropped.{i}.{round_}")  # the tensor is dropped as well
         gc.collect()
         torch.full((50_000,), 7.0)  # reuses freed memory, if any was freed too early
         assert hvd.allreduce(torch.ones(1), name="kept", op=hvd.Sum) == world

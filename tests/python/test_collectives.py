@@ -116,9 +116,15 @@ def test_not_contiguous(hvd, rank, world):
 @WORLDS
 def test_grouped(hvd, rank, world):
     shapes = [(3,), (), (2, 5), (0,), (4000,)]
+
     def of(r):
-        return [values(r, int(np.prod(shape)), dtype, seed).reshape(shape)
-                for seed, (shape, dtype) in enumerate(zip(shapes, [torch.float32, torch.float64, torch.float32, torch.int32, torch.float16]))]
+        return [
+            values(r, int(np.prod(shape)), dtype, seed).reshape(shape)
+            for seed, (shape, dtype) in enumerate(
+                zip(shapes, [torch.float32, torch.float64, torch.float32, torch.int32, torch.float16])
+            )
+        ]
+
     mine = of(rank)
     results = hvd.grouped_allreduce(mine, op=hvd.Sum)
     for i, result in enumerate(results):
@@ -138,8 +144,10 @@ def test_compression(hvd, rank, world):
     result = hvd.allreduce(inputs[rank], compression=hvd.Compression.fp16)
     assert result.dtype == torch.float32
     np.testing.assert_allclose(result.numpy(), reference(inputs, "Average"), atol=2e-3)
-    assert torch.equal(hvd.allreduce(torch.ones(2, dtype=torch.int32), compression=hvd.Compression.fp16),
-                       torch.ones(2, dtype=torch.int32))
+    assert torch.equal(
+        hvd.allreduce(torch.ones(2, dtype=torch.int32), compression=hvd.Compression.fp16),
+        torch.ones(2, dtype=torch.int32),
+    )
 
 
 @pytest.mark.ranks(2)

@@ -33,8 +33,11 @@ def test_ctrl_c_in_a_blocking_call(call, record_property):
 def test_ctrl_c_from_outside(call):
     with Job(2, "interrupted_in_c.py", call) as job:
         pid = int(job.read_until("blocking").split()[-1])
-        wait_until(lambda: "S" in (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0], 30,
-                   "the rank sleeps in its call")
+        wait_until(
+            lambda: "S" in (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0],
+            30,
+            "the rank sleeps in its call",
+        )
         sent = time.time()
         os.kill(pid, signal.SIGINT)
         answered = float(job.read_until("answered at").split()[-1])

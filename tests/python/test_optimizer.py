@@ -14,7 +14,9 @@ BATCH = 24  # divides by 1, 2 and 3 ranks
 
 def make_model() -> nn.Module:
     torch.manual_seed(5)
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 16), nn.Tanh(), nn.Linear(16, 3))
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 16), nn.Tanh(), nn.Linear(16, 3)
+    )
 
 
 def batches(steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -91,7 +93,12 @@ def test_equals_a_serial_run(hvd, rank, world, kind):
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize(
     "options",
-    [{"groups": 2}, {"num_groups": 1}, {"gradient_predivide_factor": 2.0}, {"groups": 2, "gradient_predivide_factor": 2.0}],
+    [
+        {"groups": 2},
+        {"num_groups": 1},
+        {"gradient_predivide_factor": 2.0},
+        {"groups": 2, "gradient_predivide_factor": 2.0},
+    ],
     ids=str,
 )
 def test_options_that_change_no_value(hvd, rank, world, options):

@@ -3,7 +3,7 @@ gradients to it; it goes by the forward's name, so ranks need not run their grap
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Tuple, Type
 
 import torch
 
@@ -11,11 +11,16 @@ from ronde import _abi, _process
 from ronde.torch._start import start_allgather, start_allreduce, start_broadcast
 
 
+def apply(function: Type[torch.autograd.Function], *arguments: Any) -> Any:
+    """Calls one of the classes below: ``Function.apply`` has no types."""
+    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+
+
 class Allreduce(torch.autograd.Function):
     """``mpi_ops.allreduce``; its gradient is reduced with the same operation and factors."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, tensor: torch.Tensor, full_name: str, op: int, prescale: float, postscale: float
     ) -> torch.Tensor:
         ctx.call = (full_name, op, prescale, postscale)
@@ -34,7 +39,7 @@ class GroupedAllreduce(torch.autograd.Function):
     """``mpi_ops.grouped_allreduce``; the gradients are reduced as a group with the same operation and factors."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, full_name: str, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
     ) -> Tuple[torch.Tensor, ...]:
         ctx.call = (full_name, op, prescale, postscale)
@@ -52,7 +57,7 @@ class Allgather(torch.autograd.Function):
     """``mpi_ops.allgather``; each rank gets its own rows of the averaged gradient."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, full_name: str) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, tensor: torch.Tensor, full_name: str) -> torch.Tensor:
         ctx.call = (full_name, tensor.shape[0] if tensor.dim() > 0 else 0)
         result: torch.Tensor = start_allgather(tensor, full_name, wait=True)
         return result
@@ -71,7 +76,7 @@ class Broadcast(torch.autograd.Function):
     """``mpi_ops.broadcast``; the root gets the averaged gradient, the others zeros."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, full_name: str) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, full_name: str) -> torch.Tensor:
         ctx.call = (root_rank, full_name)
         result: torch.Tensor = start_broadcast(tensor, None, root_rank, full_name, wait=True)
         return result

@@ -56,7 +56,6 @@ class Reducer:
         self._passes_left: Dict[torch.nn.Parameter, int] = {}
         self._incomplete: Dict[int, int] = {}  # unit -> members still to come; units that are not under way
         self._flights: Dict[int, _Flight] = {}
-        self._hooks: List[Any] = []
 
     def add_unit(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:
         """From now on these parameters' gradients are reduced, together, under this name."""
@@ -75,7 +74,7 @@ class Reducer:
             self._unit_of[parameter] = unit
             self._passes_left[parameter] = self._passes
             if parameter.requires_grad:
-                self._hooks.append(parameter.register_post_accumulate_grad_hook(on_gradient))
+                parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
         self._incomplete[unit] = len(parameters)
 
     @property

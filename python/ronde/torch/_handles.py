@@ -18,8 +18,8 @@ _WRAP_FROM_BYTES = 64 * 1024
 class Handle:
     """An operation under way, for ``poll`` and ``synchronize``.
 
-    It keeps the tensors alive. Dropped without ``synchronize``, the operation goes on, its memory stays until it is done,
-    and then its name is free again.
+    It keeps the tensors alive. Dropped without ``synchronize``, the operation goes on, its memory stays until it is
+    done, and then its name is free again.
     """
 
     __slots__ = ("_operation", "_outputs", "_copy_back", "_single")
@@ -48,8 +48,8 @@ class Handle:
 
 
 def poll(handle: Any) -> bool:
-    """Whether the operation has ended, so that ``synchronize`` will not block. Raises ValueError for anything that is no
-    handle, or one that was synchronized already."""
+    """Whether the operation has ended, so that ``synchronize`` will not block. Raises ValueError for anything that is
+    no handle, or one that was synchronized already."""
     if not isinstance(handle, Handle) or handle._operation is None:
         raise InvalidArgumentError("poll: no operation is under way under this handle", 1)
     return handle._operation.done()
@@ -111,5 +111,6 @@ def _ticket_tensor(operation: Operation) -> torch.Tensor:
         operation.release()
         return tensor
     memory = (ctypes.c_char * n_bytes).from_address(output.address)
-    memory._owner = _TicketMemory(operation)  # type: ignore[attr-defined]  # lives as long as the array, and it as the tensor
+    # The array owns the ticket, and the tensor the array.
+    memory._owner = _TicketMemory(operation)  # type: ignore[attr-defined]
     return torch.frombuffer(memory, dtype=dtype).view(output.shape)

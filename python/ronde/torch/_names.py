@@ -15,7 +15,8 @@ _counts: Dict[str, Iterator[int]] = {}
 
 
 def name_of(kind: str, name: Optional[str]) -> str:
-    """``<kind>.<name>``; for None ``<kind>.noname.<n>``, and ``<kind>.noname.<barriers passed>.<n>`` after a barrier."""
+    """``<kind>.<name>``; for None ``<kind>.noname.<n>``, and ``<kind>.noname.<barriers passed>.<n>`` after a
+    barrier."""
     if name is not None:
         return f"{kind}.{name}"
     count = _counts.get(kind)

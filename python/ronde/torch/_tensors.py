@@ -41,7 +41,7 @@ def check(tensor: torch.Tensor, name: str) -> None:
         raise InvalidArgumentError(f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}", 1, tensor=name)
     if not tensor.is_cpu:
         raise InvalidArgumentError(
-            f"'{name}' is on device {tensor.device}; Ronde reduces tensors in host memory only so far: pass tensor.cpu()",
+            f"'{name}' is on device {tensor.device}; Ronde takes tensors in host memory only so far: pass tensor.cpu()",
             1,
             tensor=name,
         )

@@ -27,8 +27,8 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
     """Gives every rank the values of rank ``root_rank``'s tensors, in place.
 
     Arguments:
-        params: a dict (``model.state_dict()``), a list of (name, tensor) (``list(model.named_parameters())``) or a list of
-            tensors; the same names or order, shapes and types on every rank. None among the values is passed over.
+        params: a dict (``model.state_dict()``), a list of (name, tensor) (``list(model.named_parameters())``) or a list
+            of tensors; the same names or order, shapes and types on every rank. None among the values is passed over.
 
     Raises ValueError for anything else; CollectiveError if it fails (see ``synchronize``).
     """
@@ -88,16 +88,14 @@ def broadcast_object(
     return obj if is_root else pickle.loads(data)
 
 
-def allgather_object(
-    obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> List[Any]:
-    """Returns the ranks' objects in a list, in rank order: copies, this rank's own too. They travel pickled (see the head
-    of this module)."""
+def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
+    """Returns the ranks' objects in a list, in rank order: copies, this rank's own too. They travel pickled (see the
+    head of this module)."""
     if name is None:
         name = "allgather_object"
     data = _bytes_tensor(_pickler_module().dumps(obj))
     lengths = allgather(torch.tensor([len(data)]), name + ".sz").tolist()
-    everything = memoryview(allgather(data, name).numpy())
+    everything = memoryview(allgather(data, name).numpy().data)
     objects = []
     first = 0
     for length in lengths:
@@ -137,8 +135,8 @@ def broadcast_optimizer_state(
 ) -> None:
     """Gives every rank's optimizer the state and the settings (learning rate, ...) of rank ``root_rank``'s.
 
-    A rank whose optimizer has no state yet gets the root's; nothing is stepped for that. Tensors travel as they are, the
-    rest pickled. ``model`` is accepted for compatibility.
+    A rank whose optimizer has no state yet gets the root's; nothing is stepped for that. Tensors travel as they are,
+    the rest pickled. ``model`` is accepted for compatibility.
 
     Raises ValueError for LBFGS, whose state is no plain data, and if the optimizers hold different parameters.
     """

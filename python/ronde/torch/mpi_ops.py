@@ -48,6 +48,7 @@ Min: int = _abi.MIN
 Max: int = _abi.MAX
 Product: int = _abi.PRODUCT
 
+
 def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
     """The operation meant by ``op`` and its deprecated forerunner ``average``; Average if both are None. ValueError if
     both are given or ``op`` is no operation, UnsupportedError for Adasum."""
@@ -69,7 +70,7 @@ def _needs_gradient(tensor: torch.Tensor) -> bool:
     return bool(tensor.requires_grad) and torch.is_grad_enabled()
 
 
-# ---- All-reduce --------------------------------------------------------------------------------------------------------
+# ---- All-reduce ----------------------------------------------------------------------------------------------------
 
 
 def allreduce(
@@ -100,7 +101,7 @@ def allreduce(
     full_name = _names.name_of("allreduce", name)
     packed, context = compression.compress(tensor)
     if _needs_gradient(packed):
-        result = _autograd.Allreduce.apply(packed, full_name, op, prescale_factor, postscale_factor)
+        result = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
     else:
         result = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
     return compression.decompress(result, context)  # type: ignore[no-any-return]
@@ -115,8 +116,8 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    """Begins :func:`allreduce` and returns at once. The tensor must not be changed before ``synchronize(handle)``, which
-    returns the result. Not differentiable."""
+    """Begins :func:`allreduce` and returns at once. The tensor must not be changed before ``synchronize(handle)``,
+    which returns the result. Not differentiable."""
     op = reduce_op(op, average)
     require_global(process_set)
     full_name = _names.name_of("allreduce", name)
@@ -162,7 +163,7 @@ def allreduce_async_(
     )
 
 
-# ---- Grouped all-reduce: one request, all or nothing -------------------------------------------------------------------
+# ---- Grouped all-reduce: one request, all or nothing ---------------------------------------------------------------
 
 
 def grouped_allreduce(
@@ -185,7 +186,7 @@ def grouped_allreduce(
     packed = [compression.compress(tensor) for tensor in tensors]
     bare = [tensor for tensor, _ in packed]
     if any(_needs_gradient(tensor) for tensor in bare):
-        results = _autograd.GroupedAllreduce.apply(full_name, op, prescale_factor, postscale_factor, *bare)
+        results = _autograd.apply(_autograd.GroupedAllreduce, full_name, op, prescale_factor, postscale_factor, *bare)
     else:
         results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
     return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
@@ -250,7 +251,7 @@ def _require_some(tensors: Sequence[torch.Tensor]) -> None:
         raise InvalidArgumentError("a grouped operation needs at least one tensor", 1)
 
 
-# ---- All-gather --------------------------------------------------------------------------------------------------------
+# ---- All-gather ----------------------------------------------------------------------------------------------------
 
 
 def allgather(
@@ -261,7 +262,7 @@ def allgather(
     require_global(process_set)
     full_name = _names.name_of("allgather", name)
     if _needs_gradient(tensor):
-        return _autograd.Allgather.apply(tensor, full_name)  # type: ignore[no-any-return]
+        return _autograd.apply(_autograd.Allgather, tensor, full_name)  # type: ignore[no-any-return]
     return start_allgather(tensor, full_name, wait=True)  # type: ignore[no-any-return]
 
 
@@ -273,7 +274,7 @@ def allgather_async(
     return start_allgather(tensor, _names.name_of("allgather", name), wait=False)  # type: ignore[no-any-return]
 
 
-# ---- Broadcast ---------------------------------------------------------------------------------------------------------
+# ---- Broadcast -----------------------------------------------------------------------------------------------------
 
 
 def broadcast(
@@ -282,12 +283,12 @@ def broadcast(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Returns rank ``root_rank``'s tensor on every rank, as a new tensor. Shape and type must be the same on every rank.
-    Differentiable: the root gets the average of the gradients, the others zeros."""
+    """Returns rank ``root_rank``'s tensor on every rank, as a new tensor. Shape and type must be the same on every
+    rank. Differentiable: the root gets the average of the gradients, the others zeros."""
     require_global(process_set)
     full_name = _names.name_of("broadcast", name)
     if _needs_gradient(tensor):
-        return _autograd.Broadcast.apply(tensor, root_rank, full_name)  # type: ignore[no-any-return]
+        return _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)  # type: ignore[no-any-return]
     return start_broadcast(tensor, None, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
 
 
@@ -327,7 +328,7 @@ def broadcast_async_(
     return start_broadcast(tensor, tensor, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
 
 
-# ---- Barrier -----------------------------------------------------------------------------------------------------------
+# ---- Barrier -------------------------------------------------------------------------------------------------------
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

@@ -32,7 +32,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """Waits until the gradients of all ranks are reduced; afterwards ``p.grad`` holds the result.
 
         Parameters that took no part in this rank's backward pass count as zeros. Call it yourself to change or look at
-        the reduced gradients, and then step within :meth:`skip_synchronize`. Raises what ``ronde.torch.synchronize`` does.
+        the reduced gradients, and then step within :meth:`skip_synchronize`. Raises what ``ronde.torch.synchronize``
+        does.
         """
         if self._reducer is not None:
             self._reducer.synchronize()
@@ -47,14 +48,14 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         finally:
             self._synchronize_in_step = True
 
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Synchronizes, then steps as the wrapped optimizer does and returns what it returns.
 
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them.
         """
         if not self._synchronize_in_step:
             self._synchronized = False
-            return super().step(closure)  # type: ignore[misc]
+            return super().step(closure)
         if self._synchronized:
             warnings.warn(
                 "optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): the "
@@ -63,9 +64,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             )
         if closure is None:
             self.synchronize()
-            result = super().step()  # type: ignore[misc]
+            result = super().step()
         else:
-            result = super().step(self._synchronized_closure(closure))  # type: ignore[misc]
+            result = super().step(self._synchronized_closure(closure))
         self._synchronized = False
         return result
 
@@ -107,7 +108,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         super().load_state_dict(*args, **kwargs)
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
-        """As the wrapped optimizer's; the new parameters' gradients are reduced too, under names made by their place."""
+        """As the wrapped optimizer's; the new parameters' gradients are reduced too, under names made by their
+        place."""
         super().add_param_group(param_group)
         group = len(self.param_groups) - 1
         for index, parameter in enumerate(self.param_groups[group]["params"]):
@@ -145,7 +147,7 @@ def _names_of(
     for _, parameter in numbered:
         if parameter not in names:
             raise InvalidArgumentError(
-                f"named_parameters lacks a parameter of the optimizer, of shape {tuple(parameter.shape)}: name all of them",
+                f"named_parameters lacks a parameter of the optimizer, of shape {tuple(parameter.shape)}; name them all",
                 1,
             )
     return {parameter: names[parameter] for _, parameter in numbered}
@@ -191,21 +193,22 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 ) -> Any:
     """Wraps an optimizer so that it steps with the gradients of all ranks.
 
-    Each gradient's all-reduce starts as soon as the backward pass has computed it and runs beside the rest of that pass;
-    ``step()`` waits for all. The result is of a subclass of the optimizer's class, and shares its state and
+    Each gradient's all-reduce starts as soon as the backward pass has computed it and runs beside the rest of that
+    pass; ``step()`` waits for all. The result is of a subclass of the optimizer's class, and shares its state and
     ``param_groups``, so learning-rate schedulers work on either. Give the ranks the same start with
     ``broadcast_parameters`` and ``broadcast_optimizer_state``.
 
     Arguments:
         optimizer: any of ``torch.optim`` or a subclass of ``torch.optim.Optimizer``.
-        named_parameters: ``model.named_parameters()``; gradients are called by these names, in errors too. None: by their
-            place in the optimizer.
+        named_parameters: ``model.named_parameters()``; gradients are called by these names, in errors too. None: by
+            their place in the optimizer.
         compression: what travels, ``Compression.none`` or ``Compression.fp16``.
         backward_passes_per_step: how many backward passes add up before gradients are reduced; they are added, not
             averaged: scale the loss.
         op: Average, Sum, Min, Max or Product.
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
-        groups: how many groups, or lists of parameters, are reduced as one operation each. ``num_groups`` is its old name.
+        groups: how many groups, or lists of parameters, are reduced as one operation each. ``num_groups`` is its old
+            name.
         sparse_as_dense: sparse gradients are made dense; without it they are an error.
 
     In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
@@ -223,8 +226,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     units = _units(list(names), num_groups if groups is None else groups)
 
     base = type(optimizer)
-    cls = type(base.__name__, (_DistributedOptimizer, base), {"__module__": base.__module__, "__doc__": base.__doc__})
-    distributed = cls.__new__(cls)
+    members = {"__module__": base.__module__, "__doc__": base.__doc__}
+    cls: Any = type(base.__name__, (_DistributedOptimizer, base), members)
+    distributed: Any = object.__new__(cls)
     # A learning-rate scheduler puts a step() of its own into the instance; that one leads to the wrapped optimizer.
     distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     distributed._parameter_names = names
