@@ -331,6 +331,38 @@ TEST(Engine, ARankThatStopsInTheMiddleEndsTheGroupInTime) {
   EXPECT_EQ(world.try_submit(0, test::barrier("b")).code(), Code::timed_out);
 }
 
+// The coordinator minds the limits; if it is stopped itself, every rank minds its own.
+TEST(Engine, AStoppedCoordinatorIsNamedByThoseWhoWaitForIt) {
+  LocalWorld world(2);
+  std::vector<float> values(3, 1);
+  world.pause(0);
+  const TicketPtr ticket = world.submit(1, with_timeout(test::allreduce("x", values), 5 * kSecond));
+  world.settle();
+  EXPECT_LT(world.engine(1).next_timer(), kNever) << "it must wake up to look";
+  world.clock().advance(9 * kSecond);
+  world.settle();
+  EXPECT_FALSE(ticket->is_done());
+  world.clock().advance(2 * kSecond);
+  world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::timed_out);
+  EXPECT_EQ(ticket->status().failed_rank(), 0);
+  EXPECT_THAT(ticket->status().message(), HasSubstr("does not answer"));
+  EXPECT_EQ(world.log().take().size(), 1u);
+  EXPECT_EQ(world.engine(1).next_timer(), kNever) << "nothing is left to look at";
+}
+
+TEST(Engine, AGroupWithATensorThatCannotBeReducedIsRefusedWhole) {
+  LocalWorld world(1);
+  std::vector<float> values(4, 1);
+  Request request = test::allreduce("group", values);
+  Tensor complex = request.tensors.front().input;
+  complex.dtype = DType::complex64;
+  complex.shape = {2};
+  request.tensors.insert(request.tensors.begin(), {complex, complex});
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::not_implemented);
+}
+
 // ---- Losing a rank
 
 class Killed : public testing::TestWithParam<int> {};

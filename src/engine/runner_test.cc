@@ -167,6 +167,32 @@ TEST(Runner, SeveralThreadsOfARankWaitAtOnce) {
   });
 }
 
+// A request handed in by a second thread while the first sleeps as the driver: somebody must look at it.
+TEST(Runner, ASleepingDriverMindsWhatOtherThreadsHandIn) {
+  Job job(2);
+  std::vector<float> first(3, 1);
+  std::vector<float> first_there(3, 1);
+  std::vector<float> second(3, 1);
+  std::vector<float> second_there(3, 1);
+  const TicketPtr slow = sum("slow", first);
+  ASSERT_TRUE(job[0].submit_to_wait(slow));
+  std::thread driver([&] { EXPECT_TRUE(job[0].wait(*slow, kNever)); });
+  const auto& bell = job[0].engine().arena().control(0).bell.state;
+  while (bell.load() != transport::kWaiterSleeps) {
+    std::this_thread::yield();
+  }
+  const TicketPtr there = sum("quick", second_there);
+  ASSERT_TRUE(job[1].submit(there));
+  const TicketPtr quick = sum("quick", second);
+  ASSERT_TRUE(job[0].submit_to_wait(quick));
+  EXPECT_TRUE(job[0].wait(*quick, 20 * kSecond)) << "while the driver waits for something else";
+  EXPECT_TRUE(job[1].wait(*there, 20 * kSecond));
+  const TicketPtr slow_there = sum("slow", first_there);
+  ASSERT_TRUE(job[1].submit(slow_there));
+  EXPECT_TRUE(job[1].wait(*slow_there, 20 * kSecond));
+  driver.join();
+}
+
 TEST(Runner, WaitAnyReturnsTheOneThatIsDone) {
   Job job(2);
   std::vector<std::vector<float>> values(3, std::vector<float>(4, 1));
