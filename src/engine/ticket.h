@@ -62,8 +62,13 @@ class Ticket {
     done_.store(true, std::memory_order_release);
   }
   const DoneCallback& on_done() const { return on_done_; }
-  /// Something that must live until the callback has run: set before each submit, taken when it has finished.
-  void set_owner(std::shared_ptr<void> owner) { owner_ = std::move(owner); }
+  /// Something that must live until the callback has run: set before each submit, taken when it has finished. Without a
+  /// callback nothing is kept: the owner of a slot's ticket would own itself.
+  void set_owner(std::shared_ptr<void> owner) {
+    if (on_done_) {
+      owner_ = std::move(owner);
+    }
+  }
   std::shared_ptr<void> take_owner() { return std::move(owner_); }
 
   // ---- The pending table's side: under the table's lock.
