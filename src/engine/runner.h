@@ -10,6 +10,8 @@
 // two of them. A timer then hands the bell to the engine thread, so an idle rank sleeps for good.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -93,6 +95,7 @@ class Runner {
   transport::Sleeper bell_;
   UniqueFd linger_timer_;
   std::vector<int> peer_fds_;  ///< engine thread only; -1 once the peer's end was seen
+  std::vector<pollfd> poll_set_;  ///< engine thread only
   Nanoseconds spin_for_ = 0;   ///< how long a driver polls without giving up its core
 
   std::mutex step_mutex_;              ///< the progress lock: guards the engine's one-thread-at-a-time side
