@@ -125,12 +125,13 @@ def main() -> None:
     report["accuracy"] = accuracy(model, folder)
     hashes = hvd.allgather_object(hash_of(model))
     report["weights"] = hashes[0] if len(set(hashes)) == 1 else "DIFFERENT: " + " ".join(hashes)
+    same = ", the same bits on all ranks" if hvd.size() > 1 and len(set(hashes)) == 1 else ""
     if hvd.rank() == 0:
-        print(f"\nFashion-MNIST, {options.epochs} epochs, ranks: {hvd.size()}, threads each: {torch.get_num_threads()}")
+        print(f"\nFashion-MNIST, epochs: {options.epochs}, ranks: {hvd.size()}, threads each: {torch.get_num_threads()}")
         print(f"  test accuracy        {report['accuracy']:.1%}")
         print(f"  images per second    {report['images_per_second']:,.0f}")
         print(f"  waiting for others   {report['waiting']:.1%} of the training time")
-        print(f"  weights              {report['weights']}{', the same bits on all ranks' * (len(set(hashes)) == 1)}")
+        print(f"  weights              {report['weights']}{same}")
         if options.json:
             options.json.write_text(json.dumps(report))
     sys.exit(0 if len(set(hashes)) == 1 else 1)

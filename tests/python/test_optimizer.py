@@ -249,7 +249,7 @@ def test_closure(hvd, rank, world):
     for batch in batches(4):
         mine = share(batch, rank, world)
 
-        def closure():
+        def closure(mine=mine):
             optimizer.zero_grad()
             loss = loss_of(model, mine)
             loss.backward()
