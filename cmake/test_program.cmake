@@ -5,8 +5,6 @@ function(ronde_test_program target)
   if(NOT TARGET ronde_test_headers)
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/test_headers.cc" CONTENT "int main() { return 0; }\n")
     add_executable(ronde_test_headers "${PROJECT_BINARY_DIR}/test_headers.cc")
-    # From precompiled headers GCC 12 reports what it keeps silent about in system headers: false copies out of bounds.
-    target_compile_options(ronde_test_flags INTERFACE $<${ronde_gcc_12}:-Wno-array-bounds>)
     target_link_libraries(ronde_test_headers PRIVATE ronde_warnings ronde_test_flags GTest::gmock)
     target_precompile_headers(ronde_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   endif()
