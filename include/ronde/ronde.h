@@ -270,7 +270,8 @@ RONDE_API ronde_status ronde_execute(ronde_engine* engine, const ronde_request* 
 RONDE_API ronde_status ronde_test(ronde_ticket* ticket, int32_t* done);
 /* Waits until the ticket is done and returns its status; its name is then free. limit_s < 0: as long as it takes
  * (the request's own limit still ends it). RONDE_TIMED_OUT with the ticket still under way once limit_s has passed;
- * RONDE_INTERRUPTED when a signal came. The waiting thread drives the work. */
+ * RONDE_INTERRUPTED when a signal came. As with read(2), a signal handled in the moment before the thread sleeps does
+ * not end the sleep: who must answer a flag that a handler sets waits in slices. The waiting thread drives the work. */
 RONDE_API ronde_status ronde_wait(ronde_ticket* ticket, double limit_s);
 /* All of them. The status of the first, in array order, that failed; all are done then. */
 RONDE_API ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s);
@@ -295,7 +296,8 @@ RONDE_API ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t**
 RONDE_API ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* request, int64_t* slot);
 /* Submits the kept request again. RONDE_DUPLICATE_NAME before the last one was waited for or released. */
 RONDE_API ronde_status ronde_submit_slot(int64_t slot);
-/* As ronde_wait, ronde_test and ronde_release for the slot's current request. */
+/* As ronde_wait and ronde_test for the slot's current request. Of several threads that wait for one slot all return
+ * when a request of it is done; which of two in a row is the caller's to arrange. */
 RONDE_API ronde_status ronde_wait_slot(int64_t slot, double limit_s);
 RONDE_API ronde_status ronde_test_slot(int64_t slot, int32_t* done);
 /* The slot's ticket, valid until ronde_unregister_slot; NULL before the first submit. */

@@ -46,6 +46,8 @@ struct Counters {
   std::atomic<std::uint64_t> control_messages{0};
 };
 
+inline constexpr int kCoordinator = 0;  ///< member index of the coordinator
+
 /// How far this member's shutdown has come.
 enum class Leaving {
   no,

@@ -1,6 +1,7 @@
 #include "collectives/host/allgather.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "collectives/host/budget.h"
 #include "collectives/host/gather_list.h"
@@ -39,8 +40,15 @@ class Allgather final : public Operation {
     if (to_collect_ > last_) {
       return {};
     }
+    // Staging and collecting wait on their own: a rank may hold my slot while another has yet to publish.
     std::vector<int> ranks = channel_.not_published(to_collect_);
-    return ranks.empty() ? channel_.holding(to_stage_) : ranks;
+    if (to_stage_ <= last_) {
+      const std::vector<int> holding = channel_.holding_input(to_stage_);
+      std::vector<int> all;
+      std::set_union(ranks.begin(), ranks.end(), holding.begin(), holding.end(), std::back_inserter(all));
+      return all;
+    }
+    return ranks;
   }
 
  private:

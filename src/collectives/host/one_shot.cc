@@ -36,7 +36,7 @@ class OneShot final : public Operation {
     if (done_) {
       return {};
     }
-    return published_ ? channel_.not_published(tick_) : channel_.holding(tick_);
+    return published_ ? channel_.not_published(tick_) : channel_.holding_input(tick_);
   }
 
  private:

@@ -129,6 +129,7 @@ Status agree_that_all_have_mapped(store::Store& store, const std::string& scope,
 
 Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::string& scope, int rank, int size,
                                                 const RegionLayout& layout, Nanoseconds limit) {
+  const Nanoseconds deadline = later(RealClock().now(), limit);
   Result<Own> own = make_own(layout);
   Hello mine;
   mine.library_version = kVersion;
@@ -168,7 +169,7 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
     }
   }
   values.clear();
-  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, limit));
+  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, time_left(RealClock(), deadline)));
   return std::unique_ptr<HostArena>(std::make_unique<MappedArena>(rank, layout, std::move(members)));
 }
 
