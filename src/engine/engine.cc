@@ -203,7 +203,7 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     }
     return {};
   }
-  RONDE_ASSIGN_OR_RETURN(Negotiator::Outcome outcome, negotiator_.on_log(message, group_.index_of(topology_.rank)));
+  RONDE_ASSIGN_OR_RETURN(agreement::Negotiator::Outcome outcome, negotiator_.on_log(message, group_.index_of(topology_.rank)));
   apply(std::move(outcome));
   return {};
 }
@@ -222,7 +222,7 @@ bool Engine::publish_log() {
   return !entries.empty();
 }
 
-bool Engine::apply(Negotiator::Outcome outcome) {
+bool Engine::apply(agreement::Negotiator::Outcome outcome) {
   if (outcome.settings) {
     plan_settings_ = *outcome.settings;
   }

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "agreement/coordinator.h"
+#include "agreement/negotiator.h"
 #include "base/clock.h"
 #include "control/control.h"
-#include "engine/coordinator.h"
 #include "engine/executor.h"
 #include "engine/loss.h"
-#include "engine/negotiator.h"
 #include "engine/pending_table.h"
 #include "engine/settings.h"
 #include "engine/ticket.h"
@@ -112,7 +112,7 @@ class Engine {
   bool exchange_messages(Nanoseconds now);
   Status handle(int from, control::Message& message, Nanoseconds now);
   bool publish_log();
-  bool apply(Negotiator::Outcome outcome);
+  bool apply(agreement::Negotiator::Outcome outcome);
   Status plan(const std::vector<control::ExecEntry::Item>& items);
   void finish(const TicketPtr& ticket, Status status);
   void plan_finished(const PlanRun& run, const Status& status);
@@ -139,8 +139,8 @@ class Engine {
   Group group_;
   control::Control control_;
   PendingTable pending_;
-  Negotiator negotiator_;
-  std::optional<Coordinator> coordinator_;
+  agreement::Negotiator negotiator_;
+  std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
   Executor executor_;
   Loss loss_;

@@ -15,7 +15,7 @@
 #include "observe/stall.h"
 #include "types/group.h"
 
-namespace ronde::engine {
+namespace ronde::agreement {
 
 class Coordinator {
  public:
@@ -71,4 +71,4 @@ class Coordinator {
   std::vector<control::Message> log_;
 };
 
-}  // namespace ronde::engine
+}  // namespace ronde::agreement

@@ -1,9 +1,9 @@
-#include "engine/negotiator.h"
+#include "agreement/negotiator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ronde::engine {
+namespace ronde::agreement {
 namespace {
 
 using testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST_F(NegotiatorTest, CloseReturnsWhatIsOutstanding) {
 }
 
 }  // namespace
-}  // namespace ronde::engine
+}  // namespace ronde::agreement

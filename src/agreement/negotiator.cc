@@ -1,6 +1,6 @@
-#include "engine/negotiator.h"
+#include "agreement/negotiator.h"
 
-namespace ronde::engine {
+namespace ronde::agreement {
 
 Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nanoseconds deadline,
                              Nanoseconds timeout,
@@ -81,4 +81,4 @@ std::vector<std::string> Negotiator::close(Status reason) {
   return names;
 }
 
-}  // namespace ronde::engine
+}  // namespace ronde::agreement

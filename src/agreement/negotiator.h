@@ -17,7 +17,7 @@
 #include "control/messages.h"
 #include "types/group.h"
 
-namespace ronde::engine {
+namespace ronde::agreement {
 
 class Negotiator {
  public:
@@ -60,4 +60,4 @@ class Negotiator {
   bool all_left_ = false;
 };
 
-}  // namespace ronde::engine
+}  // namespace ronde::agreement

@@ -1,9 +1,9 @@
-#include "engine/coordinator.h"
+#include "agreement/coordinator.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace ronde::engine {
+namespace ronde::agreement {
 
 namespace {
 
@@ -245,4 +245,4 @@ std::vector<observe::Waiting> Coordinator::waiting() const {
   return all;
 }
 
-}  // namespace ronde::engine
+}  // namespace ronde::agreement
