@@ -1,7 +1,6 @@
 #include "collectives/host/allgather.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "collectives/host/budget.h"
 #include "collectives/host/gather_list.h"
@@ -40,15 +39,9 @@ class Allgather final : public Operation {
     if (to_collect_ > last_) {
       return {};
     }
-    // Staging and collecting wait on their own: a rank may hold my slot while another has yet to publish.
+    // Who has yet to publish comes first: a rank may hold my slot only because it waits for that one too.
     std::vector<int> ranks = channel_.not_published(to_collect_);
-    if (to_stage_ <= last_) {
-      const std::vector<int> holding = channel_.holding_input(to_stage_);
-      std::vector<int> all;
-      std::set_union(ranks.begin(), ranks.end(), holding.begin(), holding.end(), std::back_inserter(all));
-      return all;
-    }
-    return ranks;
+    return ranks.empty() && to_stage_ <= last_ ? channel_.holding_input(to_stage_) : ranks;
   }
 
  private:
