@@ -42,7 +42,7 @@ class Conformance : public testing::TestWithParam<int> {
 };
 
 TEST_P(Conformance, AllreduceOfSizesAroundEveryThreshold) {
-  const auto limit = static_cast<std::int64_t>(one_shot_limit(size(), 512) / sizeof(float));
+  const auto limit = static_cast<std::int64_t>(one_shot_limit(Thresholds(), 512) / sizeof(float));
   std::vector<JobSpec> specs;
   for (const std::int64_t slots : {0, 1, 2, 4, 5, 9}) {
     for (const std::int64_t beside : {-1, 0, 1, 7}) {

@@ -23,7 +23,13 @@ class GatherList {
   /// a multiple of the element's size lies on an element boundary of some member.
   explicit GatherList(const Plan& plan);
 
+  /// Keeps no segment without bytes.
   void append(const void* from, void* to, std::size_t bytes);
+  /// Other memory for the segment that begins at `position`, of the same size. Segments may be rebound by different
+  /// threads at once. Requires: such a segment.
+  void rebind(std::size_t position, const void* from, void* to);
+  /// True if some segment is written where it is read.
+  bool any_in_place() const;
   std::size_t bytes() const { return segments_.empty() ? 0 : segments_.back().end; }
 
   /// Calls visit(from, to, bytes, position) for each segment's part of [begin, end), in order.
@@ -45,6 +51,8 @@ class GatherList {
   void gather(std::size_t begin, std::size_t end, std::byte* to) const;
   /// Copies `from` to where [begin, end) is written.
   void scatter(std::size_t begin, std::size_t end, const std::byte* from) const;
+  /// The same past the caches; streams_done() must follow.
+  void scatter_streaming(std::size_t begin, std::size_t end, const std::byte* from) const;
   /// Copies [begin, end) from where it is read to where it is written, unless that is the same memory.
   void carry_over(std::size_t begin, std::size_t end) const;
 

@@ -10,7 +10,10 @@ namespace {
 class OneShot final : public Operation {
  public:
   OneShot(HostChannel& channel, const Plan& plan)
-      : channel_(channel), plan_(plan), list_(plan), tick_(channel.begin(1)) {}
+      : channel_(channel),
+        reducer_({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, static_cast<std::size_t>(channel.size())),
+        list_(plan),
+        tick_(channel.begin(1)) {}
 
   Progress advance() override {
     bool moved = false;
@@ -41,19 +44,17 @@ class OneShot final : public Operation {
 
  private:
   void reduce_all() {
-    const reduce::Reduction reduction{plan_.dtype, plan_.reduce_op, plan_.prescale, plan_.postscale};
-    const std::size_t element = dtype_bytes(plan_.dtype);
     const auto inputs = channel_.pointers();
     list_.for_each(0, list_.bytes(), [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
       for (int rank = 0; rank < channel_.size(); ++rank) {
         inputs[static_cast<std::size_t>(rank)] = rank == channel_.rank() ? from : channel_.input(rank, tick_) + at;
       }
-      reduce::reduce(reduction, inputs, bytes / element, to);
+      reducer_(inputs.data(), bytes / reducer_.element_bytes(), to);
     });
   }
 
   HostChannel& channel_;
-  const Plan& plan_;
+  const reduce::Reducer reducer_;
   GatherList list_;
   const std::uint64_t tick_;
   bool published_ = false;

@@ -5,20 +5,14 @@
 #include <memory>
 
 #include "collectives/host/channel.h"
+#include "collectives/host/table.h"
 #include "types/operation.h"
 #include "types/plan.h"
 
 namespace ronde::collectives {
 
-/// An all-reduce of at most `bytes` in a world of at most `ranks` is done in one shot. The thresholds are the same on
-/// every rank, or ranks would run different algorithms against each other and wait for ever.
-struct OneShotRule {
-  int ranks;
-  std::size_t bytes;
-};
-
-/// The largest plan that is done in one shot in a world of `size` ranks with these slots.
-std::size_t one_shot_limit(int size, std::size_t slot_bytes);
+/// The largest plan that is done in one shot with these thresholds and slots.
+std::size_t one_shot_limit(const Thresholds& thresholds, std::size_t slot_bytes);
 
 /// Begins a plan over the whole host; `plan` and `channel` must outlive the operation. Every rank must begin the same
 /// plans in the same order, each after the last is done. Null for a kind that has no algorithm here. Requires: for an
