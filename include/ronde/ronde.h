@@ -305,7 +305,22 @@ RONDE_API ronde_status ronde_slot_ticket(int64_t slot, ronde_ticket** ticket);
 /* Waits for what is under way, then forgets the slot. */
 RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 
-/* ---- Persistent plans and shared buckets (not implemented yet: RONDE_NOT_IMPLEMENTED) ------------------------------ */
+/* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
+
+/* An all-reduce, in place, of a tensor that lies in a bucket is done in the tensor itself: nothing is copied in or out,
+ * on every rank whose tensor lies at the same place of its own bucket of the same size, allocated in the same order.
+ * Where they do not, the result is the same and only takes longer.
+ *
+ * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
+ * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a forked
+ * child. In a job of one rank it is private memory. RONDE_OUT_OF_MEMORY where the machine or the container has no room
+ * for as much from every rank: use private memory then. `name` is for messages. */
+RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
+                                          void** data);
+/* Requires: every ticket with a tensor in it was waited for or released. Any time, any thread; NULL: RONDE_OK. */
+RONDE_API ronde_status ronde_free_bucket(void* data);
+
+/* ---- Persistent plans (not implemented yet: RONDE_NOT_IMPLEMENTED) ----------------------------------------------- */
 
 typedef struct ronde_plan ronde_plan;
 /* Collective by name: a plan made once from `count` requests; start and wait then need no name. */
@@ -314,10 +329,6 @@ RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_reque
 RONDE_API ronde_status ronde_plan_start(ronde_plan* plan);
 RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);
 RONDE_API ronde_status ronde_plan_destroy(ronde_plan* plan);
-/* Collective by name: memory that every rank of the host maps. */
-RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
-                                          void** data);
-RONDE_API ronde_status ronde_free_bucket(ronde_engine* engine, void* data);
 
 /* ---- Timeline (not implemented yet: RONDE_NOT_IMPLEMENTED) --------------------------------------------------------- */
 

@@ -28,6 +28,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       settings_(settings),
       clock_(clock),
       arena_(std::move(arena)),
+      shared_heap_(std::make_shared<SharedHeap>(*arena_)),
       transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
       backend_(std::move(backend)),
       group_(everyone(topology.size)),
@@ -41,7 +42,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
   }
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() { shared_heap_->close(); }
 
 // ---- Submitting
 

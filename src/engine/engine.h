@@ -20,6 +20,7 @@
 #include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/settings.h"
+#include "engine/shared_heap.h"
 #include "engine/ticket.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
@@ -82,6 +83,8 @@ class Engine {
   const Settings& settings() const { return settings_; }
   const Counters& counters() const { return counters_; }
   transport::HostArena& arena() const { return *arena_; }
+  /// Where callers get memory that the other ranks map too.
+  const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
 
   // ---- One thread at a time (the progress lock).
 
@@ -134,6 +137,7 @@ class Engine {
   Settings settings_;
   const Clock& clock_;
   std::unique_ptr<transport::HostArena> arena_;
+  std::shared_ptr<SharedHeap> shared_heap_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<backend::Backend> backend_;
   Group group_;
