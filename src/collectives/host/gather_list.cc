@@ -20,8 +20,8 @@ void GatherList::append(const void* from, void* to, std::size_t bytes) {
   }
 }
 
-void GatherList::rebind(std::size_t position, const void* from, void* to) {
-  Segment& segment = segments_[segment_at(position)];
+void GatherList::rebind(std::size_t index, const void* from, void* to) {
+  Segment& segment = segments_[index];
   segment.from = static_cast<const std::byte*>(from);
   segment.to = static_cast<std::byte*>(to);
 }

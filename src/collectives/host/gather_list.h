@@ -25,9 +25,10 @@ class GatherList {
 
   /// Keeps no segment without bytes.
   void append(const void* from, void* to, std::size_t bytes);
-  /// Other memory for the segment that begins at `position`, of the same size. Segments may be rebound by different
-  /// threads at once. Requires: such a segment.
-  void rebind(std::size_t position, const void* from, void* to);
+  std::size_t segment_count() const { return segments_.size(); }
+  const Segment& segment(std::size_t index) const { return segments_[index]; }
+  /// Other memory of the same size for a segment. Different segments may be rebound by different threads at once.
+  void rebind(std::size_t index, const void* from, void* to);
   /// True if some segment is written where it is read.
   bool any_in_place() const;
   std::size_t bytes() const { return segments_.empty() ? 0 : segments_.back().end; }

@@ -4,22 +4,13 @@
 
 #include "collectives/host/budget.h"
 #include "collectives/host/gather_list.h"
+#include "collectives/host/slices.h"
 #include "collectives/host/stream_copy.h"
 #include "reduce/reduce.h"
 
 namespace ronde::collectives {
 
 namespace {
-
-constexpr std::size_t round_up_to_line(std::size_t bytes) {
-  return (bytes + transport::kLineBytes - 1) / transport::kLineBytes * transport::kLineBytes;
-}
-
-struct Range {
-  std::size_t begin;
-  std::size_t end;
-  std::size_t bytes() const { return end - begin; }
-};
 
 class TwoPhase final : public Operation {
  public:
@@ -72,13 +63,8 @@ class TwoPhase final : public Operation {
     return {std::min(begin, list_.bytes()), std::min(begin + chunk_bytes_, list_.bytes())};
   }
 
-  /// The part of a chunk that a rank owns, in positions of the list. Maybe empty.
-  Range slice(const Range& chunk, int rank) const {
-    const auto ranks = static_cast<std::size_t>(channel_.size());
-    const std::size_t bytes = round_up_to_line((chunk.bytes() + ranks - 1) / ranks);
-    const std::size_t begin = chunk.begin + static_cast<std::size_t>(rank) * bytes;
-    return {std::min(begin, chunk.end), std::min(begin + bytes, chunk.end)};
-  }
+  /// The part of a chunk that a rank owns.
+  Range slice(const Range& chunk, int rank) const { return slice_of(chunk, rank, channel_.size()); }
 
   bool copy_in(Budget& budget) {
     if (to_publish_ > last_ || !channel_.input_free(to_publish_)) {
