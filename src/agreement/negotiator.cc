@@ -1,83 +1,80 @@
 #include "agreement/negotiator.h"
 
+#include "agreement/sink.h"
+
 namespace ronde::agreement {
 
+namespace {
+
+/// Keeps what the learning lane wants done. Anything of replay is a bug: the coordinator was given no heap.
+class Collector final : public Sink {
+ public:
+  std::optional<control::RequestMessage> request;
+  std::vector<control::ExecEntry::Item> items;
+  std::vector<std::pair<std::string, Status>> failed;
+  std::optional<control::SettingsEntry> new_settings;
+  Status wrong;
+
+  void send_request(control::RequestMessage message, Nanoseconds) override { request = std::move(message); }
+  void settings(const control::SettingsEntry& entry) override { new_settings = entry; }
+  void execute(std::vector<control::ExecEntry::Item> agreed) override { items = std::move(agreed); }
+  void fail(const std::string& name, Status status) override { failed.emplace_back(name, std::move(status)); }
+  void bug(std::string_view what) override { wrong = Status::error(Code::internal, std::string(what)); }
+
+  void publish(std::uint32_t, Flag) override { unexpected(); }
+  void reduce(std::uint32_t, Flag) override { unexpected(); }
+  void set_done(std::uint32_t, Flag) override { unexpected(); }
+  void complete(std::uint32_t, std::uint64_t) override { unexpected(); }
+  void copy_in(std::uint32_t, std::uint32_t, std::uint64_t) override { unexpected(); }
+  void set_frozen(std::uint32_t, Reason) override { unexpected(); }
+  void store_quiet(const RankSet&) override { unexpected(); }
+  void send_end(control::EndMessage) override { unexpected(); }
+  void send_join() override { unexpected(); }
+  void send_leave() override { unexpected(); }
+  void prepare(const Bucket&) override { unexpected(); }
+  void install(std::uint32_t, std::span<const std::uint32_t>, bool) override { unexpected(); }
+  void ended(std::uint32_t) override { unexpected(); }
+  void retire(std::uint32_t) override { unexpected(); }
+  void join_done(int) override { unexpected(); }
+
+ private:
+  void unexpected() { bug("a plan came to a rank that only learns"); }
+};
+
+}  // namespace
+
 Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nanoseconds deadline,
-                             Nanoseconds timeout,
-                             std::optional<control::RequestMessage>& message) {
-  if (!closed_) {
-    return closed_.with_tensor(name);
+                             Nanoseconds timeout, std::optional<control::RequestMessage>& message) {
+  Collector done;
+  member_.step(Submit{name, std::move(descriptor), deadline}, done);
+  RONDE_RETURN_IF_ERROR(done.wrong);
+  if (!done.failed.empty()) {
+    return done.failed.front().second;
   }
-  if (const auto owed = owed_.find(name); owed != owed_.end()) {
-    Status error = owed->second.front();
-    owed->second.pop_front();
-    if (owed->second.empty()) {
-      owed_.erase(owed);
-    }
-    return error;
-  }
-  sent_.emplace(name, deadline);
-  message = control::RequestMessage{name, std::move(descriptor), label_, timeout};
+  message = std::move(done.request);
+  message->timeout = timeout;
   return {};
 }
 
-Result<Negotiator::Outcome> Negotiator::on_log(const control::Message& entry, int own_member) {
-  Outcome outcome;
-  if (const auto* exec = std::get_if<control::ExecEntry>(&entry)) {
-    for (const control::ExecEntry::Item& item : exec->items) {
-      if (sent_.erase(item.name) == 0 && closed_) {
-        return Status::error(Code::internal, "agreed on '" + item.name + "', which this rank did not submit");
-      }
-    }
-    outcome.agreed = exec->items;
-  } else if (const auto* error = std::get_if<control::ErrorEntry>(&entry)) {
-    ++label_;
-    Status status = Status::error(error->code, error->text).with_rank(error->failed_rank).with_tensor(error->name);
-    if (sent_.erase(error->name) > 0) {
-      outcome.failed.emplace_back(error->name, std::move(status));
-    } else {
-      owed_[error->name].push_back(std::move(status));
-    }
-  } else if (const auto* left = std::get_if<control::LeftEntry>(&entry)) {
-    const int rank = group_.ranks[static_cast<std::size_t>(left->member)];
-    self_left_ |= left->member == own_member;
-    const Status reason =
-        left->member == own_member
-            ? Status::error(Code::cancelled, "this rank shut down while the request was pending")
-            : Status::error(Code::peer_left, "rank " + std::to_string(rank) +
-                                                 " has left the job (it shut down or exited)")
-                  .with_rank(rank);
-    for (const auto& [name, deadline] : sent_) {
-      outcome.failed.emplace_back(name, reason.with_tensor(name).with_context("'" + name + "'"));
-    }
-    sent_.clear();
-    if (closed_) {
-      closed_ = reason;
-    }
-  } else if (const auto* settings = std::get_if<control::SettingsEntry>(&entry)) {
-    outcome.settings = *settings;
-  } else if (std::holds_alternative<control::AllLeftEntry>(entry)) {
-    all_left_ = true;
+Result<Negotiator::Outcome> Negotiator::on_log(const control::Message& entry) {
+  Collector done;
+  member_.step(LogRead{entry}, done);
+  for (const control::ExecEntry::Item& item : done.items) {
+    member_.step(Executed{item.name}, done);
   }
-  return outcome;
-}
-
-std::optional<std::string> Negotiator::overdue(Nanoseconds now, Nanoseconds grace) const {
-  for (const auto& [name, deadline] : sent_) {
-    if (now >= later(deadline, grace)) {
-      return name;
-    }
+  if (!done.wrong) {
+    return done.wrong;
   }
-  return std::nullopt;
+  return Outcome{std::move(done.items), std::move(done.failed), done.new_settings};
 }
 
 std::vector<std::string> Negotiator::close(Status reason) {
+  Collector done;
+  member_.step(Close{std::move(reason)}, done);
   std::vector<std::string> names;
-  for (const auto& [name, deadline] : sent_) {
+  for (auto& [name, status] : done.failed) {
     names.push_back(name);
   }
-  sent_.clear();
-  closed_ = std::move(reason);
   return names;
 }
 

@@ -1,19 +1,14 @@
-// Negotiator: the half of agreement that lives in every rank, one per group: sends this rank's requests to the
-// coordinator and reads the coordinator's log (docs/agreement.md).
-//
-// No clock, no memory but its own, no thread. State per name: none, or sent (submitted here, not yet answered), and
-// beside it the errors this rank owes: a request that other ranks saw time out, and that this rank has yet to make,
-// must fail when it comes, or it would meet the others' next one, which is data of another step.
+// Negotiator: the member's half of agreement for an engine that does not replay: a Member of which only the learning
+// lane is used, with what it wants done handed back as values.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "agreement/member.h"
 #include "control/messages.h"
 #include "types/group.h"
 
@@ -21,7 +16,8 @@ namespace ronde::agreement {
 
 class Negotiator {
  public:
-  explicit Negotiator(Group group) : group_(std::move(group)) {}
+  /// `own`: index of this rank in the group.
+  Negotiator(Group group, int own) : member_(std::move(group), own) {}
 
   /// A new request of this rank. Ok: `message` is to be sent to the coordinator. An error: the request is over, with
   /// this error, and nothing is sent. Requires: the name is not outstanding.
@@ -34,30 +30,26 @@ class Negotiator {
     std::vector<std::pair<std::string, Status>> failed;       ///< these requests are over
     std::optional<control::SettingsEntry> settings;
   };
-  /// Requires: an entry that only the coordinator sends. INTERNAL if an EXEC names what this rank never submitted.
-  Result<Outcome> on_log(const control::Message& entry, int own_member);
+  /// Requires: an entry that only the coordinator sends. INTERNAL if an EXEC names what this rank never submitted, or
+  /// the coordinator plans.
+  Result<Outcome> on_log(const control::Message& entry);
 
   /// Every outstanding request is over with this error (death, shutdown); returns their names. Later submits get it
   /// too.
   std::vector<std::string> close(Status reason);
 
-  bool all_left() const { return all_left_; }
-  bool self_left() const { return self_left_; }
+  bool all_left() const { return member_.all_left(); }
+  bool self_left() const { return member_.self_left(); }
   /// Ok, or why nothing can be submitted any more.
-  const Status& closed() const { return closed_; }
-  bool is_waiting() const { return !sent_.empty(); }
+  const Status& closed() const { return member_.closed(); }
+  bool is_waiting() const { return member_.is_waiting(); }
   /// A request that has had no answer `grace` after its deadline, if there is one.
-  std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
-  std::uint64_t label() const { return label_; }
+  std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const {
+    return member_.overdue(now, grace);
+  }
 
  private:
-  Group group_;
-  std::unordered_map<std::string, Nanoseconds> sent_;  ///< with the deadline of each
-  std::unordered_map<std::string, std::deque<Status>> owed_;
-  std::uint64_t label_ = 0;  ///< ERROR entries read
-  Status closed_;
-  bool self_left_ = false;
-  bool all_left_ = false;
+  Member member_;
 };
 
 }  // namespace ronde::agreement

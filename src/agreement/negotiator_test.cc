@@ -12,7 +12,7 @@ class NegotiatorTest : public testing::Test {
  protected:
   Status submit(const std::string& name) { return negotiator_.on_submit(name, {}, 7 * kSecond, kNever, message_); }
   Negotiator::Outcome read(const control::Message& entry) {
-    Result<Negotiator::Outcome> outcome = negotiator_.on_log(entry, 1);
+    Result<Negotiator::Outcome> outcome = negotiator_.on_log(entry);
     EXPECT_TRUE(outcome) << outcome.status().message();
     return outcome ? std::move(*outcome) : Negotiator::Outcome{};
   }
@@ -21,7 +21,7 @@ class NegotiatorTest : public testing::Test {
   }
   static control::Message exec(const std::string& name) { return control::ExecEntry{{{name, {}}}}; }
 
-  Negotiator negotiator_{Group{0, {0, 1, 2}}};
+  Negotiator negotiator_{Group{0, {0, 1, 2}}, 1};
   std::optional<control::RequestMessage> message_;
 };
 
@@ -43,7 +43,7 @@ TEST_F(NegotiatorTest, ExecGivesWhatWasAgreed) {
 }
 
 TEST_F(NegotiatorTest, ExecOfWhatWasNeverSubmittedIsABug) {
-  EXPECT_EQ(negotiator_.on_log(exec("x"), 1).status().code(), Code::internal);
+  EXPECT_EQ(negotiator_.on_log(exec("x")).status().code(), Code::internal);
 }
 
 TEST_F(NegotiatorTest, ErrorFailsTheOutstandingRequest) {

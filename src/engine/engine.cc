@@ -33,7 +33,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       backend_(std::move(backend)),
       group_(everyone(topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
-      negotiator_(group_),
+      negotiator_(group_, topology.rank),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       loss_(*arena_),
       stall_(settings.stall) {
@@ -204,7 +204,7 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     }
     return {};
   }
-  RONDE_ASSIGN_OR_RETURN(agreement::Negotiator::Outcome outcome, negotiator_.on_log(message, group_.index_of(topology_.rank)));
+  RONDE_ASSIGN_OR_RETURN(agreement::Negotiator::Outcome outcome, negotiator_.on_log(message));
   apply(std::move(outcome));
   return {};
 }
