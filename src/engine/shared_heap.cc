@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/round_up.h"
+
 namespace ronde::engine {
 
 namespace {
@@ -16,13 +18,11 @@ std::int64_t end_of_engine_range(const transport::HostArena& arena) {
 }
 
 Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
-  const std::size_t whole = (std::max<std::size_t>(bytes, 1) + agreement::kPageAlign - 1) / agreement::kPageAlign *
-                            agreement::kPageAlign;
-  void* data = whole < bytes ? nullptr : std::aligned_alloc(agreement::kPageAlign, whole);
+  void* data = std::aligned_alloc(agreement::kPageAlign, bytes);
   if (data == nullptr) {
     return Status::error(Code::out_of_memory, "no memory for a bucket of " + std::to_string(bytes) + " bytes");
   }
-  std::memset(data, 0, whole);
+  std::memset(data, 0, bytes);
   return std::shared_ptr<void>(data, &std::free);
 }
 
@@ -36,7 +36,11 @@ SharedHeap::SharedHeap(transport::HostArena& arena)
     : arena_(&arena),
       map_({end_of_engine_range(arena), static_cast<std::int64_t>(arena.layout().heap_bytes)}) {}
 
-Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t bytes) {
+Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
+  const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), agreement::kPageAlign);
+  if (bytes < wanted) {
+    return Status::error(Code::out_of_memory, "no range of " + std::to_string(wanted) + " bytes exists");
+  }
   std::lock_guard lock(mutex_);
   if (arena_ == nullptr) {
     return Status::error(Code::not_initialized, "the engine has shut down; allocate after init");

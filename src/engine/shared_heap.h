@@ -29,7 +29,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
 
   /// Zeroed memory at a multiple of a page, freed with the last copy. OUT_OF_MEMORY if the machine, the container or the
   /// heap has no room; nothing has happened then. A job of one rank, which shares with nobody, gets private memory.
-  Result<std::shared_ptr<void>> allocate(std::size_t bytes);
+  Result<std::shared_ptr<void>> allocate(std::size_t wanted);
   /// The arena is about to go: nothing more is allocated, what is stays until its owners free it.
   void close();
 

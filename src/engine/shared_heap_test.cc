@@ -22,8 +22,8 @@ class SharedHeapTest : public testing::Test {
 
 TEST_F(SharedHeapTest, TheSameOrderGivesTheSameOffsetsOutsideTheEnginesRange) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
-    const auto first = heaps_[0]->allocate(bytes);
-    const auto second = heaps_[1]->allocate(bytes);
+    auto first = heaps_[0]->allocate(bytes);
+    auto second = heaps_[1]->allocate(bytes);
     ASSERT_TRUE(first) << first.status().message();
     ASSERT_TRUE(second);
     const std::int64_t offset = arenas_[0]->heap_offset_of(first->get(), bytes);
