@@ -1,13 +1,14 @@
-// All-reduce over the shared memory of one host, below the engine: ranks are processes pinned to a core each, and what is
-// timed is one regime of src/collectives/host.
+// All-reduce over the shared memory of one host, below the engine: ranks are processes pinned to a core each, and what
+// is timed is one regime of src/collectives/host.
 //
 //     allreduce_bench [--ranks=2] [--dtype=float32] [--forms=inline,direct] [--sizes=8,64K,16M] [--rounds=100]
+//     [--offset=64]
 //
-// Forms: inline, staged, ordered, direct are buckets of replay; learn and learn_direct are operations of the learning lane;
-// a name that ends in _out is out of place. `bound` is the reduction of a direct bucket without any waiting. Each rank
-// rewrites its input before each call, as a backward pass does. Up to 4 KiB a thousand calls are timed together,
-// rewriting included. A line per size and form: microseconds, median and 10th percentile over rounds of the slowest rank.
-// Thresholds as everywhere from RONDE_TABLE.
+// Forms: inline, staged, ordered, direct are buckets of replay; learn and learn_direct are operations of the learning
+// lane; a name that ends in _out is out of place. `bound` is the reduction of a direct bucket without any waiting. Each
+// rank rewrites its input before each call, as a backward pass does. Up to 4 KiB a thousand calls are timed together,
+// rewriting included. A line per size and form: microseconds, median and 10th percentile over rounds of the slowest
+// rank. Thresholds as everywhere from RONDE_TABLE.
 #include <sched.h>
 
 #include <algorithm>
@@ -51,8 +52,10 @@ struct Options {
   int ranks = 2;
   int rounds = 0;  ///< 0: by size
   DType dtype = DType::float32;
+  std::size_t offset = 64;  ///< of private tensors within a page, as allocators give them
   Thresholds thresholds;
-  std::vector<std::string> forms = {"inline", "staged", "ordered", "ordered_out", "learn", "learn_out", "direct", "bound"};
+  std::vector<std::string> forms = {"inline", "staged",    "ordered", "ordered_out",
+                                    "learn",  "learn_out", "direct",  "bound"};
   std::vector<std::size_t> sizes = {8, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
 };
 
@@ -97,11 +100,11 @@ class Rank {
     if (!arena_.commit(0, kTensorAt + largest).is_ok()) {
       return false;
     }
-    input_.resize(largest);
-    output_.resize(largest);
-    source_.resize(largest);
+    input_ = allocate(largest);
+    output_ = allocate(largest);
+    source_ = allocate(largest);
     for (std::size_t i = 0; i < largest / ronde::dtype_bytes(options_.dtype); ++i) {
-      set_one(source_.data() + i * ronde::dtype_bytes(options_.dtype));
+      set_one(source_ + i * ronde::dtype_bytes(options_.dtype));
     }
     barrier();
     arena_.prefault(0, kTensorAt + largest);
@@ -115,6 +118,13 @@ class Rank {
   }
 
  private:
+  std::byte* allocate(std::size_t bytes) {
+    constexpr std::size_t kPage = 4096;
+    memory_.emplace_back(bytes + 2 * kPage);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.back().data());
+    return memory_.back().data() + (kPage - address % kPage) + options_.offset;
+  }
+
   void pin(const cpu_set_t& all) const {
     int skip = arena_.rank() % CPU_COUNT(&all);
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
@@ -166,21 +176,22 @@ class Rank {
   std::function<void()> make(const std::string& form, std::size_t bytes, std::byte*& input) {
     const bool is_out = form.ends_with("_out");
     const bool is_shared = form == "direct" || form == "learn_direct" || form == "bound";
-    input = is_shared ? arena_.heap(arena_.rank()) + kTensorAt : input_.data();
-    std::byte* const output = is_out ? output_.data() : input;
+    input = is_shared ? arena_.heap(arena_.rank()) + kTensorAt : input_;
+    std::byte* const output = is_out ? output_ : input;
     if (form.starts_with("learn")) {
       plan_ = Plan();
       plan_.dtype = options_.dtype;
-      plan_.members.push_back({"x", tensor(input, bytes), tensor(output, bytes),
-                               is_shared ? static_cast<std::int64_t>(kTensorAt) : -1});
+      plan_.members.push_back(
+          {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? static_cast<std::int64_t>(kTensorAt) : -1});
       return [this] {
         const auto operation = start(channel_, plan_);
         spin_until(has_own_core_, [&] { return advance(*operation); });
       };
     }
     if (form == "bound") {
-      slice_ = std::make_unique<SharedSlice>(arena_, ronde::reduce::Reduction{options_.dtype, ronde::ReduceOp::sum, 1, 1},
-                                             std::vector<ronde::collectives::HeapExtent>{{kTensorAt, bytes}});
+      slice_ =
+          std::make_unique<SharedSlice>(arena_, ronde::reduce::Reduction{options_.dtype, ronde::ReduceOp::sum, 1, 1},
+                                        std::vector<ronde::collectives::HeapExtent>{{kTensorAt, bytes}});
       return [this] {
         slice_->restart();
         for (bool done = false; !done;) {
@@ -234,12 +245,12 @@ class Rank {
     std::vector<double> slowest;
     const ronde::RealClock clock;
     for (int round = 0; round < rounds + 3; ++round) {
-      std::memcpy(input, source_.data(), bytes);
+      std::memcpy(input, source_, bytes);
       barrier();
       const ronde::Nanoseconds begin = clock.now();
       for (int i = 0; i < calls; ++i) {
         if (calls > 1) {
-          std::memcpy(input, source_.data(), bytes);
+          std::memcpy(input, source_, bytes);
         }
         call();
       }
@@ -268,9 +279,10 @@ class Rank {
   std::unique_ptr<HostBucket> bucket_;
   std::unique_ptr<SharedSlice> slice_;
   Plan plan_;
-  std::vector<std::byte> input_;
-  std::vector<std::byte> output_;
-  std::vector<std::byte> source_;
+  std::vector<std::vector<std::byte>> memory_;
+  std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  std::byte* source_ = nullptr;
   std::uint64_t barriers_ = 0;
   bool has_own_core_ = true;
 };
@@ -300,6 +312,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.ranks = std::atoi(value.c_str());
     } else if (name == "--rounds") {
       options.rounds = std::atoi(value.c_str());
+    } else if (name == "--offset") {
+      options.offset = static_cast<std::size_t>(std::atoi(value.c_str()));
     } else if (name == "--forms") {
       options.forms = split(value);
     } else if (name == "--sizes") {

@@ -62,6 +62,7 @@ Table Table::built_in() {
   // smaller for more ranks because the staging of all shares the caches.
   Table table;
   table.rows_ = {
+      {2, {.one_shot = 65536}},
       {4, {.one_shot = 8192}},
       {8, {.one_shot = 4096}},
       {kAnyRanks, {.one_shot = 2048, .staged = 65536, .chunk = 65536}},

@@ -133,6 +133,7 @@ inline transport::RegionLayout tiny_slots(int size, int slots = 4) {
   transport::RegionLayout layout = transport::RegionLayout::for_size(size);
   layout.slot_bytes = 512;
   layout.slots = slots;
+  layout.heap_bytes = transport::kLoopbackHeapBytes;  // ThreadSanitizer has little address space
   return layout;
 }
 
