@@ -168,6 +168,8 @@ class Member {
   std::uint64_t instances(std::uint32_t id) const { return buckets_[id].instances; }
   bool is_published(std::uint32_t id) const { return buckets_[id].published; }
   Stage stage(std::uint32_t id) const { return buckets_[id].stage; }
+  /// In drain: an instance is under way that all have published, and all will finish.
+  bool is_decided(std::uint32_t id) const { return buckets_[id].instances < buckets_[id].decided; }
   bool is_half_full(std::uint32_t id) const { return buckets_[id].fill > 0 && !buckets_[id].published; }
   /// Names of the bucket that have not been submitted for the instance under way.
   std::vector<std::string> missing(std::uint32_t id) const;

@@ -33,12 +33,18 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       backend_(std::move(backend)),
       group_(everyone(topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
-      negotiator_(group_, topology.rank),
+      replay_(group_, *arena_, pending_),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       loss_(*arena_),
       stall_(settings.stall) {
   if (topology.rank == kCoordinator) {
-    coordinator_.emplace(group_, control::SettingsEntry{settings.fusion_threshold, settings.fusion_small});
+    const collectives::Thresholds thresholds = collectives::load_thresholds(arena_->control(0).rules);
+    control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
+    entry.limits = {thresholds.inlined, thresholds.staged};
+    coordinator_.emplace(group_, entry,
+                         topology.size > 1 && settings.replay
+                             ? Replay::behind_lane(SharedHeap::engine_range(*arena_), topology.size)
+                             : agreement::HeapRange{});
   }
 }
 
@@ -85,6 +91,11 @@ Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
 }
 
 Status Engine::hand_in(const TicketPtr& ticket) {
+  if (replay_.place(ticket)) {
+    counters_.requests.fetch_add(1, std::memory_order_relaxed);
+    outstanding_.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
   {
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
     std::lock_guard lock(inbox_mutex_);
@@ -115,9 +126,11 @@ bool Engine::step() {
   if (state_ != State::working || loss_.any()) {
     return step_failing(now);
   }
-  bool moved = take_submissions(now);
+  bool moved = replay_.advance() != Progress::idle;
+  moved |= take_submissions(now);
   check_time(now);
   moved |= exchange_messages(now);
+  moved |= apply_outcome(now);
   if (!moved) {
     look_who_is_gone();
   }
@@ -126,17 +139,25 @@ bool Engine::step() {
   }
   const Progress progress = executor_.advance(now);
   moved |= progress != Progress::idle;
-  if (progress == Progress::idle && !executor_.is_idle() && now >= executor_.deadline()) {
-    start_failing(now);
-    return true;
-  }
-  if (progress == Progress::idle && waits_for_departed()) {
+  if (!moved && is_held_up(now)) {
     start_failing(now);
     return true;
   }
   note_left();
   control_.flush();  // what finds no room goes out later: the peer rings when it has made some
   return moved;
+}
+
+bool Engine::poll() {
+  if (state_ != State::working || loss_.any() || replay_.advance_buckets() == Progress::idle) {
+    return false;
+  }
+  return apply_outcome(0);
+}
+
+/// A collective is under way and will not end: a rank that takes part has gone, or has not moved for too long.
+bool Engine::is_held_up(Nanoseconds now) const {
+  return (!executor_.is_idle() && now >= executor_.deadline()) || waits_for_departed() || !replay_.stuck(now).empty();
 }
 
 bool Engine::take_submissions(Nanoseconds now) {
@@ -150,16 +171,8 @@ bool Engine::take_submissions(Nanoseconds now) {
     inbox_full_.store(false, std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : taken) {
-    std::optional<control::RequestMessage> message;
-    const Request& request = ticket->request();
-    Status status = negotiator_.on_submit(request.name, describe(request), later(now, request.timeout), request.timeout, message);
-    if (!status) {
-      finish(ticket, std::move(status));
-    } else if (message) {
-      control_.send(group_.ranks[kCoordinator], {0, std::move(*message)});
-    }
+    replay_.submit(ticket, now);
   }
-  counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
   return !taken.empty();
 }
 
@@ -191,12 +204,18 @@ bool Engine::exchange_messages(Nanoseconds now) {
   return moved;
 }
 
+template <typename Tell>
+Status Engine::with_coordinator(int from, const Tell& tell) {
+  if (!coordinator_) {
+    return Status::error(Code::internal, "rank " + std::to_string(from) + " took this rank for the coordinator");
+  }
+  return tell(group_.index_of(from));
+}
+
 Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (auto* request = std::get_if<control::RequestMessage>(&message)) {
-    if (!coordinator_) {
-      return Status::error(Code::internal, "rank " + std::to_string(from) + " took this rank for the coordinator");
-    }
-    return coordinator_->on_request(group_.index_of(from), std::move(*request), now);
+    return with_coordinator(
+        from, [&](int member) { return coordinator_->on_request(member, std::move(*request), now); });
   }
   if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
     if (coordinator_) {
@@ -204,8 +223,17 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     }
     return {};
   }
-  RONDE_ASSIGN_OR_RETURN(agreement::Negotiator::Outcome outcome, negotiator_.on_log(message));
-  apply(std::move(outcome));
+  if (const auto* end = std::get_if<control::EndMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_end(member, *end); });
+  }
+  if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_prepared(member, *prepared); });
+  }
+  if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->offset); });
+  }
+  replay_.read(std::move(message));
+  apply_outcome(now);
   return {};
 }
 
@@ -223,7 +251,12 @@ bool Engine::publish_log() {
   return !entries.empty();
 }
 
-bool Engine::apply(agreement::Negotiator::Outcome outcome) {
+/// What agreement has left to do.
+bool Engine::apply_outcome(Nanoseconds now) {
+  Replay::Outcome outcome;
+  if (!replay_.take(outcome)) {
+    return false;
+  }
   if (outcome.settings) {
     plan_settings_ = *outcome.settings;
   }
@@ -232,15 +265,34 @@ bool Engine::apply(agreement::Negotiator::Outcome outcome) {
       finish(ticket, std::move(status));
     }
   }
-  if (!negotiator_.closed()) {
-    close(negotiator_.closed());
-  }
-  if (!outcome.agreed.empty()) {
-    if (Status status = plan(outcome.agreed); !status) {
-      fail(status);
+  for (const TicketPtr& ticket : outcome.completed) {
+    for (const RequestTensor& pair : ticket->request().tensors) {
+      counters_.bytes_reduced.fetch_add(pair.input.bytes(), std::memory_order_relaxed);
     }
+    finish(ticket, {});
+  }
+  for (auto& [message, deadline] : outcome.messages) {
+    send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
+  }
+  if (!replay_.closed()) {
+    close(replay_.closed());
+  }
+  Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
+  for (const std::vector<control::ExecEntry::Item>& items : outcome.agreed) {
+    status = status ? plan(items) : status;
+  }
+  if (!status) {
+    fail(status);
   }
   return true;
+}
+
+void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now) {
+  if (auto* request = std::get_if<control::RequestMessage>(&message); request != nullptr && deadline != kNever) {
+    request->timeout = std::max<Nanoseconds>(0, deadline - now);
+  }
+  control_.send(group_.ranks[kCoordinator], {0, std::move(message)});
+  counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
 }
 
 Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
@@ -254,7 +306,7 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
     if (!item.rows.empty()) {
       RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows));
     }
-    agreed.push_back({&ticket->request(), item.rows});
+    agreed.push_back({&ticket->request(), item.rows, item.offset});
     tickets.push_back(std::move(ticket));
   }
   std::vector<int> plans_of(tickets.size());
@@ -293,6 +345,7 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
   }
   for (const TicketPtr& ticket : run.owners) {
     if (ticket->plan_finished(status)) {
+      replay_.executed(ticket->name());
       finish(ticket, ticket->plans_status().with_tensor(ticket->name()));
     }
   }
@@ -312,6 +365,7 @@ void Engine::finish(const TicketPtr& ticket, Status status) {
 // ---- Time
 
 void Engine::check_time(Nanoseconds now) {
+  replay_.check_time(now, settings_.stall);
   if (coordinator_) {
     if (now >= coordinator_->next_deadline()) {
       coordinator_->on_time(now);
@@ -336,11 +390,11 @@ Nanoseconds Engine::next_timer() const {
   if (state_ == State::failing) {
     return failing_since_ + settings_.quiet_timeout;
   }
-  Nanoseconds next = executor_.deadline();
+  Nanoseconds next = std::min(executor_.deadline(), replay_.next_check());
   if (coordinator_) {
     const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
     next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});
-  } else if (negotiator_.is_waiting()) {
+  } else if (replay_.is_waiting()) {
     next = std::min(next, next_answer_check_);
   }
   return next;

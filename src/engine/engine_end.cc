@@ -25,7 +25,8 @@ void Engine::begin_leave() {
   close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
   take_submissions(clock_.now());
   if (state_ == State::working) {
-    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{}});
+    replay_.leave();
+    apply_outcome(clock_.now());
   }
 }
 
@@ -43,22 +44,25 @@ Leaving Engine::leaving() const {
   if (state_ == State::failing || !executor_.is_idle()) {
     return Leaving::waiting;
   }
-  return negotiator_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
+  return replay_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
 }
 
 void Engine::note_left() {
-  if (!leave_noted_ && negotiator_.self_left() && executor_.is_idle()) {
+  if (!leave_noted_ && replay_.self_left() && executor_.is_idle()) {
     leave_noted_ = true;
     arena_->control(arena_->rank()).state.left.store(1, std::memory_order_release);
   }
 }
 
 bool Engine::waits_for_departed() const {
-  if (executor_.is_idle()) {
-    return false;
-  }
-  const std::vector<int> late = executor_.waiting_for();
+  const std::vector<int> late = held_up_by();
   return std::any_of(late.begin(), late.end(), [this](int peer) { return has_gone(peer); });
+}
+
+/// The ranks that what is agreed and under way waits for.
+std::vector<int> Engine::held_up_by() const {
+  std::vector<int> late = executor_.waiting_for();
+  return late.empty() ? replay_.draining_for() : late;
 }
 
 bool Engine::has_gone(int peer) const {
@@ -68,7 +72,7 @@ bool Engine::has_gone(int peer) const {
 void Engine::finish_leave() {
   const Status reason =
       Status::error(Code::cancelled, "this rank shut down while the request was pending");
-  if (state_ == State::working && !negotiator_.self_left()) {
+  if (state_ == State::working && !replay_.self_left()) {
     control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
     exchange_messages(clock_.now());  // this rank may be the coordinator
   }
@@ -105,7 +109,7 @@ void Engine::look_who_is_gone() {
     return;
   }
   const int coordinator = group_.ranks[kCoordinator];
-  if (!has_gone(coordinator) || !negotiator_.closed() || negotiator_.all_left()) {
+  if (!has_gone(coordinator) || !replay_.closed() || replay_.all_left()) {
     return;
   }
   if (!std::exchange(coordinator_is_gone_, true)) {
@@ -115,10 +119,8 @@ void Engine::look_who_is_gone() {
                                                            " has left the job (it shut down or exited)")
                             .with_rank(coordinator);
   close(reason);
-  for (const std::string& name : negotiator_.close(reason)) {
-    if (const TicketPtr ticket = pending_.find(0, name)) {
-      finish(ticket, reason.with_tensor(name).with_context("'" + name + "'"));
-    }
+  for (const TicketPtr& ticket : close_agreement(reason)) {
+    finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
   }
 }
 
@@ -128,7 +130,7 @@ bool Engine::check_answers(Nanoseconds now) {
     return false;
   }
   next_answer_check_ = now + kSecond;
-  const std::optional<std::string> name = negotiator_.overdue(now, kAnswerGrace);
+  const std::optional<std::string> name = replay_.overdue(now, kAnswerGrace);
   if (!name) {
     return false;
   }
@@ -150,7 +152,8 @@ void Engine::start_failing(Nanoseconds now) {
   failing_since_ = now;
   std::vector<int> late;
   if (!loss_.any()) {
-    late = executor_.waiting_for();
+    late = held_up_by();
+    late = late.empty() ? replay_.stuck(now) : late;
   }
   const bool departed = waits_for_departed();
   std::string late_text;
@@ -158,6 +161,7 @@ void Engine::start_failing(Nanoseconds now) {
     late_text += (late_text.empty() ? "" : ", ") + peer_text(peer);
   }
   abandoned_ = executor_.abandon();
+  replay_.stop(loss_.lost());
   if (loss_.any()) {
     return;
   }
@@ -182,8 +186,8 @@ bool Engine::step_failing(Nanoseconds now) {
   if (state_ == State::failed) {
     const bool had_input = has_input();
     if (had_input) {
-      fail_everything([&](const Ticket& ticket) { return negotiator_.closed().with_tensor(ticket.name()); },
-                      negotiator_.closed());
+      fail_everything([&](const Ticket& ticket) { return replay_.closed().with_tensor(ticket.name()); },
+                      replay_.closed());
     }
     return had_input;
   }
@@ -212,6 +216,21 @@ bool Engine::step_failing(Nanoseconds now) {
   return true;
 }
 
+/// Ends agreement; returns the tickets that were still in it.
+std::vector<TicketPtr> Engine::close_agreement(const Status& reason) {
+  apply_outcome(clock_.now());  // what was over before this has its own end
+  replay_.close(reason);
+  Replay::Outcome outcome;
+  replay_.take(outcome);
+  std::vector<TicketPtr> tickets;
+  for (const auto& [name, status] : outcome.failed) {
+    if (TicketPtr ticket = pending_.find(0, name)) {
+      tickets.push_back(std::move(ticket));
+    }
+  }
+  return tickets;
+}
+
 void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones) {
   close(later_ones);
   std::vector<TicketPtr> tickets;
@@ -225,10 +244,8 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
       tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
     }
   }
-  for (const std::string& name : negotiator_.close(std::move(later_ones))) {
-    if (TicketPtr ticket = pending_.find(0, name)) {
-      tickets.push_back(std::move(ticket));
-    }
+  for (TicketPtr& ticket : close_agreement(later_ones)) {
+    tickets.push_back(std::move(ticket));
   }
   for (const TicketPtr& ticket : tickets) {
     finish(ticket, reason(*ticket).with_tensor(ticket->name()));
