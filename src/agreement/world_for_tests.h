@@ -249,10 +249,19 @@ class World : public WorldState {
   Move choose() {
     Move move = moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))];
     const auto slow = static_cast<std::size_t>(scenario_.slow_rank);  // -1: nobody
-    for (int i = 0; i < 6 && move.kind == Kind::program && move.rank == slow; ++i) {
+    for (int i = 0; i < 6 && move.kind == Kind::program && move.rank == slow && !owes_in_a_break(slow); ++i) {
       move = moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))];
     }
     return move;
+  }
+
+  bool owes(std::size_t i) {
+    return std::any_of(scenario_.names.begin(), scenario_.names.end(),
+                       [&](const NameSpec& spec) { return rank(i).member.owed(spec.name) > 0; });
+  }
+  bool owes_in_a_break(std::size_t i) {
+    const Mode mode = rank(i).member.mode();
+    return (mode == Mode::frozen || mode == Mode::drain) && owes(i);
   }
 
   // ---- What can move
@@ -648,9 +657,13 @@ class World : public WorldState {
   // ---- What disturbs
 
   void disturb() {
-    const auto victim = static_cast<std::size_t>(dice_.roll(static_cast<int>(size())));
+    auto victim = static_cast<std::size_t>(dice_.roll(static_cast<int>(size())));
+    int what = dice_.roll(4);
+    if (const auto slow = static_cast<std::size_t>(scenario_.slow_rank); slow < size() && owes(slow)) {
+      victim = slow;  // a break while it owes an error is rare else
+      what = 0;
+    }
     Rank& own = rank(victim);
-    const int what = dice_.roll(4);
     if (scenario_.slow_rank >= 0 && scenario_.deadlines > 0 && rank(0).alive && dice_.one_in(2)) {
       --scenario_.deadlines;
       let_time_pass();
