@@ -238,6 +238,15 @@ TEST_F(BucketPlannerTest, ARefusedBucketIsNotPlannedAgain) {
   }
 }
 
+TEST_F(BucketPlannerTest, NamesThatComeOnceAreForgottenInTheEnd) {
+  learn({{"kept", tensor(1)}});
+  for (std::size_t i = 0; i < 3 * BucketPlanner::kNamesKept; ++i) {
+    answer("once." + std::to_string(i), tensor(1));
+  }
+  EXPECT_LE(planner_.names_known(), BucketPlanner::kNamesKept + 1);
+  EXPECT_THAT(planner_.installable(0), ElementsAre(0u));
+}
+
 TEST_F(BucketPlannerTest, APersistentPlanIsPlannedAfterItsFirstAgreement) {
   Descriptor small = tensor(1);
   Descriptor large = tensor(300);

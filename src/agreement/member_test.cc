@@ -550,6 +550,20 @@ TEST_F(MemberTest, ALeftPeerBreaksReplayAndEndsEverything) {
                                         "end 1 instances 0"));
 }
 
+TEST_F(MemberTest, NamesThatComeOnceLeaveNothingBehind) {
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "once." + std::to_string(i);
+    submit(name, tensor(1));
+    read(control::ExecEntry{{{name}}});
+    member_.step(Executed{name}, sink_);
+  }
+  error("late");
+  submit("late", tensor(1));
+  EXPECT_LE(member_.names_known(), 6u);
+  EXPECT_EQ(submit_a(), Lane::sent);
+  EXPECT_EQ(member_.lane("a"), Lane::sent);
+}
+
 TEST_F(MemberTest, PreparedBucketsAreKnownByTheirNumber) {
   prepare({5, BucketKind::ordered, 1024, kNoOffset, {{"z", tensor(9)}}});
   EXPECT_THAT(sink_.take(), ElementsAre("prepare 5"));
