@@ -42,6 +42,9 @@ BucketKind kind_of(std::uint64_t bytes, bool shared, const ByteLimits& limits) {
 
 void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, std::uint64_t asked,
                             std::uint64_t answered) {
+  if (names_.size() >= forget_at_) {
+    forget_names_that_came_once();
+  }
   const auto found = names_.try_emplace(name).first;
   History& history = found->second;
   const bool equal = history.known && history.descriptor == descriptor &&
@@ -66,6 +69,7 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
   if (history.same == 1 && descriptor.planned_group.id != 0) {
     Persistent& plan = persistent_[descriptor.planned_group.id];
     plan.size = descriptor.planned_group.size;
+    history.is_persistent = true;
     if (std::find(plan.names.begin(), plan.names.end(), &found->first) == plan.names.end()) {
       plan.names.push_back(&found->first);
     }
@@ -74,6 +78,15 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
     }
   }
   consider(found->first, history);
+}
+
+/// Programs may number their requests: without this the history would grow for ever.
+void BucketPlanner::forget_names_that_came_once() {
+  std::erase_if(names_, [](const auto& entry) {
+    const History& history = entry.second;
+    return history.bucket == kNone && !history.is_candidate && !history.is_persistent && history.answers <= 1;
+  });
+  forget_at_ = std::max(kNamesKept, 2 * names_.size());
 }
 
 void BucketPlanner::on_error(const std::string& name) {

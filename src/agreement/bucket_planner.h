@@ -63,11 +63,13 @@ class BucketPlanner {
   const Bucket& bucket(std::uint32_t id) const { return buckets_[id].bucket; }
   /// Where the coordinator puts it.
   void place(std::uint32_t id, std::int64_t line_offset, std::int64_t slots_offset);
+  std::size_t names_known() const { return names_.size(); }
   /// Whether this name lies in a bucket that is ready but not in force: an answer may have brought it into phase.
   bool waits_for_phase(const std::string& name) const;
 
   static constexpr std::uint32_t kEqualAnswers = 2;   ///< before a name is planned
   static constexpr std::uint32_t kMaxChanges = 3;     ///< of its descriptor: then it never is
+  static constexpr std::size_t kNamesKept = 1 << 16;  ///< without a look at which of them may be forgotten
   static constexpr std::uint32_t kPatience = 4;       ///< equal answers after which a name is planned in mid-step too
 
  private:
@@ -85,6 +87,7 @@ class BucketPlanner {
     bool never = false;               ///< refused, or changed too often
     bool alone = false;               ///< demoted
     bool is_candidate = false;
+    bool is_persistent = false;       ///< a persistent plan refers to it
     std::uint32_t same = 0;           ///< answers in a row with this descriptor
     std::uint32_t changes = 0;
     std::uint32_t since_break = 0;    ///< good answers since the last break or error
@@ -128,6 +131,7 @@ class BucketPlanner {
   std::vector<std::uint32_t> pack(const std::vector<const std::string*>& names, bool declared_together);
   std::uint32_t make_bucket(const std::vector<const std::string*>& names);
   void propose_persistent(std::vector<std::uint32_t>& made);
+  void forget_names_that_came_once();
 
   control::SettingsEntry settings_;
   std::unordered_map<std::string, History> names_;
@@ -138,6 +142,7 @@ class BucketPlanner {
   std::vector<std::uint64_t> complete_;  ///< persistent plans of which every name has been agreed
   std::vector<std::uint32_t> retired_;
   std::uint64_t orders_ = 0;
+  std::size_t forget_at_ = kNamesKept;  ///< so many names are looked through for such as never come again
 };
 
 }  // namespace ronde::agreement

@@ -61,7 +61,7 @@ inline constexpr std::array<RowText, kRows> kTable = {{
     {"log: EXEC", "xxxx"},
     {"log: ERROR", "xxxx"},
     {"log: PREPARE", "xxxx"},
-    {"log: INSTALL", "x-xx"},
+    {"log: INSTALL", "x--x"},
     {"log: ADD", "xxxx"},
     {"log: JOIN_DONE", "x-.."},
     {"death seen, or named by a quiet word", "xxxx"},

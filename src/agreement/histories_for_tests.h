@@ -63,6 +63,7 @@ struct Scenario {
   int deadlines = 0;            ///< moments at which the time of everything held is up
   int kills = 0;
   int refusals = 0;             ///< of PREPARE
+  int slow_rank = -1;           ///< its program seldom moves
   control::SettingsEntry settings;
   std::vector<NameSpec> names;
   std::vector<std::vector<Op>> programs;  ///< by rank
@@ -81,6 +82,7 @@ enum class Style : int {
   join,
   persistent,
   leave,
+  late_rank,
   kCount,
 };
 
@@ -186,6 +188,9 @@ class Author {
     for (int rank = 0; rank < scenario_.ranks; ++rank) {
       std::vector<Op>& program = scenario_.programs[static_cast<std::size_t>(rank)];
       if (style == Style::join) {
+        while (waits_in_order_ && program.back().kind == Op::Kind::wait) {
+          program.pop_back();  // join itself waits for what is outstanding
+        }
         program.push_back({Op::Kind::join});
         for (int step = 0; step < 3; ++step) {
           write_step(Style::plain, rank, step);
@@ -204,6 +209,12 @@ class Author {
         break;
       case Style::missing_on_all: scenario_.timers_may_help = true; break;
       case Style::leave: scenario_.matching = even; break;
+      case Style::late_rank:
+        scenario_.slow_rank = odd_rank_;
+        scenario_.deadlines = 2 + dice_.roll(4);
+        scenario_.breaks = 6;
+        scenario_.matching = false;
+        break;
       default: break;
     }
   }

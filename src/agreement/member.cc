@@ -8,11 +8,27 @@ Member::Member(Group group, int own)
     : group_(std::move(group)), own_(own), lost_(static_cast<std::size_t>(group_.size())) {}
 
 std::uint32_t Member::intern(const std::string& name) {
-  const auto [found, is_new] = index_of_.emplace(name, static_cast<std::uint32_t>(names_.size()));
-  if (is_new) {
-    names_.emplace_back().text = name;
+  const auto next = unused_.empty() ? static_cast<std::uint32_t>(names_.size()) : unused_.back();
+  const auto [found, is_new] = index_of_.emplace(name, next);
+  if (!is_new) {
+    return found->second;
   }
-  return found->second;
+  if (unused_.empty()) {
+    names_.emplace_back();
+  } else {
+    unused_.pop_back();
+    names_[next] = {};
+  }
+  names_[next].text = name;
+  return next;
+}
+
+/// A name that no bucket knows, of which nothing is outstanding or owed, is as good as one that never came.
+void Member::drop_if_idle(std::uint32_t index) {
+  const Name& name = names_[index];
+  if (!name.kept && name.lane == Lane::none && name.owed.empty() && index_of_.erase(name.text) > 0) {
+    unused_.push_back(index);
+  }
 }
 
 void Member::count_lane(Name& name, Lane lane) {
@@ -24,7 +40,10 @@ void Member::count_lane(Name& name, Lane lane) {
 // ---- Submitting
 
 Lane Member::step(Submit event, Sink& sink) {
-  return submit(intern(event.name), std::move(event.descriptor), event.deadline, 0, sink);
+  const std::uint32_t index = intern(event.name);
+  const Lane lane = submit(index, std::move(event.descriptor), event.deadline, 0, sink);
+  drop_if_idle(index);
+  return lane;
 }
 
 Lane Member::submit_slowly(const SubmitPlace& event, Sink& sink) {

@@ -4,14 +4,16 @@
 //
 // How the engine uses it
 // ----------------------
-// One small lock, the gate, around every call. Any thread submits; everything else comes from the thread that holds the
+// One small lock, the gate, around every call, those that only look included. Any thread submits; everything else comes from the thread that holds the
 // progress lock. Nothing here blocks, calls back or sleeps.
 //
 //  submitting   A slot that knows its (bucket, place) (look it up by where() when sink.install() says so, forget it when
-//               the slot's request changes): copy the data in, outside the gate, for the flag next_flag(bucket), then
+//               the slot's request changes): copy the data in, outside the gate, for the flag next_flag(bucket) (which
+//               changes at install() and complete() only: keep it in an atomic of the engine's own), then
 //               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says copy_in()
-//               again, or sends the request into learning. Everything else: step(Submit).
-//               Requires that the name's previous request is over.
+//               again, or sends the request into learning. A bucket that is not in force any more is no error either:
+//               the request goes by its name. Everything else: step(Submit). Requires that the name's previous request
+//               is over.
 //  polling      For every bucket with is_published(): all pub >= its flag and stage none: step(AllPublished); own slice
 //               finished: step(Reduced); stage reduced and all done words >= flag: step(AllDone) (not for inline).
 //               frozen words: one equal to epoch() in replay: step(PeerFrozen); all equal to epoch() in mode frozen (a
@@ -176,6 +178,8 @@ class Member {
 
   Lane lane(const std::string& name) const;
   std::size_t owed(const std::string& name) const;
+  /// Names in use or in a bucket.
+  std::size_t names_known() const { return index_of_.size(); }
   /// Requests that wait for the coordinator.
   bool is_waiting() const { return sent_ > 0; }
   bool has_outstanding() const { return outstanding_ > 0; }
@@ -196,6 +200,7 @@ class Member {
   struct Name {
     std::string text;
     Lane lane = Lane::none;
+    bool kept = false;                ///< a bucket refers to it
     std::uint32_t bucket = kNowhere;  ///< in force, kNowhere if in none
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
@@ -216,6 +221,7 @@ class Member {
   };
 
   std::uint32_t intern(const std::string& name);
+  void drop_if_idle(std::uint32_t index);
   bool in_break() const { return mode_ == Mode::frozen || mode_ == Mode::drain; }
   bool over() const { return mode_ == Mode::failing || mode_ == Mode::failed; }
   bool reads_log() const { return mode_ == Mode::learn || mode_ == Mode::replay; }
@@ -249,6 +255,7 @@ class Member {
   std::uint64_t position_ = 0;  ///< entries read
   std::unordered_map<std::string, std::uint32_t> index_of_;
   std::deque<Name> names_;
+  std::vector<std::uint32_t> unused_;  ///< of names_: programs may use names that never come again
   std::deque<Place> buckets_;  ///< by id
   std::vector<std::uint32_t> in_force_;
   std::deque<control::Message> later_;  ///< log entries that came during a break

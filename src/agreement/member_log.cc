@@ -67,7 +67,9 @@ void Member::step(const Executed& event, Sink& sink) {
   if (found == index_of_.end() || names_[found->second].lane != Lane::executing) {
     return;  // this rank took part for others, or has failed it already
   }
-  count_lane(names_[found->second], Lane::none);
+  const std::uint32_t index = found->second;
+  count_lane(names_[index], Lane::none);
+  drop_if_idle(index);
   try_join(sink);
 }
 
@@ -78,12 +80,14 @@ void Member::read_error(const control::ErrorEntry& entry, Sink& sink) {
       return;
     }
   }
-  Name& name = names_[intern(entry.name)];
+  const std::uint32_t index = intern(entry.name);
+  Name& name = names_[index];
   Status status = Status::error(entry.code, entry.text).with_rank(entry.failed_rank).with_tensor(entry.name);
   switch (name.lane) {
     case Lane::sent:
       count_lane(name, Lane::none);
       sink.fail(entry.name, std::move(status));
+      drop_if_idle(index);
       try_join(sink);
       return;
     case Lane::placed:
@@ -108,6 +112,7 @@ void Member::read_prepare(const control::PrepareEntry& entry, Sink& sink) {
   bucket.agreed = entry.bucket;
   for (const BucketMember& member : bucket.agreed.members) {
     bucket.names.push_back(intern(member.name));
+    names_[bucket.names.back()].kept = true;
   }
   sink.prepare(bucket.agreed);
 }

@@ -58,6 +58,7 @@ inline void RankSink::store_quiet(const RankSet& lost) {
 
 inline void RankSink::send_request(control::RequestMessage message, Nanoseconds) {
   message.timeout = kSecond;
+  world_.rank(rank_).last_request = world_.rank(rank_).pc;
   world_.note(rank_, "requests '" + message.name + "' with label " + std::to_string(message.label));
   world_.rank(rank_).requests.emplace_back(std::move(message));
 }
@@ -176,15 +177,16 @@ class World : public WorldState {
   using WorldState::WorldState;
 
   /// What went wrong, or nothing.
-  std::string run() {
-    constexpr int kTooLong = 30000;
-    for (int step = 0; step < kTooLong && violation().empty(); ++step) {
+  std::string run(int longest = 30000) {
+    for (int step = 0; step < longest && violation().empty(); ++step) {
       if (dice_.one_in(24)) {
         disturb();
       }
       collect();
       if (!moves_.empty()) {
-        do_move(moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))]);
+        const Move move = choose();
+        do_move(move);
+        check_state(move.rank);
       } else if (all_finished()) {
         check_the_end();
         return violation();
@@ -199,6 +201,9 @@ class World : public WorldState {
     violated("P3: it does not end");
     return violation();
   }
+
+  /// How far its program was when this rank last sent a request.
+  std::size_t last_request(std::size_t index) const { return ranks_[index]->last_request; }
 
   std::string where_all_are() const {
     std::string text;
@@ -240,6 +245,24 @@ class World : public WorldState {
     std::size_t rank = 0;
     std::size_t index = 0;  ///< bucket, peer or execution
   };
+
+  Move choose() {
+    Move move = moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))];
+    const auto slow = static_cast<std::size_t>(scenario_.slow_rank);  // -1: nobody
+    for (int i = 0; i < 6 && move.kind == Kind::program && move.rank == slow && !owes_in_a_break(slow); ++i) {
+      move = moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))];
+    }
+    return move;
+  }
+
+  bool owes(std::size_t i) {
+    return std::any_of(scenario_.names.begin(), scenario_.names.end(),
+                       [&](const NameSpec& spec) { return rank(i).member.owed(spec.name) > 0; });
+  }
+  bool owes_in_a_break(std::size_t i) {
+    const Mode mode = rank(i).member.mode();
+    return (mode == Mode::frozen || mode == Mode::drain) && owes(i);
+  }
 
   // ---- What can move
 
@@ -331,6 +354,12 @@ class World : public WorldState {
 
   /// A rank that fails looks at each instance once more at most.
   bool told(std::size_t i, std::uint32_t id) { return told_.contains({i, id}); }
+  void tell(std::size_t i, std::uint32_t id) {
+    const Mode mode = rank(i).member.mode();
+    if (mode == Mode::failing || mode == Mode::failed) {
+      told_.insert({i, id});
+    }
+  }
 
   void collect_executions(std::size_t i) {
     Rank& own = rank(i);
@@ -419,7 +448,7 @@ class World : public WorldState {
       case Kind::take_log: take_log(); return;
       case Kind::all_published:
         count(Row::all_published, mode);
-        told_.insert({move.rank, id});
+        tell(move.rank, id);
         own.member.step(AllPublished{id}, own.sink);
         return;
       case Kind::reduced:
@@ -428,7 +457,7 @@ class World : public WorldState {
         return;
       case Kind::all_done:
         count(Row::all_done, mode);
-        told_.insert({move.rank, id});
+        tell(move.rank, id);
         own.member.step(AllDone{id}, own.sink);
         return;
       case Kind::peer_frozen: see_frozen(own, move.index); return;
@@ -628,10 +657,17 @@ class World : public WorldState {
   // ---- What disturbs
 
   void disturb() {
-    const auto victim = static_cast<std::size_t>(dice_.roll(static_cast<int>(size())));
+    auto victim = static_cast<std::size_t>(dice_.roll(static_cast<int>(size())));
+    int what = dice_.roll(4);
+    if (const auto slow = static_cast<std::size_t>(scenario_.slow_rank); slow < size() && owes(slow)) {
+      victim = slow;  // a break while it owes an error is rare else
+      what = 0;
+    }
     Rank& own = rank(victim);
-    const int what = dice_.roll(4);
-    if (what < 2 && scenario_.breaks > 0 && own.alive && own.member.epoch() > 0) {
+    if (scenario_.slow_rank >= 0 && scenario_.deadlines > 0 && rank(0).alive && dice_.one_in(2)) {
+      --scenario_.deadlines;
+      let_time_pass();
+    } else if (what < 2 && scenario_.breaks > 0 && own.alive && own.member.epoch() > 0) {
       --scenario_.breaks;
       count(Row::local_reason, own.member.mode());
       own.member.step(LocalReason{Reason::abort}, own.sink);
@@ -687,6 +723,24 @@ class World : public WorldState {
       return true;
     }
     return false;
+  }
+
+  // ---- After every move
+
+  void check_state(std::size_t i) {
+    const Member& member = rank(i).member;
+    if (member.label() > member.position()) {
+      violated("a label is larger than the position in the log");
+    }
+    if (member.mode() != Mode::learn) {
+      return;
+    }
+    for (const NameSpec& spec : scenario_.names) {
+      const Lane lane = member.lane(spec.name);
+      if (lane == Lane::placed || lane == Lane::held) {
+        violated("'" + spec.name + "' is in a bucket, and none is in force");
+      }
+    }
   }
 
   // ---- The end

@@ -106,6 +106,7 @@ struct Rank {
   bool alive = true;
   bool stopped = false;  ///< its program has had an error that ends it
   std::size_t pc = 0;
+  std::size_t last_request = 0;
   std::optional<CopiedSubmit> copied;  ///< between the copy and the gate
   bool join_waits = false;
   int generation = 0;
@@ -238,8 +239,8 @@ class WorldState {
 
   void store_pub(std::size_t index, std::uint32_t id, Flag flag) {
     Memory& own = memory(index, id);
-    if (instance_in(own.exposed, static_cast<std::uint32_t>(flag >> kInstanceBits)) >= (flag & kMaxInstance)) {
-      violated("pub falls within an epoch");
+    if (pub(index, index, id) >= flag) {
+      violated("a pub word does not grow");
     }
     own.exposed = flag;
     Update update{Update::Kind::pub, id, flag, {}, {}};
@@ -307,8 +308,10 @@ class WorldState {
                     std::string(code_name(code)));
     submission.results[submission.current] = code;
     submission.current = kNothing;
-    if (code == Code::peer_lost || code == Code::peer_left) {
+    if (code == Code::peer_lost) {
       rank(index).stopped = true;
+    } else if (code == Code::peer_left) {  // nothing succeeds any more: on to its own leave
+      rank(index).pc = std::max(rank(index).pc, scenario_.programs[index].size() - 1);
     }
   }
 
