@@ -1,9 +1,9 @@
-// Large private tensors: when the bucket's turn comes in the lane (ordered_lane.h), the pipelined all-reduce of the
-// learning lane, over the lane's channel.
+// Large private tensors: when the bucket's turn comes in the lane (ordered_lane.h), the all-reduce of the learning
+// lane, over the lane's channel.
 #include "collectives/host/alone.h"
 #include "collectives/host/bucket_kinds.h"
 #include "collectives/host/ordered_lane.h"
-#include "collectives/host/two_phase.h"
+#include "collectives/host/select.h"
 
 namespace ronde::collectives {
 
@@ -46,7 +46,7 @@ class OrderedBucket final : public HostBucket {
         return Progress::idle;
       }
       const bool is_trivial = size() == 1 || list().bytes() == 0;
-      operation_ = is_trivial ? allreduce_alone(plan_) : two_phase_allreduce(lane_.channel(), plan_);
+      operation_ = is_trivial ? allreduce_alone(plan_) : staged_allreduce(lane_.channel(), plan_);
     }
     const Progress progress = operation_->advance();
     if (progress != Progress::done) {

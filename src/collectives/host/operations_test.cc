@@ -105,10 +105,5 @@ TEST(Operations, AKindWithoutAnAlgorithmIsNone) {
   EXPECT_EQ(start(world.channel(0), plan), nullptr);
 }
 
-TEST(OneShotLimit, FitsASlot) {
-  EXPECT_EQ(one_shot_limit({.one_shot = 8192}, 262144), 8192u);
-  EXPECT_EQ(one_shot_limit({.one_shot = 8192}, 512), 512u);
-}
-
 }  // namespace
 }  // namespace ronde::collectives

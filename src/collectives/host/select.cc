@@ -20,21 +20,20 @@ bool lies_in_heap(const Plan& plan) {
 }
 
 std::unique_ptr<Operation> start_allreduce(HostChannel& channel, const Plan& plan) {
-  const std::size_t bytes = plan.bytes();
-  if (channel.size() == 1 || bytes == 0) {
+  if (channel.size() == 1 || plan.bytes() == 0) {
     return allreduce_alone(plan);
   }
   if (lies_in_heap(plan)) {
     return direct_allreduce(channel, plan);
   }
-  return bytes <= one_shot_limit(channel.thresholds(), channel.slot_bytes()) ? one_shot_allreduce(channel, plan)
-                                                                             : two_phase_allreduce(channel, plan);
+  return staged_allreduce(channel, plan);
 }
 
 }  // namespace
 
-std::size_t one_shot_limit(const Thresholds& thresholds, std::size_t slot_bytes) {
-  return std::min(static_cast<std::size_t>(thresholds.one_shot), slot_bytes);
+std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& plan) {
+  return plan.bytes() <= channel.thresholds().one_shot ? one_shot_allreduce(channel, plan)
+                                                       : two_phase_allreduce(channel, plan);
 }
 
 std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {

@@ -1,18 +1,17 @@
 // Which algorithm a plan takes among the ranks of one host.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "collectives/host/channel.h"
-#include "collectives/host/table.h"
 #include "types/operation.h"
 #include "types/plan.h"
 
 namespace ronde::collectives {
 
-/// The largest plan that is done in one shot with these thresholds and slots.
-std::size_t one_shot_limit(const Thresholds& thresholds, std::size_t slot_bytes);
+/// An all-reduce of private tensors through the channel's slots: in one shot or in two phases, by the channel's
+/// thresholds. Requires: size() > 1, plan.bytes() > 0. `plan` must outlive the operation.
+std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& plan);
 
 /// Begins a plan over the whole host; `plan` and `channel` must outlive the operation. Every rank must begin the same
 /// plans in the same order, each after the last is done. Null for a kind that has no algorithm here. Requires: for an

@@ -22,10 +22,11 @@ struct Field {
   std::uint64_t most;
 };
 
+/// "However large."
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 constexpr std::array<Field, 5> kFields = {{
     {"inline", &Thresholds::inlined, 0, 56},
-    {"one_shot", &Thresholds::one_shot, 0, 1 << 20},
+    {"one_shot", &Thresholds::one_shot, 0, kMostBytes},
     {"staged", &Thresholds::staged, 0, 1 << 20},
     {"chunk", &Thresholds::chunk, 128, 1 << 30},
     {"stream", &Thresholds::stream, 0, kMostBytes},
@@ -58,11 +59,12 @@ Status wrong(std::string_view row, const std::string& what) {
 }  // namespace
 
 Table Table::built_in() {
-  // One shot reads p N bytes and waits once, two phases read less and wait twice; so its limit falls with p. Chunks get
-  // smaller for more ranks because the staging of all shares the caches.
+  // One shot fetches (p - 1) N bytes and waits once, two phases fetch 2 (p - 1)/p N and wait twice: for two ranks the
+  // same bytes, for more its limit falls with p. Chunks get smaller for more ranks because the staging of all shares
+  // the caches.
   Table table;
   table.rows_ = {
-      {2, {.one_shot = 65536}},
+      {2, {.one_shot = kMostBytes, .chunk = 262144}},
       {4, {.one_shot = 8192}},
       {8, {.one_shot = 4096}},
       {kAnyRanks, {.one_shot = 2048, .staged = 65536, .chunk = 65536}},

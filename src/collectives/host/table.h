@@ -2,8 +2,8 @@
 // printed, kept in a file, edited and given back (RONDE_TABLE).
 //
 //     # up to so many ranks, bytes
-//     ranks 2: inline 56, one_shot 8192, staged 262144, chunk 131072, stream 1048576
-//     ranks any: inline 56, one_shot 2048, staged 65536, chunk 65536, stream 1048576
+//     ranks 2: inline 56, one_shot 1099511627776, staged 262144, chunk 262144, stream 8388608
+//     ranks any: inline 56, one_shot 2048, staged 65536, chunk 65536, stream 8388608
 //
 // Rows stand in ascending order of ranks and a world takes the first that is large enough for it; what a row does not
 // say is as in the built-in table. Rows end with a line or a semicolon; # begins a comment.
@@ -27,11 +27,11 @@ namespace ronde::collectives {
 
 /// One row, in bytes.
 struct Thresholds {
-  std::uint64_t inlined = 56;      ///< private tensors up to this lie in the flag's own line (buckets)
-  std::uint64_t one_shot = 8192;   ///< up to this everybody reads everything, one wait
-  std::uint64_t staged = 262144;   ///< up to this two phases in one block, slots of the bucket's own; above: ordered
-  std::uint64_t chunk = 131072;    ///< larger ones go in chunks of at most this, so that the staging stays in cache
-  std::uint64_t stream = 1048576;  ///< from this on results that are out of place are stored past the caches
+  std::uint64_t inlined = 56;     ///< private tensors up to this lie in the flag's own line (buckets)
+  std::uint64_t one_shot = 8192;  ///< up to this everybody reads everything, one wait; above two phases
+  std::uint64_t staged = 262144;  ///< buckets up to this have slots of their own; above: ordered
+  std::uint64_t chunk = 131072;   ///< what is larger goes in chunks of at most this, so that the staging stays in cache
+  std::uint64_t stream = 8388608;  ///< from this on results that are out of place are stored past the caches
   bool operator==(const Thresholds&) const = default;
 };
 
