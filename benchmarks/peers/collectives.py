@@ -145,6 +145,7 @@ def main():
     torch.set_num_threads(1)
     place = Rank()
     engine = (Gloo if arguments.engine == "gloo" else Ronde)(place)
+    place.stay_on_own_core()
     works = [[parse_size(each) // 4] for each in arguments.bytes.split(",") if each]
     if arguments.tensors:
         works = [tensors_of(arguments.tensors)]

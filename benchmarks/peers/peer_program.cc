@@ -19,7 +19,10 @@ int number_from(const char* variable, int otherwise) {
 
 }  // namespace
 
-Place place_from_environment() { return {number_from("PEER_BENCH_RANK", 0), number_from("PEER_BENCH_SIZE", 1)}; }
+Place place_from_environment() {
+  return {number_from("PEER_BENCH_RANK", number_from("PMI_RANK", 0)),
+          number_from("PEER_BENCH_SIZE", number_from("PMI_SIZE", 1))};
+}
 
 cli::StartLine start_line(int rank, int size, Lines which) {
   static const cli::SharedPages pages = [] {

@@ -5,7 +5,8 @@
 // PEER_BENCH_LINE    a file in memory, zeroed, where the ranks meet (StartLine); made by who starts them
 // PEER_BENCH_CORES   how many cores the ranks have together: a launcher's binding hides it from the rank
 // PEER_BENCH_RANK, PEER_BENCH_SIZE
-//                    the rank's place, where the engine has no launcher of its own
+//                    the rank's place, where the engine has no launcher of its own (else what the launcher says by
+//                    PMI_RANK and PMI_SIZE)
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace ronde::peers {
 
-/// The rank's place where PEER_BENCH_RANK and PEER_BENCH_SIZE say it.
+/// The rank's place by the environment.
 struct Place {
   int rank = 0;
   int size = 1;

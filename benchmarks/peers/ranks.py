@@ -20,10 +20,10 @@ MEET_LIMIT_S = 120
 
 class Rank:
     def __init__(self):
-        self.rank = int(os.environ["PEER_BENCH_RANK"])
-        self.size = int(os.environ["PEER_BENCH_SIZE"])
+        self.rank = int(os.environ.get("PEER_BENCH_RANK") or os.environ["RONDE_RANK"])
+        self.size = int(os.environ.get("PEER_BENCH_SIZE") or os.environ["RONDE_SIZE"])
         with open(os.environ["PEER_BENCH_LINE"], "r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), MOST_RANKS * LINE_WORDS * 8)
+            self._memory = mmap.mmap(file.fileno(), 2 * MOST_RANKS * LINE_WORDS * 8)
         self._words = memoryview(self._memory).cast("Q")
         self._seconds = memoryview(self._memory).cast("B").cast("d")
         self._may_spin = self.size <= int(os.environ["PEER_BENCH_CORES"])
@@ -44,6 +44,12 @@ class Rank:
                 os.sched_yield()
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"rank {rank} did not come to the start line within {MEET_LIMIT_S} s")
+
+    def stay_on_own_core(self):
+        """Keeps this thread on a core of its own if there is one for each rank, as `ronde bench` does. After joining."""
+        cores = sorted(os.sched_getaffinity(0))
+        if self.size <= len(cores):
+            os.sched_setaffinity(0, {cores[self.rank]})
 
     def slowest(self, seconds: float) -> float:
         """The longest of what all ranks give; collective."""

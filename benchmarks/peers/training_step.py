@@ -85,6 +85,7 @@ def main():
     torch.set_num_threads(1)
     place = Rank()
     step, leave = (ddp_step if arguments.engine == "ddp" else ronde_step)(arguments.model, place)
+    place.stay_on_own_core()
     model, images = make_model(arguments.model)
     alone = Step(model, images, sgd(model))
     for _ in range(3):

@@ -31,7 +31,8 @@ constexpr const char* kFooter = R"(Examples:
   ronde run -n 2 -- ronde bench broadcast --bytes 1M --json
 
 --bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own; its
-time is the slowest rank's. The input is written anew before each call, and every result is verified.
+time is the slowest rank's. The input is written anew before each call, and every result is verified. With a core for
+each rank the calling threads stay on one each, as MPI's launchers place ranks.
 
   algo GB/s   bytes / median (10^9 bytes a second)
   bus GB/s    what passes a rank's link whatever the algorithm: of an all-reduce on p ranks 2(p-1)/p times as much, of

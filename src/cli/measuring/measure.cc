@@ -255,6 +255,7 @@ class Loop {
 }  // namespace
 
 std::string measure(const BenchOptions& options, Contestant& contestant, StartLine line, const SweepEvents& events) {
+  stay_on_own_core(contestant.rank(), contestant.size());
   if (contestant.rank() == 0) {
     events.begin(contestant.size());
   }

@@ -22,12 +22,45 @@ void relax() {
 #endif
 }
 
+/// Spins, and yields now and then: the other rank may wait for this very core.
+template <typename Condition>
+void spin_until(Condition condition) {
+  constexpr int kSpins = 1000;
+  for (;;) {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (condition()) {
+        return;
+      }
+      relax();
+    }
+    sched_yield();
+  }
+}
+
 }  // namespace
 
 int usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+void stay_on_own_core(int rank, int ranks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) < ranks) {
+    return;
+  }
+  int place = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &cores) && place++ == rank) {
+      cpu_set_t own;
+      CPU_ZERO(&own);
+      CPU_SET(core, &own);
+      sched_setaffinity(0, sizeof own, &own);  // a wish: measuring goes on without it
+      return;
+    }
+  }
 }
 
 int StartLine::meet(std::chrono::seconds limit) {
@@ -70,34 +103,50 @@ double StartLine::longest_compute_seconds() const {
 }
 
 double StartLine::line_ns() {
-  constexpr int kSamples = 31;
-  constexpr std::uint64_t kRounds = 100;
   if (ranks_ < 2 || !may_spin_ || rank_ > 1) {
     return 0;
   }
-  std::atomic<std::uint64_t>& mine = own().ping;
-  std::atomic<std::uint64_t>& theirs = entries_[1 - rank_].ping;
+  return rank_ == 0 ? serve_pings() : return_pings();
+}
+
+double StartLine::serve_pings() {
+  constexpr int kSamples = 31;
+  constexpr std::uint64_t kRounds = 50;
+  constexpr std::chrono::milliseconds kLongest{50};
   std::vector<double> samples;
-  for (int sample = 0; sample < kSamples; ++sample) {
-    const auto begin = std::chrono::steady_clock::now();
+  const auto begin = std::chrono::steady_clock::now();
+  auto sample_begin = begin;
+  while (samples.size() < kSamples && sample_begin - begin < kLongest) {
     for (std::uint64_t round = 0; round < kRounds; ++round) {
-      const std::uint64_t turn = mine.load(std::memory_order_relaxed) + 1;
-      // Rank 0 serves, rank 1 returns.
-      if (rank_ == 0) {
-        mine.store(turn, std::memory_order_release);
-      }
-      while (theirs.load(std::memory_order_acquire) < turn) {
-        relax();
-      }
-      if (rank_ == 1) {
-        mine.store(turn, std::memory_order_release);
-      }
+      const std::uint64_t turn = own().ping.load(std::memory_order_relaxed) + 1;
+      own().ping.store(turn, std::memory_order_release);
+      spin_until([&] { return entries_[1].ping.load(std::memory_order_acquire) >= turn; });
     }
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    samples.push_back(took.count() / (2.0 * kRounds));
+    const auto now = std::chrono::steady_clock::now();
+    samples.push_back(std::chrono::duration<double, std::nano>(now - sample_begin).count() / (2.0 * kRounds));
+    sample_begin = now;
   }
-  std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
-  return samples[kSamples / 2];
+  own().pings_over.fetch_add(1, std::memory_order_release);
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+double StartLine::return_pings() {
+  const std::uint64_t over = own().pings_over.load(std::memory_order_relaxed) + 1;
+  for (;;) {
+    const std::uint64_t turn = own().ping.load(std::memory_order_relaxed) + 1;
+    bool is_over = false;
+    spin_until([&] {
+      is_over = entries_[0].pings_over.load(std::memory_order_acquire) >= over;
+      return is_over || entries_[0].ping.load(std::memory_order_acquire) >= turn;
+    });
+    if (is_over) {
+      own().pings_over.store(over, std::memory_order_relaxed);
+      return 0;
+    }
+    own().ping.store(turn, std::memory_order_release);
+  }
 }
 
 bool StartLine::any_failed() const {

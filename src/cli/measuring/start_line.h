@@ -21,11 +21,15 @@ struct alignas(128) StartLineEntry {
   std::uint32_t has_failed;
   std::uint32_t is_last;  ///< rank 0's: no further call of this measurement
   std::atomic<std::uint64_t> ping;
+  std::atomic<std::uint64_t> pings_over;  ///< how many calls of line_ns() have ended
   std::int64_t offered[2];  ///< what a contestant tells its peers
 };
 
 /// Of this process's affinity mask, at least 1: with more ranks than these a start line may not spin.
 int usable_cores();
+/// Keeps the calling thread on a core of its own if there is one for each rank, as the launchers of MPI do: on a busy
+/// machine two ranks that wait for each other would else end up on one. Threads that exist already stay free.
+void stay_on_own_core(int rank, int ranks);
 
 /// A view of `ranks` entries, which must outlive it.
 class StartLine {
@@ -43,12 +47,15 @@ class StartLine {
   double longest_seconds() const;
   double longest_compute_seconds() const;
   /// How long a cache line takes from rank 0's core to rank 1's, in nanoseconds: half a round trip, the median of many.
-  /// Collective. 0 where it says nothing: one rank, or more ranks than cores.
+  /// Collective; takes half a millisecond, on a machine that others keep busy a twentieth of a second. 0 where it says
+  /// nothing: one rank, or more ranks than cores.
   double line_ns();
-  bool may_spin() const { return may_spin_; }
   bool any_failed() const;
 
  private:
+  double serve_pings();
+  double return_pings();
+
   StartLineEntry* entries_;
   int rank_;
   int ranks_;
