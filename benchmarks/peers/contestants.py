@@ -41,7 +41,7 @@ class Contestant:
             return self.name in ("ronde", "ronde_shared")
         if self.name == "memory_bound":
             return work.set == "" or work.mode == "async"
-        if self.name == "ronde_slot":
+        if self.name.endswith("_slot"):
             return work.set != ""
         if self.name == "ronde_python":
             return work.set != "" or work.is_small

@@ -2,8 +2,8 @@
 //
 // All ranks map all tensors. Each adds up its part of every rank's tensor and stores the sums to all of them (or to all
 // outputs): of N bytes on p ranks it loads p * N/p and stores p * N/p, 2N in all, which no engine can go below. Between
-// the start line and the loops each rank waits once for all to have begun, after the loops once for all to have ended; a
-// set of tensors shares these two waits, so it is the bound of tensors one by one as well as of a flat buffer.
+// the start line and the loops each rank waits once for all to have begun, after the loops once for all to have ended;
+// a set of tensors shares these two waits, so it is the bound of tensors one by one as well as of a flat buffer.
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,8 +56,9 @@ class MemoryBound final : public ronde::peers::PeerContestant {
 
   /// Pages of this rank's that all others map; one block for all tensors, each on a cache line of its own.
   bool allocate(const std::vector<std::uint64_t>& bytes, std::vector<void*>* places) override {
-    const std::uint64_t all = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0},
-                                              [](std::uint64_t sum, std::uint64_t each) { return sum + padded(each, kLine); });
+    const std::uint64_t all =
+        std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0},
+                        [](std::uint64_t sum, std::uint64_t each) { return sum + padded(each, kLine); });
     const std::uint64_t block = padded(std::max(all, kPage), kPage);
     auto own = std::make_shared<SharedPages>(SharedPages::create(block));
     line_.own().offered[0] = getpid();
@@ -68,9 +69,8 @@ class MemoryBound final : public ronde::peers::PeerContestant {
     std::vector<std::shared_ptr<SharedPages>>& all_ranks = blocks_.emplace_back();
     for (int rank = 0; rank < place_.size; ++rank) {
       const std::int64_t* const offered = line_.of(rank).offered;
-      all_ranks.push_back(rank == place_.rank
-                              ? own
-                              : std::make_shared<SharedPages>(SharedPages::open(offered[0], offered[1], block)));
+      all_ranks.push_back(
+          rank == place_.rank ? own : std::make_shared<SharedPages>(SharedPages::open(offered[0], offered[1], block)));
       if (!all_ranks.back()->is_mapped()) {
         return failed("a rank's memory cannot be mapped");
       }

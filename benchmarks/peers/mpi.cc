@@ -8,6 +8,11 @@
 
 #include "peer_program.h"
 
+// Open MPI 5 has them and still calls itself MPI 3.1.
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define HAS_PERSISTENT
+#endif
+
 namespace {
 
 using ronde::cli::BenchForm;
@@ -39,7 +44,7 @@ class Mpi final : public ronde::peers::PeerContestant {
       return false;
     }
     if (is_persistent_) {
-#if MPI_VERSION >= 4
+#ifdef HAS_PERSISTENT
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         MPI_Allreduce_init(input(i), tensors[i].output, count(i), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
                            &requests_[i]);

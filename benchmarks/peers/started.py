@@ -78,7 +78,8 @@ class Job:
         text = "\n".join(path.read_text(errors="replace") for path in [*self.errors, *self.output])
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("{", "--"))]
         telling = [line for line in lines if "rror" in line or "ronde bench: rank" in line]
-        return " / ".join((telling or lines)[:2] or ["it said nothing"])[:400]
+        # One is enough: the ranks say the same in no certain order.
+        return (min(telling, default="") or " / ".join(lines[:2]) or "it said nothing")[:400]
 
     def end(self):
         """Ends what is left of it, also what left the session's group."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from results import BOUND, Cell, Results, is_peer
+from collections import defaultdict
+
+from results import Cell, Results
 from works import size_text
 
 
@@ -71,9 +73,14 @@ def section_cells(results: Results, wanted: dict) -> list[Cell]:
 
 
 def missing(results: Results) -> list[str]:
-    """A line for each contestant, or work of one, that is not in the tables."""
+    """A line for each contestant that is not in the tables, and for each reason for which works of one are not."""
     lines = [f"{results.title(name)}: not measured: {reason}" for name, reason in results.unavailable.items()]
-    lines += [f"{results.title(each['contestant'])}: {each['work']}: {each['failure']}" for each in results.failures]
+    works: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in results.failures:
+        works[each["contestant"], each["failure"]].append(each["work"])
+    for (contestant, failure), titles in works.items():
+        more = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
+        lines.append(f"{results.title(contestant)}: {titles[0]}{more}: {failure}")
     return lines
 
 

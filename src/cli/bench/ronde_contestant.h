@@ -14,7 +14,8 @@ namespace ronde::cli {
 /// A member of the job between init() and its end. Rank 0 is the root of a broadcast.
 class RondeContestant final : public Contestant {
  public:
-  explicit RondeContestant(const BenchOptions& options) : op_(options.op), form_(options.form), shared_(options.shared) {}
+  explicit RondeContestant(const BenchOptions& options)
+      : op_(options.op), form_(options.form), shared_(options.shared) {}
   ~RondeContestant() override;
   RondeContestant(const RondeContestant&) = delete;
   RondeContestant& operator=(const RondeContestant&) = delete;

@@ -19,17 +19,19 @@ void add_work_options(CLI::App& command, BenchWords& words) {
       ->type_name("LIST")
       ->capture_default_str();
   command
-      .add_option("--gradients", words.gradients,
-                  "in place of --bytes, a model's gradients as a backward pass has them ready: resnet50, vgg16, "
-                  "inception3, resnet101, hepcnn, cosmogan, or a file with one number of elements a line in the model's "
-                  "order")
+      .add_option(
+          "--gradients", words.gradients,
+          "in place of --bytes, a model's gradients as a backward pass has them ready: resnet50, vgg16, "
+          "inception3, resnet101, hepcnn, cosmogan, or a file with one number of elements a line in the model's "
+          "order")
       ->type_name("MODEL");
   command.add_option("--many", words.many, "in place of --bytes, so many tensors of so many bytes, such as 3000x1K")
       ->type_name("COUNTxBYTES");
   command
-      .add_option("--mode", words.mode,
-                  "how a set is handed over: async (all submitted, then all waited for), blocking (one after the other), "
-                  "flat (one buffer from the start), packed (copied into one and back, in the time)")
+      .add_option(
+          "--mode", words.mode,
+          "how a set is handed over: async (all submitted, then all waited for), blocking (one after the other), "
+          "flat (one buffer from the start), packed (copied into one and back, in the time)")
       ->type_name("MODE")
       ->check(CLI::IsMember({"async", "blocking", "flat", "packed"}))
       ->capture_default_str();
@@ -55,7 +57,8 @@ void add_bench_options(CLI::App& command, BenchWords& words) {
       ->type_name("FORM")
       ->check(CLI::IsMember({"name", "slot", "persistent"}))
       ->capture_default_str();
-  command.add_flag("--shared", words.options.shared, "the tensors lie in a bucket, memory that all ranks of the host map");
+  command.add_flag("--shared", words.options.shared,
+                   "the tensors lie in a bucket, memory that all ranks of the host map");
   command.add_option("--iterations", words.options.iterations, "timed calls for each size; fewer the larger it is")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32));

@@ -261,7 +261,8 @@ std::string measure(const BenchOptions& options, Contestant& contestant, StartLi
   }
   Loop loop(options, contestant, line, events);
   if (!options.set.empty()) {
-    return loop.measure("set", tensor_bytes(tensor_set(options.set), bench_dtype_bytes(*parse_bench_dtype(options.dtype))));
+    return loop.measure("set",
+                        tensor_bytes(tensor_set(options.set), bench_dtype_bytes(*parse_bench_dtype(options.dtype))));
   }
   const std::vector<std::uint64_t> sizes =
       options.op == BenchOp::barrier ? std::vector<std::uint64_t>{0} : options.bytes;

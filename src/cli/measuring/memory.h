@@ -20,7 +20,8 @@ inline Memory allocate_private(std::uint64_t bytes) {
   constexpr std::uint64_t kPage = 4096;
   constexpr std::uint64_t kSmall = 64 << 10;
   const std::uint64_t alignment = bytes < kSmall ? kLine : kPage;
-  return Memory(std::aligned_alloc(alignment, (std::max<std::uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment));
+  return Memory(
+      std::aligned_alloc(alignment, (std::max<std::uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment));
 }
 
 }  // namespace ronde::cli

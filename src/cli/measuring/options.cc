@@ -16,19 +16,18 @@ constexpr std::pair<std::string_view, BenchOp> kOps[] = {{"allreduce", BenchOp::
                                                          {"barrier", BenchOp::barrier}};
 constexpr std::pair<std::string_view, BenchForm> kForms[] = {
     {"name", BenchForm::name}, {"slot", BenchForm::slot}, {"persistent", BenchForm::persistent}};
-constexpr std::pair<std::string_view, SetMode> kModes[] = {{"async", SetMode::async},
-                                                           {"blocking", SetMode::blocking},
-                                                           {"flat", SetMode::flat},
-                                                           {"packed", SetMode::packed}};
+constexpr std::pair<std::string_view, SetMode> kModes[] = {
+    {"async", SetMode::async}, {"blocking", SetMode::blocking}, {"flat", SetMode::flat}, {"packed", SetMode::packed}};
 
 struct DType {
   std::string_view name;
   ronde_dtype number;
   std::size_t bytes;
 };
-constexpr DType kDTypes[] = {{"float32", RONDE_FLOAT32, 4},   {"float64", RONDE_FLOAT64, 8}, {"float16", RONDE_FLOAT16, 2},
-                             {"bfloat16", RONDE_BFLOAT16, 2}, {"int32", RONDE_INT32, 4},     {"int64", RONDE_INT64, 8},
-                             {"int16", RONDE_INT16, 2},       {"int8", RONDE_INT8, 1},       {"uint8", RONDE_UINT8, 1}};
+constexpr DType kDTypes[] = {
+    {"float32", RONDE_FLOAT32, 4},   {"float64", RONDE_FLOAT64, 8}, {"float16", RONDE_FLOAT16, 2},
+    {"bfloat16", RONDE_BFLOAT16, 2}, {"int32", RONDE_INT32, 4},     {"int64", RONDE_INT64, 8},
+    {"int16", RONDE_INT16, 2},       {"int8", RONDE_INT8, 1},       {"uint8", RONDE_UINT8, 1}};
 
 template <typename Value, std::size_t kCount>
 std::optional<Value> value_of(const std::pair<std::string_view, Value> (&table)[kCount], std::string_view text) {
@@ -68,7 +67,13 @@ std::string check_set(const BenchOptions& options) {
   if (options.overlap_us != 0 && !one_by_one) {
     return "--overlap computes before each tensor: it goes with --mode async or blocking";
   }
-  return tensor_set(options.set).failure;
+  const TensorSet set = tensor_set(options.set);
+  const std::optional<ronde_dtype> dtype = parse_bench_dtype(options.dtype);
+  if (set.failure.empty() && dtype && set.bytes_each % bench_dtype_bytes(*dtype) != 0) {
+    return "a tensor of " + size_text(set.bytes_each) + " bytes is no multiple of " +
+           std::to_string(bench_dtype_bytes(*dtype)) + ", the size of " + options.dtype;
+  }
+  return set.failure;
 }
 
 }  // namespace
@@ -169,9 +174,8 @@ std::vector<std::string> to_arguments(const BenchOptions& options) {
   if (!options.plot.empty()) {
     words.insert(words.end(), {"--plot", options.plot});
   }
-  for (const auto& [is_set, word] :
-       {std::pair{options.in_place, "--in-place"}, std::pair{options.shared, "--shared"},
-        std::pair{options.json, "--json"}, std::pair{options.progress, "--progress"}}) {
+  for (const auto& [is_set, word] : {std::pair{options.in_place, "--in-place"}, std::pair{options.shared, "--shared"},
+                                     std::pair{options.json, "--json"}, std::pair{options.progress, "--progress"}}) {
     if (is_set) {
       words.emplace_back(word);
     }

@@ -40,10 +40,10 @@ struct BenchOptions {
   std::vector<std::uint64_t> bytes = {};
   /// In place of a sweep: a set of tensors, as tensor_set() knows it. Empty: a sweep.
   std::string set = {};
-  SetMode mode = SetMode::async;   ///< of a set
-  double overlap_us = 0;           ///< of a set: how long a rank computes before each tensor is ready
-  std::uint64_t iterations = 0;    ///< timed calls for each measurement; 0: iterations_for()
-  double seconds = 0;              ///< a measurement makes no further call after so long; 0: no limit
+  SetMode mode = SetMode::async;  ///< of a set
+  double overlap_us = 0;          ///< of a set: how long a rank computes before each tensor is ready
+  std::uint64_t iterations = 0;   ///< timed calls for each measurement; 0: iterations_for()
+  double seconds = 0;             ///< a measurement makes no further call after so long; 0: no limit
   bool in_place = false;
   bool shared = false;  ///< the tensors lie in memory that all ranks map
   bool json = false;

@@ -1,4 +1,5 @@
-// What a person or a script sees of a sweep while it goes on: lines on standard output, how far it is on standard error.
+// What a person or a script sees of a sweep while it goes on: lines on standard output, how far it is on standard
+// error.
 #pragma once
 
 #include <string>

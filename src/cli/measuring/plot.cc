@@ -49,10 +49,12 @@ struct Axis {
         from(from_pixel),
         to(to_pixel) {}
 
-  double pixel(double value) const { return from + (std::log(value) / std::log(base) - low) / (high - low) * (to - from); }
+  double pixel(double value) const {
+    return from + (std::log(value) / std::log(base) - low) / (high - low) * (to - from);
+  }
 
   double base;
-  double low;   ///< exponents of `base`
+  double low;  ///< exponents of `base`
   double high;
   double from;
   double to;
@@ -95,10 +97,13 @@ std::string plot_svg(const std::string& title, const std::vector<Measurement>& s
   std::copy_if(sweep.begin(), sweep.end(), std::back_inserter(shown),
                [](const Measurement& each) { return each.bytes > 0 && each.summary.min_us > 0; });
   std::sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-  std::string svg = format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
-                           "font-size=\"12\">\n", kWidth, kHeight);
-  svg += "<style>.g{stroke:#ddd}.m{stroke:#1f5fa8;stroke-width:2;fill:none}.r{fill:#1f5fa8;opacity:.2}</style>\n"
-         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
+  std::string svg = format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n",
+      kWidth, kHeight);
+  svg +=
+      "<style>.g{stroke:#ddd}.m{stroke:#1f5fa8;stroke-width:2;fill:none}.r{fill:#1f5fa8;opacity:.2}</style>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
   svg += format("<text x=\"%g\" y=\"24\" font-size=\"15\">%s</text>\n", kLeft, escaped(title).c_str());
   if (!shown.empty()) {
     double least = shown.front().summary.min_us;
@@ -119,13 +124,16 @@ std::string plot_svg(const std::string& title, const std::vector<Measurement>& s
       range += format("%.1f,%.1f ", at, y.pixel(each.summary.min_us));
       back = format("%.1f,%.1f ", at, y.pixel(each.summary.p99_us)) + back;
       median += format("%.1f,%.1f ", at, y.pixel(each.summary.median_us));
-      svg += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#1f5fa8\"><title>%s: %.2f us</title></circle>\n", at,
-                    y.pixel(each.summary.median_us), size_text(each.bytes).c_str(), each.summary.median_us);
+      svg += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#1f5fa8\"><title>%s: %.2f us</title></circle>\n",
+                    at, y.pixel(each.summary.median_us), size_text(each.bytes).c_str(), each.summary.median_us);
     }
-    svg += "<polygon class=\"r\" points=\"" + range + back + "\"/>\n<polyline class=\"m\" points=\"" + median + "\"/>\n";
+    svg +=
+        "<polygon class=\"r\" points=\"" + range + back + "\"/>\n<polyline class=\"m\" points=\"" + median + "\"/>\n";
   }
-  svg += format("<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">bytes; line: median, band: fastest call to 99th "
-                "percentile</text>\n</svg>\n", (kLeft + kWidth - kRight) / 2, kHeight - 14);
+  svg += format(
+      "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">bytes; line: median, band: fastest call to 99th "
+      "percentile</text>\n</svg>\n",
+      (kLeft + kWidth - kRight) / 2, kHeight - 14);
   return svg;
 }
 

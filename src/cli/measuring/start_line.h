@@ -22,7 +22,7 @@ struct alignas(128) StartLineEntry {
   std::uint32_t is_last;  ///< rank 0's: no further call of this measurement
   std::atomic<std::uint64_t> ping;
   std::atomic<std::uint64_t> pings_over;  ///< how many calls of line_ns() have ended
-  std::int64_t offered[2];  ///< what a contestant tells its peers
+  std::int64_t offered[2];                ///< what a contestant tells its peers
 };
 
 /// Of this process's affinity mask, at least 1: with more ranks than these a start line may not spin.

@@ -61,6 +61,33 @@ TEST(StartLine, NamesARankThatDoesNotCome) {
   EXPECT_EQ(third.meet(std::chrono::seconds(0)), 1);
 }
 
+TEST(StartLine, PingsComeBackAndTheLineGoesOn) {
+  std::vector<StartLineEntry> entries(3);
+  std::vector<std::thread> threads;
+  std::vector<double> found(3, -1);
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      StartLine line(entries.data(), rank, 3, true);
+      for (int turn = 0; turn < 3; ++turn) {
+        found[static_cast<std::size_t>(rank)] = line.line_ns();
+        line.meet(kLimit);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_GT(found[0], 0);
+  EXPECT_EQ(found[1], 0) << "rank 0 has the clock";
+  EXPECT_EQ(found[2], 0);
+}
+
+TEST(StartLine, NoPingsWhereTheyWouldSayNothing) {
+  std::vector<StartLineEntry> entries(2);
+  EXPECT_EQ(StartLine(entries.data(), 0, 1, true).line_ns(), 0) << "alone";
+  EXPECT_EQ(StartLine(entries.data(), 0, 2, false).line_ns(), 0) << "more ranks than cores";
+}
+
 TEST(SharedPages, AnotherMappingSeesTheSame) {
   SharedPages made = SharedPages::create(4096);
   ASSERT_TRUE(made.is_mapped());

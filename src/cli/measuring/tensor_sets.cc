@@ -57,10 +57,10 @@ List vgg16() {
 
 /// Weights and channels of the 94 convolutions, without the auxiliary classifier.
 constexpr std::pair<std::uint64_t, std::uint64_t> kInceptionStem[] = {
-    {864, 32},    {9216, 32},   {18432, 64}, {5120, 80},  {138240, 192}, {12288, 64}, {9216, 48},  {76800, 64}, {12288, 64},
-    {55296, 96},  {82944, 96},  {6144, 32},  {16384, 64}, {12288, 48},   {76800, 64}, {16384, 64}, {55296, 96}, {82944, 96},
-    {16384, 64},  {18432, 64},  {13824, 48}, {76800, 64}, {18432, 64},   {55296, 96}, {82944, 96}, {18432, 64}, {995328, 384},
-    {18432, 64},  {55296, 96},  {82944, 96}};
+    {864, 32},   {9216, 32},  {18432, 64},   {5120, 80},  {138240, 192}, {12288, 64}, {9216, 48},  {76800, 64},
+    {12288, 64}, {55296, 96}, {82944, 96},   {6144, 32},  {16384, 64},   {12288, 48}, {76800, 64}, {16384, 64},
+    {55296, 96}, {82944, 96}, {16384, 64},   {18432, 64}, {13824, 48},   {76800, 64}, {18432, 64}, {55296, 96},
+    {82944, 96}, {18432, 64}, {995328, 384}, {18432, 64}, {55296, 96},   {82944, 96}};
 constexpr std::pair<std::uint64_t, std::uint64_t> kInceptionNarrow[] = {
     {147456, 192}, {98304, 128},  {114688, 128}, {172032, 192}, {98304, 128},
     {114688, 128}, {114688, 128}, {114688, 128}, {172032, 192}, {147456, 192}};
@@ -70,8 +70,8 @@ constexpr std::pair<std::uint64_t, std::uint64_t> kInceptionMiddle[] = {
 constexpr std::pair<std::uint64_t, std::uint64_t> kInceptionWide[] = {
     {147456, 192}, {147456, 192}, {258048, 192}, {258048, 192}, {147456, 192},
     {258048, 192}, {258048, 192}, {258048, 192}, {258048, 192}, {147456, 192}};
-constexpr std::pair<std::uint64_t, std::uint64_t> kInceptionReduction[] = {
-    {147456, 192}, {552960, 320}, {147456, 192}, {258048, 192}, {258048, 192}, {331776, 192}};
+constexpr std::pair<std::uint64_t, std::uint64_t> kInceptionReduction[] = {{147456, 192}, {552960, 320}, {147456, 192},
+                                                                           {258048, 192}, {258048, 192}, {331776, 192}};
 
 /// One of the two last blocks: all its convolutions read the same number of channels or 448 and fewer of its own.
 void append_inception_end(List& list, std::uint64_t in) {
@@ -109,8 +109,8 @@ List hepcnn() { return {3456, 128, 147456, 128, 147456, 128, 147456, 128, 147456
 
 /// Discriminator, then generator.
 List cosmogan() {
-  return {1600,   64,   204800, 128, 128, 128,     819200, 256, 256, 256,    2457600, 384, 384, 384,    98304, 1,  8388608,
-          131072, 512,  512,    3276800, 256, 256, 256,    819200, 128, 128, 128,     204800, 64, 64, 64,   1600,  1};
+  return {1600, 64,  204800,  128, 128, 128, 819200, 256, 256, 256, 2457600, 384, 384, 384, 98304, 1, 8388608, 131072,
+          512,  512, 3276800, 256, 256, 256, 819200, 128, 128, 128, 204800,  64,  64,  64,  1600,  1};
 }
 
 std::optional<List> model(std::string_view name) {
@@ -145,7 +145,8 @@ TensorSet from_file(const std::string& path) {
   }
   std::ifstream file(path);
   if (!file) {
-    return {.failure = "'" + path + "' is neither a model (" + names + "), nor COUNTxBYTES such as 3000x1K, nor a file"};
+    return {.failure =
+                "'" + path + "' is neither a model (" + names + "), nor COUNTxBYTES such as 3000x1K, nor a file"};
   }
   TensorSet set;
   std::string line;

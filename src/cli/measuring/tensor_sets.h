@@ -1,7 +1,7 @@
 // Sets of tensors that are reduced together: the gradients of known models, lists from files, many of one size.
 //
-// The lists are the shapes of the models' parameters as torchvision and the papers have them, made here by the rule that
-// made the model and not copied, so that a slip shows in the sums that the test knows.
+// The lists are the shapes of the models' parameters as torchvision and the papers have them, made here by the rule
+// that made the model and not copied, so that a slip shows in the sums that the test knows.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ TensorSet tensor_set(std::string_view set);
 bool is_many(std::string_view set);
 const std::vector<std::string>& model_names();
 
-/// The sizes of the tensors for elements of so many bytes. A set of equal tensors whose size is no multiple has none.
+/// The sizes of the tensors for elements of so many bytes.
 std::vector<std::uint64_t> tensor_bytes(const TensorSet& set, std::uint64_t element_bytes);
 
 }  // namespace ronde::cli
