@@ -36,7 +36,7 @@ format:  ## lay out the C++ sources by .clang-format
 lint:  ## check layout, naming and common mistakes (clang-format, clang-tidy, file and function lengths)
 	@tools/lint
 
-bench-peers: setup  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)
+bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)
 	@tools/bench_peers $(ARGS)
 
 bench-check:  ## compare two files of results: what changed by more than the noise

@@ -2,11 +2,11 @@
 
     make bench-check OLD=benchmarks/results/A.jsonl NEW=benchmarks/results/B.jsonl
 
-Each figure is a median over rounds. Its noise is how far the rounds lie apart: half of the range that the middle half of
-them covers. A change is told if it is above --least (10 %) and above three times the noise of both; with one round there
-is no telling, so --least is then 30 %. Each is compared as a ratio to the best peer of its own file too: what changes only
-in microseconds, not in the ratio, is the machine's doing, and is told apart. Files of different processors are compared by
-ratio only.
+Each figure is a median over rounds. Its noise is how far the rounds lie apart: half of the range that the middle half
+of them covers. A change is told if it is above --least (10 %) and above three times the noise of both; with one round
+there is no telling, so --least is then 30 %. Each is compared as a ratio to the best peer of its own file too: what
+changes only in microseconds, not in the ratio, is the machine's doing, and is told apart. Files of different
+processors are compared by ratio only.
 """
 
 from __future__ import annotations

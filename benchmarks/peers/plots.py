@@ -26,7 +26,9 @@ PEER_COLOURS = ["#1f77b4", "#17becf", "#2ca02c", "#8c9f2c", "#9467bd", "#7f7f7f"
 
 def style(results: Results, contestant: str) -> dict:
     peers = [name for name in results.about["contestants"] if is_peer(name)]
-    return STYLES.get(contestant) or {"color": PEER_COLOURS[peers.index(contestant) % len(PEER_COLOURS)], "linewidth": 1}
+    if contestant in STYLES:
+        return STYLES[contestant]
+    return {"color": PEER_COLOURS[peers.index(contestant) % len(PEER_COLOURS)], "linewidth": 1}
 
 
 def save(figure, path: Path):

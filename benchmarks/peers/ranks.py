@@ -46,7 +46,7 @@ class Rank:
                     raise TimeoutError(f"rank {rank} did not come to the start line within {MEET_LIMIT_S} s")
 
     def stay_on_own_core(self):
-        """Keeps this thread on a core of its own if there is one for each rank, as `ronde bench` does. After joining."""
+        """After joining: keeps this thread on a core of its own if there is one for each rank, as ronde bench does."""
         cores = sorted(os.sched_getaffinity(0))
         if self.size <= len(cores):
             os.sched_setaffinity(0, {cores[self.rank]})

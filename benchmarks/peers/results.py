@@ -65,7 +65,8 @@ class Results:
 
     def cells(self, **wanted) -> list[Cell]:
         """Those whose fields have these values, by size."""
-        return sorted(cell for cell in self.lines if all(getattr(cell, name) == value for name, value in wanted.items()))
+        return sorted(cell for cell in self.lines
+                      if all(getattr(cell, name) == value for name, value in wanted.items()))
 
 
 def load(path: Path) -> Results:

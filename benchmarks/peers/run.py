@@ -31,7 +31,7 @@ def arguments_of(words):
     parser.add_argument("--quick", action="store_true", help="fewer sizes, shorter, one round")
     parser.add_argument("--rounds", type=int, default=0, help="how often everything is measured (5; quick: 1)")
     parser.add_argument("--only", default="", help="contestants, with commas, beside Ronde's and the memory bound")
-    parser.add_argument("--works", default="", help="only works whose title has this word, such as resnet50 or '2 ranks'")
+    parser.add_argument("--works", default="", help="only works whose title has this, such as resnet50 or '2 ranks'")
     parser.add_argument("--output", type=Path, default=None, help="the file of results; one is named by the date")
     parser.add_argument("--no-page", action="store_true", help="docs/benchmarks.md and its plots are not written anew")
     return parser.parse_args(words)
@@ -107,12 +107,14 @@ def main(words) -> int:
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
     install.install_ronde()
     RESULTS.mkdir(exist_ok=True)
-    path = arguments.output or RESULTS / (time.strftime("%Y-%m-%d-%H%M") + ("-quick" if arguments.quick else "") + ".jsonl")
+    name = time.strftime("%Y-%m-%d-%H%M") + ("-quick" if arguments.quick else "") + ".jsonl"
+    path = arguments.output or RESULTS / name
     chosen = set(filter(None, arguments.only.split(",")))
     contestants = [each for each in CONTESTANTS if not chosen or not each.is_peer or each.name in chosen]
     works = [work for work in all_works(arguments.quick) if arguments.works in work.title]
     if not works:
-        sys.exit(f"no work's title has '{arguments.works}': {', '.join(work.title for work in all_works(arguments.quick))}")
+        titles = ", ".join(work.title for work in all_works(arguments.quick))
+        sys.exit(f"no work's title has '{arguments.works}': {titles}")
     with open(path, "w", encoding="utf-8") as file:
 
         def write(line):

@@ -1,4 +1,4 @@
-"""The targets: what Ronde means to reach, each a ratio to the best peer of the same run or a time, and what was measured.
+"""The targets: what Ronde means to reach, each a time or a ratio to the best peer of the same run, and what it was.
 
 A row is (work, target, measured, met | missed | not measured). A target over several sizes is met if it is at each; the
 worst is shown.
@@ -145,8 +145,8 @@ def many_small(results: Results) -> list[Row]:
             if time is not None and (best is None or time < best[0]):
                 best = (time, name, cell)
     if best is None:
-        return [[work, target, "-", verdict(None)] for target in ("<= 1.0x the best hand-packed peer",
-                                                                  "<= 0.5x the best peer one by one", "< 0.25 us a tensor")]
+        targets = ("<= 1.0x the best hand-packed peer", "<= 0.5x the best peer one by one", "< 0.25 us a tensor")
+        return [[work, target, "-", verdict(None)] for target in targets]
     time, name, cell = best
     return [
         worst_below(work, "<= 1.0x the best hand-packed peer", 1.0, to_best_peer(results, name, [cell], packed)),

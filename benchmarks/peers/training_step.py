@@ -1,5 +1,6 @@
-"""A training step of torch's DistributedDataParallel on Gloo, or of ronde.torch's DistributedOptimizer, and what of it is
-exposed communication: its time less that of the same step without communication, taken in turn in the same processes.
+"""A training step of torch's DistributedDataParallel on Gloo, or of ronde.torch's DistributedOptimizer, and what of it
+is exposed communication: its time less that of the same step without communication, taken in turn in the same
+processes.
 
 One thread a rank. The multi-layer perceptron (50 MB of gradients) is bound by communication, the small convolutional
 network more by computing.
@@ -26,7 +27,8 @@ def cnn() -> tuple[nn.Module, torch.Tensor]:
     layers: list[nn.Module] = []
     channels = 3
     for width in (32, 64, 128, 256):
-        layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+                   nn.MaxPool2d(2)]
         channels = width
     layers += [nn.Flatten(), nn.Linear(256 * 4, 256), nn.ReLU(), nn.Linear(256, 10)]
     return nn.Sequential(*layers), torch.randn(16, 3, 32, 32)

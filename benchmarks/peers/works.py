@@ -98,7 +98,7 @@ def all_works(quick: bool) -> list[Work]:
                 seconds *= 3
             for in_place in (True, False):
                 works.append(Work("sweep", ranks, tuple(sizes), in_place, seconds=seconds))
-    set_seconds = 0.4 if quick else 1.0
+    set_seconds = 1.0 if quick else 2.0
     for mode in ("async", "blocking", "flat", "packed"):
         works.append(Work("set", 2, set="resnet50", mode=mode, in_place=True, seconds=set_seconds))
     for mode in ("async", "blocking", "packed"):
