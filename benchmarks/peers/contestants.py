@@ -112,16 +112,15 @@ class Contestant:
         return [*launcher, *binding, "-n", str(work.ranks), *self.measuring_program(work)]
 
     def start_impi(self, work):
-        environment = self.impi_environment()
-        if work.is_all_large:
-            environment["I_MPI_ADJUST_ALLREDUCE"] = "8"  # the ring; below 2 MiB, even if only allowed for, it is slower
-        return self.under_impi(work), environment, False
+        return self.under_impi(work), self.impi_environment(work), False
 
-    def impi_environment(self):
+    def impi_environment(self, work):
         base = install.prefix("impi")
+        # The ring; below 2 MiB, even if only allowed for, it is slower.
+        ring = {"I_MPI_ADJUST_ALLREDUCE": "8"} if work.is_all_large else {}
         return {
             "I_MPI_ROOT": str(base), "I_MPI_FABRICS": "shm", "I_MPI_HYDRA_BOOTSTRAP": "fork",
-            "LD_LIBRARY_PATH": f"{base}/lib:{install.prefix('oneccl')}/lib",
+            "LD_LIBRARY_PATH": f"{base}/lib:{install.prefix('oneccl')}/lib", **ring,
         }
 
     def under_impi(self, work):
@@ -130,12 +129,12 @@ class Contestant:
     def start_oneccl(self, work):
         if self.name == "oneccl_mpi":
             settings = {"CCL_ATL_TRANSPORT": "mpi", "CCL_ALLREDUCE": "direct"}
-            environment = {**self.impi_environment(), **settings}
+            environment = {**self.impi_environment(work), **settings}
             command, by_rank = self.under_impi(work), False
         else:
             environment = {
                 "CCL_ATL_TRANSPORT": "ofi", "CCL_ATL_SHM": "1", "FI_PROVIDER": "shm", "CCL_YIELD": "sched_yield",
-                "LD_LIBRARY_PATH": self.impi_environment()["LD_LIBRARY_PATH"],
+                "LD_LIBRARY_PATH": self.impi_environment(work)["LD_LIBRARY_PATH"],
             }
             command, by_rank = self.measuring_program(work), True
         return command, {**environment, "CCL_WORKER_OFFLOAD": "0", "CCL_LOG_LEVEL": "error"}, by_rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -18,6 +19,28 @@ from works import Work
 
 LINE_BYTES = 2 * 64 * 128  # StartLine's, for 64 ranks and twice (peer_program.h)
 CLOCK_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def adopt_orphans():
+    """Processes whose parents end become this one's children (Linux), so that none is lost sight of: launchers start
+    their ranks in sessions of their own."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+def children() -> dict[int, bool]:
+    """This process's, and whether they run (else they have ended and nobody has asked). One job at a time is under way:
+    all are its."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue  # gone in between
+            if int(parent) == os.getpid():
+                found[int(entry.name)] = state not in "ZX"
+    return found
 
 
 @dataclass
@@ -39,7 +62,7 @@ def own_seconds() -> float:
 
 
 class Job:
-    """The processes of one start, in a session of their own, with what they print in files."""
+    """The processes of one start, with what they print in files."""
 
     def __init__(self, command: list[str], environment: dict, copies: int, folder: Path):
         self.line = os.memfd_create("start line")
@@ -54,8 +77,10 @@ class Job:
         for i, (output, errors) in enumerate(zip(self.output, self.errors)):
             place = {"PEER_BENCH_RANK": str(i), "PEER_BENCH_SIZE": str(copies)} if copies else {}
             with open(output, "wb") as out, open(errors, "wb") as err:
+                # A process group of its own, so that Ctrl-C is ours, but no session: Linux schedules each session as a
+                # group, and sched_yield does not give the core to another group. Ranks then wait milliseconds.
                 self.processes.append(subprocess.Popen(command, cwd=ROOT, env={**base, **place}, stdout=out, stderr=err,
-                                                       stdin=subprocess.DEVNULL, start_new_session=True))
+                                                       stdin=subprocess.DEVNULL, process_group=0))
 
     def wait(self, limit_s: float) -> str:
         """Why it did not end well, empty if it did. When a rank fails, the others are ended soon after."""
@@ -82,14 +107,27 @@ class Job:
         return (min(telling, default="") or " / ".join(lines[:2]) or "it said nothing")[:400]
 
     def end(self):
-        """Ends what is left of it, also what left the session's group."""
+        """Ends what is left of it: launchers are asked first, since they know their ranks; nothing survives."""
         for process in self.processes:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + 3
+        while any(children().values()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        while any((left := children()).values()):
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            for process in self.processes:
+                process.wait()
+            self.reap()
+        self.reap()
         os.close(self.line)
+
+    def reap(self):
+        """Those that became this process's children and have ended."""
+        own = {process.pid for process in self.processes}
+        for pid in set(children()) - own:
+            os.waitpid(pid, os.WNOHANG)
 
     def lines(self) -> list[dict]:
         text = "\n".join(path.read_text(errors="replace") for path in self.output)
@@ -98,6 +136,7 @@ class Job:
 
 def start(contestant: Contestant, work: Work) -> Outcome:
     command, environment, by_rank = contestant.start(work)
+    adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="peers") as folder:
         busy, own, begin = busy_seconds(), own_seconds(), time.monotonic()
         job = Job(command, environment, work.ranks if by_rank else 0, Path(folder))
