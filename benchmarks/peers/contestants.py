@@ -38,7 +38,7 @@ class Contestant:
         if work.kind == "idle":
             return self.name == "ronde"
         if work.kind == "dtypes":
-            return self.name in ("ronde", "ronde_shared")
+            return self.name in ("ronde", "ronde_shared", "ronde_name")
         if self.name == "memory_bound":
             return work.set == "" or work.mode == "async"
         if self.name.endswith("_slot"):
@@ -189,7 +189,8 @@ CONTESTANTS = [
                "wheels impi-rt and impi-devel; I_MPI_FABRICS=shm; I_MPI_ADJUST_ALLREDUCE=8 (ring) from 2 MiB",
                program="impi"),
     Contestant("oneccl", "oneCCL 2022.2",
-               "wheel oneccl-cpu; ofi over shm, CCL_WORKER_OFFLOAD=0, CCL_YIELD=sched_yield, cached operations",
+               "wheel oneccl-cpu, Debian's libfabric; ofi over shm, CCL_WORKER_OFFLOAD=0, CCL_YIELD=sched_yield, cached "
+               "operations",
                program="oneccl", needs=("impi",)),
     Contestant("oneccl_mpi", "oneCCL 2022.2 over Intel MPI",
                "CCL_ATL_TRANSPORT=mpi CCL_ALLREDUCE=direct CCL_WORKER_OFFLOAD=0", program="oneccl", needs=("impi",)),

@@ -56,7 +56,7 @@ def training_table(results: Results) -> str:
 def tables(results: Results) -> str:
     parts = []
     for title, wanted in SECTIONS:
-        if wanted["kind"] in ("idle", "training_step") or not section_cells(results, wanted):
+        if wanted["kind"] == "training_step" or not section_cells(results, wanted):
             continue
         parts.append(f"### {title}\n\n{section(results, wanted)}\n")
     if results.cells(kind="training_step"):

@@ -8,6 +8,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402: the backend is chosen before
+from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 from results import BOUND, Cell, Results, is_peer  # noqa: E402
 from works import size_text  # noqa: E402
@@ -19,9 +20,11 @@ STYLES = {
     "ronde": {"color": "#c0392b", "linewidth": 2.4}, "ronde_shared": {"color": "#e67e22", "linewidth": 2.4},
     "ronde_name": {"color": "#c0392b", "linewidth": 1.2, "linestyle": "--"},
     "ronde_python": {"color": "#e6a0a0", "linewidth": 1.2, "linestyle": "--"},
+    "ronde_slot": {"color": "#d98880"}, "ronde_shared_slot": {"color": "#f0b27a"},
     BOUND: {"color": "black", "linewidth": 1.2, "linestyle": ":"},
 }
-PEER_COLOURS = ["#1f77b4", "#17becf", "#2ca02c", "#8c9f2c", "#9467bd", "#7f7f7f", "#bcbd22", "#8c564b", "#e377c2"]
+PEER_COLOURS = ["#1f77b4", "#17becf", "#2ca02c", "#8c9f2c", "#9467bd", "#7f7f7f", "#bcbd22", "#8c564b", "#e377c2",
+                "#34495e"]
 
 
 def style(results: Results, contestant: str) -> dict:
@@ -29,6 +32,13 @@ def style(results: Results, contestant: str) -> dict:
     if contestant in STYLES:
         return STYLES[contestant]
     return {"color": PEER_COLOURS[peers.index(contestant) % len(PEER_COLOURS)], "linewidth": 1}
+
+
+def time_text(microseconds: float) -> str:
+    for unit, least in (("s", 1e6), ("ms", 1e3), ("us", 1.0)):
+        if microseconds >= least:
+            return f"{microseconds / least:.3g} {unit}"
+    return f"{microseconds * 1e3:.3g} ns"
 
 
 def save(figure, path: Path):
@@ -47,7 +57,8 @@ def sweep(results: Results, ranks: int, place: str, path: Path) -> bool:
         points = [(cell.bytes, time) for cell in cells if (time := results.time(cell, name)) is not None]
         if points and name not in LEFT_OUT:
             axes.plot(*zip(*points), marker=".", label=results.title(name), **style(results, name))
-    axes.set(xscale="log", yscale="log", ylabel="microseconds", xlabel="bytes of a rank's input")
+    axes.set(xscale="log", yscale="log", xlabel="a rank's input")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
     axes.set_xticks([cell.bytes for cell in cells], [size_text(cell.bytes) for cell in cells], rotation=45)
     axes.minorticks_off()
     axes.set_title(f"All-reduce float32, {ranks} ranks, {place.replace('_', ' ')}", loc="left")
@@ -57,7 +68,7 @@ def sweep(results: Results, ranks: int, place: str, path: Path) -> bool:
 
 
 def sets(results: Results, name: str, path: Path) -> bool:
-    """A bar for each contestant's best way to reduce a set of tensors, named on it."""
+    """A point for each contestant's best way to reduce a set of tensors; bars would need a zero, and times span 1000."""
     cells: list[Cell] = results.cells(kind="set", set=name)
     best = []
     for contestant in results.about["contestants"]:
@@ -66,15 +77,16 @@ def sets(results: Results, name: str, path: Path) -> bool:
             best.append((*min(times), contestant))
     if not best:
         return False
-    figure, axes = plt.subplots(figsize=(8, 0.3 * len(best) + 1.2))
     best.sort(reverse=True)
-    colours = [style(results, contestant)["color"] for _, _, contestant in best]
-    bars = axes.barh([results.title(contestant) for *_, contestant in best], [time / 1e3 for time, *_ in best],
-                     color=colours)
-    axes.bar_label(bars, [f"{time / 1e3:.3g} ms, {mode}" for time, mode, _ in best], padding=3, fontsize=8)
-    axes.set(xscale="log", xlabel="milliseconds, each contestant's best way")
-    axes.set_xlim(right=best[0][0] / 1e3 * 5)
-    axes.set_title(name, loc="left")
+    figure, axes = plt.subplots(figsize=(8, 0.3 * len(best) + 1.2))
+    for row, (time, mode, contestant) in enumerate(best):
+        axes.plot([time], [row], marker="o", markersize=7, color=style(results, contestant)["color"])
+        axes.annotate(f"{time_text(time)}, {mode}", (time, row), xytext=(8, -3), textcoords="offset points", fontsize=8)
+    axes.set_yticks(range(len(best)), [results.title(contestant) for *_, contestant in best])
+    axes.set(xscale="log", xlim=(best[-1][0] / 1.5, best[0][0] * 4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_title(f"{name}, each contestant's best way", loc="left")
     save(figure, path)
     return True
 

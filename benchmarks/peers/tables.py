@@ -26,8 +26,6 @@ def cell_text(cell: Cell) -> str:
         return f"step of {cell.set}"
     if cell.kind == "dtypes":
         return f"{size_text(cell.bytes)} {cell.dtype}"
-    if cell.kind == "idle":
-        return cell.op
     return f"{size_text(cell.bytes)} {place}"
 
 
@@ -64,7 +62,6 @@ SECTIONS = [
     ("Sets of tensors, 2 ranks", {"kind": "set", "ranks": 2}),
     ("Types, in place, 2 ranks", {"kind": "dtypes"}),
     ("Training step, 2 ranks", {"kind": "training_step"}),
-    ("Idle", {"kind": "idle"}),
 ]
 
 

@@ -158,7 +158,7 @@ def many_small(results: Results) -> list[Row]:
 def types(results: Results) -> list[Row]:
     ratios = []
     for cell in results.cells(kind="dtypes"):
-        for contestant in ("ronde", "ronde_shared"):
+        for contestant in ("ronde", "ronde_shared", "ronde_name"):
             whole = results.time(Cell(**{**vars(cell), "dtype": "float32"}), contestant)
             time = results.time(cell, contestant)
             if cell.dtype != "float32" and whole and time:
