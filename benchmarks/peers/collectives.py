@@ -13,6 +13,7 @@ from ranks import Rank, join_torch_gloo, summary
 
 UNITS = {"K": 10, "M": 20, "G": 30}
 PERIOD = 1021
+WARM_UP = 3  # calls
 
 
 def parse_size(text: str) -> int:
@@ -117,7 +118,7 @@ def measure(place, engine, elements, mode, arguments):
         for target in targets:
             numbers.check(target, call)
         call += 1
-        if call > arguments.warm_up:
+        if call > WARM_UP:
             seconds.append(took)
             if place.rank0_says(time.monotonic() - begin > arguments.seconds or len(seconds) >= 2000):
                 return seconds
@@ -140,7 +141,6 @@ def main():
     parser.add_argument("--mode", default="blocking")
     parser.add_argument("--in-place", action="store_true")
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--warm-up", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     place = Rank()

@@ -149,6 +149,7 @@ TEST(Measure, SecondsEndAMeasurementEarly) {
   const Outcome outcome = measured({.bytes = {8}, .iterations = 1u << 30, .seconds = 1e-9}, copier);
   EXPECT_EQ(outcome.failure, "");
   EXPECT_EQ(outcome.measurements.at(0).calls, 1u) << "the first after the limit is the last";
+  EXPECT_EQ(copier.notes.size(), 5u) << "two calls to warm up, that one, open and close";
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ std::string plot_svg(const std::string& title, const std::vector<Measurement>& s
     for (const Measurement& each : shown) {
       const double at = x.pixel(static_cast<double>(each.bytes));
       range += format("%.1f,%.1f ", at, y.pixel(each.summary.min_us));
-      back = format("%.1f,%.1f ", at, y.pixel(each.summary.p99_us)) + back;
+      back.insert(0, format("%.1f,%.1f ", at, y.pixel(each.summary.p99_us)));
       median += format("%.1f,%.1f ", at, y.pixel(each.summary.median_us));
       svg += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#1f5fa8\"><title>%s: %.2f us</title></circle>\n",
                     at, y.pixel(each.summary.median_us), size_text(each.bytes).c_str(), each.summary.median_us);

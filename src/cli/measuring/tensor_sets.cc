@@ -158,7 +158,7 @@ TensorSet from_file(const std::string& path) {
     }
     const std::optional<std::uint64_t> elements = parse_size(first);
     if (!elements || *elements == 0) {
-      return {.failure = path + ", line " + std::to_string(number) + ": '" + first + "' is no number of elements"};
+      return {.failure = path + ", line " + std::to_string(number) + ": no number of elements: " + first};
     }
     set.elements.push_back(*elements);
   }

@@ -78,7 +78,7 @@ TEST(TensorSets, AFileIsReadInTheModelsOrder) {
 TEST(TensorSets, WhatIsWrongIsASentence) {
   EXPECT_THAT(tensor_set("no/such/file").failure, HasSubstr("'no/such/file' is neither a model (resnet50, vgg16, "));
   const File words("12\nmany\n");
-  EXPECT_THAT(tensor_set(words.path()).failure, HasSubstr("line 2: 'many' is no number of elements"));
+  EXPECT_THAT(tensor_set(words.path()).failure, HasSubstr("line 2: no number of elements: many"));
   const File empty("# nothing\n");
   EXPECT_THAT(tensor_set(empty.path()).failure, HasSubstr("lists no tensor"));
 }
