@@ -102,6 +102,11 @@ Descriptor describe(const Request& request) {
   return descriptor;
 }
 
+bool Descriptor::operator==(const Descriptor& other) const {
+  return kind == other.kind && reduce_op == other.reduce_op && root == other.root && prescale == other.prescale &&
+         postscale == other.postscale && tensors == other.tensors && planned_group == other.planned_group;
+}
+
 std::string disagreement(const Descriptor& a, const Descriptor& b) {
   if (a.kind != b.kind) {
     return "operation";
@@ -126,6 +131,9 @@ std::string disagreement(const Descriptor& a, const Descriptor& b) {
   if (a.prescale != b.prescale || a.postscale != b.postscale) {
     return "scale factors";
   }
+  if (a.planned_group != b.planned_group) {
+    return "persistent plan";
+  }
   return {};
 }
 
@@ -144,6 +152,9 @@ std::string descriptor_text(const Descriptor& descriptor) {
   }
   if (descriptor.tensors.size() > kShown) {
     text += " and " + std::to_string(descriptor.tensors.size() - kShown) + " more";
+  }
+  if (descriptor.planned_group.id != 0) {
+    text += ", in a persistent plan of " + std::to_string(descriptor.planned_group.size);
   }
   if (descriptor.prescale != 1.0) {
     text += ", prescale " + number_text(descriptor.prescale);
@@ -168,6 +179,10 @@ void write(ByteWriter& writer, const Descriptor& descriptor) {
       writer.put(extent);
     }
   }
+  writer.put(descriptor.planned_group.id);
+  writer.put(descriptor.planned_group.size);
+  writer.put(descriptor.shared_offset);
+  writer.put(static_cast<std::uint8_t>(descriptor.refused ? 1 : 0));
 }
 
 Descriptor read_descriptor(ByteReader& reader) {
@@ -186,6 +201,10 @@ Descriptor read_descriptor(ByteReader& reader) {
       extent = reader.get<std::int64_t>();
     }
   }
+  descriptor.planned_group.id = reader.get<std::uint64_t>();
+  descriptor.planned_group.size = reader.get<std::uint32_t>();
+  descriptor.shared_offset = reader.get<std::int64_t>();
+  descriptor.refused = reader.get<std::uint8_t>() != 0;
   return descriptor;
 }
 

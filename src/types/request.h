@@ -36,6 +36,13 @@ struct Request {
   Nanoseconds timeout = kNever;  ///< how long the ranks may take, from the first submit to the end
 };
 
+/// Marks the requests of one persistent plan: they are planned together as soon as each has been agreed once.
+struct PlannedGroup {
+  std::uint64_t id = 0;    ///< equal on all ranks and for all requests of the plan; 0: no plan
+  std::uint32_t size = 0;  ///< how many requests (names) the plan has
+  bool operator==(const PlannedGroup&) const = default;
+};
+
 /// What must be equal on all ranks (of an allgather all but the first extent).
 struct Descriptor {
   struct Spec {
@@ -50,8 +57,16 @@ struct Descriptor {
   double prescale = 1.0;
   double postscale = 1.0;
   std::vector<Spec> tensors;
+  PlannedGroup planned_group;
 
-  bool operator==(const Descriptor&) const = default;
+  // ---- This rank's own circumstances: not part of what must be equal, of == or of disagreement().
+
+  /// Where the tensors begin in the heap (bytes, symmetric: see types/bucket.h); -1: they are private, or not adjacent.
+  std::int64_t shared_offset = -1;
+  /// alloc_bucket only: this rank cannot give the memory, so no rank shall get it.
+  bool refused = false;
+
+  bool operator==(const Descriptor& other) const;
 };
 
 /// Gives the fields that this kind of request does not use their default, so that requests which agree are equal in

@@ -1,9 +1,9 @@
-#include "engine/coordinator.h"
+#include "agreement/coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ronde::engine {
+namespace ronde::agreement {
 namespace {
 
 using testing::ElementsAre;
@@ -244,4 +244,4 @@ TEST_F(CoordinatorTest, WaitingListsReadyAndMissingOldestFirst) {
 }
 
 }  // namespace
-}  // namespace ronde::engine
+}  // namespace ronde::agreement

@@ -1,0 +1,99 @@
+#include "types/bucket.h"
+
+namespace ronde {
+
+namespace {
+
+std::uint64_t round_to_lines(std::uint64_t bytes) { return (bytes + kBucketLineBytes - 1) / kBucketLineBytes * kBucketLineBytes; }
+
+void write_members(ByteWriter& writer, const std::vector<BucketMember>& members) {
+  writer.put(static_cast<std::uint32_t>(members.size()));
+  for (const BucketMember& member : members) {
+    writer.put_string(member.name);
+    write(writer, member.descriptor);
+  }
+}
+
+}  // namespace
+
+std::string_view bucket_kind_name(BucketKind kind) {
+  switch (kind) {
+    case BucketKind::inlined: return "inline";
+    case BucketKind::staged: return "staged";
+    case BucketKind::ordered: return "ordered";
+    case BucketKind::direct: return "direct";
+  }
+  return "unknown";
+}
+
+bool BucketMember::operator==(const BucketMember& other) const {
+  return name == other.name && descriptor == other.descriptor &&
+         descriptor.shared_offset == other.descriptor.shared_offset;
+}
+
+std::uint64_t payload_bytes(const Descriptor& descriptor) {
+  std::uint64_t bytes = 0;
+  for (const Descriptor::Spec& spec : descriptor.tensors) {
+    bytes += static_cast<std::uint64_t>(element_count(spec.shape)) * dtype_bytes(spec.dtype);
+  }
+  return bytes;
+}
+
+std::uint64_t payload_bytes(const Bucket& bucket) {
+  std::uint64_t bytes = 0;
+  for (const BucketMember& member : bucket.members) {
+    bytes += payload_bytes(member.descriptor);
+  }
+  return bytes;
+}
+
+std::uint64_t line_bytes(BucketKind kind) { return kind == BucketKind::inlined ? 2 * kBucketLineBytes : kBucketLineBytes; }
+
+std::uint64_t slots_bytes(const Bucket& bucket) {
+  return bucket.kind == BucketKind::staged ? 4 * round_to_lines(payload_bytes(bucket)) : 0;
+}
+
+std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance) {
+  const std::uint64_t index = instance % 2 * 2 + static_cast<std::uint64_t>(use);
+  return bucket.slots_offset + static_cast<std::int64_t>(index * round_to_lines(payload_bytes(bucket)));
+}
+
+std::uint64_t signature(const Bucket& bucket) {
+  ByteWriter writer;
+  writer.put(bucket.kind);
+  write_members(writer, bucket.members);
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::byte byte : writer.bytes()) {
+    hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+bool fits(const BucketMember& member, const Descriptor& descriptor) {
+  return member.descriptor == descriptor && (member.descriptor.shared_offset == kNoOffset ||
+                                             member.descriptor.shared_offset == descriptor.shared_offset);
+}
+
+void write(ByteWriter& writer, const Bucket& bucket) {
+  writer.put(bucket.id);
+  writer.put(bucket.kind);
+  writer.put(bucket.line_offset);
+  writer.put(bucket.slots_offset);
+  write_members(writer, bucket.members);
+}
+
+Bucket read_bucket(ByteReader& reader) {
+  Bucket bucket;
+  bucket.id = reader.get<std::uint32_t>();
+  bucket.kind = reader.get<BucketKind>();
+  bucket.line_offset = reader.get<std::int64_t>();
+  bucket.slots_offset = reader.get<std::int64_t>();
+  bucket.members.resize(reader.get_count(8));
+  for (BucketMember& member : bucket.members) {
+    member.name = reader.get_string();
+    member.descriptor = read_descriptor(reader);
+  }
+  return bucket;
+}
+
+}  // namespace ronde

@@ -1,0 +1,84 @@
+// Bucket: what replay agrees on as one thing: a fixed list of named requests that are reduced together, again and again,
+// without a message (docs/agreement.md). Its description is agreed once (PREPARE) and is the same on every rank.
+//
+// All offsets are symmetric: bytes from the beginning of the heap that every rank of the host maps of every other, the
+// same on every rank; the coordinator gives them out (agreement/heap_map.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "types/request.h"
+
+namespace ronde {
+
+/// How the data of a bucket moves. The protocol is the same for all; only what completes an instance differs.
+enum class BucketKind : std::int32_t {
+  inlined = 0,  ///< the payload lies in the flag's line; complete once all have published, there is no done flag
+  staged = 1,   ///< private tensors through input and result slots in the heap
+  ordered = 2,  ///< private and larger: through chunk slots that all ordered buckets share, in the leader's order
+  direct = 3,   ///< the tensors themselves lie in the heap, at the same offsets on all ranks
+};
+
+/// "inline", ...; "unknown" for a number that names no kind.
+std::string_view bucket_kind_name(BucketKind kind);
+
+/// Up to which payload, in bytes, private tensors go which way. Above staged_max they are ordered.
+struct ByteLimits {
+  std::uint64_t inline_max = 56;
+  std::uint64_t staged_max = 64 << 10;
+  bool operator==(const ByteLimits&) const = default;
+};
+
+inline constexpr std::int64_t kNoOffset = -1;
+inline constexpr std::uint64_t kBucketLineBytes = 128;  ///< one writer's line; two cache lines, which are fetched in pairs
+
+struct BucketMember {
+  std::string name;
+  /// shared_offset: where the tensor lies on every rank if they all showed the same; kNoOffset if not (then every rank
+  /// must take its tensor for private).
+  Descriptor descriptor;
+  bool operator==(const BucketMember&) const;  ///< the offset counts
+};
+
+struct Bucket {
+  std::uint32_t id = 0;  ///< counts from 0 in its group and is never used again: an index
+  BucketKind kind = BucketKind::inlined;
+  /// Of each rank's own flag line (two lines for inlined, alternating by the instance's parity).
+  std::int64_t line_offset = kNoOffset;
+  /// Staged only: of each rank's slots, see slot_offset().
+  std::int64_t slots_offset = kNoOffset;
+  /// A member's place is its index here. The payload is their tensors, one after the other without gaps; all are of one
+  /// data type, reduction and scale.
+  std::vector<BucketMember> members;
+  bool operator==(const Bucket&) const = default;
+};
+
+/// Bytes of all tensors of the descriptor.
+std::uint64_t payload_bytes(const Descriptor& descriptor);
+std::uint64_t payload_bytes(const Bucket& bucket);
+/// Bytes at line_offset.
+std::uint64_t line_bytes(BucketKind kind);
+/// Bytes at slots_offset; 0 where there are no slots.
+std::uint64_t slots_bytes(const Bucket& bucket);
+
+enum class SlotUse : std::uint32_t { input = 0, result = 1 };
+/// Where the slot of an instance lies. Slots alternate by the instance's parity: a peer may be one instance ahead, never
+/// two. Requires: kind staged.
+std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance);
+
+/// FNV-1a over everything in the description but id and offsets: equal on all ranks, or they would not replay the same.
+std::uint64_t signature(const Bucket& bucket);
+
+/// Whether a request with this descriptor may take the member's place.
+bool fits(const BucketMember& member, const Descriptor& descriptor);
+
+void write(ByteWriter& writer, const Bucket& bucket);
+/// Requires a check of reader.ok() afterwards; what is read from a broken record is harmless.
+Bucket read_bucket(ByteReader& reader);
+
+}  // namespace ronde
