@@ -43,8 +43,8 @@ class Collector final : public Sink {
 
 }  // namespace
 
-Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nanoseconds deadline,
-                             Nanoseconds timeout, std::optional<control::RequestMessage>& message) {
+Status Negotiator::on_submit(const std::string& name, Descriptor descriptor, Nanoseconds deadline, Nanoseconds timeout,
+                             std::optional<control::RequestMessage>& message) {
   Collector done;
   member_.step(Submit{name, std::move(descriptor), deadline}, done);
   RONDE_RETURN_IF_ERROR(done.wrong);

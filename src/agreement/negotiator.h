@@ -26,8 +26,8 @@ class Negotiator {
 
   /// What reading one log entry came to.
   struct Outcome {
-    std::vector<control::ExecEntry::Item> agreed;             ///< to be planned together, in this order
-    std::vector<std::pair<std::string, Status>> failed;       ///< these requests are over
+    std::vector<control::ExecEntry::Item> agreed;        ///< to be planned together, in this order
+    std::vector<std::pair<std::string, Status>> failed;  ///< these requests are over
     std::optional<control::SettingsEntry> settings;
   };
   /// Requires: an entry that only the coordinator sends. INTERNAL if an EXEC names what this rank never submitted, or
@@ -44,9 +44,7 @@ class Negotiator {
   const Status& closed() const { return member_.closed(); }
   bool is_waiting() const { return member_.is_waiting(); }
   /// A request that has had no answer `grace` after its deadline, if there is one.
-  std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const {
-    return member_.overdue(now, grace);
-  }
+  std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const { return member_.overdue(now, grace); }
 
  private:
   Member member_;
