@@ -165,6 +165,7 @@ class Member {
   /// The buckets in force, ascending; also during a break.
   const std::vector<std::uint32_t>& in_force() const { return in_force_; }
   std::size_t bucket_count() const { return buckets_.size(); }
+  /// Stays where it is.
   const Bucket& bucket(std::uint32_t id) const { return buckets_[id].agreed; }
   /// The flag of the instance that the next submits belong to, or that is under way.
   Flag next_flag(std::uint32_t id) const { return make_flag(epoch_, buckets_[id].instances + 1); }
@@ -253,9 +254,9 @@ class Member {
   std::uint64_t label_ = 0;     ///< INSTALL, ADD and ERROR entries read
   std::uint64_t position_ = 0;  ///< entries read
   std::unordered_map<std::string, std::uint32_t> index_of_;
-  std::deque<Name> names_;
+  std::vector<Name> names_;
   std::vector<std::uint32_t> unused_;  ///< of names_: programs may use names that never come again
-  std::deque<Place> buckets_;          ///< by id
+  std::deque<Place> buckets_;          ///< by id; stays where it is
   std::vector<std::uint32_t> in_force_;
   std::deque<control::Message> later_;  ///< log entries that came during a break
   std::vector<std::string> missing_;    ///< for END
