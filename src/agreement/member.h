@@ -162,7 +162,7 @@ class Member {
   };
   /// Where this name is planned in the epoch in force; in mode learn nowhere.
   std::optional<Where> where(const std::string& name) const;
-  /// The buckets in force, ascending; also during a break.
+  /// The buckets in force, in the order in which they came into force; also during a break.
   const std::vector<std::uint32_t>& in_force() const { return in_force_; }
   std::size_t bucket_count() const { return buckets_.size(); }
   /// Stays where it is.
@@ -172,6 +172,8 @@ class Member {
   std::uint64_t instances(std::uint32_t id) const { return buckets_[id].instances; }
   bool is_published(std::uint32_t id) const { return buckets_[id].published; }
   Stage stage(std::uint32_t id) const { return buckets_[id].stage; }
+  /// In drain: an instance is under way that all have published, and all will finish.
+  bool is_decided(std::uint32_t id) const { return buckets_[id].instances < buckets_[id].decided; }
   bool is_half_full(std::uint32_t id) const { return buckets_[id].fill > 0 && !buckets_[id].published; }
   /// Names of the bucket that have not been submitted for the instance under way.
   std::vector<std::string> missing(std::uint32_t id) const;

@@ -157,6 +157,7 @@ void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sin
     Place& bucket = buckets_[id];
     bucket.in_force = true;
     bucket.instances = 0;
+    bucket.decided = 0;
     in_force_.push_back(id);
     for (std::uint32_t place = 0; place < bucket.names.size(); ++place) {
       names_[bucket.names[place]].bucket = id;

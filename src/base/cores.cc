@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <sstream>
+
+#include "base/cgroup.h"
 
 namespace ronde {
 
@@ -23,66 +23,6 @@ std::optional<long long> parse_integer(std::string_view text) {
     return std::nullopt;
   }
   return value;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream{std::string(text)};
-  for (std::string part; std::getline(stream, part, separator);) {
-    parts.push_back(part);
-  }
-  return parts;
-}
-
-bool has_word(std::string_view list, std::string_view word) {
-  const std::vector<std::string> words = split(list, ',');
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// A control group file system of mountinfo: the group that is its root, and where it is mounted.
-struct Mount {
-  std::string group;
-  std::string point;
-};
-
-/// "36 25 0:32 /group /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu": fields before the dash vary in number.
-std::optional<Mount> find_mount(std::string_view mountinfo, int version) {
-  for (const std::string& line : split(mountinfo, '\n')) {
-    const std::vector<std::string> words = split(line, ' ');
-    const auto dash = std::find(words.begin(), words.end(), "-");
-    if (words.size() < 6 || words.end() - dash < 4) {
-      continue;
-    }
-    if (version == 2 ? dash[1] == "cgroup2" : dash[1] == "cgroup" && has_word(dash[3], "cpu")) {
-      return Mount{words[3], words[4]};
-    }
-  }
-  return std::nullopt;
-}
-
-void add_folders(std::vector<CgroupFolder>& folders, int version, std::string group,
-                 const std::optional<Mount>& mount) {
-  if (!mount) {
-    return;
-  }
-  // In a container the group is often named as the host sees it, and the mount shows only the part below it.
-  if (mount->group != "/" && (group == mount->group || group.starts_with(mount->group + "/"))) {
-    group.erase(0, mount->group.size());
-  } else if (group.find("/..") != std::string::npos) {
-    group.clear();
-  }
-  while (!group.empty() && group != "/") {
-    folders.push_back({version, mount->point + group});
-    group.erase(group.rfind('/'));
-  }
-  folders.push_back({version, mount->point});
 }
 
 }  // namespace
@@ -126,30 +66,9 @@ std::optional<double> parse_cfs(std::string_view quota_text, std::string_view pe
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
-std::vector<CgroupFolder> cgroup_folders(std::string_view self_cgroup, std::string_view mountinfo) {
-  std::vector<CgroupFolder> folders;
-  for (const std::string& line : split(self_cgroup, '\n')) {
-    // "4:cpu,cpuacct:/group" of version 1, "0::/group" of version 2.
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) {
-      continue;
-    }
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    if (controllers.empty()) {
-      add_folders(folders, 2, group, find_mount(mountinfo, 2));
-    } else if (has_word(controllers, "cpu")) {
-      add_folders(folders, 1, group, find_mount(mountinfo, 1));
-    }
-  }
-  return folders;
-}
-
 std::optional<double> cgroup_quota(const std::string& root) {
   std::optional<double> smallest;
-  for (const CgroupFolder& folder :
-       cgroup_folders(read_file(root + "/proc/self/cgroup"), read_file(root + "/proc/self/mountinfo"))) {
+  for (const CgroupFolder& folder : cgroup_folders("cpu", root)) {
     const std::string path = root + folder.path;
     const std::optional<double> quota =
         folder.version == 2 ? parse_cpu_max(read_file(path + "/cpu.max"))

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace ronde {
 
@@ -23,14 +22,5 @@ int threads_per_rank(int cores, std::optional<double> quota, int ranks);
 std::optional<double> parse_cpu_max(std::string_view text);
 /// Of "cpu.cfs_quota_us" (-1: none) and "cpu.cfs_period_us".
 std::optional<double> parse_cfs(std::string_view quota, std::string_view period);
-
-struct CgroupFolder {
-  int version = 2;
-  std::string path;
-  bool operator==(const CgroupFolder&) const = default;
-};
-/// The folders whose quotas hold, from the contents of /proc/self/cgroup and /proc/self/mountinfo: the process's own
-/// and each one above it up to the mount point.
-std::vector<CgroupFolder> cgroup_folders(std::string_view self_cgroup, std::string_view mountinfo);
 
 }  // namespace ronde

@@ -33,30 +33,6 @@ TEST(CpuShare, ReadsQuotasOfBothVersions) {
   EXPECT_EQ(parse_cfs("", ""), std::nullopt);
 }
 
-TEST(CpuShare, EveryGroupUpToTheMountPointCounts) {
-  EXPECT_THAT(cgroup_folders("0::/user.slice/job\n", "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n"),
-              ElementsAre(CgroupFolder{2, "/sys/fs/cgroup/user.slice/job"},
-                          CgroupFolder{2, "/sys/fs/cgroup/user.slice"}, CgroupFolder{2, "/sys/fs/cgroup"}));
-  EXPECT_THAT(cgroup_folders("5:cpuset:/x\n4:cpu,cpuacct:/job\n0::/\n",
-                             "36 25 0:32 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-                             "37 25 0:33 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"),
-              ElementsAre(CgroupFolder{1, "/sys/fs/cgroup/cpu,cpuacct/job"},
-                          CgroupFolder{1, "/sys/fs/cgroup/cpu,cpuacct"}));
-}
-
-TEST(CpuShare, InAContainerThePathIsTheHostsAndTheMountShowsOnlyItsPart) {
-  const char* const mounts = "36 25 0:32 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n";
-  EXPECT_THAT(cgroup_folders("4:cpu:/docker/abc\n", mounts), ElementsAre(CgroupFolder{1, "/sys/fs/cgroup/cpu"}));
-  EXPECT_THAT(cgroup_folders("4:cpu:/docker/abc/in\n", mounts),
-              ElementsAre(CgroupFolder{1, "/sys/fs/cgroup/cpu/in"}, CgroupFolder{1, "/sys/fs/cgroup/cpu"}));
-  EXPECT_THAT(cgroup_folders("4:cpu:/../other\n", mounts), ElementsAre(CgroupFolder{1, "/sys/fs/cgroup/cpu"}));
-}
-
-TEST(CpuShare, StrangeFilesMeanNoLimit) {
-  EXPECT_THAT(cgroup_folders("", ""), ElementsAre());
-  EXPECT_THAT(cgroup_folders("nonsense\n0::/x\n", "too short - cgroup2\n"), ElementsAre());
-}
-
 TEST(CpuShare, TheSmallestQuotaHolds) {
   std::string root = testing::TempDir() + "cgroup-XXXXXX";
   ASSERT_NE(::mkdtemp(root.data()), nullptr);

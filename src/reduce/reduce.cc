@@ -1,5 +1,6 @@
 #include "reduce/reduce.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -38,17 +39,21 @@ void copy(const void* input, std::size_t bytes, void* output, void* second_outpu
   }
 }
 
+Kernel choose(const Level& level, const Reduction& reduction, std::size_t ranks) {
+  const bool scaled = is_scaled(reduction);
+  return ranks == 1 && !scaled ? nullptr : find_kernel(*level.table, reduction, scaled);
+}
+
 void reduce_on(const Level& level, const Reduction& reduction, std::span<const void* const> inputs, std::size_t count,
                void* output, void* second_output) {
   if (count == 0) {
     return;
   }
-  const bool scaled = is_scaled(reduction);
-  if (inputs.size() == 1 && !scaled) {
+  const Kernel kernel = choose(level, reduction, inputs.size());
+  if (kernel == nullptr) {
     copy(inputs[0], count * dtype_bytes(reduction.dtype), output, second_output);
     return;
   }
-  const Kernel kernel = find_kernel(*level.table, reduction, scaled);
   kernel({.inputs = inputs.data(),
           .ranks = inputs.size(),
           .count = count,
@@ -75,6 +80,54 @@ Status supports(const Reduction& reduction) {
 void reduce(const Reduction& reduction, std::span<const void* const> inputs, std::size_t count, void* output,
             void* second_output) {
   reduce_on(current_level(), reduction, inputs, count, output, second_output);
+}
+
+Reducer::Reducer(const Reduction& reduction, std::size_t ranks)
+    : kernel_(choose(current_level(), reduction, ranks)),
+      ranks_(ranks),
+      element_bytes_(dtype_bytes(reduction.dtype)),
+      prescale_(reduction.prescale),
+      postscale_(reduction.postscale) {}
+
+void Reducer::operator()(const void* const* inputs, std::size_t count, void* output, void* second_output) const {
+  if (kernel_ == nullptr) {
+    copy(inputs[0], count * element_bytes_, output, second_output);
+    return;
+  }
+  kernel_({.inputs = inputs,
+           .ranks = ranks_,
+           .count = count,
+           .output = output,
+           .second_output = second_output,
+           .prescale = prescale_,
+           .postscale = postscale_});
+}
+
+void Reducer::to_all(const void* const* inputs, std::size_t count, std::span<void* const> outputs) const {
+  if (outputs.size() <= 2) {
+    (*this)(inputs, count, outputs[0], outputs.size() == 2 ? outputs[1] : nullptr);
+    return;
+  }
+  // The kernel stores twice from its registers; the others get copies of a block that is still in the nearest cache.
+  // A block of every input is read before any of its outputs is written, so an output may be an input.
+  constexpr std::size_t kBlockBytes = 4096;
+  constexpr std::size_t kMostAtOnce = 64;
+  const std::size_t block = kBlockBytes / element_bytes_;
+  const void* few[kMostAtOnce];
+  std::vector<const void*> many(ranks_ > kMostAtOnce ? ranks_ : 0);
+  const void** const at = ranks_ > kMostAtOnce ? many.data() : few;
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const std::size_t elements = std::min(block, count - begin);
+    const std::size_t offset = begin * element_bytes_;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      at[rank] = static_cast<const std::byte*>(inputs[rank]) + offset;
+    }
+    void* const first = static_cast<std::byte*>(outputs[0]) + offset;
+    (*this)(at, elements, first, static_cast<std::byte*>(outputs[1]) + offset);
+    for (void* const output : outputs.subspan(2)) {
+      std::memcpy(static_cast<std::byte*>(output) + offset, first, elements * element_bytes_);
+    }
+  }
 }
 
 std::vector<std::string_view> levels() {

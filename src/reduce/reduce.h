@@ -39,10 +39,33 @@ struct Reduction {
 Status supports(const Reduction& reduction);
 
 /// Reduces inputs[0], inputs[1], ... in this order into `output` and, if not null, into `second_output` too (the
-/// same bits, stored while still in a register). `output` may be the same pointer as one of the inputs; no other
+/// same bits, stored while still in a register). Each of the two may be the same pointer as one of the inputs; no other
 /// overlap. Requires: supports(reduction), 1 <= inputs.size().
 void reduce(const Reduction& reduction, std::span<const void* const> inputs, std::size_t count, void* output,
             void* second_output = nullptr);
+
+struct Job;
+
+/// A reduction whose kernel has been looked up: the same as reduce(), for what is done again and again. A value; any
+/// number of threads may use it.
+class Reducer {
+ public:
+  /// For inputs of `ranks` ranks. Requires: supports(reduction), 1 <= ranks.
+  Reducer(const Reduction& reduction, std::size_t ranks);
+
+  std::size_t element_bytes() const { return element_bytes_; }
+  /// `inputs`: one pointer per rank.
+  void operator()(const void* const* inputs, std::size_t count, void* output, void* second_output = nullptr) const;
+  /// Stores the same bits to every output; each may be the same pointer as one of the inputs. Requires: at least one.
+  void to_all(const void* const* inputs, std::size_t count, std::span<void* const> outputs) const;
+
+ private:
+  void (*kernel_)(const Job& job);  ///< null: one rank's values are copied
+  std::size_t ranks_;
+  std::size_t element_bytes_;
+  double prescale_;
+  double postscale_;
+};
 
 /// A processor level that the kernels were compiled for and that this processor can run.
 /// "scalar" (the reference, always there), then "x86-64-v2", "x86-64-v3", "x86-64-v4", or "aarch64".

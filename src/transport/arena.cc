@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/round_up.h"
+
 namespace ronde::transport {
 
 namespace {
@@ -12,7 +14,8 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kAllRingBytes = 8 * 16384;
 constexpr std::size_t kMinRingBytes = 1024;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+/// A process maps the regions of all ranks; 47 bits of address space hold 128 TiB.
+constexpr std::size_t kAllHeapBytes = std::size_t{4} << 40;
 
 constexpr std::size_t kControlBytes = round_up(sizeof(ControlBlock), kPageBytes);
 
@@ -21,6 +24,8 @@ constexpr std::size_t kControlBytes = round_up(sizeof(ControlBlock), kPageBytes)
 RegionLayout RegionLayout::for_size(int size) {
   RegionLayout layout;
   layout.size = size;
+  layout.heap_bytes =
+      std::min(kMostHeapBytes, std::bit_floor(kAllHeapBytes / static_cast<std::size_t>(std::max(size, 1))));
   if (size <= 1) {
     layout.ring_bytes = kMinRingBytes;
     layout.slot_bytes = kLineBytes;
@@ -43,6 +48,9 @@ Status RegionLayout::check() const {
             " up to 2^30 is needed";
   } else if (slots < 2 || slots > 64) {
     wrong = std::to_string(slots) + " slots; 2 to 64 are possible";
+  } else if (heap_bytes % kHugePageBytes != 0 || heap_bytes > kMostHeapBytes) {
+    wrong = "a heap of " + std::to_string(heap_bytes) + " bytes; a multiple of " + std::to_string(kHugePageBytes) +
+            " up to " + std::to_string(kMostHeapBytes) + " is needed";
   }
   return wrong.empty() ? Status() : Status::error(Code::invalid_argument, "the shared memory cannot have " + wrong);
 }
@@ -68,11 +76,25 @@ std::size_t RegionLayout::result_bytes() const {
   return std::max(kLineBytes, round_up((slot_bytes + ranks - 1) / ranks, kLineBytes));
 }
 
-std::size_t RegionLayout::total_bytes() const { return round_up(result_offset(slots), kPageBytes); }
+std::size_t RegionLayout::eager_bytes() const { return round_up(result_offset(slots), kPageBytes); }
+
+std::size_t RegionLayout::heap_offset() const { return round_up(eager_bytes(), kHugePageBytes); }
+
+std::size_t RegionLayout::total_bytes() const { return heap_bytes == 0 ? eager_bytes() : heap_offset() + heap_bytes; }
 
 std::string RegionLayout::text() const {
   return std::to_string(size) + " ranks, " + std::to_string(slots) + " slots of " + std::to_string(slot_bytes) +
          " bytes, rings of " + std::to_string(ring_bytes) + " bytes";
+}
+
+std::int64_t HostArena::heap_offset_of(const void* data, std::size_t bytes) const {
+  const std::size_t heap_bytes = layout().heap_bytes;
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  const auto begin = reinterpret_cast<std::uintptr_t>(heap(rank()));
+  if (heap_bytes == 0 || at < begin || at - begin > heap_bytes || bytes > heap_bytes - (at - begin)) {
+    return -1;
+  }
+  return static_cast<std::int64_t>(at - begin);
 }
 
 }  // namespace ronde::transport

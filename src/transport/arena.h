@@ -2,15 +2,22 @@
 // and the knowledge of who the peers are and whether they live. Implemented by shm (processes, one memfd each) and by
 // loopback (engines in one process, for tests).
 //
-// A region is laid out by RegionLayout: control lines, message rings, staging. Every word in a region has exactly one
-// writer, the owner of the region, except the bell (see bell.h). Words of different purpose lie on lines of 128 bytes
-// of their own, since processors fetch cache lines in pairs. Between processes the rule is enforced: of a peer's
-// region only the pages of the control block are mapped writable.
+// A region is laid out by RegionLayout: control lines, message rings, staging, heap. Up to the heap every word has
+// exactly one writer, the owner of the region, except the bell (see bell.h). Words of different purpose lie on lines of
+// 128 bytes of their own, since processors fetch cache lines in pairs. Between processes the rule is enforced: of a
+// peer's region only the pages of the control block and the heap are mapped writable.
+//
+// The heap is address space, hundreds of gigabytes of it, of which a page costs memory only once it exists: commit()
+// makes pages, discard() gives them back. So what is shared can grow for the life of the job although descriptors are
+// passed only once. Who uses which part of it is not decided here but by the coordinator, which gives out offsets that
+// hold in every rank's region alike. A page that was never committed must not be touched: where memory is short the
+// kernel would answer with a signal, and touched in a peer's heap it would be charged to the toucher.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/status.h"
@@ -20,6 +27,11 @@ namespace ronde::transport {
 inline constexpr std::size_t kLineBytes = 128;
 /// Ranks of one host; the quiet set has one bit for each.
 inline constexpr int kMaxHostRanks = 256;
+/// Regions and heaps begin at multiples of this in every process, so that the kernel can use huge pages.
+inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+/// What a rank's heap has if the process may have that much address space; what LocalWorld and loopback have.
+inline constexpr std::size_t kMostHeapBytes = std::size_t{256} << 30;
+inline constexpr std::size_t kLoopbackHeapBytes = std::size_t{64} << 20;
 
 /// Who sleeps in this rank: one of the states of bell.h, which holds the two sides of it.
 struct alignas(kLineBytes) BellLine {
@@ -31,6 +43,12 @@ struct alignas(kLineBytes) StateLine {
   std::atomic<std::uint32_t> left{0};  ///< 1: has shut down or is exiting in order; its death is no failure
   std::atomic<std::uint64_t> quiet[kMaxHostRanks / 64] =
       {};  ///< the ranks it knows dead, stored once it touches no shared memory any more
+};
+
+/// That this rank has left the replay (docs/agreement.md): it publishes no bucket of this epoch any more.
+struct alignas(kLineBytes) BreakLine {
+  std::atomic<std::uint32_t> frozen{0};  ///< epoch; release, after the last word of a bucket was stored
+  std::atomic<std::uint32_t> reason{0};  ///< for reports
 };
 
 /// One flag of the data plane: a count that only grows. Store release after the data it announces, load acquire.
@@ -45,24 +63,38 @@ struct TickLines {
   TickLine copied;     ///< I read nothing of this tick any more, from anybody
 };
 
+/// Numbers that the ranks of a host must have alike and of which the first rank's are everyone's; their meaning is that
+/// of collectives/host/table.h. Written once by the owner of the region, before it takes part in any collective.
+struct alignas(kLineBytes) RulesLine {
+  std::atomic<std::uint64_t> is_set{0};  ///< release, after the numbers
+  std::uint64_t numbers[8] = {};
+};
+
 struct ControlBlock {
   BellLine bell;
   StateLine state;
+  BreakLine breaks;
   TickLines ticks;
+  RulesLine rules;
 };
 
 /// Where things lie in a region. A pure function of the world: the same on every rank.
 ///
 ///     control block | per peer: ring (a line of counters, then payload) | per peer: tail line | inputs | results
+///     | from the next multiple of kHugePageBytes on, if there is one: heap
+///
+/// What lies before the heap exists from the meeting on (at most 2 MiB); of the heap nothing does.
 struct RegionLayout {
   int size = 1;                     ///< ranks on the host
   std::size_t ring_bytes = 16384;   ///< payload of the message ring to each peer, a power of two
   std::size_t slot_bytes = 262144;  ///< one staging slot: the input of one tick; a multiple of kLineBytes
   int slots = 4;                    ///< ticks in flight, at least 2
+  std::size_t heap_bytes = 0;       ///< a multiple of kHugePageBytes; 0: this host can share no tensors
 
   /// The layout that suits a host with `size` ranks, 1 <= size <= kMaxHostRanks: the defaults for 2 to 8; smaller
   /// rings and slots for more, since everybody's rings grow with the square of the ranks and everybody's slots
-  /// together should stay in the processor's cache; next to nothing for 1, which stages nothing.
+  /// together should stay in the processor's cache; next to nothing for 1, which stages nothing. The heap is what one
+  /// would like to have: kMostHeapBytes, less for so many ranks that a process would map more than 4 TiB.
   static RegionLayout for_size(int size);
 
   /// INVALID_ARGUMENT with the number that cannot work, else ok.
@@ -74,7 +106,9 @@ struct RegionLayout {
   std::size_t input_offset(int slot) const;   ///< staging slot for the owner's input
   std::size_t result_offset(int slot) const;  ///< staging slot for the owner's reduced slice
   std::size_t result_bytes() const;  ///< room in a result slot: slot_bytes / size rounded up to a line, at least a line
-  std::size_t total_bytes() const;   ///< rounded up to pages
+  std::size_t eager_bytes() const;   ///< all before the heap, rounded up to pages
+  std::size_t heap_offset() const;
+  std::size_t total_bytes() const;  ///< rounded up to pages
 
   /// "2 ranks, 4 slots of 262144 bytes, rings of 16384 bytes"
   std::string text() const;
@@ -104,6 +138,27 @@ class HostArena {
   virtual void ring(int rank) = 0;
   /// Rings every rank but this one, at the price of one memory fence in all.
   virtual void ring_others() = 0;
+
+  /// Makes these pages of this rank's own heap exist, zero where they did not before, and maps them here; huge pages
+  /// for what is large enough, where the kernel has them for shared memory. OUT_OF_MEMORY, without a signal and without
+  /// waking the kernel's killer, if the machine or the container has no room for as much from every rank of the host;
+  /// then nothing of the range exists any more. `offset` counts from the start of the heap. Takes about 0.5 us a page
+  /// of 4 KiB. Any thread.
+  virtual Status commit(std::size_t offset, std::size_t bytes) = 0;
+  /// Maps the ranges that every rank has committed here, so that their first use meets no page faults. Optional; call
+  /// it after all have committed.
+  virtual void prefault(std::size_t offset, std::size_t bytes) = 0;
+  /// Gives the whole pages within the range of this rank's own heap back: they are zero if committed again. Nobody may
+  /// use them any more.
+  virtual void discard(std::size_t offset, std::size_t bytes) = 0;
+  /// While a copy of this lives, this rank's own region stays mapped, also when the arena is gone: what lies in its
+  /// heap is ordinary memory then. The peers' regions go with the arena.
+  virtual std::shared_ptr<const void> own_memory() const = 0;
+
+  /// Null if there is no heap.
+  std::byte* heap(int rank) const { return layout().heap_bytes == 0 ? nullptr : region(rank) + layout().heap_offset(); }
+  /// Where in this rank's own heap these bytes lie, -1 if not all of them lie there.
+  std::int64_t heap_offset_of(const void* data, std::size_t bytes) const;
 
   ControlBlock& control(int rank) const { return *reinterpret_cast<ControlBlock*>(region(rank)); }
 };

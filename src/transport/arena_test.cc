@@ -9,21 +9,22 @@ TEST(RegionLayout, OfUpToEightRanksTakesAtMostTwoMebibytes) {
   for (int size = 1; size <= 8; ++size) {
     const RegionLayout layout = RegionLayout::for_size(size);
     EXPECT_TRUE(layout.check()) << size;
-    EXPECT_LE(layout.total_bytes(), std::size_t{2} << 20) << size;
+    EXPECT_LE(layout.eager_bytes(), std::size_t{2} << 20) << size;
     if (size > 1) {
       RegionLayout defaults;
       defaults.size = size;
+      defaults.heap_bytes = kMostHeapBytes;
       EXPECT_EQ(layout, defaults);
     }
   }
-  EXPECT_LE(RegionLayout::for_size(1).total_bytes(), 16384u);
+  EXPECT_LE(RegionLayout::for_size(1).eager_bytes(), 16384u);
 }
 
 TEST(RegionLayout, OfManyRanksStaysSmall) {
   for (int size : {9, 16, 32, 33, 64, 128, 256}) {
     const RegionLayout layout = RegionLayout::for_size(size);
     EXPECT_TRUE(layout.check()) << size << ": " << layout.check().message();
-    EXPECT_LE(layout.total_bytes(), std::size_t{2} << 20) << size;
+    EXPECT_LE(layout.eager_bytes(), std::size_t{2} << 20) << size;
   }
 }
 
@@ -48,10 +49,21 @@ TEST(RegionLayout, PutsEverythingOnLinesOfItsOwn) {
     for (int slot = 0; slot < layout.slots; ++slot) {
       next(layout.result_offset(slot), layout.result_bytes());
     }
-    EXPECT_LE(end, layout.total_bytes());
-    EXPECT_EQ(layout.total_bytes() % 4096, 0u);
+    EXPECT_LE(end, layout.eager_bytes());
+    EXPECT_EQ(layout.eager_bytes() % 4096, 0u);
+    EXPECT_GE(layout.heap_offset(), layout.eager_bytes());
+    EXPECT_EQ(layout.heap_offset() % kHugePageBytes, 0u);
+    EXPECT_EQ(layout.total_bytes(), layout.heap_offset() + layout.heap_bytes);
+    EXPECT_LE(layout.heap_bytes * static_cast<std::size_t>(size), std::size_t{4} << 40);
     EXPECT_GE(layout.result_bytes() * static_cast<std::size_t>(size), layout.slot_bytes);
   }
+}
+
+TEST(RegionLayout, WithoutAHeapEndsBeforeIt) {
+  RegionLayout layout = RegionLayout::for_size(3);
+  layout.heap_bytes = 0;
+  EXPECT_TRUE(layout.check());
+  EXPECT_EQ(layout.total_bytes(), layout.eager_bytes());
 }
 
 TEST(RegionLayout, RefusesWhatCannotWork) {
@@ -66,6 +78,8 @@ TEST(RegionLayout, RefusesWhatCannotWork) {
   EXPECT_TRUE(refused([](RegionLayout& layout) { layout.slot_bytes = 100; }));
   EXPECT_TRUE(refused([](RegionLayout& layout) { layout.slot_bytes = 0; }));
   EXPECT_TRUE(refused([](RegionLayout& layout) { layout.slots = 1; }));
+  EXPECT_TRUE(refused([](RegionLayout& layout) { layout.heap_bytes = 4096; }));
+  EXPECT_TRUE(refused([](RegionLayout& layout) { layout.heap_bytes = 2 * kMostHeapBytes; }));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ class MappedArena final : public HostArena {
     std::shared_ptr<const UniqueFd> bell;
     UniqueFd pidfd;
     PeerInfo info;
+    UniqueFd memfd = UniqueFd();  ///< the own region's, for kernels that make pages by descriptor only
   };
 
   MappedArena(int rank, const RegionLayout& layout, std::vector<Member> members)
@@ -34,6 +35,10 @@ class MappedArena final : public HostArena {
   int bell_fd() const override { return member(rank_).bell->get(); }
   void ring(int rank) override;
   void ring_others() override;
+  Status commit(std::size_t offset, std::size_t bytes) override;
+  void prefault(std::size_t offset, std::size_t bytes) override;
+  void discard(std::size_t offset, std::size_t bytes) override;
+  std::shared_ptr<const void> own_memory() const override { return member(rank_).mapping; }
 
  private:
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }

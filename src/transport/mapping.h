@@ -7,21 +7,24 @@
 #include <utility>
 
 #include "base/status.h"
+#include "transport/arena.h"
 
 namespace ronde::transport {
 
-/// A shared mapping that a forked child does not inherit and core dumps do not hold.
+/// A shared mapping that a forked child does not inherit and core dumps do not hold. It begins at a multiple of
+/// kHugePageBytes.
 class Mapping {
  public:
   enum class Access {
-    own,      ///< readable and writable, every page allocated at once
-    control,  ///< a peer's: only the pages of the control block are writable
+    own,      ///< readable and writable
+    control,  ///< a peer's: only the pages of the control block and the heap are writable
   };
 
-  /// Memory of this process alone, all zero.
+  /// Memory of this process alone, all zero; no page exists before it is touched.
   static Result<Mapping> anonymous(std::size_t bytes);
-  /// The first `bytes` of a memfd. The descriptor may be closed afterwards.
-  static Result<Mapping> of_memfd(int memfd, std::size_t bytes, Access access);
+  /// A region of this layout, which a memfd of at least as many bytes holds: what lies before the heap is made to
+  /// exist, the heap is not. The descriptor may be closed afterwards.
+  static Result<Mapping> of_memfd(int memfd, const RegionLayout& layout, Access access);
 
   Mapping(Mapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_), owner_(other.owner_) {}
@@ -33,14 +36,38 @@ class Mapping {
 
   std::byte* base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
+  /// Unmaps what lies behind the first `bytes`, a multiple of the page.
+  void shrink(std::size_t bytes);
 
  private:
   Mapping(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
-  static Result<Mapping> finish(void* address, std::size_t bytes);
+  /// Address space only: nothing there can be touched.
+  static Result<Mapping> reserve(std::size_t bytes);
+  /// Puts the file's bytes [begin, end), or zeros if there is no file, at the same place of the range.
+  Status place(int memfd, std::size_t begin, std::size_t end, int flags);
+  Status hide_from_forks_and_dumps();
 
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
   pid_t owner_ = ::getpid();
 };
+
+/// The largest heap, up to layout.heap_bytes and maybe 0, with which this process has the address space for the regions
+/// of all ranks: half as much until the kernel agrees, and a quarter of what a limit of address space (RLIMIT_AS)
+/// allows at most, since the program needs the rest.
+std::size_t possible_heap_bytes(const RegionLayout& layout);
+
+/// Pages of one mapping: made, entered in the page tables, given back. The ranges lie within a Mapping.
+namespace pages {
+
+/// Makes the pages exist, huge ones where they fit. `memfd`: where the kernel is older than Linux 5.14 the file and the
+/// place in it of `begin`, -1 if there is none. Gives errno, 0 for success.
+int make(std::byte* begin, std::size_t bytes, int memfd, std::size_t file_offset);
+/// Enters existing pages in the page tables; a hint.
+void enter(std::byte* begin, std::size_t bytes);
+/// Takes the memory from the whole pages in the range.
+void take(std::byte* begin, std::size_t bytes);
+
+}  // namespace pages
 
 }  // namespace ronde::transport

@@ -15,6 +15,9 @@ struct PlanMember {
   std::string name;
   Tensor input;
   Tensor output;
+  /// Where the tensor lies in the heap that the ranks of the host share, if all ranks have it there at this same offset
+  /// and in place; -1 if not. An all-reduce whose members all have one is done in the tensors themselves.
+  std::int64_t shared_offset = -1;
 };
 
 /// All members of a plan have the same dtype. Executed by every rank of the group with its own pointers, in the same

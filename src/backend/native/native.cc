@@ -1,5 +1,6 @@
 #include "backend/native/native.h"
 
+#include "base/log.h"
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
 #include "reduce/reduce.h"
@@ -14,7 +15,8 @@ Status not_built(const std::string& what) {
 
 class NativeBackend final : public Backend {
  public:
-  explicit NativeBackend(transport::HostArena& arena) : channel_(arena) {}
+  NativeBackend(transport::HostArena& arena, const collectives::Table& table)
+      : channel_(arena, table.of(arena.size())) {}
 
   std::string_view name() const override { return "native"; }
 
@@ -42,8 +44,16 @@ class NativeBackend final : public Backend {
 
 }  // namespace
 
+std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena, const collectives::Table& table) {
+  return std::make_unique<NativeBackend>(arena, table);
+}
+
 std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena) {
-  return std::make_unique<NativeBackend>(arena);
+  const Result<collectives::Table> table = collectives::Table::from_environment();
+  if (!table) {
+    log(LogLevel::error, arena.rank(), table.status().message() + "; the built-in table is used");
+  }
+  return make_native_backend(arena, table ? table.value() : collectives::Table::built_in());
 }
 
 }  // namespace ronde::backend

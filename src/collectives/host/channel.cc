@@ -1,6 +1,7 @@
 #include "collectives/host/channel.h"
 
 #include <atomic>
+#include <cstddef>
 
 namespace ronde::collectives {
 
@@ -13,13 +14,44 @@ std::uint64_t look(const TickLine& line) { return line.value.load(std::memory_or
 
 }  // namespace
 
-HostChannel::HostChannel(transport::HostArena& arena)
+ChannelPlace ChannelPlace::in_arena(const transport::RegionLayout& layout) {
+  return {offsetof(transport::ControlBlock, ticks),
+          layout.input_offset(0),
+          layout.result_offset(0),
+          layout.slot_bytes,
+          layout.result_bytes(),
+          layout.slots};
+}
+
+HostChannel::HostChannel(transport::HostArena& arena, const ChannelPlace& place, const Thresholds& thresholds)
     : arena_(arena),
+      place_(place),
       rank_(arena.rank()),
       size_(arena.size()),
-      own_(arena.control(arena.rank()).ticks),
+      own_(*reinterpret_cast<TickLines*>(arena.region(arena.rank()) + place.flags)),
       seen_(static_cast<std::size_t>(arena.size())),
-      pointers_(static_cast<std::size_t>(arena.size())) {}
+      pointers_(static_cast<std::size_t>(arena.size())),
+      thresholds_(thresholds) {
+  for (int rank = 0; rank < size_; ++rank) {
+    regions_.push_back(arena.region(rank));
+  }
+}
+
+HostChannel::HostChannel(transport::HostArena& arena, const Thresholds& own)
+    : HostChannel(arena, ChannelPlace::in_arena(arena.layout()), own) {
+  if (rank_ == 0) {
+    store(own, arena.control(0).rules);
+  } else {
+    thresholds_.reset();
+  }
+}
+
+const Thresholds& HostChannel::thresholds() {
+  if (!thresholds_) {
+    thresholds_ = load_thresholds(arena_.control(0).rules);
+  }
+  return *thresholds_;
+}
 
 std::uint64_t HostChannel::begin(std::uint64_t ticks) {
   first_ = last_ + 1;
@@ -27,20 +59,16 @@ std::uint64_t HostChannel::begin(std::uint64_t ticks) {
   return first_;
 }
 
-int HostChannel::slot(std::uint64_t tick) const {
-  return static_cast<int>(tick % static_cast<std::uint64_t>(arena_.layout().slots));
-}
-
 std::byte* HostChannel::input(int rank, std::uint64_t tick) const {
-  return arena_.region(rank) + arena_.layout().input_offset(slot(tick));
+  return regions_[static_cast<std::size_t>(rank)] + place_.inputs + slot(tick) * place_.slot_bytes;
 }
 
 std::byte* HostChannel::result(int rank, std::uint64_t tick) const {
-  return arena_.region(rank) + arena_.layout().result_offset(slot(tick));
+  return regions_[static_cast<std::size_t>(rank)] + place_.results + slot(tick) * place_.result_bytes;
 }
 
 bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_flag, TickLine TickLines::*line) {
-  const auto slots = static_cast<std::uint64_t>(arena_.layout().slots);
+  const auto slots = static_cast<std::uint64_t>(place_.slots);
   if (tick <= slots) {
     return true;
   }
@@ -130,14 +158,14 @@ std::vector<int> HostChannel::not_published(std::uint64_t tick) const { return l
 
 std::vector<int> HostChannel::not_reduced(std::uint64_t tick) const { return lacking(&TickLines::reduced, tick); }
 
-std::vector<int> HostChannel::holding(std::uint64_t tick) const {
-  const auto slots = static_cast<std::uint64_t>(arena_.layout().slots);
+std::vector<int> HostChannel::holding(TickLine TickLines::*line, std::uint64_t tick) const {
+  const auto slots = static_cast<std::uint64_t>(place_.slots);
   if (tick <= slots) {
     return {};
   }
   std::vector<int> ranks;
   const std::uint64_t before = tick - slots;
-  for (const int peer : lacking(&TickLines::copied, before)) {
+  for (const int peer : lacking(line, before)) {
     if (before >= first_ || look(ticks(peer).published) < first_) {
       ranks.push_back(peer);
     }

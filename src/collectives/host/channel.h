@@ -30,22 +30,46 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "collectives/host/table.h"
 #include "transport/arena.h"
 
 namespace ronde::collectives {
 
-/// One per rank and arena, used by one operation at a time, under the engine's progress lock.
+/// Where a channel's flags and slots lie in each rank's region, in bytes from its beginning.
+struct ChannelPlace {
+  std::size_t flags = 0;   ///< TickLines
+  std::size_t inputs = 0;  ///< `slots` of slot_bytes
+  std::size_t results = 0;
+  std::size_t slot_bytes = 0;  ///< a multiple of a line
+  std::size_t result_bytes = 0;
+  int slots = 4;
+
+  /// The place that every region has from the beginning.
+  static ChannelPlace in_arena(const transport::RegionLayout& layout);
+};
+
+/// One per rank and place, used by one operation at a time, under the engine's progress lock.
 class HostChannel {
  public:
-  /// `arena` must outlive the channel, which must be the only one over it.
-  explicit HostChannel(transport::HostArena& arena);
+  /// The channel of the region itself, whose thresholds are those that the first rank has set (table.h). `arena` must
+  /// outlive the channel, which must be the only one over it.
+  explicit HostChannel(transport::HostArena& arena, const Thresholds& own = Thresholds());
+  /// A further channel, at a place whose flags are 0 on every rank before any rank begins.
+  HostChannel(transport::HostArena& arena, const ChannelPlace& place, const Thresholds& thresholds);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  std::size_t slot_bytes() const { return arena_.layout().slot_bytes; }
+  std::size_t slot_bytes() const { return place_.slot_bytes; }
+  std::uint64_t slots() const { return static_cast<std::uint64_t>(place_.slots); }
+  transport::HostArena& arena() const { return arena_; }
+  /// Those of the host's first rank. Requires: it has made its channel, which it has before it takes part in anything.
+  const Thresholds& thresholds();
+  /// Others from the next operation on; every rank must do so between the same two operations.
+  void set_thresholds(const Thresholds& thresholds) { thresholds_ = thresholds; }
 
   /// Begins an operation of `ticks` ticks and returns the first. The operation before must be finished.
   std::uint64_t begin(std::uint64_t ticks);
@@ -72,8 +96,9 @@ class HostChannel {
   /// The peers that have not published, reduced or copied the tick, ascending; for reports.
   std::vector<int> not_published(std::uint64_t tick) const;
   std::vector<int> not_reduced(std::uint64_t tick) const;
-  /// The peers that keep this rank from writing its slots of the tick.
-  std::vector<int> holding(std::uint64_t tick) const;
+  /// The peers that keep this rank from writing its slot of the tick, ascending; for reports.
+  std::vector<int> holding_input(std::uint64_t tick) const { return holding(&transport::TickLines::reduced, tick); }
+  std::vector<int> holding_result(std::uint64_t tick) const { return holding(&transport::TickLines::copied, tick); }
 
   /// The rank `distance` after this one. Each rank visits its peers in this order, so that not all read one first.
   int after(int distance) const { return (rank_ + distance) % size_; }
@@ -89,21 +114,27 @@ class HostChannel {
     std::uint64_t finished = 0;  ///< by (*): done with all ticks up to this
   };
 
-  const transport::TickLines& ticks(int rank) const { return arena_.control(rank).ticks; }
+  const transport::TickLines& ticks(int rank) const {
+    return *reinterpret_cast<const transport::TickLines*>(regions_[static_cast<std::size_t>(rank)] + place_.flags);
+  }
   Seen& seen(int rank) { return seen_[static_cast<std::size_t>(rank)]; }
   bool free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_flag,
                      transport::TickLine transport::TickLines::*line);
   std::vector<int> lacking(transport::TickLine transport::TickLines::*line, std::uint64_t tick) const;
-  int slot(std::uint64_t tick) const;
+  std::vector<int> holding(transport::TickLine transport::TickLines::*line, std::uint64_t tick) const;
+  std::size_t slot(std::uint64_t tick) const { return tick % static_cast<std::uint64_t>(place_.slots); }
 
   transport::HostArena& arena_;
+  const ChannelPlace place_;
   const int rank_;
   const int size_;
+  std::vector<std::byte*> regions_;
   transport::TickLines& own_;
   std::uint64_t last_ = 0;   ///< last tick given out
   std::uint64_t first_ = 1;  ///< first tick of the operation under way
   std::vector<Seen> seen_;
   std::vector<const void*> pointers_;
+  std::optional<Thresholds> thresholds_;
 };
 
 }  // namespace ronde::collectives

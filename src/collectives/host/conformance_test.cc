@@ -42,7 +42,7 @@ class Conformance : public testing::TestWithParam<int> {
 };
 
 TEST_P(Conformance, AllreduceOfSizesAroundEveryThreshold) {
-  const auto limit = static_cast<std::int64_t>(one_shot_limit(size(), 512) / sizeof(float));
+  const auto limit = static_cast<std::int64_t>(kTinyThresholds.one_shot / sizeof(float));
   std::vector<JobSpec> specs;
   for (const std::int64_t slots : {0, 1, 2, 4, 5, 9}) {
     for (const std::int64_t beside : {-1, 0, 1, 7}) {
@@ -56,6 +56,28 @@ TEST_P(Conformance, AllreduceOfSizesAroundEveryThreshold) {
   }
   for (const int slots : {2, 3, 4}) {
     run(tiny_slots(size(), slots), specs);
+  }
+}
+
+TEST_P(Conformance, AllreduceHasTheSameBitsInEveryRegime) {
+  std::vector<JobSpec> specs;
+  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::int32}) {
+    for (const std::int64_t elements : {100, 3001}) {
+      for (const bool in_place : {false, true}) {
+        specs.push_back(spec(OpKind::allreduce, {elements, 3, elements}));
+        specs.back().dtype = dtype;
+        specs.back().in_place = in_place;
+        specs.back().reduce_op = ReduceOp::average;
+      }
+    }
+  }
+  for (const std::uint64_t one_shot : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
+    for (const std::uint64_t stream : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
+      for (const std::uint64_t chunk : {128, 300, 512}) {
+        World world(tiny_slots(size()), {.one_shot = one_shot, .chunk = chunk, .stream = stream});
+        EXPECT_EQ(world.run_by_hand(make_jobs(specs), chunk), "");
+      }
+    }
   }
 }
 
@@ -219,7 +241,7 @@ TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
   specs.push_back(spec(OpKind::broadcast, {300'000}));
   specs.push_back(spec(OpKind::allgather, {1000}));
   specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size()), 90)};
-  World world(transport::RegionLayout::for_size(size()));
+  World world(transport::RegionLayout::for_size(size()), Table::built_in().of(size()));
   EXPECT_EQ(world.run_by_hand(make_jobs(specs), 3), "");
   EXPECT_EQ(world.run_threads(make_jobs(specs)), "");
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/host/stream_copy.h"
+
 namespace ronde::collectives {
 
 GatherList::GatherList(const Plan& plan) {
@@ -16,6 +18,16 @@ void GatherList::append(const void* from, void* to, std::size_t bytes) {
   if (bytes > 0) {
     segments_.push_back({static_cast<const std::byte*>(from), static_cast<std::byte*>(to), this->bytes() + bytes});
   }
+}
+
+void GatherList::rebind(std::size_t index, const void* from, void* to) {
+  Segment& segment = segments_[index];
+  segment.from = static_cast<const std::byte*>(from);
+  segment.to = static_cast<std::byte*>(to);
+}
+
+bool GatherList::any_in_place() const {
+  return std::any_of(segments_.begin(), segments_.end(), [](const Segment& each) { return each.from == each.to; });
 }
 
 std::size_t GatherList::segment_at(std::size_t position) const {
@@ -33,6 +45,12 @@ void GatherList::gather(std::size_t begin, std::size_t end, std::byte* to) const
 void GatherList::scatter(std::size_t begin, std::size_t end, const std::byte* from) const {
   for_each(begin, end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t at) {
     std::memcpy(to, from + (at - begin), bytes);
+  });
+}
+
+void GatherList::scatter_streaming(std::size_t begin, std::size_t end, const std::byte* from) const {
+  for_each(begin, end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t at) {
+    stream_copy(to, from + (at - begin), bytes);
   });
 }
 

@@ -23,7 +23,14 @@ class GatherList {
   /// a multiple of the element's size lies on an element boundary of some member.
   explicit GatherList(const Plan& plan);
 
+  /// Keeps no segment without bytes.
   void append(const void* from, void* to, std::size_t bytes);
+  std::size_t segment_count() const { return segments_.size(); }
+  const Segment& segment(std::size_t index) const { return segments_[index]; }
+  /// Other memory of the same size for a segment. Different segments may be rebound by different threads at once.
+  void rebind(std::size_t index, const void* from, void* to);
+  /// True if some segment is written where it is read.
+  bool any_in_place() const;
   std::size_t bytes() const { return segments_.empty() ? 0 : segments_.back().end; }
 
   /// Calls visit(from, to, bytes, position) for each segment's part of [begin, end), in order.
@@ -45,6 +52,8 @@ class GatherList {
   void gather(std::size_t begin, std::size_t end, std::byte* to) const;
   /// Copies `from` to where [begin, end) is written.
   void scatter(std::size_t begin, std::size_t end, const std::byte* from) const;
+  /// The same past the caches; streams_done() must follow.
+  void scatter_streaming(std::size_t begin, std::size_t end, const std::byte* from) const;
   /// Copies [begin, end) from where it is read to where it is written, unless that is the same memory.
   void carry_over(std::size_t begin, std::size_t end) const;
 

@@ -105,13 +105,5 @@ TEST(Operations, AKindWithoutAnAlgorithmIsNone) {
   EXPECT_EQ(start(world.channel(0), plan), nullptr);
 }
 
-TEST(OneShotLimit, FallsWithTheRanksAndFitsASlot) {
-  EXPECT_EQ(one_shot_limit(2, 262144), 8192u);
-  EXPECT_EQ(one_shot_limit(4, 262144), 8192u);
-  EXPECT_EQ(one_shot_limit(8, 262144), 4096u);
-  EXPECT_EQ(one_shot_limit(256, 65536), 2048u);
-  EXPECT_EQ(one_shot_limit(2, 512), 512u);
-}
-
 }  // namespace
 }  // namespace ronde::collectives

@@ -1,7 +1,6 @@
 // Which algorithm a plan takes among the ranks of one host.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "collectives/host/channel.h"
@@ -10,15 +9,9 @@
 
 namespace ronde::collectives {
 
-/// An all-reduce of at most `bytes` in a world of at most `ranks` is done in one shot. The thresholds are the same on
-/// every rank, or ranks would run different algorithms against each other and wait for ever.
-struct OneShotRule {
-  int ranks;
-  std::size_t bytes;
-};
-
-/// The largest plan that is done in one shot in a world of `size` ranks with these slots.
-std::size_t one_shot_limit(int size, std::size_t slot_bytes);
+/// An all-reduce of private tensors through the channel's slots: in one shot or in two phases, by the channel's
+/// thresholds. Requires: size() > 1, plan.bytes() > 0. `plan` must outlive the operation.
+std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& plan);
 
 /// Begins a plan over the whole host; `plan` and `channel` must outlive the operation. Every rank must begin the same
 /// plans in the same order, each after the last is done. Null for a kind that has no algorithm here. Requires: for an

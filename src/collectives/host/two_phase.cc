@@ -4,28 +4,25 @@
 
 #include "collectives/host/budget.h"
 #include "collectives/host/gather_list.h"
+#include "collectives/host/slices.h"
+#include "collectives/host/stream_copy.h"
 #include "reduce/reduce.h"
 
 namespace ronde::collectives {
 
 namespace {
 
-constexpr std::size_t round_up_to_line(std::size_t bytes) {
-  return (bytes + transport::kLineBytes - 1) / transport::kLineBytes * transport::kLineBytes;
-}
-
-struct Range {
-  std::size_t begin;
-  std::size_t end;
-  std::size_t bytes() const { return end - begin; }
-};
-
 class TwoPhase final : public Operation {
  public:
-  TwoPhase(HostChannel& channel, const Plan& plan) : channel_(channel), plan_(plan), list_(plan) {
+  TwoPhase(HostChannel& channel, const Plan& plan)
+      : channel_(channel),
+        reducer_({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, static_cast<std::size_t>(channel.size())),
+        list_(plan),
+        is_streaming_(list_.bytes() >= channel.thresholds().stream && !list_.any_in_place()) {
     // Chunks of the same size, so that the last is not a stub. Both are multiples of a line, hence of an element, and
     // a slice is at most slot_bytes / p rounded up to a line, which is what a result slot holds.
-    const std::size_t most = std::min(channel.slot_bytes(), kBudgetBytes / 2);
+    const std::size_t most =
+        std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(channel.thresholds().chunk)});
     const std::size_t chunks = (list_.bytes() + most - 1) / most;
     chunk_bytes_ = round_up_to_line((list_.bytes() + chunks - 1) / chunks);
     first_ = channel.begin(chunks);
@@ -55,9 +52,9 @@ class TwoPhase final : public Operation {
     }
     if (to_reduce_ < to_publish_) {
       std::vector<int> ranks = channel_.not_published(to_reduce_);
-      return ranks.empty() ? channel_.holding(to_reduce_) : ranks;
+      return ranks.empty() ? channel_.holding_result(to_reduce_) : ranks;
     }
-    return channel_.holding(to_publish_);
+    return channel_.holding_input(to_publish_);
   }
 
  private:
@@ -66,13 +63,8 @@ class TwoPhase final : public Operation {
     return {std::min(begin, list_.bytes()), std::min(begin + chunk_bytes_, list_.bytes())};
   }
 
-  /// The part of a chunk that a rank owns, in positions of the list. Maybe empty.
-  Range slice(const Range& chunk, int rank) const {
-    const auto ranks = static_cast<std::size_t>(channel_.size());
-    const std::size_t bytes = round_up_to_line((chunk.bytes() + ranks - 1) / ranks);
-    const std::size_t begin = chunk.begin + static_cast<std::size_t>(rank) * bytes;
-    return {std::min(begin, chunk.end), std::min(begin + bytes, chunk.end)};
-  }
+  /// The part of a chunk that a rank owns.
+  Range slice(const Range& chunk, int rank) const { return slice_of(chunk, rank, channel_.size()); }
 
   bool copy_in(Budget& budget) {
     if (to_publish_ > last_ || !channel_.input_free(to_publish_)) {
@@ -89,11 +81,10 @@ class TwoPhase final : public Operation {
   }
 
   bool reduce_slice(Budget& budget) {
-    if (to_reduce_ == to_publish_ || !channel_.all_published(to_reduce_) || !channel_.result_free(to_reduce_)) {
+    if (to_reduce_ == to_publish_ || !channel_.all_published(to_reduce_) || !channel_.result_free(to_reduce_) ||
+        to_reduce_ - to_copy_ == channel_.slots()) {
       return false;
     }
-    const reduce::Reduction reduction{plan_.dtype, plan_.reduce_op, plan_.prescale, plan_.postscale};
-    const std::size_t element = dtype_bytes(plan_.dtype);
     const Range whole = chunk(to_reduce_);
     const Range mine = slice(whole, channel_.rank());
     std::byte* result = channel_.result(channel_.rank(), to_reduce_);
@@ -103,7 +94,9 @@ class TwoPhase final : public Operation {
         inputs[static_cast<std::size_t>(rank)] =
             rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
       }
-      reduce::reduce(reduction, inputs, bytes / element, to, result + (at - mine.begin));
+      std::byte* const slot = result + (at - mine.begin);
+      reducer_(inputs.data(), bytes / reducer_.element_bytes(), is_streaming_ ? slot : to,
+               is_streaming_ ? nullptr : slot);
     });
     channel_.set_reduced(to_reduce_++);
     budget.spend(2 * mine.bytes());
@@ -115,19 +108,27 @@ class TwoPhase final : public Operation {
       return false;
     }
     const Range whole = chunk(to_copy_);
-    for (int distance = 1; distance < channel_.size(); ++distance) {
+    for (int distance = is_streaming_ ? 0 : 1; distance < channel_.size(); ++distance) {
       const int owner = channel_.after(distance);
       const Range theirs = slice(whole, owner);
-      list_.scatter(theirs.begin, theirs.end, channel_.result(owner, to_copy_));
+      if (is_streaming_) {
+        list_.scatter_streaming(theirs.begin, theirs.end, channel_.result(owner, to_copy_));
+      } else {
+        list_.scatter(theirs.begin, theirs.end, channel_.result(owner, to_copy_));
+      }
       budget.spend(theirs.bytes());
+    }
+    if (is_streaming_) {
+      streams_done();
     }
     channel_.set_copied(to_copy_++);
     return true;
   }
 
   HostChannel& channel_;
-  const Plan& plan_;
+  const reduce::Reducer reducer_;
   GatherList list_;
+  const bool is_streaming_;
   std::size_t chunk_bytes_ = 0;
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;

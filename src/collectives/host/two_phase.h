@@ -17,6 +17,10 @@
 // others' slices, whose input bytes were copied to my slot by copy in(t), which came before reduce(t). Other ticks
 // touch other chunks.
 //
+// Streaming. Out of place and large, outputs are stored past the caches (stream_copy.h). The kernel does not do that,
+// so the own slice then goes to the result slot only and comes from there like everyone else's; the slot stays in
+// cache.
+//
 // Nobody writes another rank's region or another rank's user memory: peers read my slots only.
 #pragma once
 
@@ -28,7 +32,7 @@
 
 namespace ronde::collectives {
 
-/// Requires: size() > 1, plan.bytes() > 0.
+/// Requires: size() > 1, plan.bytes() > 0. `plan` must outlive the operation.
 std::unique_ptr<Operation> two_phase_allreduce(HostChannel& channel, const Plan& plan);
 
 }  // namespace ronde::collectives

@@ -16,14 +16,20 @@
 
 namespace ronde::collectives {
 
+/// With tiny slots few elements meet every regime: one tick and several in one shot, two phases, streaming.
+inline constexpr Thresholds kTinyThresholds = {.one_shot = 1024, .chunk = 512, .stream = 8192};
+
 class World {
  public:
-  explicit World(std::vector<std::unique_ptr<transport::HostArena>> arenas) : arenas_(std::move(arenas)) {
+  explicit World(std::vector<std::unique_ptr<transport::HostArena>> arenas,
+                 const Thresholds& thresholds = kTinyThresholds)
+      : arenas_(std::move(arenas)) {
     for (const auto& arena : arenas_) {
-      channels_.push_back(std::make_unique<HostChannel>(*arena));
+      channels_.push_back(std::make_unique<HostChannel>(*arena, thresholds));
     }
   }
-  explicit World(const transport::RegionLayout& layout) : World(transport::make_loopback_world(layout.size, layout)) {}
+  explicit World(const transport::RegionLayout& layout, const Thresholds& thresholds = kTinyThresholds)
+      : World(transport::make_loopback_world(layout.size, layout), thresholds) {}
 
   std::size_t size() const { return arenas_.size(); }
   HostChannel& channel(std::size_t rank) { return *channels_[rank]; }
@@ -133,6 +139,7 @@ inline transport::RegionLayout tiny_slots(int size, int slots = 4) {
   transport::RegionLayout layout = transport::RegionLayout::for_size(size);
   layout.slot_bytes = 512;
   layout.slots = slots;
+  layout.heap_bytes = transport::kLoopbackHeapBytes;  // ThreadSanitizer has little address space
   return layout;
 }
 

@@ -2,17 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "transport/mapped_arena.h"
 
 namespace ronde::transport {
 
-std::vector<std::unique_ptr<HostArena>> make_loopback_world(int size, const RegionLayout& layout) {
-  if (layout.size != size || !layout.check()) {
-    return {};
-  }
-  const std::size_t bytes = layout.total_bytes();
+namespace {
+
+std::vector<std::unique_ptr<HostArena>> make_world(int size, const RegionLayout& layout) {
+  // Each region begins at a multiple of the huge page, as those of processes do.
+  const std::size_t bytes = (layout.total_bytes() + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   Result<Mapping> memory = Mapping::anonymous(static_cast<std::size_t>(size) * bytes);
   if (!memory) {
     return {};
@@ -41,8 +42,21 @@ std::vector<std::unique_ptr<HostArena>> make_loopback_world(int size, const Regi
   return arenas;
 }
 
+}  // namespace
+
+std::vector<std::unique_ptr<HostArena>> make_loopback_world(int size, const RegionLayout& layout) {
+  if (layout.size != size || !layout.check()) {
+    return {};
+  }
+  RegionLayout smaller = layout;
+  smaller.heap_bytes = std::min(layout.heap_bytes, kLoopbackHeapBytes);
+  return make_world(size, smaller);
+}
+
 std::unique_ptr<HostArena> make_solo_arena() {
-  auto world = make_loopback_world(1, RegionLayout::for_size(1));
+  RegionLayout layout = RegionLayout::for_size(1);
+  layout.heap_bytes = possible_heap_bytes(layout);
+  auto world = make_world(1, layout);
   return world.empty() ? nullptr : std::move(world.front());
 }
 

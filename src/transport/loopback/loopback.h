@@ -11,10 +11,11 @@ namespace ronde::transport {
 /// `size` arenas over one anonymous shared mapping, in rank order; each may be used by a thread of its own and they
 /// may be destroyed in any order. peer_fd() is -1: nobody dies here. One mapping, not one per rank, since
 /// ThreadSanitizer takes two mappings of the same memory for different memory. Empty if the layout cannot work or the
-/// system refuses memory or descriptors. Requires: layout.size == size.
+/// system refuses memory or descriptors. The heap is at most kLoopbackHeapBytes. Requires: layout.size == size.
 std::vector<std::unique_ptr<HostArena>> make_loopback_world(int size, const RegionLayout& layout);
 
-/// The arena of a job of one rank. Null if the system refuses a page of memory or a descriptor.
+/// The arena of a job of one rank, whose heap is as large as that of any other job: tensors may live there too. Null if
+/// the system refuses a page of memory or a descriptor.
 std::unique_ptr<HostArena> make_solo_arena();
 
 }  // namespace ronde::transport

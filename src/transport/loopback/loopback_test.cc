@@ -11,9 +11,10 @@ namespace {
 
 TEST(Loopback, ArenasSeeTheSameRegions) {
   for (int size : {1, 2, 3, 8}) {
-    const RegionLayout layout = RegionLayout::for_size(size);
+    RegionLayout layout = RegionLayout::for_size(size);
     const auto world = make_loopback_world(size, layout);
     ASSERT_EQ(world.size(), static_cast<std::size_t>(size));
+    layout.heap_bytes = kLoopbackHeapBytes;
     for (int rank = 0; rank < size; ++rank) {
       const HostArena& arena = *world[static_cast<std::size_t>(rank)];
       EXPECT_EQ(arena.rank(), rank);
@@ -70,6 +71,9 @@ TEST(SoloArena, IsAWorldOfOne) {
   EXPECT_EQ(arena->rank(), 0);
   arena->ring_others();
   arena->ring(0);
+  EXPECT_GT(arena->layout().heap_bytes, kLoopbackHeapBytes) << "tensors of a job of one rank may live there too";
+  ASSERT_TRUE(arena->commit(kLoopbackHeapBytes, 4096));
+  arena->heap(0)[kLoopbackHeapBytes] = std::byte{1};
 }
 
 }  // namespace

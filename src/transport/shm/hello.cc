@@ -1,5 +1,7 @@
 #include "transport/shm/hello.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
 
 namespace ronde::transport {
@@ -31,6 +33,7 @@ std::vector<std::byte> encode(const Hello& hello) {
   writer.put(static_cast<std::uint64_t>(hello.layout.ring_bytes));
   writer.put(static_cast<std::uint64_t>(hello.layout.slot_bytes));
   writer.put(static_cast<std::int32_t>(hello.layout.slots));
+  writer.put(static_cast<std::uint64_t>(hello.layout.heap_bytes));
   writer.put(hello.pid);
   writer.put(hello.descriptors);
   writer.put_string(hello.failure);
@@ -56,6 +59,7 @@ Result<Hello> decode(std::span<const std::byte> bytes) {
   hello.layout.ring_bytes = reader.get<std::uint64_t>();
   hello.layout.slot_bytes = reader.get<std::uint64_t>();
   hello.layout.slots = reader.get<std::int32_t>();
+  hello.layout.heap_bytes = reader.get<std::uint64_t>();
   hello.pid = reader.get<std::int32_t>();
   hello.descriptors = reader.get<std::uint32_t>();
   hello.failure = reader.get_string();
@@ -96,12 +100,22 @@ Status judge(const std::vector<Result<Hello>>& hellos) {
   }));
   return judge_each([&](std::size_t rank) -> Status {
     const Hello& hello = hellos[rank].value();
-    if (hello.layout == first.layout) {
+    RegionLayout same_but_heap = hello.layout;
+    same_but_heap.heap_bytes = first.layout.heap_bytes;
+    if (same_but_heap == first.layout) {
       return {};
     }
     return Status::error(Code::version_mismatch, "the ranks lay out their shared memory differently: " +
                                                      layouts(0, first) + "; " + layouts(rank, hello));
   });
+}
+
+RegionLayout agreed_layout(const std::vector<Result<Hello>>& hellos) {
+  RegionLayout layout = hellos.front().value().layout;
+  for (const Result<Hello>& hello : hellos) {
+    layout.heap_bytes = std::min(layout.heap_bytes, hello.value().layout.heap_bytes);
+  }
+  return layout;
 }
 
 }  // namespace ronde::transport

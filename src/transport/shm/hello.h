@@ -11,12 +11,12 @@
 namespace ronde::transport {
 
 /// The version of everything that lies in shared memory, raised when the meaning or the place of any word changes.
-inline constexpr std::uint32_t kArenaVersion = 1;
+inline constexpr std::uint32_t kArenaVersion = 2;
 
 struct Hello {
   std::uint32_t arena_version = kArenaVersion;
   std::string library_version;
-  RegionLayout layout;
+  RegionLayout layout;  ///< its heap is what this rank could map of everybody; all take the smallest
   std::string host;
   std::int32_t pid = 0;
   /// Descriptors that come with it: memfd, eventfd and, where the kernel has them, pidfd.
@@ -32,5 +32,7 @@ Result<Hello> decode(std::span<const std::byte> bytes);
 /// Ok if these ranks can share memory, else the first reason why not. The same sentence on every rank, since each
 /// judges the same list: VERSION_MISMATCH with what both sides have, or the failure of the rank that has one.
 Status judge(const std::vector<Result<Hello>>& hellos);
+/// The layout of a world that judge() found fine.
+RegionLayout agreed_layout(const std::vector<Result<Hello>>& hellos);
 
 }  // namespace ronde::transport

@@ -75,6 +75,15 @@ TEST(JudgeHellos, NamesBothSidesOfADifference) {
   EXPECT_NE(status.message().find("4096"), std::string::npos) << status.message();
 }
 
+TEST(JudgeHellos, HeapsMayDifferAndTheSmallestIsTaken) {
+  Hello other = make_hello();
+  other.layout.heap_bytes = 3 * kHugePageBytes;
+  EXPECT_TRUE(judge(three(other)));
+  EXPECT_EQ(agreed_layout(three(other)), other.layout);
+  other.layout.heap_bytes = 0;
+  EXPECT_EQ(agreed_layout(three(other)).heap_bytes, 0u);
+}
+
 TEST(JudgeHellos, PassesOnTheFailureOfARank) {
   Hello other = make_hello();
   other.failure = "memfd_create: Too many open files (errno 24)";

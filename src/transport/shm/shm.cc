@@ -23,7 +23,8 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 /// What one rank brings to the meeting.
 struct Own {
-  std::shared_ptr<const Mapping> mapping;
+  std::shared_ptr<Mapping> mapping;
+  UniqueFd memfd;
   UniqueFd bell;
   std::vector<UniqueFd> to_give;  ///< memfd, eventfd and, where the kernel has them, pidfd
 };
@@ -48,14 +49,16 @@ Result<Own> make_own(const RegionLayout& layout) {
   RONDE_RETURN_IF_ERROR(layout.check());
   const std::size_t bytes = layout.total_bytes();
   RONDE_ASSIGN_OR_RETURN(UniqueFd memfd, make_memfd(bytes));
-  RONDE_ASSIGN_OR_RETURN(Mapping mapping, Mapping::of_memfd(memfd.get(), bytes, Mapping::Access::own));
-  own.mapping = std::make_shared<const Mapping>(std::move(mapping));
+  RONDE_ASSIGN_OR_RETURN(Mapping mapping, Mapping::of_memfd(memfd.get(), layout, Mapping::Access::own));
+  own.mapping = std::make_shared<Mapping>(std::move(mapping));
   RONDE_ASSIGN_OR_RETURN(own.bell, make_bell_fd());
   UniqueFd bell_copy(::fcntl(own.bell.get(), F_DUPFD_CLOEXEC, 0));
-  if (!bell_copy.is_open()) {
+  UniqueFd memfd_copy(::fcntl(memfd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!bell_copy.is_open() || !memfd_copy.is_open()) {
     return Status::from_errno("fcntl(F_DUPFD_CLOEXEC)", errno);
   }
-  own.to_give.push_back(std::move(memfd));
+  own.memfd = std::move(memfd);
+  own.to_give.push_back(std::move(memfd_copy));
   own.to_give.push_back(std::move(bell_copy));
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (pidfd.is_open()) {
@@ -69,8 +72,9 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
 }
 
-/// Checks what a peer handed over and maps it.
-Result<MappedArena::Member> map_peer(const Hello& hello, std::vector<UniqueFd>& descriptors) {
+/// Checks what a peer handed over and maps as much of it as all agreed on.
+Result<MappedArena::Member> map_peer(const Hello& hello, const RegionLayout& agreed,
+                                     std::vector<UniqueFd>& descriptors) {
   if (hello.descriptors < 2 || hello.descriptors > 3 || descriptors.size() != hello.descriptors) {
     return Status::error(Code::system_error, std::to_string(descriptors.size()) +
                                                  " descriptors came from it and it "
@@ -95,7 +99,7 @@ Result<MappedArena::Member> map_peer(const Hello& hello, std::vector<UniqueFd>& 
   if (flags < 0 || (flags & O_NONBLOCK) == 0) {
     return Status::error(Code::system_error, "its bell is not a non-blocking eventfd");
   }
-  RONDE_ASSIGN_OR_RETURN(Mapping mapping, Mapping::of_memfd(descriptors[0].get(), bytes, Mapping::Access::control));
+  RONDE_ASSIGN_OR_RETURN(Mapping mapping, Mapping::of_memfd(descriptors[0].get(), agreed, Mapping::Access::control));
   member.mapping = std::make_shared<const Mapping>(std::move(mapping));
   member.region = member.mapping->base();
   member.bell = std::make_shared<const UniqueFd>(std::move(descriptors[1]));
@@ -128,7 +132,10 @@ Status agree_that_all_have_mapped(store::Store& store, const std::string& scope,
 }  // namespace
 
 Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::string& scope, int rank, int size,
-                                                const RegionLayout& layout, Nanoseconds limit) {
+                                                const RegionLayout& wanted, Nanoseconds limit) {
+  const Nanoseconds deadline = later(RealClock().now(), limit);
+  RegionLayout layout = wanted;
+  layout.heap_bytes = wanted.check() ? possible_heap_bytes(wanted) : 0;
   Result<Own> own = make_own(layout);
   Hello mine;
   mine.library_version = kVersion;
@@ -149,6 +156,8 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
     hellos.push_back(decode(value.bytes));
   }
   RONDE_RETURN_IF_ERROR(judge(hellos));
+  layout = agreed_layout(hellos);
+  own->mapping->shrink(layout.total_bytes());
 
   std::vector<MappedArena::Member> members(static_cast<std::size_t>(size));
   Status mapped;
@@ -158,9 +167,10 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
       members[peer].region = own->mapping->base();
       members[peer].bell = std::make_shared<const UniqueFd>(std::move(own->bell));
       members[peer].info = PeerInfo{mine.host, mine.pid};
+      members[peer].memfd = std::move(own->memfd);
       continue;
     }
-    Result<MappedArena::Member> member = map_peer(hellos[peer].value(), values[peer].descriptors);
+    Result<MappedArena::Member> member = map_peer(hellos[peer].value(), layout, values[peer].descriptors);
     if (member) {
       members[peer] = std::move(member).value();
     } else {
@@ -168,7 +178,7 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
     }
   }
   values.clear();
-  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, limit));
+  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, time_left(RealClock(), deadline)));
   return std::unique_ptr<HostArena>(std::make_unique<MappedArena>(rank, layout, std::move(members)));
 }
 

@@ -1,0 +1,70 @@
+// The table of thresholds: which regime an all-reduce takes, by world size and bytes. In text form, so that it can be
+// printed, kept in a file, edited and given back (RONDE_TABLE).
+//
+//     # up to so many ranks, bytes
+//     ranks 2: inline 56, one_shot 1099511627776, staged 262144, chunk 262144, stream 8388608
+//     ranks any: inline 56, one_shot 2048, staged 65536, chunk 65536, stream 8388608
+//
+// Rows stand in ascending order of ranks and a world takes the first that is large enough for it; what a row does not
+// say is as in the built-in table. Rows end with a line or a semicolon; # begins a comment.
+//
+// The table belongs to the group: ranks that differ in it would run different algorithms against each other and wait
+// for ever. So the row of the host's first rank is everyone's: it lies in shared memory before anything runs
+// (RulesLine). Another table later, say one that was measured, may take effect only at an agreed position of the log
+// (HostChannel::set_thresholds).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/arena.h"
+
+namespace ronde::collectives {
+
+/// One row, in bytes.
+struct Thresholds {
+  std::uint64_t inlined = 56;     ///< private tensors up to this lie in the flag's own line (buckets)
+  std::uint64_t one_shot = 8192;  ///< up to this everybody reads everything, one wait; above two phases
+  std::uint64_t staged = 262144;  ///< buckets up to this have slots of their own; above: ordered
+  std::uint64_t chunk = 131072;   ///< what is larger goes in chunks of at most this, so that the staging stays in cache
+  std::uint64_t stream = 8388608;  ///< from this on results that are out of place are stored past the caches
+  bool operator==(const Thresholds&) const = default;
+};
+
+class Table {
+ public:
+  /// Measured where docs/algorithms.md says.
+  static Table built_in();
+  /// INVALID_ARGUMENT with the row and what is wrong in it.
+  static Result<Table> parse(std::string_view text);
+  /// RONDE_TABLE, a path or, if it begins with "ranks", the text itself; the built-in table if it is not set. The error
+  /// names the variable.
+  static Result<Table> from_environment();
+
+  /// What parse() reads.
+  std::string text() const;
+  /// The row for a world of so many ranks.
+  const Thresholds& of(int ranks) const;
+  bool operator==(const Table&) const = default;
+
+ private:
+  struct Row {
+    int ranks = 0;  ///< kAnyRanks for the last
+    Thresholds thresholds;
+    bool operator==(const Row&) const = default;
+  };
+  static Result<Row> parse_row(std::string_view text);
+
+  std::vector<Row> rows_;
+};
+
+/// The row as the host's first rank leaves it in its region, and as the others find it.
+void store(const Thresholds& thresholds, transport::RulesLine& line);
+/// The built-in row of two ranks if none was stored, which the rules of table.h exclude.
+Thresholds load_thresholds(const transport::RulesLine& line);
+
+}  // namespace ronde::collectives
