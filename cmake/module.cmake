@@ -24,6 +24,11 @@ function(ronde_module name)
     add_library(ronde_${name} STATIC ${sources})
     target_include_directories(ronde_${name} PUBLIC "${view}")
     target_link_libraries(ronde_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ronde_warnings ${ARG_PRIVATE_DEPENDS})
+    if(RONDE_SANITIZE)
+      # Sanitizer builds are the longest of `make test`, and headers are half of it. The other presets compile file by
+      # file, so that each file still proves to include what it uses.
+      set_target_properties(ronde_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    endif()
   else()
     add_library(ronde_${name} INTERFACE)
     target_include_directories(ronde_${name} INTERFACE "${view}")

@@ -16,7 +16,7 @@ install(FILES "${PROJECT_BINARY_DIR}/rondeConfig.cmake" "${PROJECT_BINARY_DIR}/r
   DESTINATION "${RONDE_INSTALL_CMAKE}" COMPONENT ronde)
 
 add_custom_target(ronde_package DEPENDS ronde)
-if(RONDE_CLI)
+if(TARGET ronde_cli)
   install(TARGETS ronde_cli RUNTIME DESTINATION "${RONDE_INSTALL_COMMAND}" COMPONENT ronde)
   add_dependencies(ronde_package ronde_cli)
 endif()

@@ -270,7 +270,8 @@ RONDE_API ronde_status ronde_execute(ronde_engine* engine, const ronde_request* 
 RONDE_API ronde_status ronde_test(ronde_ticket* ticket, int32_t* done);
 /* Waits until the ticket is done and returns its status; its name is then free. limit_s < 0: as long as it takes
  * (the request's own limit still ends it). RONDE_TIMED_OUT with the ticket still under way once limit_s has passed;
- * RONDE_INTERRUPTED when a signal came. The waiting thread drives the work. */
+ * RONDE_INTERRUPTED when a signal came. As with read(2), a signal handled in the moment before the thread sleeps does
+ * not end the sleep: who must answer a flag that a handler sets waits in slices. The waiting thread drives the work. */
 RONDE_API ronde_status ronde_wait(ronde_ticket* ticket, double limit_s);
 /* All of them. The status of the first, in array order, that failed; all are done then. */
 RONDE_API ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s);
@@ -295,7 +296,8 @@ RONDE_API ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t**
 RONDE_API ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* request, int64_t* slot);
 /* Submits the kept request again. RONDE_DUPLICATE_NAME before the last one was waited for or released. */
 RONDE_API ronde_status ronde_submit_slot(int64_t slot);
-/* As ronde_wait, ronde_test and ronde_release for the slot's current request. */
+/* As ronde_wait and ronde_test for the slot's current request. Of several threads that wait for one slot all return
+ * when a request of it is done; which of two in a row is the caller's to arrange. */
 RONDE_API ronde_status ronde_wait_slot(int64_t slot, double limit_s);
 RONDE_API ronde_status ronde_test_slot(int64_t slot, int32_t* done);
 /* The slot's ticket, valid until ronde_unregister_slot; NULL before the first submit. */
@@ -303,7 +305,22 @@ RONDE_API ronde_status ronde_slot_ticket(int64_t slot, ronde_ticket** ticket);
 /* Waits for what is under way, then forgets the slot. */
 RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 
-/* ---- Persistent plans and shared buckets (not implemented yet: RONDE_NOT_IMPLEMENTED) ------------------------------ */
+/* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
+
+/* An all-reduce, in place, of a tensor that lies in a bucket is done in the tensor itself: nothing is copied in or out,
+ * on every rank whose tensor lies at the same place of its own bucket of the same size, allocated in the same order.
+ * Where they do not, the result is the same and only takes longer.
+ *
+ * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
+ * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a forked
+ * child. In a job of one rank it is private memory. RONDE_OUT_OF_MEMORY where the machine or the container has no room
+ * for as much from every rank: use private memory then. `name` is for messages. */
+RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
+                                          void** data);
+/* Requires: every ticket with a tensor in it was waited for or released. Any time, any thread; NULL: RONDE_OK. */
+RONDE_API ronde_status ronde_free_bucket(void* data);
+
+/* ---- Persistent plans (not implemented yet: RONDE_NOT_IMPLEMENTED) ----------------------------------------------- */
 
 typedef struct ronde_plan ronde_plan;
 /* Collective by name: a plan made once from `count` requests; start and wait then need no name. */
@@ -312,10 +329,6 @@ RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_reque
 RONDE_API ronde_status ronde_plan_start(ronde_plan* plan);
 RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);
 RONDE_API ronde_status ronde_plan_destroy(ronde_plan* plan);
-/* Collective by name: memory that every rank of the host maps. */
-RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
-                                          void** data);
-RONDE_API ronde_status ronde_free_bucket(ronde_engine* engine, void* data);
 
 /* ---- Timeline (not implemented yet: RONDE_NOT_IMPLEMENTED) --------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #error "<ronde/ronde.hpp> needs C++20 (-std=c++20)"
 #endif
 
+#include <ronde/bucket.hpp>
 #include <ronde/error.hpp>
 #include <ronde/job.hpp>
 #include <ronde/request.hpp>

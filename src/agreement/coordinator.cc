@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "agreement/traps.h"
+
 namespace ronde::agreement {
 
 namespace {
@@ -22,16 +24,16 @@ std::string seconds_text(Nanoseconds span) {
 }
 
 /// "ranks 0, 2 asked for allreduce (sum) of float32 [2]; rank 1 asked for ..."
-std::string views_text(const Group& group, const std::vector<Descriptor>& descriptors) {
+std::string views_text(const Group& group, const std::vector<bool>& has, const std::vector<Descriptor>& descriptors) {
   std::string text;
   std::vector<bool> told(descriptors.size());
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
-    if (told[i]) {
+    if (told[i] || !has[i]) {
       continue;
     }
     std::vector<int> same;
     for (std::size_t j = i; j < descriptors.size(); ++j) {
-      if (descriptors[j] == descriptors[i]) {
+      if (has[j] && descriptors[j] == descriptors[i]) {
         same.push_back(group.ranks[j]);
         told[j] = true;
       }
@@ -41,12 +43,13 @@ std::string views_text(const Group& group, const std::vector<Descriptor>& descri
   return text;
 }
 
-/// For each tensor of an allgather the first extents of all members.
-std::vector<std::vector<std::int64_t>> gathered_rows(const std::vector<Descriptor>& descriptors) {
-  std::vector<std::vector<std::int64_t>> rows(descriptors.front().tensors.size());
+/// For each tensor of an allgather the first extents of all members; of one that has joined 0.
+std::vector<std::vector<std::int64_t>> gathered_rows(const std::vector<bool>& has,
+                                                     const std::vector<Descriptor>& descriptors, std::size_t tensors) {
+  std::vector<std::vector<std::int64_t>> rows(tensors);
   for (std::size_t t = 0; t < rows.size(); ++t) {
-    for (const Descriptor& descriptor : descriptors) {
-      rows[t].push_back(descriptor.tensors[t].shape.front());
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      rows[t].push_back(has[i] ? descriptors[i].tensors[t].shape.front() : 0);
     }
   }
   return rows;
@@ -54,8 +57,19 @@ std::vector<std::vector<std::int64_t>> gathered_rows(const std::vector<Descripto
 
 }  // namespace
 
-Coordinator::Coordinator(Group group, control::SettingsEntry settings) : group_(std::move(group)) {
-  log_.emplace_back(settings);
+Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange heap)
+    : group_(std::move(group)),
+      joined_(static_cast<std::size_t>(group_.size())),
+      ended_(static_cast<std::size_t>(group_.size())),
+      heap_range_(heap),
+      heap_(heap),
+      planner_(settings) {
+  append(settings);
+}
+
+void Coordinator::append(control::Message entry) {
+  ++position_;
+  log_.push_back(std::move(entry));
 }
 
 Status Coordinator::on_request(int member, control::RequestMessage request, Nanoseconds now) {
@@ -63,14 +77,15 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
     return {};  // it can never complete; its rank fails it when it reads the LEFT entry
   }
   const auto moved = moved_at_.find(request.name);
-  if (moved != moved_at_.end() && request.label < moved->second) {
-    return {};  // its rank still has the ERROR before it and fails this request itself
+  if (moved != moved_at_.end() && request.label < moved->second && !broken(Trap::no_label_drop)) {
+    return {};  // its rank still has that entry before it, and moves or fails this request itself (trap 7)
   }
   Held& held = held_[request.name];
   if (held.count == 0) {
     held.has.assign(group_.ranks.size(), false);
     held.descriptors.resize(group_.ranks.size());
     held.since = now;
+    held.order = ++orders_;
   }
   const auto index = static_cast<std::size_t>(member);
   if (held.has[index]) {
@@ -80,13 +95,14 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   held.has[index] = true;
   held.descriptors[index] = std::move(request.descriptor);
   ++held.count;
+  held.asked = std::max(held.asked, request.position);
   const Nanoseconds deadline = later(now, request.timeout);
   if (deadline < held.deadline) {
     forget_deadline(request.name, held);
     held.deadline = deadline;
     deadlines_.emplace(deadline, request.name);
   }
-  if (held.count == group_.size()) {
+  if (is_complete(held)) {
     Held complete = std::move(held);
     held_.erase(request.name);
     forget_deadline(request.name, complete);
@@ -106,30 +122,103 @@ void Coordinator::forget_deadline(const std::string& name, const Held& held) {
   }
 }
 
+bool Coordinator::is_complete(const Held& held) const {
+  for (std::size_t i = 0; i < held.has.size(); ++i) {
+    if (!held.has[i] && !joined_[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Coordinator::forget(const std::string& name) {
+  const auto found = held_.find(name);
+  if (found != held_.end()) {
+    forget_deadline(name, found->second);
+    held_.erase(found);
+  }
+}
+
 void Coordinator::answer(const std::string& name, Held& held) {
-  const Descriptor& first = held.descriptors.front();
-  for (const Descriptor& other : held.descriptors) {
+  const auto holder = static_cast<std::size_t>(std::find(held.has.begin(), held.has.end(), true) - held.has.begin());
+  Descriptor first = held.descriptors[holder];
+  std::int64_t offset = first.shared_offset;
+  for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
+    const Descriptor& other = held.descriptors[i];
+    if (!held.has[i]) {
+      offset = kNoOffset;  // has joined, has no tensor
+      continue;
+    }
+    offset = other.shared_offset == offset ? offset : kNoOffset;
     const std::string what = disagreement(first, other);
     if (!what.empty()) {
       append_error(name, Code::mismatch, -1,
                    "the ranks disagree about the " + what + " of '" + name + "': " +
-                       views_text(group_, held.descriptors) + ". Submit the same under one name on every rank");
+                       views_text(group_, held.has, held.descriptors) + ". Submit the same under one name on every rank");
       return;
     }
   }
-  if (log_.empty() || !std::holds_alternative<control::ExecEntry>(log_.back())) {
-    log_.emplace_back(control::ExecEntry{});
+  control::ExecEntry::Item item{name};
+  item.offset = offset;
+  if (first.kind == OpKind::alloc_bucket) {
+    const Status given = allocate(held, item.offset);
+    if (!given) {
+      append_error(name, given.code(), given.failed_rank(), given.message());
+      return;
+    }
   }
-  control::ExecEntry::Item item{name, {}};
   if (first.kind == OpKind::allgather) {
-    item.rows = gathered_rows(held.descriptors);
+    item.rows = gathered_rows(held.has, held.descriptors, first.tensors.size());
+  }
+  if (held.count < group_.size()) {
+    item.descriptor = first;
+  }
+  if (log_.empty() || !std::holds_alternative<control::ExecEntry>(log_.back())) {
+    append(control::ExecEntry{});
   }
   std::get<control::ExecEntry>(log_.back()).items.push_back(std::move(item));
+  if (plans()) {
+    first.shared_offset = offset;
+    planner_.on_exec(name, first, held.asked, position_);
+    if (planner_.waits_for_phase(name)) {
+      put_in_force();
+    }
+  }
+}
+
+Status Coordinator::allocate(const Held& held, std::int64_t& offset) {
+  for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
+    if (held.has[i] && held.descriptors[i].refused) {
+      return Status::error(Code::out_of_memory, "rank " + std::to_string(group_.ranks[i]) +
+                                                    " has no memory for a shared bucket; every rank keeps private ones")
+          .with_rank(group_.ranks[i]);
+    }
+  }
+  const std::uint64_t bytes = payload_bytes(held.descriptors.front());
+  const std::optional<std::int64_t> given = heap_.allocate(bytes, kPageAlign);
+  if (!given) {
+    return Status::error(Code::out_of_memory, "no room for a shared bucket of " + std::to_string(bytes) +
+                                                  " bytes in the ranks' heap; every rank keeps private ones");
+  }
+  offset = *given;
+  return {};
 }
 
 void Coordinator::append_error(const std::string& name, Code code, int failed_rank, std::string text) {
-  log_.emplace_back(control::ErrorEntry{name, code, failed_rank, std::move(text)});
-  moved_at_[name] = ++errors_;
+  control::ErrorEntry entry{name, code, failed_rank, std::move(text)};
+  for (std::size_t i = 0; i < joined_.size(); ++i) {
+    if (joined_[i]) {
+      entry.joined.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  append(std::move(entry));
+  moved_at_[name] = ++moves_;
+  if (plans()) {
+    planner_.on_error(name);
+    if (planner_.waits_for_phase(name)) {
+      put_in_force();
+    }
+  }
 }
 
 void Coordinator::on_leave(int member, bool final) {
@@ -179,17 +268,17 @@ void Coordinator::note_who_has_left() {
 void Coordinator::log_left(int member) {
   leaving_.erase(member);
   left_.insert(member);
-  log_.emplace_back(control::LeftEntry{member});
+  append(control::LeftEntry{member});
   // A name held without a member that leaves has failed already. What is left here came from members of which one has
   // left for good: none can complete any more, every member fails its own when it reads the entry.
   held_.clear();
   deadlines_.clear();
   for (int other : std::exchange(leaving_, {})) {
     left_.insert(other);
-    log_.emplace_back(control::LeftEntry{other});
+    append(control::LeftEntry{other});
   }
   if (all_left()) {
-    log_.emplace_back(control::AllLeftEntry{});
+    append(control::AllLeftEntry{});
   }
 }
 
@@ -213,12 +302,10 @@ void Coordinator::on_time(Nanoseconds now) {
 
 Nanoseconds Coordinator::next_deadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
 
-std::vector<control::Message> Coordinator::take_log() { return std::exchange(log_, {}); }
-
 std::vector<int> Coordinator::missing_ranks(const Held& held) const {
   std::vector<int> missing;
   for (std::size_t i = 0; i < held.has.size(); ++i) {
-    if (!held.has[i]) {
+    if (!held.has[i] && !joined_[i]) {
       missing.push_back(group_.ranks[i]);
     }
   }
@@ -232,7 +319,9 @@ std::vector<observe::Waiting> Coordinator::waiting() const {
     entry.name = name;
     entry.since = held.since;
     for (std::size_t i = 0; i < held.has.size(); ++i) {
-      (held.has[i] ? entry.ready : entry.missing).push_back(group_.ranks[i]);
+      if (held.has[i] || !joined_[i]) {
+        (held.has[i] ? entry.ready : entry.missing).push_back(group_.ranks[i]);
+      }
       if (held.has[i] && entry.what.empty()) {
         entry.what = descriptor_text(held.descriptors[i]);
       }

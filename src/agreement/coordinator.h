@@ -2,15 +2,21 @@
 // that they match, and answers all of them in one totally ordered log (docs/agreement.md).
 //
 // No clock, no memory but its own, no thread: events go in, log entries come out. Every answer about a name is given
-// when the n-th request of that name has come from every member, or when its time is up.
+// when the n-th request of that name has come from every member that has not joined, or when its time is up.
+//
+// With a heap it plans as well: which names are replayed as which bucket (bucket_planner.h), when that is put in force
+// (INSTALL, ADD), and where everything that all ranks map lies (heap_map.h). Without one, all stays in learning.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "agreement/bucket_planner.h"
+#include "agreement/heap_map.h"
 #include "control/messages.h"
 #include "observe/stall.h"
 #include "types/group.h"
@@ -19,11 +25,20 @@ namespace ronde::agreement {
 
 class Coordinator {
  public:
-  Coordinator(Group group, control::SettingsEntry settings);
+  /// `heap`: the part of every rank's heap that agreement gives out.
+  Coordinator(Group group, control::SettingsEntry settings, HeapRange heap = {});
 
   /// `member` is an index in the group. A second request of a name that this member already waits for is INTERNAL (the
   /// pending table of that rank should have refused it).
   Status on_request(int member, control::RequestMessage request, Nanoseconds now);
+  /// The member has left the epoch. INTERNAL if it is another than the running one, or said twice.
+  Status on_end(int member, const control::EndMessage& message);
+  /// The member has no more data: names are answered without it until all have joined.
+  Status on_join(int member);
+  /// The member's answer to PREPARE.
+  Status on_prepared(int member, const control::PreparedMessage& message);
+  /// The member does not use what begins at this offset any more; it is given out again when all have said so.
+  Status on_free(int member, std::int64_t offset);
   /// The member submits nothing any more: every name that it has not submitted fails now. It has left (a LEFT entry)
   /// once the names that it has submitted are answered, or at once if it does not wait for that (`final`).
   void on_leave(int member, bool final);
@@ -39,6 +54,10 @@ class Coordinator {
   /// What waits and for whom, oldest first, for the stall report.
   std::vector<observe::Waiting> waiting() const;
   bool is_waiting() const { return !held_.empty(); }
+  /// Of the last INSTALL; 0 before the first.
+  std::uint32_t epoch() const { return epoch_; }
+  /// A bucket may be in force on some member.
+  bool epoch_runs() const { return epoch_ > 0 && !epoch_over_; }
   bool all_left() const { return static_cast<int>(left_.size()) == group_.size(); }
 
  private:
@@ -46,11 +65,27 @@ class Coordinator {
     std::vector<bool> has;                        ///< by member
     std::vector<Descriptor> descriptors;          ///< by member
     int count = 0;
+    std::uint64_t asked = 0;                      ///< the largest position of its requests
+    std::uint64_t order = 0;                      ///< of its first request among all
     Nanoseconds since = 0;
     Nanoseconds deadline = kNever;
   };
 
+  /// PREPARE is logged, not all have answered.
+  struct Preparing {
+    std::set<int> answered;
+    bool refused = false;
+  };
+
   void answer(const std::string& name, Held& held);
+  Status allocate(const Held& held, std::int64_t& offset);
+  bool is_complete(const Held& held) const;
+  void forget(const std::string& name);
+  void append(control::Message entry);
+  bool plans() const { return heap_range_.begin < heap_range_.end && leaving_.empty() && left_.empty(); }
+  void prepare_new_buckets();
+  void put_in_force();
+  void retire_old_buckets();
   void append_error(const std::string& name, Code code, int failed_rank, std::string text);
   std::vector<int> missing_ranks(const Held& held) const;
   /// Fails a name that a leaving member has not submitted; true if it did.
@@ -61,11 +96,25 @@ class Coordinator {
 
   Group group_;
   std::unordered_map<std::string, Held> held_;
-  /// By name the number of ERROR entries up to and including the last that concerned it: a request with a smaller
-  /// label was sent before its rank read that entry, which will fail it there; it must not be held here.
+  /// By name the number of ERROR, INSTALL and ADD entries up to and including the last that concerned it: a request
+  /// with a smaller label was sent before its rank read that entry, which moves or fails it there; it must not be held
+  /// here.
   std::unordered_map<std::string, std::uint64_t> moved_at_;
-  std::uint64_t errors_ = 0;  ///< ERROR entries logged so far; a rank's label counts those it has read
+  std::uint64_t moves_ = 0;  ///< such entries logged so far; a rank's label counts those it has read
+  std::uint64_t position_ = 0;  ///< entries of any kind logged so far
+  std::uint64_t orders_ = 0;
   std::set<std::pair<Nanoseconds, std::string>> deadlines_;  ///< of the names held, those that have one
+  std::vector<bool> joined_;  ///< by member
+  std::vector<bool> ended_;   ///< by member: has left epoch_
+  std::uint32_t epoch_ = 0;
+  bool epoch_over_ = false;   ///< all have left epoch_
+  HeapRange heap_range_;
+  HeapMap heap_;
+  BucketPlanner planner_;
+  std::map<std::uint32_t, Preparing> preparing_;  ///< by bucket
+  std::map<std::int64_t, std::set<int>> freed_;   ///< by offset who has freed it
+  std::uint32_t wait_ = 0;                        ///< clean rounds before a bucket comes into force again
+  bool healthy_ = false;                          ///< epoch_ came to many instances before the break
   std::set<int> leaving_;  ///< have said LEAVE, wait for what they have submitted
   std::set<int> left_;     ///< LEFT is logged
   std::vector<control::Message> log_;

@@ -156,12 +156,6 @@ ronde_status ronde_plan_wait(ronde_plan*, double) {
 ronde_status ronde_plan_destroy(ronde_plan*) {
   return guarded([] { return not_built("ronde_plan_destroy"); });
 }
-ronde_status ronde_alloc_bucket(ronde_engine*, const char*, size_t, size_t, void**) {
-  return guarded([] { return not_built("ronde_alloc_bucket"); });
-}
-ronde_status ronde_free_bucket(ronde_engine*, void*) {
-  return guarded([] { return not_built("ronde_free_bucket"); });
-}
 ronde_status ronde_start_timeline(ronde_engine*, const char*, size_t, int32_t) {
   return guarded([] { return not_built("ronde_start_timeline"); });
 }

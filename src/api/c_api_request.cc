@@ -23,6 +23,16 @@ Status wait(ronde_ticket& handle, double limit_s) {
   return handle.ticket->status();
 }
 
+bool looked_at(const ronde_ticket& handle) {
+  if (handle.ticket->is_done()) {
+    return true;
+  }
+  if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
+    runner->engine().want(*handle.ticket);
+  }
+  return false;
+}
+
 Status settle(ronde_ticket& handle) {
   if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
     return runner->release(*handle.ticket);
@@ -96,7 +106,7 @@ ronde_status ronde_test(ronde_ticket* ticket, int32_t* done) {
     if (ticket == nullptr || done == nullptr) {
       return null_argument(ticket == nullptr ? "ticket" : "done");
     }
-    *done = ticket->ticket->is_done() ? 1 : 0;
+    *done = looked_at(*ticket) ? 1 : 0;
     return {};
   });
 }

@@ -35,6 +35,8 @@ Result<std::shared_ptr<engine::Runner>> runner_of(ronde_engine* engine);
 /// What the C interface tells of a status; the strings are the status's own.
 void fill(ronde_error_info& info, const Status& status);
 
+/// Whether it is done; if not, the engine hears that somebody wants to know.
+bool looked_at(const ronde_ticket& handle);
 /// Waits as ronde_wait() says.
 Status wait(ronde_ticket& handle, double limit_s);
 /// Waits until it is over and frees the name; the handle stays.

@@ -44,6 +44,11 @@ class Clock {
   virtual Nanoseconds now() const = 0;
 };
 
+/// The span from now to `deadline`, 0 if it has passed.
+inline Nanoseconds time_left(const Clock& clock, Nanoseconds deadline) {
+  return deadline == kNever ? kNever : std::max<Nanoseconds>(0, deadline - clock.now());
+}
+
 class RealClock final : public Clock {
  public:
   Nanoseconds now() const override {

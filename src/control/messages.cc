@@ -4,11 +4,29 @@ namespace ronde::control {
 
 namespace {
 
+template <typename T>
+void write_numbers(ByteWriter& writer, const std::vector<T>& numbers) {
+  writer.put(static_cast<std::uint32_t>(numbers.size()));
+  for (T number : numbers) {
+    writer.put(number);
+  }
+}
+
+template <typename T>
+std::vector<T> read_numbers(ByteReader& reader) {
+  std::vector<T> numbers(reader.get_count(sizeof(T)));
+  for (T& number : numbers) {
+    number = reader.get<T>();
+  }
+  return numbers;
+}
+
 void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put_string(message.name);
   ronde::write(writer, message.descriptor);
   writer.put(message.label);
   writer.put(message.timeout);
+  writer.put(message.position);
 }
 
 void write(ByteWriter& writer, const LeaveMessage& message) {
@@ -18,6 +36,8 @@ void write(ByteWriter& writer, const LeaveMessage& message) {
 void write(ByteWriter& writer, const SettingsEntry& entry) {
   writer.put(entry.fusion_threshold);
   writer.put(entry.fusion_small);
+  writer.put(entry.limits.inline_max);
+  writer.put(entry.limits.staged_max);
 }
 
 void write(ByteWriter& writer, const ExecEntry& entry) {
@@ -26,10 +46,12 @@ void write(ByteWriter& writer, const ExecEntry& entry) {
     writer.put_string(item.name);
     writer.put(static_cast<std::uint32_t>(item.rows.size()));
     for (const std::vector<std::int64_t>& rows : item.rows) {
-      writer.put(static_cast<std::uint32_t>(rows.size()));
-      for (std::int64_t extent : rows) {
-        writer.put(extent);
-      }
+      write_numbers(writer, rows);
+    }
+    writer.put(item.offset);
+    writer.put(static_cast<std::uint8_t>(item.descriptor ? 1 : 0));
+    if (item.descriptor) {
+      ronde::write(writer, *item.descriptor);
     }
   }
 }
@@ -39,11 +61,46 @@ void write(ByteWriter& writer, const ErrorEntry& entry) {
   writer.put(entry.code);
   writer.put(entry.failed_rank);
   writer.put_string(entry.text);
+  write_numbers(writer, entry.joined);
 }
 
 void write(ByteWriter& writer, const LeftEntry& entry) { writer.put(entry.member); }
 
 void write(ByteWriter&, const AllLeftEntry&) {}
+
+void write(ByteWriter& writer, const EndMessage& message) {
+  writer.put(message.epoch);
+  writer.put(message.instances);
+  writer.put(static_cast<std::uint32_t>(message.missing.size()));
+  for (const std::string& name : message.missing) {
+    writer.put_string(name);
+  }
+}
+
+void write(ByteWriter&, const JoinMessage&) {}
+
+void write(ByteWriter& writer, const PreparedMessage& message) {
+  writer.put(message.bucket);
+  writer.put(static_cast<std::uint8_t>(message.refused ? 1 : 0));
+}
+
+void write(ByteWriter& writer, const FreeMessage& message) { writer.put(message.offset); }
+
+void write(ByteWriter& writer, const PrepareEntry& entry) { ronde::write(writer, entry.bucket); }
+
+void write(ByteWriter& writer, const InstallEntry& entry) {
+  writer.put(entry.epoch);
+  write_numbers(writer, entry.buckets);
+}
+
+void write(ByteWriter& writer, const AddEntry& entry) {
+  writer.put(entry.epoch);
+  write_numbers(writer, entry.buckets);
+}
+
+void write(ByteWriter& writer, const RetireEntry& entry) { write_numbers(writer, entry.buckets); }
+
+void write(ByteWriter& writer, const JoinDoneEntry& entry) { writer.put(entry.last); }
 
 RequestMessage read_request(ByteReader& reader) {
   RequestMessage message;
@@ -51,6 +108,7 @@ RequestMessage read_request(ByteReader& reader) {
   message.descriptor = read_descriptor(reader);
   message.label = reader.get<std::uint64_t>();
   message.timeout = reader.get<Nanoseconds>();
+  message.position = reader.get<std::uint64_t>();
   return message;
 }
 
@@ -61,10 +119,11 @@ ExecEntry read_exec(ByteReader& reader) {
     item.name = reader.get_string();
     item.rows.resize(reader.get_count(4));
     for (std::vector<std::int64_t>& rows : item.rows) {
-      rows.resize(reader.get_count(8));
-      for (std::int64_t& extent : rows) {
-        extent = reader.get<std::int64_t>();
-      }
+      rows = read_numbers<std::int64_t>(reader);
+    }
+    item.offset = reader.get<std::int64_t>();
+    if (reader.get<std::uint8_t>() != 0) {
+      item.descriptor = read_descriptor(reader);
     }
   }
   return entry;
@@ -76,23 +135,64 @@ ErrorEntry read_error(ByteReader& reader) {
   entry.code = reader.get<Code>();
   entry.failed_rank = reader.get<std::int32_t>();
   entry.text = reader.get_string();
+  entry.joined = read_numbers<std::int32_t>(reader);
   return entry;
+}
+
+EndMessage read_end(ByteReader& reader) {
+  EndMessage message;
+  message.epoch = reader.get<std::uint32_t>();
+  message.instances = reader.get<std::uint64_t>();
+  message.missing.resize(reader.get_count(4));
+  for (std::string& name : message.missing) {
+    name = reader.get_string();
+  }
+  return message;
+}
+
+SettingsEntry read_settings(ByteReader& reader) {
+  SettingsEntry entry;
+  entry.fusion_threshold = reader.get<std::uint64_t>();
+  entry.fusion_small = reader.get<std::uint64_t>();
+  entry.limits.inline_max = reader.get<std::uint64_t>();
+  entry.limits.staged_max = reader.get<std::uint64_t>();
+  return entry;
+}
+
+/// INSTALL and ADD.
+template <typename Entry>
+Entry read_in_force(ByteReader& reader) {
+  Entry entry;
+  entry.epoch = reader.get<std::uint32_t>();
+  entry.buckets = read_numbers<std::uint32_t>(reader);
+  return entry;
+}
+
+PreparedMessage read_prepared(ByteReader& reader) {
+  PreparedMessage message;
+  message.bucket = reader.get<std::uint32_t>();
+  message.refused = reader.get<std::uint8_t>() != 0;
+  return message;
 }
 
 /// The index of an alternative of Message is its number on the wire: append new ones, never reorder.
 Message read_message(std::uint8_t kind, ByteReader& reader) {
   switch (kind) {
     case 0: return read_request(reader);
-    case 2: {
-      SettingsEntry entry;
-      entry.fusion_threshold = reader.get<std::uint64_t>();
-      entry.fusion_small = reader.get<std::uint64_t>();
-      return entry;
-    }
+    case 2: return read_settings(reader);
     case 3: return read_exec(reader);
     case 4: return read_error(reader);
     case 5: return LeftEntry{reader.get<std::int32_t>()};
     case 6: return AllLeftEntry{};
+    case 7: return read_end(reader);
+    case 8: return JoinMessage{};
+    case 9: return read_prepared(reader);
+    case 10: return FreeMessage{reader.get<std::int64_t>()};
+    case 11: return PrepareEntry{read_bucket(reader)};
+    case 12: return read_in_force<InstallEntry>(reader);
+    case 13: return read_in_force<AddEntry>(reader);
+    case 14: return RetireEntry{read_numbers<std::uint32_t>(reader)};
+    case 15: return JoinDoneEntry{reader.get<std::int32_t>()};
     default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }

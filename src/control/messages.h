@@ -1,17 +1,19 @@
 // What ranks say to each other to agree: requests to the coordinator, and its answers, the log (docs/agreement.md).
 //
 // The log is totally ordered per group: every member gets the same entries in the same order and reads them at its own
-// pace. A request carries the label of its sender: how many ERROR entries (later INSTALL and ADD too) it had read when
-// it was sent, so that the coordinator can tell a request that crossed such an entry on the way.
+// pace. A request carries the label of its sender: how many ERROR, INSTALL and ADD entries it had read when it was sent,
+// so that the coordinator can tell a request that crossed such an entry on the way.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/status.h"
+#include "types/bucket.h"
 #include "types/request.h"
 
 namespace ronde::control {
@@ -23,11 +25,39 @@ struct RequestMessage {
   Descriptor descriptor;
   std::uint64_t label = 0;
   Nanoseconds timeout = kNever;
+  /// How many log entries of any kind the sender had read. Two requests were pending together on a rank if neither was
+  /// sent after it had read the other's answer: only such names are fused.
+  std::uint64_t position = 0;
 };
 
 /// The sender submits nothing any more. Final: it does not take part in what it has submitted either.
 struct LeaveMessage {
   bool final = false;
+};
+
+/// The sender has left this epoch: it has finished what was decided and touches the buckets' memory no more.
+struct EndMessage {
+  std::uint32_t epoch = 0;
+  /// The most instances that a bucket of the epoch came to.
+  std::uint64_t instances = 0;
+  /// Why buckets stayed half full, where that was the reason of the break: names that the others of their bucket waited
+  /// for in vain. They are not fused again.
+  std::vector<std::string> missing = {};
+};
+
+/// The sender has no more data and none of its requests is outstanding; it takes part with neutral values until all
+/// have said so.
+struct JoinMessage {};
+
+/// The answer to PREPARE: the sender's side of the bucket's memory exists and its line is zero, or cannot be had.
+struct PreparedMessage {
+  std::uint32_t bucket = 0;
+  bool refused = false;
+};
+
+/// The sender does not use the range of the heap that begins here any more.
+struct FreeMessage {
+  std::int64_t offset = 0;
 };
 
 // ---- Log entries
@@ -36,16 +66,22 @@ struct LeaveMessage {
 struct SettingsEntry {
   std::uint64_t fusion_threshold = 0;  ///< bytes of a fused plan at most; 0: nothing is fused
   std::uint64_t fusion_small = 0;      ///< only tensors up to this many bytes are fused
+  ByteLimits limits = {};              ///< which kind a bucket is
 };
 
 /// These names are ready on every member and agree; all execute them, in this order.
 struct ExecEntry {
   struct Item {
     std::string name;
-    /// allgather: for each tensor the first extents of all members; else empty.
-    std::vector<std::vector<std::int64_t>> rows;
+    /// allgather: for each tensor the first extents of all members (0 of one that has joined); else empty.
+    std::vector<std::vector<std::int64_t>> rows = {};
+    /// alloc_bucket: where the memory begins. Else: where the tensors lie in the heap of every rank, if all showed the
+    /// same; kNoOffset if not.
+    std::int64_t offset = kNoOffset;
+    /// While a member has joined: what the others asked for, so that it can take part.
+    std::optional<Descriptor> descriptor = {};
   };
-  std::vector<Item> items;
+  std::vector<Item> items = {};
 };
 
 /// This name fails on every member, also on one that has yet to submit it (it then owes the error).
@@ -54,6 +90,35 @@ struct ErrorEntry {
   Code code = Code::mismatch;
   std::int32_t failed_rank = -1;
   std::string text;
+  /// Members (indices in the group) that it does not concern, since they have joined.
+  std::vector<std::int32_t> joined = {};
+};
+
+/// Make your side of this bucket ready: its memory, a zero line, landing slots; answer PREPARED. Sent once per bucket.
+struct PrepareEntry {
+  Bucket bucket;
+};
+
+/// Replay begins: these buckets (all of them prepared everywhere) are in force from here on.
+struct InstallEntry {
+  std::uint32_t epoch = 0;
+  std::vector<std::uint32_t> buckets = {};
+};
+
+/// These buckets come into force in the running epoch; of who has left it already, nothing but new requests is asked.
+struct AddEntry {
+  std::uint32_t epoch = 0;
+  std::vector<std::uint32_t> buckets = {};
+};
+
+/// These buckets never come into force again: say FREE for their lines and slots once nothing touches them.
+struct RetireEntry {
+  std::vector<std::uint32_t> buckets = {};
+};
+
+/// All members have joined, this one last; none is joined any more.
+struct JoinDoneEntry {
+  std::int32_t last = 0;  ///< index in the group
 };
 
 /// A member has left: what is not in an EXEC before this entry never will be.
@@ -65,7 +130,8 @@ struct LeftEntry {
 struct AllLeftEntry {};
 
 using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,
-                             AllLeftEntry>;
+                             AllLeftEntry, EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry,
+                             InstallEntry, AddEntry, RetireEntry, JoinDoneEntry>;
 
 struct Envelope {
   std::int32_t group = 0;

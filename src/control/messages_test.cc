@@ -20,6 +20,10 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.descriptor.tensors = {{DType::bfloat16, {2, 3}}, {DType::int8, {}}};
   request.label = 9;
   request.timeout = 17;
+  request.position = 23;
+  request.descriptor.planned_group = {5, 2};
+  request.descriptor.shared_offset = 4096;
+  request.descriptor.refused = true;
   const Envelope back = round_trip({3, request});
   EXPECT_EQ(back.group, 3);
   const auto& message = std::get<RequestMessage>(back.message);
@@ -27,6 +31,9 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.descriptor, request.descriptor);
   EXPECT_EQ(message.label, 9u);
   EXPECT_EQ(message.timeout, 17);
+  EXPECT_EQ(message.position, 23u);
+  EXPECT_EQ(message.descriptor.shared_offset, 4096);
+  EXPECT_TRUE(message.descriptor.refused);
 }
 
 TEST(Messages, EveryLogEntrySurvivesTheWire) {
@@ -34,18 +41,56 @@ TEST(Messages, EveryLogEntrySurvivesTheWire) {
   EXPECT_TRUE(std::get<LeaveMessage>(round_trip({0, LeaveMessage{true}}).message).final);
   EXPECT_TRUE(std::holds_alternative<AllLeftEntry>(round_trip({0, AllLeftEntry{}}).message));
   EXPECT_EQ(std::get<LeftEntry>(round_trip({0, LeftEntry{5}}).message).member, 5);
-  const auto settings = std::get<SettingsEntry>(round_trip({0, SettingsEntry{7, 8}}).message);
+  const auto settings = std::get<SettingsEntry>(round_trip({0, SettingsEntry{7, 8, {9, 10}}}).message);
   EXPECT_EQ(settings.fusion_threshold, 7u);
   EXPECT_EQ(settings.fusion_small, 8u);
-  const auto error = std::get<ErrorEntry>(round_trip({0, ErrorEntry{"x", Code::timed_out, 2, "why"}}).message);
+  EXPECT_EQ(settings.limits, (ByteLimits{9, 10}));
+  const auto error = std::get<ErrorEntry>(round_trip({0, ErrorEntry{"x", Code::timed_out, 2, "why", {0, 3}}}).message);
   EXPECT_EQ(error.name, "x");
   EXPECT_EQ(error.code, Code::timed_out);
   EXPECT_EQ(error.failed_rank, 2);
   EXPECT_EQ(error.text, "why");
+  EXPECT_EQ(error.joined, (std::vector<std::int32_t>{0, 3}));
   const auto exec = std::get<ExecEntry>(round_trip({0, ExecEntry{{{"a", {}}, {"b", {{1, 2}, {}}}}}}).message);
   ASSERT_EQ(exec.items.size(), 2u);
   EXPECT_EQ(exec.items[1].name, "b");
   EXPECT_EQ(exec.items[1].rows, (std::vector<std::vector<std::int64_t>>{{1, 2}, {}}));
+  EXPECT_EQ(exec.items[1].offset, kNoOffset);
+  EXPECT_FALSE(exec.items[1].descriptor);
+  Descriptor scalar;
+  scalar.tensors = {{DType::float64, {}}};
+  const auto joined = std::get<ExecEntry>(round_trip({0, ExecEntry{{{"c", {}, 128, scalar}}}}).message);
+  EXPECT_EQ(joined.items.at(0).offset, 128);
+  EXPECT_EQ(joined.items.at(0).descriptor, scalar);
+}
+
+TEST(Messages, EverythingOfReplaySurvivesTheWire) {
+  const auto end = std::get<EndMessage>(round_trip({0, EndMessage{4, 5, {"a", "b"}}}).message);
+  EXPECT_EQ(end.epoch, 4u);
+  EXPECT_EQ(end.instances, 5u);
+  EXPECT_EQ(end.missing, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(std::holds_alternative<JoinMessage>(round_trip({0, JoinMessage{}}).message));
+  const auto prepared = std::get<PreparedMessage>(round_trip({0, PreparedMessage{6, true}}).message);
+  EXPECT_EQ(prepared.bucket, 6u);
+  EXPECT_TRUE(prepared.refused);
+  EXPECT_EQ(std::get<FreeMessage>(round_trip({0, FreeMessage{1 << 20}}).message).offset, 1 << 20);
+  Bucket bucket;
+  bucket.id = 7;
+  bucket.kind = BucketKind::staged;
+  bucket.line_offset = 256;
+  bucket.slots_offset = 8192;
+  bucket.members = {{"x", {}}, {"y", {}}};
+  bucket.members[1].descriptor.tensors = {{DType::float32, {3}}};
+  bucket.members[1].descriptor.shared_offset = 64;
+  EXPECT_EQ(std::get<PrepareEntry>(round_trip({0, PrepareEntry{bucket}}).message).bucket, bucket);
+  const auto install = std::get<InstallEntry>(round_trip({0, InstallEntry{8, {7, 9}}}).message);
+  EXPECT_EQ(install.epoch, 8u);
+  EXPECT_EQ(install.buckets, (std::vector<std::uint32_t>{7, 9}));
+  const auto add = std::get<AddEntry>(round_trip({0, AddEntry{8, {1}}}).message);
+  EXPECT_EQ(add.epoch, 8u);
+  EXPECT_EQ(add.buckets, (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(std::get<RetireEntry>(round_trip({0, RetireEntry{{2}}}).message).buckets, (std::vector<std::uint32_t>{2}));
+  EXPECT_EQ(std::get<JoinDoneEntry>(round_trip({0, JoinDoneEntry{3}}).message).last, 3);
 }
 
 TEST(Messages, EveryTruncationIsRefused) {

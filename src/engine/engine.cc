@@ -11,10 +11,7 @@ namespace ronde::engine {
 
 namespace {
 
-constexpr int kCoordinator = 0;        ///< member index of the coordinator
 constexpr int kMessagesPerStep = 256;  ///< so that one step stays short
-/// Beyond a request's own limit, which the coordinator minds: then the coordinator itself has stopped.
-constexpr Nanoseconds kAnswerGrace = 5 * kSecond;
 
 Group everyone(int size) {
   Group group;
@@ -31,20 +28,27 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       settings_(settings),
       clock_(clock),
       arena_(std::move(arena)),
+      shared_heap_(std::make_shared<SharedHeap>(*arena_)),
       transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
       backend_(std::move(backend)),
       group_(everyone(topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
-      negotiator_(group_),
+      replay_(group_, *arena_, pending_),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       loss_(*arena_),
       stall_(settings.stall) {
   if (topology.rank == kCoordinator) {
-    coordinator_.emplace(group_, control::SettingsEntry{settings.fusion_threshold, settings.fusion_small});
+    const collectives::Thresholds thresholds = collectives::load_thresholds(arena_->control(0).rules);
+    control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
+    entry.limits = {thresholds.inlined, thresholds.staged};
+    coordinator_.emplace(group_, entry,
+                         topology.size > 1 && settings.replay
+                             ? Replay::behind_lane(SharedHeap::engine_range(*arena_), topology.size)
+                             : agreement::HeapRange{});
   }
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() { shared_heap_->close(); }
 
 // ---- Submitting
 
@@ -82,12 +86,16 @@ Status Engine::submit(const TicketPtr& ticket) {
 Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  ticket->rearm();
   ticket->set_owner(std::move(owner));
   return hand_in(ticket);
 }
 
 Status Engine::hand_in(const TicketPtr& ticket) {
+  if (replay_.place(ticket)) {
+    counters_.requests.fetch_add(1, std::memory_order_relaxed);
+    outstanding_.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
   {
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
     std::lock_guard lock(inbox_mutex_);
@@ -99,8 +107,9 @@ Status Engine::hand_in(const TicketPtr& ticket) {
       return {};
     }
   }
-  pending_.free_name(*ticket);
-  return accepting(ticket->name());
+  const Status refused = accepting(ticket->name());
+  pending_.withdraw(*ticket, refused);
+  return refused;
 }
 
 void Engine::close(Status reason) {
@@ -117,9 +126,11 @@ bool Engine::step() {
   if (state_ != State::working || loss_.any()) {
     return step_failing(now);
   }
-  bool moved = take_submissions(now);
+  bool moved = replay_.advance() != Progress::idle;
+  moved |= take_submissions(now);
   check_time(now);
   moved |= exchange_messages(now);
+  moved |= apply_outcome(now);
   if (!moved) {
     look_who_is_gone();
   }
@@ -128,17 +139,25 @@ bool Engine::step() {
   }
   const Progress progress = executor_.advance(now);
   moved |= progress != Progress::idle;
-  if (progress == Progress::idle && !executor_.is_idle() && now >= executor_.deadline()) {
-    start_failing(now);
-    return true;
-  }
-  if (progress == Progress::idle && waits_for_departed()) {
+  if (!moved && is_held_up(now)) {
     start_failing(now);
     return true;
   }
   note_left();
   control_.flush();  // what finds no room goes out later: the peer rings when it has made some
   return moved;
+}
+
+bool Engine::poll() {
+  if (state_ != State::working || loss_.any() || replay_.advance_buckets() == Progress::idle) {
+    return false;
+  }
+  return apply_outcome(0);
+}
+
+/// A collective is under way and will not end: a rank that takes part has gone, or has not moved for too long.
+bool Engine::is_held_up(Nanoseconds now) const {
+  return (!executor_.is_idle() && now >= executor_.deadline()) || waits_for_departed() || !replay_.stuck(now).empty();
 }
 
 bool Engine::take_submissions(Nanoseconds now) {
@@ -152,16 +171,8 @@ bool Engine::take_submissions(Nanoseconds now) {
     inbox_full_.store(false, std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : taken) {
-    std::optional<control::RequestMessage> message;
-    const Request& request = ticket->request();
-    Status status = negotiator_.on_submit(request.name, describe(request), later(now, request.timeout), request.timeout, message);
-    if (!status) {
-      finish(ticket, std::move(status));
-    } else if (message) {
-      control_.send(group_.ranks[kCoordinator], {0, std::move(*message)});
-    }
+    replay_.submit(ticket, now);
   }
-  counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
   return !taken.empty();
 }
 
@@ -193,12 +204,18 @@ bool Engine::exchange_messages(Nanoseconds now) {
   return moved;
 }
 
+template <typename Tell>
+Status Engine::with_coordinator(int from, const Tell& tell) {
+  if (!coordinator_) {
+    return Status::error(Code::internal, "rank " + std::to_string(from) + " took this rank for the coordinator");
+  }
+  return tell(group_.index_of(from));
+}
+
 Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (auto* request = std::get_if<control::RequestMessage>(&message)) {
-    if (!coordinator_) {
-      return Status::error(Code::internal, "rank " + std::to_string(from) + " took this rank for the coordinator");
-    }
-    return coordinator_->on_request(group_.index_of(from), std::move(*request), now);
+    return with_coordinator(
+        from, [&](int member) { return coordinator_->on_request(member, std::move(*request), now); });
   }
   if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
     if (coordinator_) {
@@ -206,8 +223,17 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     }
     return {};
   }
-  RONDE_ASSIGN_OR_RETURN(agreement::Negotiator::Outcome outcome, negotiator_.on_log(message, group_.index_of(topology_.rank)));
-  apply(std::move(outcome));
+  if (const auto* end = std::get_if<control::EndMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_end(member, *end); });
+  }
+  if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_prepared(member, *prepared); });
+  }
+  if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->offset); });
+  }
+  replay_.read(std::move(message));
+  apply_outcome(now);
   return {};
 }
 
@@ -225,7 +251,12 @@ bool Engine::publish_log() {
   return !entries.empty();
 }
 
-bool Engine::apply(agreement::Negotiator::Outcome outcome) {
+/// What agreement has left to do.
+bool Engine::apply_outcome(Nanoseconds now) {
+  Replay::Outcome outcome;
+  if (!replay_.take(outcome)) {
+    return false;
+  }
   if (outcome.settings) {
     plan_settings_ = *outcome.settings;
   }
@@ -234,15 +265,34 @@ bool Engine::apply(agreement::Negotiator::Outcome outcome) {
       finish(ticket, std::move(status));
     }
   }
-  if (!negotiator_.closed()) {
-    close(negotiator_.closed());
-  }
-  if (!outcome.agreed.empty()) {
-    if (Status status = plan(outcome.agreed); !status) {
-      fail(status);
+  for (const TicketPtr& ticket : outcome.completed) {
+    for (const RequestTensor& pair : ticket->request().tensors) {
+      counters_.bytes_reduced.fetch_add(pair.input.bytes(), std::memory_order_relaxed);
     }
+    finish(ticket, {});
+  }
+  for (auto& [message, deadline] : outcome.messages) {
+    send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
+  }
+  if (!replay_.closed()) {
+    close(replay_.closed());
+  }
+  Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
+  for (const std::vector<control::ExecEntry::Item>& items : outcome.agreed) {
+    status = status ? plan(items) : status;
+  }
+  if (!status) {
+    fail(status);
   }
   return true;
+}
+
+void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now) {
+  if (auto* request = std::get_if<control::RequestMessage>(&message); request != nullptr && deadline != kNever) {
+    request->timeout = std::max<Nanoseconds>(0, deadline - now);
+  }
+  control_.send(group_.ranks[kCoordinator], {0, std::move(message)});
+  counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
 }
 
 Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
@@ -256,7 +306,7 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
     if (!item.rows.empty()) {
       RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows));
     }
-    agreed.push_back({&ticket->request(), item.rows});
+    agreed.push_back({&ticket->request(), item.rows, item.offset});
     tickets.push_back(std::move(ticket));
   }
   std::vector<int> plans_of(tickets.size());
@@ -295,6 +345,7 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
   }
   for (const TicketPtr& ticket : run.owners) {
     if (ticket->plan_finished(status)) {
+      replay_.executed(ticket->name());
       finish(ticket, ticket->plans_status().with_tensor(ticket->name()));
     }
   }
@@ -314,6 +365,7 @@ void Engine::finish(const TicketPtr& ticket, Status status) {
 // ---- Time
 
 void Engine::check_time(Nanoseconds now) {
+  replay_.check_time(now, settings_.stall);
   if (coordinator_) {
     if (now >= coordinator_->next_deadline()) {
       coordinator_->on_time(now);
@@ -338,234 +390,14 @@ Nanoseconds Engine::next_timer() const {
   if (state_ == State::failing) {
     return failing_since_ + settings_.quiet_timeout;
   }
-  Nanoseconds next = executor_.deadline();
+  Nanoseconds next = std::min(executor_.deadline(), replay_.next_check());
   if (coordinator_) {
     const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
     next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});
-  } else if (negotiator_.is_waiting()) {
+  } else if (replay_.is_waiting()) {
     next = std::min(next, next_answer_check_);
   }
   return next;
-}
-
-// ---- Leaving
-
-void Engine::begin_leave() {
-  if (leave_begun_) {
-    return;
-  }
-  leave_begun_ = true;
-  close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
-  take_submissions(clock_.now());
-  if (state_ == State::working) {
-    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{}});
-  }
-}
-
-Leaving Engine::leaving() const {
-  if (!leave_begun_) {
-    return Leaving::no;
-  }
-  if (state_ == State::failed) {
-    return Leaving::over;
-  }
-  const int coordinator = group_.ranks[kCoordinator];
-  const bool unreachable =
-      coordinator != topology_.rank &&
-      (arena_->control(coordinator).state.left.load(std::memory_order_acquire) == 2 || loss_.is_gone(coordinator));
-  if (state_ == State::failing || !executor_.is_idle()) {
-    return Leaving::waiting;
-  }
-  return negotiator_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
-}
-
-void Engine::note_left() {
-  if (!leave_noted_ && negotiator_.self_left() && executor_.is_idle()) {
-    leave_noted_ = true;
-    arena_->control(arena_->rank()).state.left.store(1, std::memory_order_release);
-  }
-}
-
-bool Engine::waits_for_departed() const {
-  if (executor_.is_idle()) {
-    return false;
-  }
-  const std::vector<int> late = executor_.waiting_for();
-  return std::any_of(late.begin(), late.end(), [this](int peer) { return has_gone(peer); });
-}
-
-bool Engine::has_gone(int peer) const {
-  return arena_->control(peer).state.left.load(std::memory_order_acquire) == 2;
-}
-
-void Engine::finish_leave() {
-  const Status reason =
-      Status::error(Code::cancelled, "this rank shut down while the request was pending");
-  if (state_ == State::working && !negotiator_.self_left()) {
-    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
-    exchange_messages(clock_.now());  // this rank may be the coordinator
-  }
-  fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
-  serve_nobody();
-}
-
-void Engine::serve_nobody() {
-  control_.flush();
-  state_ = State::failed;
-  arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
-  arena_->ring_others();
-}
-
-void Engine::fail(const Status& status) {
-  if (state_ == State::failed) {
-    return;
-  }
-  log(LogLevel::error, topology_.rank, status.message());
-  fail_everything([&](const Ticket&) { return status; }, status);
-  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
-  serve_nobody();
-}
-
-/// Called when there was nothing to read. A rank that is gone may not have found room for its last message: its word in shared memory says as much. What it
-/// did say has been read by now.
-void Engine::look_who_is_gone() {
-  if (coordinator_) {
-    for (int peer = 0; peer < arena_->size(); ++peer) {
-      if (peer != arena_->rank() && has_gone(peer)) {
-        coordinator_->on_leave(group_.index_of(peer), true);
-      }
-    }
-    return;
-  }
-  const int coordinator = group_.ranks[kCoordinator];
-  if (!has_gone(coordinator) || !negotiator_.closed() || negotiator_.all_left()) {
-    return;
-  }
-  if (!std::exchange(coordinator_is_gone_, true)) {
-    return;  // its last messages were stored before that word: the next step finds them if there are any
-  }
-  const Status reason = Status::error(Code::peer_left, "rank " + std::to_string(coordinator) +
-                                                           " has left the job (it shut down or exited)")
-                            .with_rank(coordinator);
-  close(reason);
-  for (const std::string& name : negotiator_.close(reason)) {
-    if (const TicketPtr ticket = pending_.find(0, name)) {
-      finish(ticket, reason.with_tensor(name).with_context("'" + name + "'"));
-    }
-  }
-}
-
-/// The coordinator keeps the limits; this one is for a coordinator that is stopped itself.
-bool Engine::check_answers(Nanoseconds now) {
-  if (now < next_answer_check_ || coordinator_ || !has_outstanding()) {
-    return false;
-  }
-  next_answer_check_ = now + kSecond;
-  const std::optional<std::string> name = negotiator_.overdue(now, kAnswerGrace);
-  if (!name) {
-    return false;
-  }
-  fail(Status::error(Code::timed_out, "timed out in '" + *name + "': " + peer_text(group_.ranks[kCoordinator]) +
-                                          ", which coordinates the ranks, does not answer. Is it stopped?")
-           .with_rank(group_.ranks[kCoordinator]));
-  return true;
-}
-
-// ---- Losing a peer
-
-std::string Engine::peer_text(int peer) const {
-  const transport::PeerInfo& info = arena_->peer(peer);
-  return "rank " + std::to_string(peer) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
-}
-
-void Engine::start_failing(Nanoseconds now) {
-  state_ = State::failing;
-  failing_since_ = now;
-  std::vector<int> late;
-  if (!loss_.any()) {
-    late = executor_.waiting_for();
-  }
-  const bool departed = waits_for_departed();
-  std::string late_text;
-  for (int peer : late) {
-    late_text += (late_text.empty() ? "" : ", ") + peer_text(peer);
-  }
-  abandoned_ = executor_.abandon();
-  if (loss_.any()) {
-    return;
-  }
-  // A peer agreed and then stopped, or left, in the middle: no common point is left to go on from.
-  const Code code = departed ? Code::peer_left : Code::timed_out;
-  const std::string what = (departed ? "the ranks did not finish '" : "timed out while executing '");
-  const int rank = late.empty() ? -1 : late.front();
-  fail_everything(
-      [&](const Ticket& ticket) {
-        return Status::error(code, what + ticket.name() + "': " + (late_text.empty() ? "a rank" : late_text) +
-                                       (departed ? " has left in the middle of it" : " agreed to it but did not do "
-                                                                                     "its part") +
-                                       "; this group of ranks is unusable until shutdown and init")
-            .with_rank(rank);
-      },
-      Status::error(code, "an earlier request ended in the middle; shut down and init again").with_rank(rank));
-  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
-  serve_nobody();
-}
-
-bool Engine::step_failing(Nanoseconds now) {
-  if (state_ == State::failed) {
-    const bool had_input = has_input();
-    if (had_input) {
-      fail_everything([&](const Ticket& ticket) { return negotiator_.closed().with_tensor(ticket.name()); },
-                      negotiator_.closed());
-    }
-    return had_input;
-  }
-  if (state_ == State::working) {
-    start_failing(now);
-  }
-  if (!loss_.settle() && now < failing_since_ + settings_.quiet_timeout) {
-    return false;
-  }
-  const std::vector<int> lost = loss_.lost();
-  std::string who;
-  for (int peer : lost) {
-    who += (who.empty() ? "" : " and ") + peer_text(peer);
-  }
-  const Status later_ones =
-      Status::error(Code::peer_lost, who + " died; this group of ranks is unusable until shutdown and init")
-          .with_rank(lost.front());
-  fail_everything(
-      [&](const Ticket& ticket) {
-        return Status::error(Code::peer_lost, who + " died while " + std::string(op_name(ticket.request().kind)) +
-                                                  " '" + ticket.name() + "' was under way")
-            .with_rank(lost.front());
-      },
-      later_ones);
-  state_ = State::failed;
-  return true;
-}
-
-void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones) {
-  close(later_ones);
-  std::vector<TicketPtr> tickets;
-  {
-    std::lock_guard lock(inbox_mutex_);
-    tickets.swap(inbox_);
-    inbox_full_.store(false, std::memory_order_relaxed);
-  }
-  for (const std::vector<PlanRun>& runs : {std::exchange(abandoned_, {}), executor_.abandon()}) {
-    for (const PlanRun& run : runs) {
-      tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
-    }
-  }
-  for (const std::string& name : negotiator_.close(std::move(later_ones))) {
-    if (TicketPtr ticket = pending_.find(0, name)) {
-      tickets.push_back(std::move(ticket));
-    }
-  }
-  for (const TicketPtr& ticket : tickets) {
-    finish(ticket, reason(*ticket).with_tensor(ticket->name()));
-  }
 }
 
 }  // namespace ronde::engine

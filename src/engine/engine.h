@@ -1,7 +1,8 @@
 // Engine: owns the stages of one member of a job and moves them on by step(). It has no thread, never blocks and knows
 // no global state: N of them live in one test process. Who calls step() and who waits: runner.h.
 //
-// submit -> inbox -> negotiator -> (coordinator) -> planner -> executor -> completion, see README.md in this folder.
+// submit -> inbox -> agreement -> (coordinator) -> planner -> executor -> completion, and once a name is replayed
+// submit -> bucket -> completion; see README.md in this folder.
 #pragma once
 
 #include <atomic>
@@ -13,13 +14,14 @@
 #include <vector>
 
 #include "agreement/coordinator.h"
-#include "agreement/negotiator.h"
 #include "base/clock.h"
 #include "control/control.h"
 #include "engine/executor.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
+#include "engine/replay.h"
 #include "engine/settings.h"
+#include "engine/shared_heap.h"
 #include "engine/ticket.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
@@ -45,6 +47,8 @@ struct Counters {
   std::atomic<std::uint64_t> bytes_reduced{0};
   std::atomic<std::uint64_t> control_messages{0};
 };
+
+inline constexpr int kCoordinator = 0;  ///< member index of the coordinator
 
 /// How far this member's shutdown has come.
 enum class Leaving {
@@ -72,19 +76,26 @@ class Engine {
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
   /// After the caller has waited for or given up the ticket.
   void free_name(Ticket& ticket) { pending_.free_name(ticket); }
+  /// Before a caller waits for the ticket.
+  void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
   void notice_end(int peer) { loss_.notice(peer); }
   bool has_outstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
-  bool has_input() const { return inbox_full_.load(std::memory_order_acquire); }
+  bool has_input() const { return inbox_full_.load(std::memory_order_acquire) || replay_.has_work(); }
   const Topology& topology() const { return topology_; }
   const Settings& settings() const { return settings_; }
   const Counters& counters() const { return counters_; }
+  const Replay::Counters& replay_counters() const { return replay_.counters(); }
   transport::HostArena& arena() const { return *arena_; }
+  /// Where callers get memory that the other ranks map too.
+  const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
 
   // ---- One thread at a time (the progress lock).
 
   /// Moves everything that can move; true if anything did. Never blocks.
   bool step();
+  /// Moves only what is replayed; true if anything did. For a waiter that looks again and again.
+  bool poll();
   /// When step() has something to do even if nobody rings; kNever if nothing.
   Nanoseconds next_timer() const;
   /// Begins to leave: requests not submitted by all ranks fail, later ones are refused.
@@ -96,7 +107,7 @@ class Engine {
   /// Ends everything with this error, tells the other ranks that this one is out of it.
   void fail(const Status& status);
   /// The ranks that have not left, for the report of a shutdown that timed out.
-  bool everyone_left() const { return negotiator_.all_left(); }
+  bool everyone_left() const { return replay_.all_left(); }
 
   /// Called for every ticket as it finishes, under the progress lock; wakes waiters, queues callbacks. Set once.
   void set_on_finished(std::function<void(const TicketPtr&)> hook) { on_finished_ = std::move(hook); }
@@ -109,8 +120,11 @@ class Engine {
   bool take_submissions(Nanoseconds now);
   bool exchange_messages(Nanoseconds now);
   Status handle(int from, control::Message& message, Nanoseconds now);
+  template <typename Tell>
+  Status with_coordinator(int from, const Tell& tell);
   bool publish_log();
-  bool apply(agreement::Negotiator::Outcome outcome);
+  bool apply_outcome(Nanoseconds now);
+  void send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now);
   Status plan(const std::vector<control::ExecEntry::Item>& items);
   void finish(const TicketPtr& ticket, Status status);
   void plan_finished(const PlanRun& run, const Status& status);
@@ -121,7 +135,10 @@ class Engine {
   void close(Status reason);
   void report_stalls(Nanoseconds now);
   void note_left();
+  bool is_held_up(Nanoseconds now) const;
   bool waits_for_departed() const;
+  std::vector<int> held_up_by() const;
+  std::vector<TicketPtr> close_agreement(const Status& reason);
   bool has_gone(int peer) const;
   void look_who_is_gone();
   bool check_answers(Nanoseconds now);
@@ -132,12 +149,13 @@ class Engine {
   Settings settings_;
   const Clock& clock_;
   std::unique_ptr<transport::HostArena> arena_;
+  std::shared_ptr<SharedHeap> shared_heap_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<backend::Backend> backend_;
   Group group_;
   control::Control control_;
   PendingTable pending_;
-  agreement::Negotiator negotiator_;
+  Replay replay_;
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
   Executor executor_;

@@ -17,6 +17,9 @@ Status PendingTable::insert(const TicketPtr& ticket) {
         .with_tensor(request.name);
   }
   ticket->set_holds_name(true);
+  if (ticket->is_done()) {
+    ticket->rearm();  // here, so that free_name() sees a holder that is done or one under way, nothing in between
+  }
   return {};
 }
 
@@ -28,10 +31,20 @@ TicketPtr PendingTable::find(std::int32_t group, const std::string& name) const 
 
 void PendingTable::free_name(Ticket& ticket) {
   std::lock_guard lock(mutex_);
-  if (ticket.holds_name()) {
-    ticket.set_holds_name(false);
-    tickets_.erase(key(ticket.request().group, ticket.request().name));
+  if (ticket.holds_name() && ticket.is_done()) {
+    erase(ticket);
   }
+}
+
+void PendingTable::withdraw(Ticket& ticket, Status reason) {
+  std::lock_guard lock(mutex_);
+  ticket.finish(std::move(reason));
+  erase(ticket);
+}
+
+void PendingTable::erase(Ticket& ticket) {
+  ticket.set_holds_name(false);
+  tickets_.erase(key(ticket.request().group, ticket.request().name));
 }
 
 }  // namespace ronde::engine

@@ -33,11 +33,37 @@ TEST(PendingTable, FreeingTwiceDoesNotTouchTheNextHolder) {
   PendingTable table;
   const TicketPtr first = ticket("x");
   ASSERT_TRUE(table.insert(first));
+  first->finish({});
   table.free_name(*first);
   const TicketPtr second = ticket("x");
   ASSERT_TRUE(table.insert(second));
   table.free_name(*first);
   EXPECT_EQ(table.find(0, "x"), second);
+}
+
+TEST(PendingTable, ASlowerWaiterDoesNotFreeWhatIsUnderWayAgain) {
+  PendingTable table;
+  const TicketPtr slot = ticket("x");
+  ASSERT_TRUE(table.insert(slot));
+  slot->finish({});
+  table.free_name(*slot);
+  ASSERT_TRUE(table.insert(slot));
+  EXPECT_FALSE(slot->is_done());
+  table.free_name(*slot);
+  EXPECT_EQ(table.find(0, "x"), slot);
+  slot->finish({});
+  table.free_name(*slot);
+  EXPECT_EQ(table.find(0, "x"), nullptr);
+}
+
+TEST(PendingTable, WhatIsWithdrawnIsDoneAndFree) {
+  PendingTable table;
+  const TicketPtr first = ticket("x");
+  ASSERT_TRUE(table.insert(first));
+  table.withdraw(*first, Status::error(Code::cancelled, "closed"));
+  EXPECT_EQ(table.find(0, "x"), nullptr);
+  ASSERT_TRUE(first->is_done());
+  EXPECT_EQ(first->status().code(), Code::cancelled);
 }
 
 TEST(PendingTable, GroupsHaveNamesOfTheirOwn) {

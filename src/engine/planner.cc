@@ -8,10 +8,13 @@ namespace ronde::engine {
 namespace {
 
 /// Tensors with equal keys may share a plan.
-using FusionKey = std::tuple<OpKind, ReduceOp, DType, int, double, double>;
+using FusionKey = std::tuple<OpKind, ReduceOp, DType, int, double, double, bool>;
 
-FusionKey fusion_key(const Request& request, const Tensor& tensor) {
-  return {request.kind, request.reduce_op, tensor.dtype, request.root, request.prescale, request.postscale};
+FusionKey fusion_key(const Agreed& agreed, const Tensor& tensor) {
+  const Request& request = *agreed.request;
+  return {request.kind,     request.reduce_op, tensor.dtype,
+          request.root,     request.prescale,  request.postscale,
+          agreed.offset >= 0};  // private ones would keep shared ones from being reduced where they lie
 }
 
 bool fuses(OpKind kind) { return kind == OpKind::allreduce || kind == OpKind::broadcast; }
@@ -34,8 +37,8 @@ class Packer {
   void add(std::size_t owner, const Agreed& agreed, std::size_t index) {
     const Request& request = *agreed.request;
     const RequestTensor& tensor = request.tensors[index];
-    PlannedWork& work = room_for(request, tensor.input);
-    work.plan.members.push_back({request.name, tensor.input, tensor.output});
+    PlannedWork& work = room_for(agreed, tensor.input);
+    work.plan.members.push_back({request.name, tensor.input, tensor.output, agreed.offset});
     work.owners.push_back(owner);
     if (index < agreed.rows.size()) {
       work.plan.rows.push_back(agreed.rows[index]);
@@ -43,7 +46,7 @@ class Packer {
   }
   void add_barrier(std::size_t owner, const Request& request) {
     works_.push_back(start_plan(request, group_));
-    works_.back().plan.members.push_back({request.name, {}, {}});
+    works_.back().plan.members.push_back({request.name, {}, {}, kNoOffset});
     works_.back().plan.members.back().input.shape = {0};
     works_.back().plan.members.back().output.shape = {0};
     works_.back().owners.push_back(owner);
@@ -52,11 +55,12 @@ class Packer {
 
  private:
   /// The open plan that this tensor may join, or a new one.
-  PlannedWork& room_for(const Request& request, const Tensor& tensor) {
+  PlannedWork& room_for(const Agreed& agreed, const Tensor& tensor) {
+    const Request& request = *agreed.request;
     const std::size_t bytes = tensor.bytes();
     const bool small = fuses(request.kind) && settings_.fusion_threshold > 0 && bytes <= settings_.fusion_small;
     if (small) {
-      const auto open = open_.find(fusion_key(request, tensor));
+      const auto open = open_.find(fusion_key(agreed, tensor));
       if (open != open_.end() && open->second.bytes + bytes <= settings_.fusion_threshold) {
         open->second.bytes += bytes;
         return works_[open->second.work];
@@ -65,7 +69,7 @@ class Packer {
     works_.push_back(start_plan(request, group_));
     works_.back().plan.dtype = tensor.dtype;
     if (small) {
-      open_[fusion_key(request, tensor)] = {works_.size() - 1, bytes};
+      open_[fusion_key(agreed, tensor)] = {works_.size() - 1, bytes};
     }
     return works_.back();
   }

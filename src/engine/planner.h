@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/messages.h"
+#include "types/bucket.h"
 #include "types/plan.h"
 #include "types/request.h"
 
@@ -15,6 +16,7 @@ namespace ronde::engine {
 struct Agreed {
   const Request* request = nullptr;
   std::vector<std::vector<std::int64_t>> rows;
+  std::int64_t offset = kNoOffset;  ///< where its one tensor lies in the heap of every rank
 };
 
 struct PlannedWork {

@@ -83,13 +83,17 @@ Runner::~Runner() {
 
 Status Runner::submit(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(engine_->submit(ticket));
-  kick();
+  if (engine_->has_input()) {
+    kick();
+  }
   return {};
 }
 
 Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(engine_->resubmit(ticket, std::move(owner)));
-  kick();
+  if (engine_->has_input()) {
+    kick();  // of a bucket that is not full yet nobody needs to hear
+  }
   return {};
 }
 
@@ -111,6 +115,7 @@ void Runner::kick() {
 
 Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
   if (!ticket.is_done()) {
+    engine_->want(ticket);
     RONDE_RETURN_IF_ERROR(wait_until([&] { return ticket.is_done(); }, limit));
   }
   engine_->free_name(ticket);
@@ -122,6 +127,9 @@ Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, s
     return std::find_if(tickets.begin(), tickets.end(), [](const TicketPtr& ticket) { return ticket->is_done(); });
   };
   if (done() == tickets.end()) {
+    for (const TicketPtr& ticket : tickets) {
+      engine_->want(*ticket);
+    }
     RONDE_RETURN_IF_ERROR(wait_until([&] { return done() != tickets.end(); }, limit));
   }
   index = static_cast<std::size_t>(done() - tickets.begin());
@@ -130,6 +138,7 @@ Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, s
 }
 
 Status Runner::release(Ticket& ticket) {
+  engine_->want(ticket);
   while (!ticket.is_done()) {
     const Status status = wait_until([&] { return ticket.is_done(); }, kNever);
     if (!status && status.code() != Code::interrupted) {

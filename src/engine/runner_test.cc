@@ -193,6 +193,39 @@ TEST(Runner, ASleepingDriverMindsWhatOtherThreadsHandIn) {
   driver.join();
 }
 
+// Two waiters' tickets finish in one step. The driver goes and calls the sleeper, who has no need to drive: then the
+// engine thread must hear of what peers do next, though a waiter was called.
+TEST(Runner, AfterTheLastWaiterTheEngineThreadListensAgain) {
+  Job job(2);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::vector<float>> values(6, std::vector<float>(3, 1));
+    const auto name = [&](const char* base) { return base + std::to_string(round); };
+    const TicketPtr first = sum(name("first"), values[0]);
+    const TicketPtr second = sum(name("second"), values[1]);
+    std::promise<void> finished;
+    const TicketPtr unwatched =
+        sum(name("unwatched"), values[2], [&](const TicketPtr&, const Status&) { finished.set_value(); });
+    for (const TicketPtr& ticket : {first, second, unwatched}) {
+      ASSERT_TRUE(job[0].submit(ticket));
+    }
+    std::thread one([&] { EXPECT_TRUE(job[0].wait(*first, kNever)); });
+    std::thread two([&] { EXPECT_TRUE(job[0].wait(*second, kNever)); });
+    const TicketPtr first_there = sum(name("first"), values[3]);
+    const TicketPtr second_there = sum(name("second"), values[4]);
+    ASSERT_TRUE(job[1].submit(first_there));
+    ASSERT_TRUE(job[1].submit(second_there));
+    EXPECT_TRUE(job[1].wait(*first_there, kNever));
+    EXPECT_TRUE(job[1].wait(*second_there, kNever));
+    one.join();
+    two.join();
+    const TicketPtr there = sum(name("unwatched"), values[5]);
+    ASSERT_TRUE(job[1].submit(there));
+    ASSERT_TRUE(job[1].wait(*there, kNever));
+    ASSERT_EQ(finished.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready) << "round " << round;
+    ASSERT_TRUE(job[0].wait(*unwatched, kNever));
+  }
+}
+
 TEST(Runner, WaitAnyReturnsTheOneThatIsDone) {
   Job job(2);
   std::vector<std::vector<float>> values(3, std::vector<float>(4, 1));

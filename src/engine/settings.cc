@@ -29,6 +29,8 @@ Result<Settings> settings_from_environment() {
   if (threshold) {
     settings.fusion_threshold = static_cast<std::uint64_t>(*threshold);
   }
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> replay, environment_integer("RONDE_REPLAY", 0, 1));
+  settings.replay = replay.value_or(1) == 1;
   return settings;
 }
 

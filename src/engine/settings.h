@@ -21,6 +21,9 @@ struct Settings {
   Nanoseconds quiet_timeout = 500 * kMillisecond;
   /// RONDE_FUSION_THRESHOLD: bytes of a fused plan at most; 0: nothing is fused. The coordinator's value is everyone's.
   std::uint64_t fusion_threshold = 128ull << 20;
+  /// RONDE_REPLAY: 0 keeps every request in learning, that is, agreed by messages each time. The coordinator's value is
+  /// everyone's.
+  bool replay = true;
   /// Only tensors up to this many bytes are fused: packing large ones costs more than it saves.
   std::uint64_t fusion_small = 64 << 10;
 };

@@ -39,6 +39,25 @@ class Ticket {
   /// Requires: is_done() with success and kind allgather; one for each tensor.
   const std::vector<OwnedOutput>& owned_outputs() const { return owned_outputs_; }
 
+  /// Somebody waits for it, or asks whether it is done: what it waits for should not wait for long.
+  void want() { wanted_.store(true, std::memory_order_relaxed); }
+  bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
+
+  // ---- Replay's side: under its gate.
+
+  /// Where the request was planned in this epoch; none in epoch 0.
+  struct Place {
+    std::uint32_t epoch = 0;
+    std::uint32_t bucket = 0;
+    std::uint32_t place = 0;
+    std::int64_t shared_offset = -1;
+  };
+  const Place& place() const { return place_; }
+  void set_place(const Place& place) { place_ = place; }
+  /// When its time is up, once that is known.
+  Nanoseconds deadline() const { return deadline_; }
+  void set_deadline(Nanoseconds deadline) { deadline_ = deadline; }
+
   // ---- The engine's side: under the progress lock.
 
   /// Gathered extents are known: makes the output memory and points the request at it.
@@ -79,6 +98,8 @@ class Ticket {
   void rearm() {
     status_ = {};
     owned_outputs_.clear();
+    deadline_ = kNever;
+    wanted_.store(false, std::memory_order_relaxed);
     done_.store(false, std::memory_order_relaxed);
   }
 
@@ -86,6 +107,9 @@ class Ticket {
   Request request_;
   DoneCallback on_done_;
   std::atomic<bool> done_{false};
+  std::atomic<bool> wanted_{false};
+  Place place_;
+  Nanoseconds deadline_ = kNever;
   Status status_;
   std::vector<OwnedOutput> owned_outputs_;
   std::shared_ptr<void> owner_;

@@ -51,6 +51,7 @@ Result<std::unique_ptr<store::Store>> open_store(const JoinOptions& options, Nan
 
 Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, const Topology& topology,
                                                    const std::string& scope, Nanoseconds limit) {
+  const Nanoseconds deadline = later(RealClock().now(), limit);  // one limit for all the steps together
   if (topology.size == 1) {
     std::unique_ptr<transport::HostArena> arena = transport::make_solo_arena();
     if (!arena) {
@@ -65,8 +66,9 @@ Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, c
                                                     "implemented yet");
   }
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store, open_store(options, limit));
-  return transport::meet_on_host(*store, scope, topology.local_rank,
-                                 topology.local_size, transport::RegionLayout::for_size(topology.local_size), limit);
+  return transport::meet_on_host(*store, scope, topology.local_rank, topology.local_size,
+                                 transport::RegionLayout::for_size(topology.local_size),
+                                 time_left(RealClock(), deadline));
 }
 
 }  // namespace

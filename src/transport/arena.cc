@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/round_up.h"
+
 namespace ronde::transport {
 
 namespace {
@@ -11,8 +13,6 @@ constexpr std::size_t kPageBytes = 4096;
 /// The rings of a region for more than 8 ranks take no more than those for 8, down to kMinRingBytes each.
 constexpr std::size_t kAllRingBytes = 8 * 16384;
 constexpr std::size_t kMinRingBytes = 1024;
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /// A process maps the regions of all ranks; 47 bits of address space hold 128 TiB.
 constexpr std::size_t kAllHeapBytes = std::size_t{4} << 40;

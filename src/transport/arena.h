@@ -45,6 +45,12 @@ struct alignas(kLineBytes) StateLine {
       {};  ///< the ranks it knows dead, stored once it touches no shared memory any more
 };
 
+/// That this rank has left the replay (docs/agreement.md): it publishes no bucket of this epoch any more.
+struct alignas(kLineBytes) BreakLine {
+  std::atomic<std::uint32_t> frozen{0};  ///< epoch; release, after the last word of a bucket was stored
+  std::atomic<std::uint32_t> reason{0};  ///< for reports
+};
+
 /// One flag of the data plane: a count that only grows. Store release after the data it announces, load acquire.
 struct alignas(kLineBytes) TickLine {
   std::atomic<std::uint64_t> value{0};
@@ -67,6 +73,7 @@ struct alignas(kLineBytes) RulesLine {
 struct ControlBlock {
   BellLine bell;
   StateLine state;
+  BreakLine breaks;
   TickLines ticks;
   RulesLine rules;
 };

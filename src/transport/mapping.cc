@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/round_up.h"
+
 namespace ronde::transport {
 
 namespace {
 
 // MADV_POPULATE_WRITE of Linux 5.14, which older C libraries do not name.
 constexpr int kPopulateWrite = 23;
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 

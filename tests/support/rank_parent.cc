@@ -14,6 +14,7 @@
 #include <optional>
 #include <fstream>
 #include <iostream>
+#include <map>
 
 #include "base/clock.h"
 #include "base/job_key.h"
@@ -96,40 +97,72 @@ class Parent {
     }
     rank.socket.reset(pair[0]);
     const UniqueFd theirs(pair[1]);
+    const RankProcess made(*this, number, theirs.get());
     rank.pid = ::fork();
     if (rank.pid == 0) {
-      become_rank(number, theirs.get());
+      made.become();
     }
   }
 
-  [[noreturn]] void become_rank(int number, int socket) {
-    ::setpgid(0, 0);  // so that the watchdog ends what the rank has started too
-    ::fcntl(socket, F_SETFD, 0);
-    const int log = ::open(ranks_[static_cast<std::size_t>(number)].log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    ::dup2(log, STDOUT_FILENO);
-    ::dup2(log, STDERR_FILENO);
-    const std::string size = std::to_string(options_.ranks);
-    const std::string rank = std::to_string(number);
-    for (const char* variable : {"RONDE_SIZE", "RONDE_LOCAL_SIZE"}) {
-      ::setenv(variable, size.c_str(), 1);
+  /// All that the child of a fork needs, made before it: this process has a thread (the store's), so the child may call
+  /// only what is safe in a signal handler. A sanitizer's malloc would wait for ever for a lock that the thread held.
+  class RankProcess {
+   public:
+    RankProcess(const Parent& parent, int number, int socket) : socket_(socket) {
+      const std::string size = std::to_string(parent.options_.ranks);
+      const std::string rank = std::to_string(number);
+      log_ = parent.ranks_[static_cast<std::size_t>(number)].log;
+      arguments_ = parent.options_.arguments;
+      const std::map<std::string, std::string> own = {
+          {"RONDE_SIZE", size},
+          {"RONDE_LOCAL_SIZE", size},
+          {"RONDE_RANK", rank},
+          {"RONDE_LOCAL_RANK", rank},
+          {"RONDE_STORE", "unix:" + parent.store_path()},
+          {"RONDE_KEY", to_hex(parent.key_)},
+          {kSocketVariable, std::to_string(socket)},
+          {kFolderVariable, parent.folder_->path()},
+      };
+      for (char** variable = environ; *variable != nullptr; ++variable) {
+        const std::string text = *variable;
+        if (own.count(text.substr(0, text.find('='))) == 0) {
+          environment_.push_back(text);
+        }
+      }
+      for (const auto& [name, value] : own) {
+        environment_.push_back(name + "=" + value);
+      }
+      argv_ = pointers(arguments_);
+      envp_ = pointers(environment_);
     }
-    for (const char* variable : {"RONDE_RANK", "RONDE_LOCAL_RANK"}) {
-      ::setenv(variable, rank.c_str(), 1);
+
+    [[noreturn]] void become() const {
+      ::setpgid(0, 0);  // so that the watchdog ends what the rank has started too
+      ::fcntl(socket_, F_SETFD, 0);
+      const int log = ::open(log_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+      ::dup2(log, STDOUT_FILENO);
+      ::dup2(log, STDERR_FILENO);
+      ::execve("/proc/self/exe", argv_.data(), envp_.data());
+      ::_exit(127);
     }
-    ::setenv("RONDE_STORE", ("unix:" + store_path()).c_str(), 1);
-    ::setenv("RONDE_KEY", to_hex(key_).c_str(), 1);
-    ::setenv(kSocketVariable, std::to_string(socket).c_str(), 1);
-    ::setenv(kFolderVariable, folder_->path().c_str(), 1);
-    std::vector<std::string> arguments = options_.arguments;
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) {
-      argv.push_back(argument.data());
+
+   private:
+    static std::vector<char*> pointers(std::vector<std::string>& texts) {
+      std::vector<char*> all;
+      for (std::string& text : texts) {
+        all.push_back(text.data());
+      }
+      all.push_back(nullptr);
+      return all;
     }
-    argv.push_back(nullptr);
-    ::execv("/proc/self/exe", argv.data());
-    std::perror("execv");
-    std::_Exit(127);
-  }
+
+    int socket_;
+    std::string log_;
+    std::vector<std::string> arguments_;
+    std::vector<std::string> environment_;
+    std::vector<char*> argv_;
+    std::vector<char*> envp_;
+  };
 
   bool all_ended() const {
     for (const Rank& rank : ranks_) {

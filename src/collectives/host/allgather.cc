@@ -39,8 +39,9 @@ class Allgather final : public Operation {
     if (to_collect_ > last_) {
       return {};
     }
+    // Who has yet to publish comes first: a rank may hold my slot only because it waits for that one too.
     std::vector<int> ranks = channel_.not_published(to_collect_);
-    return ranks.empty() ? channel_.holding(to_stage_) : ranks;
+    return ranks.empty() && to_stage_ <= last_ ? channel_.holding_input(to_stage_) : ranks;
   }
 
  private:

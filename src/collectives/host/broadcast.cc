@@ -57,7 +57,7 @@ class Broadcast final : public Operation {
       return {};
     }
     if (root_ == channel_.rank()) {
-      return channel_.holding(next_);
+      return channel_.holding_input(next_);
     }
     const std::vector<int> late = channel_.not_published(next_);
     return std::find(late.begin(), late.end(), root_) == late.end() ? std::vector<int>{} : std::vector<int>{root_};

@@ -158,14 +158,14 @@ std::vector<int> HostChannel::not_published(std::uint64_t tick) const { return l
 
 std::vector<int> HostChannel::not_reduced(std::uint64_t tick) const { return lacking(&TickLines::reduced, tick); }
 
-std::vector<int> HostChannel::holding(std::uint64_t tick) const {
+std::vector<int> HostChannel::holding(TickLine TickLines::*line, std::uint64_t tick) const {
   const auto slots = static_cast<std::uint64_t>(place_.slots);
   if (tick <= slots) {
     return {};
   }
   std::vector<int> ranks;
   const std::uint64_t before = tick - slots;
-  for (const int peer : lacking(&TickLines::copied, before)) {
+  for (const int peer : lacking(line, before)) {
     if (before >= first_ || look(ticks(peer).published) < first_) {
       ranks.push_back(peer);
     }

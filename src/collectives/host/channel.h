@@ -96,8 +96,9 @@ class HostChannel {
   /// The peers that have not published, reduced or copied the tick, ascending; for reports.
   std::vector<int> not_published(std::uint64_t tick) const;
   std::vector<int> not_reduced(std::uint64_t tick) const;
-  /// The peers that keep this rank from writing its slots of the tick.
-  std::vector<int> holding(std::uint64_t tick) const;
+  /// The peers that keep this rank from writing its slot of the tick, ascending; for reports.
+  std::vector<int> holding_input(std::uint64_t tick) const { return holding(&transport::TickLines::reduced, tick); }
+  std::vector<int> holding_result(std::uint64_t tick) const { return holding(&transport::TickLines::copied, tick); }
 
   /// The rank `distance` after this one. Each rank visits its peers in this order, so that not all read one first.
   int after(int distance) const { return (rank_ + distance) % size_; }
@@ -120,6 +121,7 @@ class HostChannel {
   bool free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_flag,
                      transport::TickLine transport::TickLines::*line);
   std::vector<int> lacking(transport::TickLine transport::TickLines::*line, std::uint64_t tick) const;
+  std::vector<int> holding(transport::TickLine transport::TickLines::*line, std::uint64_t tick) const;
   std::size_t slot(std::uint64_t tick) const { return tick % static_cast<std::uint64_t>(place_.slots); }
 
   transport::HostArena& arena_;

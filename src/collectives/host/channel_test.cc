@@ -27,7 +27,8 @@ TEST(HostChannel, ASlotIsFreeOnceEveryPeerHasReducedItsLastTick) {
   EXPECT_FALSE(channel.input_free(3));
   world.channel(1).set_reduced(1);
   EXPECT_FALSE(channel.input_free(3));
-  EXPECT_EQ(channel.holding(3), (std::vector<int>{1, 2})) << "neither has copied tick 1";
+  EXPECT_EQ(channel.holding_input(3), std::vector<int>{2});
+  EXPECT_EQ(channel.holding_result(3), (std::vector<int>{1, 2})) << "neither has copied tick 1";
   world.channel(2).set_reduced(2);
   EXPECT_TRUE(channel.input_free(3));
   EXPECT_FALSE(channel.input_free(4));
@@ -35,7 +36,8 @@ TEST(HostChannel, ASlotIsFreeOnceEveryPeerHasReducedItsLastTick) {
   world.channel(1).set_copied(1);
   world.channel(2).set_copied(1);
   EXPECT_TRUE(channel.result_free(3));
-  EXPECT_EQ(channel.holding(3), std::vector<int>{});
+  EXPECT_EQ(channel.holding_input(3), std::vector<int>{});
+  EXPECT_EQ(channel.holding_result(3), std::vector<int>{});
 }
 
 TEST(HostChannel, APeerInALaterOperationIsDoneWithTheEarlier) {

@@ -44,7 +44,7 @@ class OneShot final : public Operation {
     if (to_reduce_ > last_) {
       return {};
     }
-    return to_reduce_ < to_publish_ ? channel_.not_published(to_reduce_) : channel_.holding(to_publish_);
+    return to_reduce_ < to_publish_ ? channel_.not_published(to_reduce_) : channel_.holding_input(to_publish_);
   }
 
  private:

@@ -52,9 +52,9 @@ class TwoPhase final : public Operation {
     }
     if (to_reduce_ < to_publish_) {
       std::vector<int> ranks = channel_.not_published(to_reduce_);
-      return ranks.empty() ? channel_.holding(to_reduce_) : ranks;
+      return ranks.empty() ? channel_.holding_result(to_reduce_) : ranks;
     }
-    return channel_.holding(to_publish_);
+    return channel_.holding_input(to_publish_);
   }
 
  private:

@@ -133,6 +133,7 @@ Status agree_that_all_have_mapped(store::Store& store, const std::string& scope,
 
 Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::string& scope, int rank, int size,
                                                 const RegionLayout& wanted, Nanoseconds limit) {
+  const Nanoseconds deadline = later(RealClock().now(), limit);
   RegionLayout layout = wanted;
   layout.heap_bytes = wanted.check() ? possible_heap_bytes(wanted) : 0;
   Result<Own> own = make_own(layout);
@@ -177,7 +178,7 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
     }
   }
   values.clear();
-  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, limit));
+  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, time_left(RealClock(), deadline)));
   return std::unique_ptr<HostArena>(std::make_unique<MappedArena>(rank, layout, std::move(members)));
 }
 

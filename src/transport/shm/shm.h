@@ -14,7 +14,7 @@ namespace ronde::transport {
 
 /// Collective among the `size` ranks of one host; `rank` counts among them. Exchanges descriptors through the store
 /// under `scope` and scopes that begin with it, and returns when every rank has mapped every region; blocks up to
-/// `limit` for each of two exchanges. That the descriptors work is the proof that the ranks share a host.
+/// `limit`. That the descriptors work is the proof that the ranks share a host.
 ///
 /// The world's heap is the smallest that some rank has the address space for, maybe none: arena->layout() says.
 ///

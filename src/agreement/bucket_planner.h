@@ -1,0 +1,148 @@
+// Bucket planner: what to replay. It sees every answer of learning, keeps for each name what is needed to decide, and
+// makes buckets of names (docs/agreement.md, "Planning"). Pure: the coordinator tells it what happened and asks.
+//
+// Nothing here is needed for safety: any bucket may be put in force at any position of the log, if it is in phase.
+//
+// Together. Two names may be fused if a program does not wait for one before it requests the other. A request says how
+// many log entries its rank had read (position). So if `asked` is the largest position of a name's requests and
+// `answered` that of its answer, then two names were pending together on every rank if and only if asked(a) <
+// answered(b) and asked(b) < answered(a): their intervals overlap. Intervals that overlap in pairs have a point in
+// common, so a set is together if max(asked) < min(answered). No order of submission is assumed, so it may differ per
+// rank and per step.
+//
+// In phase. The n-th instance of a bucket takes the next request of each member. These are of the same step only if all
+// members have had equally many answers since they were last together: in force, or in the round from which the bucket
+// was planned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "control/messages.h"
+#include "types/bucket.h"
+
+namespace ronde::agreement {
+
+class BucketPlanner {
+ public:
+  explicit BucketPlanner(control::SettingsEntry settings) : settings_(settings) {}
+
+  // ---- What happened.
+
+  /// A name was answered with EXEC. `descriptor.shared_offset` is what all ranks showed, or kNoOffset.
+  void on_exec(const std::string& name, const Descriptor& descriptor, std::uint64_t asked, std::uint64_t answered);
+  /// A name was answered with ERROR.
+  void on_error(const std::string& name);
+  /// The others of its bucket waited in vain for this name: it gets a bucket of its own, for good.
+  void demote(const std::string& name);
+  /// All ranks have made the bucket ready.
+  void on_prepared(std::uint32_t id);
+  /// A rank has no memory for it: its names stay in learning.
+  void refuse(std::uint32_t id);
+  /// INSTALL or ADD of these was logged.
+  void on_in_force(const std::vector<std::uint32_t>& ids);
+  /// All ranks have left the epoch.
+  void on_epoch_over();
+
+  // ---- What to do.
+
+  /// New buckets, without offsets; each is to be prepared or refused. `quiet`: no request is held just now, so a step is
+  /// likely over and what belongs together has been seen.
+  std::vector<Bucket> propose(bool quiet);
+  /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
+  /// break.
+  std::vector<std::uint32_t> installable(std::uint32_t clean_rounds) const;
+  /// Buckets that will never be in force again, since the last call.
+  std::vector<std::uint32_t> take_retired();
+
+  const Bucket& bucket(std::uint32_t id) const { return buckets_[id].bucket; }
+  /// Where the coordinator puts it.
+  void place(std::uint32_t id, std::int64_t line_offset, std::int64_t slots_offset);
+  std::size_t names_known() const { return names_.size(); }
+  /// Whether this name lies in a bucket that is ready but not in force: an answer may have brought it into phase.
+  bool waits_for_phase(const std::string& name) const;
+
+  static constexpr std::uint32_t kEqualAnswers = 2;   ///< before a name is planned
+  static constexpr std::uint32_t kMaxChanges = 3;     ///< of its descriptor: then it never is
+  static constexpr std::size_t kNamesKept = 1 << 16;  ///< without a look at which of them may be forgotten
+  static constexpr std::uint32_t kPatience = 4;       ///< equal answers after which a name is planned in mid-step too
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  /// One answer: when it was asked for at the latest, and answered, as positions in the log.
+  struct Round {
+    std::uint64_t asked = UINT64_MAX;
+    std::uint64_t answered = 0;
+  };
+
+  struct History {
+    Descriptor descriptor;
+    bool known = false;
+    bool never = false;               ///< refused, or changed too often
+    bool alone = false;               ///< demoted
+    bool is_candidate = false;
+    bool is_persistent = false;       ///< a persistent plan refers to it
+    std::uint32_t same = 0;           ///< answers in a row with this descriptor
+    std::uint32_t changes = 0;
+    std::uint32_t since_break = 0;    ///< good answers since the last break or error
+    std::uint64_t answers = 0;        ///< of both kinds, ever
+    std::uint64_t before_mark = 0;    ///< answers before it first came with its persistent plan's mark
+    std::uint64_t order = 0;          ///< of its last answer among all
+    std::array<Round, kEqualAnswers> rounds;  ///< the last first
+    std::uint32_t bucket = kNone;
+  };
+
+  enum class Life { preparing, ready, in_force, retiring, retired };
+
+  struct Planned {
+    Bucket bucket;
+    std::vector<History*> members;
+    std::vector<std::uint64_t> together;  ///< of each member the answers when all were last together
+    Life life = Life::preparing;
+    bool was_in_force = false;
+    bool prepared = false;
+  };
+
+  struct Persistent {
+    std::uint32_t size = 0;
+    std::vector<const std::string*> names;
+  };
+
+  /// A bucket being filled.
+  struct Draft {
+    std::vector<const std::string*> names;
+    std::uint64_t bytes = 0;
+    std::array<Round, kEqualAnswers> common;  ///< what the intervals of all have in common
+  };
+
+  bool may_be_planned(const History& history) const;
+  bool is_small(const History& history) const;
+  void consider(const std::string& name, History& history);
+  void dissolve(std::uint32_t id);
+  void retire(Planned& planned);
+  void set_life(Planned& planned, Life life);
+  bool in_phase(const Planned& planned) const;
+  std::vector<std::uint32_t> pack(const std::vector<const std::string*>& names, bool declared_together);
+  std::uint32_t make_bucket(const std::vector<const std::string*>& names);
+  void propose_persistent(std::vector<std::uint32_t>& made);
+  void forget_names_that_came_once();
+
+  control::SettingsEntry settings_;
+  std::unordered_map<std::string, History> names_;
+  std::deque<Planned> buckets_;    ///< by id
+  std::set<std::uint32_t> ready_;  ///< those in Life::ready
+  std::vector<const std::string*> candidates_;
+  std::unordered_map<std::uint64_t, Persistent> persistent_;
+  std::vector<std::uint64_t> complete_;  ///< persistent plans of which every name has been agreed
+  std::vector<std::uint32_t> retired_;
+  std::uint64_t orders_ = 0;
+  std::size_t forget_at_ = kNamesKept;  ///< so many names are looked through for such as never come again
+};
+
+}  // namespace ronde::agreement

@@ -1,0 +1,182 @@
+// The coordinator's rows of replay: END, JOIN, PREPARE, INSTALL, ADD, FREE.
+#include <algorithm>
+
+#include "agreement/coordinator.h"
+#include "agreement/flags.h"
+
+namespace ronde::agreement {
+
+namespace {
+
+constexpr std::uint32_t kLongestWait = 64;           ///< clean rounds
+constexpr std::uint64_t kInstancesOfHealth = 1000;  ///< without a break: the next is the first again
+
+bool all(const std::vector<bool>& bits) {
+  return std::all_of(bits.begin(), bits.end(), [](bool bit) { return bit; });
+}
+
+}  // namespace
+
+std::vector<control::Message> Coordinator::take_log() {
+  if (plans()) {
+    prepare_new_buckets();
+    put_in_force();
+    retire_old_buckets();
+  }
+  return std::exchange(log_, {});
+}
+
+void Coordinator::prepare_new_buckets() {
+  for (const Bucket& bucket : planner_.propose(held_.empty())) {
+    const std::optional<std::int64_t> line = heap_.allocate(line_bytes(bucket.kind), kLineAlign);
+    const std::uint64_t bytes = slots_bytes(bucket);
+    std::optional<std::int64_t> slots = kNoOffset;
+    if (line && bytes > 0) {
+      slots = heap_.allocate(bytes, kPageAlign);
+    }
+    if (!line || !slots) {
+      if (line) {
+        heap_.free(*line);
+      }
+      planner_.refuse(bucket.id);
+      continue;
+    }
+    planner_.place(bucket.id, *line, *slots);
+    preparing_[bucket.id];
+    append(control::PrepareEntry{planner_.bucket(bucket.id)});
+  }
+}
+
+Status Coordinator::on_prepared(int member, const control::PreparedMessage& message) {
+  const auto found = preparing_.find(message.bucket);
+  if (found == preparing_.end() || !found->second.answered.insert(member).second) {
+    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[static_cast<std::size_t>(member)]) +
+                                             " prepared a bucket that it was not asked for, or did so twice");
+  }
+  found->second.refused |= message.refused;
+  if (static_cast<int>(found->second.answered.size()) < group_.size()) {
+    return {};
+  }
+  const bool refused = found->second.refused;
+  preparing_.erase(found);
+  if (refused) {
+    planner_.refuse(message.bucket);
+  } else {
+    planner_.on_prepared(message.bucket);
+  }
+  return {};
+}
+
+/// INSTALL if no epoch runs, ADD if one does. The position in the log is the agreement: who reads the entry moves what
+/// is outstanding of these names into its places, so what is held of them here is forgotten, and what is still on its
+/// way here is known by its label.
+void Coordinator::put_in_force() {
+  if (!plans() || std::find(joined_.begin(), joined_.end(), true) != joined_.end()) {
+    return;
+  }
+  const bool added = epoch_runs();
+  // Whoever has left the epoch could not take part in what is added to it.
+  if ((added && std::find(ended_.begin(), ended_.end(), true) != ended_.end()) || (!added && epoch_ == kMaxEpoch)) {
+    return;
+  }
+  std::vector<std::uint32_t> ids = planner_.installable(wait_);
+  if (ids.empty()) {
+    return;
+  }
+  ++moves_;
+  for (std::uint32_t id : ids) {
+    for (const BucketMember& member : planner_.bucket(id).members) {
+      forget(member.name);
+      moved_at_[member.name] = moves_;
+    }
+  }
+  planner_.on_in_force(ids);
+  if (added) {
+    append(control::AddEntry{epoch_, std::move(ids)});
+    return;
+  }
+  ++epoch_;
+  epoch_over_ = false;
+  ended_.assign(ended_.size(), false);
+  append(control::InstallEntry{epoch_, std::move(ids)});
+}
+
+Status Coordinator::on_end(int member, const control::EndMessage& message) {
+  const auto index = static_cast<std::size_t>(member);
+  if (broken(Trap::install_before_all_ended) && epoch_over_) {
+    return {};
+  }
+  if (message.epoch != epoch_ || ended_[index]) {
+    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[index]) + " ended epoch " +
+                                             std::to_string(message.epoch) + " in epoch " + std::to_string(epoch_));
+  }
+  ended_[index] = true;
+  for (const std::string& name : message.missing) {
+    planner_.demote(name);
+  }
+  healthy_ |= message.instances >= kInstancesOfHealth;
+  if (!all(ended_) && !broken(Trap::install_before_all_ended)) {
+    return {};
+  }
+  epoch_over_ = true;
+  wait_ = healthy_ || wait_ == 0 ? 1 : std::min(2 * wait_, kLongestWait);
+  healthy_ = false;
+  planner_.on_epoch_over();
+  return {};
+}
+
+Status Coordinator::on_join(int member) {
+  const auto index = static_cast<std::size_t>(member);
+  if (joined_[index]) {
+    return Status::error(Code::internal,
+                         "rank " + std::to_string(group_.ranks[index]) + " joined while it had joined already");
+  }
+  joined_[index] = true;
+  // What waited for this member alone is complete now, in the order in which it was asked for.
+  std::vector<std::pair<std::uint64_t, std::string>> complete;
+  for (const auto& [name, held] : held_) {
+    if (is_complete(held)) {
+      complete.emplace_back(held.order, name);
+    }
+  }
+  std::sort(complete.begin(), complete.end());
+  for (const auto& [order, name] : complete) {
+    Held held = std::move(held_.at(name));
+    held_.erase(name);
+    forget_deadline(name, held);
+    answer(name, held);
+  }
+  if (all(joined_)) {
+    joined_.assign(joined_.size(), false);
+    append(control::JoinDoneEntry{member});
+  }
+  note_who_has_left();
+  return {};
+}
+
+Status Coordinator::on_free(int member, std::int64_t offset) {
+  if (!heap_.is_allocated(offset)) {
+    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[static_cast<std::size_t>(member)]) +
+                                             " freed offset " + std::to_string(offset) + ", where nothing begins");
+  }
+  std::set<int>& who = freed_[offset];
+  if (!who.insert(member).second) {
+    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[static_cast<std::size_t>(member)]) +
+                                             " freed offset " + std::to_string(offset) + " twice");
+  }
+  if (static_cast<int>(who.size()) == group_.size()) {
+    freed_.erase(offset);
+    heap_.free(offset);
+  }
+  return {};
+}
+
+void Coordinator::retire_old_buckets() {
+  std::vector<std::uint32_t> ids = planner_.take_retired();
+  std::erase_if(ids, [this](std::uint32_t id) { return planner_.bucket(id).line_offset == kNoOffset; });
+  if (!ids.empty()) {
+    append(control::RetireEntry{std::move(ids)});
+  }
+}
+
+}  // namespace ronde::agreement

@@ -1,0 +1,321 @@
+// The coordinator's rows of replay.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agreement/coordinator.h"
+
+namespace ronde::agreement {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CoordinatorPlansTest : public testing::Test {
+ protected:
+  static constexpr HeapRange kHeap{4096, 1 << 20};
+
+  CoordinatorPlansTest() { coordinator_.take_log(); }
+
+  Status request(int member, const std::string& name, std::uint64_t label, Descriptor descriptor) {
+    return coordinator_.on_request(member, {name, std::move(descriptor), label, kNever, 0}, 0);
+  }
+  static Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset) {
+    Descriptor descriptor;
+    descriptor.tensors = {{DType::float32, {elements}}};
+    descriptor.shared_offset = offset;
+    return descriptor;
+  }
+  void round(const std::string& name, std::uint64_t label) {
+    for (int member : {0, 1}) {
+      ASSERT_TRUE(request(member, name, label, tensor(100)));
+    }
+  }
+  /// One word an entry.
+  std::vector<std::string> log() {
+    std::vector<std::string> words;
+    for (const control::Message& entry : coordinator_.take_log()) {
+      if (const auto* exec = std::get_if<control::ExecEntry>(&entry)) {
+        last_exec_ = *exec;
+        words.push_back("exec " + exec->items.front().name);
+      } else if (const auto* error = std::get_if<control::ErrorEntry>(&entry)) {
+        last_error_ = *error;
+        words.push_back("error " + error->name);
+      } else if (const auto* prepare = std::get_if<control::PrepareEntry>(&entry)) {
+        last_bucket_ = prepare->bucket;
+        words.push_back("prepare " + std::to_string(prepare->bucket.id));
+      } else if (const auto* install = std::get_if<control::InstallEntry>(&entry)) {
+        words.push_back("install " + std::to_string(install->epoch) + list(install->buckets));
+      } else if (const auto* add = std::get_if<control::AddEntry>(&entry)) {
+        words.push_back("add " + std::to_string(add->epoch) + list(add->buckets));
+      } else if (const auto* retired = std::get_if<control::RetireEntry>(&entry)) {
+        words.push_back("retire" + list(retired->buckets));
+      } else if (const auto* done = std::get_if<control::JoinDoneEntry>(&entry)) {
+        words.push_back("join_done " + std::to_string(done->last));
+      } else {
+        words.push_back("other");
+      }
+    }
+    return words;
+  }
+  static std::string list(const std::vector<std::uint32_t>& ids) {
+    std::string text;
+    for (std::uint32_t id : ids) {
+      text += " " + std::to_string(id);
+    }
+    return text;
+  }
+  void prepared(std::uint32_t id, bool refused = false) {
+    ASSERT_TRUE(coordinator_.on_prepared(0, {id, false}));
+    ASSERT_TRUE(coordinator_.on_prepared(1, {id, refused}));
+  }
+  /// "x" is in force in epoch 1.
+  void install_x() {
+    round("x", 0);
+    round("x", 0);
+    EXPECT_THAT(log(), ElementsAre("exec x", "prepare 0"));
+    prepared(0);
+    EXPECT_THAT(log(), ElementsAre("install 1 0"));
+  }
+  void end(std::uint32_t epoch, std::uint64_t instances = 0) {
+    for (int member : {0, 1}) {
+      ASSERT_TRUE(coordinator_.on_end(member, {epoch, instances, {}}));
+    }
+  }
+
+  Coordinator coordinator_{Group{0, {0, 1}}, {4000, 400, {56, 500}}, kHeap};
+  Bucket last_bucket_;
+  control::ExecEntry last_exec_;
+  control::ErrorEntry last_error_;
+};
+
+TEST_F(CoordinatorPlansTest, PreparedByAllThenInstalled) {
+  round("x", 0);
+  EXPECT_THAT(log(), ElementsAre("exec x"));
+  round("x", 0);
+  EXPECT_THAT(log(), ElementsAre("exec x", "prepare 0"));
+  EXPECT_EQ(last_bucket_.kind, BucketKind::staged);
+  EXPECT_GE(last_bucket_.line_offset, kHeap.begin);
+  EXPECT_EQ(last_bucket_.slots_offset % static_cast<std::int64_t>(kPageAlign), 0);
+  ASSERT_TRUE(coordinator_.on_prepared(1, {0, false}));
+  EXPECT_THAT(log(), IsEmpty());
+  ASSERT_TRUE(coordinator_.on_prepared(0, {0, false}));
+  EXPECT_THAT(log(), ElementsAre("install 1 0"));
+  EXPECT_EQ(coordinator_.epoch(), 1u);
+  EXPECT_TRUE(coordinator_.epoch_runs());
+}
+
+TEST_F(CoordinatorPlansTest, WithoutAHeapEverythingStaysInLearning) {
+  Coordinator plain(Group{0, {0, 1}}, {4000, 400, {}});
+  for (int i = 0; i < 5; ++i) {
+    for (int member : {0, 1}) {
+      ASSERT_TRUE(plain.on_request(member, {"x", tensor(1), 0, kNever, 0}, 0));
+    }
+    for (const control::Message& entry : plain.take_log()) {
+      EXPECT_FALSE(std::holds_alternative<control::PrepareEntry>(entry));
+    }
+  }
+}
+
+TEST_F(CoordinatorPlansTest, InstallForgetsWhatIsHeldAndDropsWhatCrossesIt) {
+  round("x", 0);
+  round("x", 0);
+  log();
+  ASSERT_TRUE(request(0, "x", 0, tensor(100)));
+  prepared(0);
+  EXPECT_THAT(log(), ElementsAre("install 1 0"));
+  EXPECT_FALSE(coordinator_.is_waiting());
+  ASSERT_TRUE(request(1, "x", 0, tensor(100)));
+  EXPECT_FALSE(coordinator_.is_waiting()) << "its rank reads INSTALL after it had sent this (trap 7)";
+  ASSERT_TRUE(request(1, "other", 0, tensor(1)));
+  EXPECT_TRUE(coordinator_.is_waiting());
+}
+
+TEST_F(CoordinatorPlansTest, WhatBecomesStableInTheEpochIsAdded) {
+  install_x();
+  round("y", 1);
+  round("y", 1);
+  EXPECT_THAT(log(), ElementsAre("exec y", "prepare 1"));
+  ASSERT_TRUE(request(0, "y", 1, tensor(100)));
+  prepared(1);
+  EXPECT_THAT(log(), ElementsAre("add 1 1"));
+  EXPECT_FALSE(coordinator_.is_waiting());
+}
+
+TEST_F(CoordinatorPlansTest, NothingIsAddedOnceARankHasEndedNorInstalledBeforeAllHave) {
+  install_x();
+  round("y", 1);
+  round("y", 1);
+  log();
+  ASSERT_TRUE(coordinator_.on_end(1, {1, 5, {}}));
+  prepared(1);
+  EXPECT_THAT(log(), IsEmpty());
+  ASSERT_TRUE(coordinator_.on_end(0, {1, 5, {}}));
+  EXPECT_FALSE(coordinator_.epoch_runs());
+  EXPECT_THAT(log(), ElementsAre("install 2 1")) << "x has to come again first, y was never broken";
+}
+
+TEST_F(CoordinatorPlansTest, EndOfAnotherEpochOrTwiceIsABug) {
+  EXPECT_EQ(coordinator_.on_end(0, {1, 0, {}}).code(), Code::internal);
+  install_x();
+  ASSERT_TRUE(coordinator_.on_end(0, {1, 0, {}}));
+  EXPECT_EQ(coordinator_.on_end(0, {1, 0, {}}).code(), Code::internal);
+}
+
+TEST_F(CoordinatorPlansTest, EveryBreakDoublesTheCleanRoundsUpTo64) {
+  install_x();
+  std::uint32_t epoch = 1;
+  for (int wanted : {1, 2, 4, 8, 16, 32, 64, 64}) {
+    end(epoch);
+    EXPECT_THAT(log(), IsEmpty());
+    int rounds = 0;
+    for (std::vector<std::string> entries; rounds <= 64; ) {
+      round("x", 1000);
+      ++rounds;
+      entries = log();
+      if (entries.size() == 2) {
+        EXPECT_EQ(entries[1], "install " + std::to_string(++epoch) + " 0");
+        break;
+      }
+    }
+    EXPECT_EQ(rounds, wanted);
+  }
+  end(epoch, 1000);
+  round("x", 1000);
+  EXPECT_THAT(log(), testing::SizeIs(2)) << "after a thousand instances the next break is the first again";
+}
+
+TEST_F(CoordinatorPlansTest, ABucketThatARankRefusesIsRetiredAndNotPlannedAgain) {
+  round("x", 0);
+  round("x", 0);
+  log();
+  prepared(0, true);
+  EXPECT_THAT(log(), ElementsAre("retire 0"));
+  for (int i = 0; i < 4; ++i) {
+    round("x", 0);
+    EXPECT_THAT(log(), ElementsAre("exec x"));
+  }
+  EXPECT_EQ(coordinator_.on_prepared(0, {0, false}).code(), Code::internal);
+}
+
+TEST_F(CoordinatorPlansTest, ABucketForWhichTheHeapIsFullIsNotAskedFor) {
+  Coordinator small(Group{0, {0, 1}}, {4000, 400, {56, 500}}, HeapRange{0, 256});
+  small.take_log();
+  for (int i = 0; i < 3; ++i) {
+    for (int member : {0, 1}) {
+      ASSERT_TRUE(small.on_request(member, {"x", tensor(100), 0, kNever, 0}, 0));
+    }
+    EXPECT_THAT(small.take_log(), testing::SizeIs(1));
+  }
+}
+
+TEST_F(CoordinatorPlansTest, AMemberThatHasJoinedIsNotWaitedFor) {
+  ASSERT_TRUE(request(0, "x", 0, tensor(100)));
+  EXPECT_THAT(log(), IsEmpty());
+  ASSERT_TRUE(coordinator_.on_join(1));
+  EXPECT_THAT(log(), ElementsAre("exec x"));
+  EXPECT_EQ(last_exec_.items[0].descriptor, tensor(100)) << "so that the one that has joined can take part";
+  EXPECT_EQ(coordinator_.on_join(1).code(), Code::internal);
+  ASSERT_TRUE(coordinator_.on_request(0, {"late", tensor(1), 0, kSecond, 0}, 0));
+  EXPECT_THAT(log(), ElementsAre("exec late"));
+  ASSERT_TRUE(coordinator_.on_join(0));
+  EXPECT_THAT(log(), ElementsAre("join_done 0"));
+  round("x", 0);
+  EXPECT_THAT(log(), testing::Contains("exec x"));
+  EXPECT_FALSE(last_exec_.items[0].descriptor);
+}
+
+TEST_F(CoordinatorPlansTest, NothingIsInstalledWhileAMemberIsJoined) {
+  round("x", 0);
+  round("x", 0);
+  log();
+  ASSERT_TRUE(coordinator_.on_join(1));
+  prepared(0);
+  EXPECT_THAT(log(), IsEmpty());
+  ASSERT_TRUE(coordinator_.on_join(0));
+  EXPECT_THAT(log(), ElementsAre("join_done 0", "install 1 0"));
+}
+
+TEST_F(CoordinatorPlansTest, AnErrorNamesTheMembersThatHaveJoinedSinceItDoesNotConcernThem) {
+  Coordinator three(Group{0, {0, 1, 2}}, {4000, 400, {}}, kHeap);
+  three.take_log();
+  ASSERT_TRUE(three.on_join(1));
+  ASSERT_TRUE(three.on_request(0, {"x", tensor(1), 0, kSecond, 0}, 0));
+  three.on_time(kSecond);
+  const auto entries = three.take_log();
+  const auto& error = std::get<control::ErrorEntry>(entries.at(0));
+  EXPECT_THAT(error.joined, ElementsAre(1));
+  EXPECT_THAT(error.text, HasSubstr("rank 2 did not submit it"));
+}
+
+TEST_F(CoordinatorPlansTest, WhoLeavesEndsPlanning) {
+  round("x", 0);
+  round("x", 0);
+  log();
+  coordinator_.on_leave(0, false);
+  prepared(0);
+  EXPECT_THAT(log(), testing::Not(testing::Contains(HasSubstr("install"))));
+}
+
+TEST_F(CoordinatorPlansTest, ExecSaysWhereAllRanksShowTheSamePlace) {
+  ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
+  ASSERT_TRUE(request(1, "x", 0, tensor(1, 512)));
+  log();
+  EXPECT_EQ(last_exec_.items[0].offset, 512);
+  ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
+  ASSERT_TRUE(request(1, "x", 0, tensor(1, 640)));
+  EXPECT_THAT(log(), ElementsAre("exec x")) << "that is no disagreement";
+  EXPECT_EQ(last_exec_.items[0].offset, kNoOffset);
+}
+
+class AllocBucket : public CoordinatorPlansTest {
+ protected:
+  static Descriptor memory(std::int64_t bytes, bool refused = false) {
+    Descriptor descriptor;
+    descriptor.kind = OpKind::alloc_bucket;
+    descriptor.tensors = {{DType::uint8, {bytes}}};
+    descriptor.refused = refused;
+    return descriptor;
+  }
+  void ask(const std::string& name, std::int64_t bytes) {
+    for (int member : {0, 1}) {
+      ASSERT_TRUE(request(member, name, 9, memory(bytes)));
+    }
+  }
+};
+
+TEST_F(AllocBucket, IsAnsweredWithAnOffsetThatIsGivenOutAgainOnceAllHaveFreedIt) {
+  ask("m", 600000);
+  EXPECT_THAT(log(), ElementsAre("exec m"));
+  const std::int64_t offset = last_exec_.items[0].offset;
+  EXPECT_EQ(offset % static_cast<std::int64_t>(kPageAlign), 0);
+  ask("n", 600000);
+  EXPECT_THAT(log(), ElementsAre("error n"));
+  EXPECT_EQ(last_error_.code, Code::out_of_memory);
+  ASSERT_TRUE(coordinator_.on_free(0, offset));
+  EXPECT_EQ(coordinator_.on_free(0, offset).code(), Code::internal);
+  ask("n", 600000);
+  EXPECT_THAT(log(), ElementsAre("error n"));
+  ASSERT_TRUE(coordinator_.on_free(1, offset));
+  ask("n", 600000);
+  EXPECT_THAT(log(), ElementsAre("exec n"));
+  EXPECT_EQ(coordinator_.on_free(1, offset + 4096).code(), Code::internal);
+}
+
+TEST_F(AllocBucket, IsRefusedToAllIfOneRankRefuses) {
+  ASSERT_TRUE(request(0, "m", 0, memory(100)));
+  ASSERT_TRUE(request(1, "m", 0, memory(100, true)));
+  EXPECT_THAT(log(), ElementsAre("error m"));
+  EXPECT_EQ(last_error_.code, Code::out_of_memory);
+  EXPECT_EQ(last_error_.failed_rank, 1);
+}
+
+TEST_F(AllocBucket, IsNeverPlanned) {
+  for (int i = 0; i < 4; ++i) {
+    ask("m", 4096);
+    EXPECT_THAT(log(), ElementsAre("exec m"));
+  }
+}
+
+}  // namespace
+}  // namespace ronde::agreement

@@ -1,0 +1,101 @@
+// Sink: what the member's half of agreement wants done. The engine implements it; its calls come from inside
+// Member::step(), that is under the gate: they may store words, queue and copy, but call no callback and no step().
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agreement/flags.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/messages.h"
+
+namespace ronde::agreement {
+
+enum class Mode : std::uint8_t {
+  learn,    ///< no bucket is in force: everything goes to the coordinator
+  replay,   ///< buckets are in force
+  frozen,   ///< publishes nothing more in this epoch, waits until all ranks are frozen
+  drain,    ///< knows which instances count; finishes them
+  failing,  ///< a rank has died; waits until every survivor is quiet
+  failed,   ///< over
+};
+
+/// Why a rank broke the replay. For reports and the planner; the protocol is the same for all.
+enum class Reason : std::uint8_t {
+  none,
+  descriptor,  ///< another shape, type, place in the heap ... under a planned name
+  stall,       ///< a bucket stays half full here
+  late_peers,  ///< a full bucket has waited too long for the others
+  deadline,    ///< a request's time is up
+  join,
+  leave,       ///< shutdown, of this rank or seen in the log
+  abort,
+  wrap,        ///< the instance counter is about to overflow
+  peer,        ///< another rank froze first
+};
+
+/// One bit per member of the group.
+using RankSet = std::vector<bool>;
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  // ---- Words and data. None may allocate: they are the hot path.
+
+  /// Store pub = flag (release). What was copied in before is part of it.
+  virtual void publish(std::uint32_t bucket, Flag flag) = 0;
+  /// Begin this rank's slice of the instance (inline: read all payloads); step(Reduced) when it is finished.
+  virtual void reduce(std::uint32_t bucket, Flag flag) = 0;
+  /// Store done (staged: mid; ordered: its own) = flag (release).
+  virtual void set_done(std::uint32_t bucket, Flag flag) = 0;
+  /// The instance has succeeded: every place's request is over. Tickets are finished after the gate.
+  virtual void complete(std::uint32_t bucket, std::uint64_t instance) = 0;
+  /// Bring the tensor of this place in for this instance, which the submitter has not (a request of learning that moves
+  /// into its bucket at INSTALL; a copy made for an older epoch). Nothing to do where buckets need no copy.
+  virtual void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) = 0;
+
+  // ---- Breaks and deaths.
+
+  /// Store frozen = epoch (release, after every pub store), with the reason beside it, and ring every doorbell.
+  virtual void set_frozen(std::uint32_t epoch, Reason reason) = 0;
+  /// Store quiet = lost (release, after the last store to data), ring the survivors.
+  virtual void store_quiet(const RankSet& lost) = 0;
+
+  // ---- To the coordinator, in this order.
+
+  /// Set message.timeout to what is left until `deadline`, then send.
+  virtual void send_request(control::RequestMessage message, Nanoseconds deadline) = 0;
+  virtual void send_end(control::EndMessage message) = 0;
+  virtual void send_join() = 0;
+  virtual void send_leave() = 0;
+
+  // ---- What the log says.
+
+  virtual void settings(const control::SettingsEntry& entry) = 0;
+  /// Plan and execute these together, behind all that was agreed before; step(Executed) for each when it is over. An
+  /// item with a descriptor that this rank did not submit: it has joined and takes part with neutral values.
+  virtual void execute(std::vector<control::ExecEntry::Item> items) = 0;
+  /// Make this rank's side of the bucket ready, zero its line, then answer PREPARED to the coordinator.
+  virtual void prepare(const Bucket& bucket) = 0;
+  /// These are in force now, beside what already is if `added`: names may be looked up by Member::where().
+  virtual void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) = 0;
+  /// The epoch is over here. Nothing of its buckets is touched any more.
+  virtual void ended(std::uint32_t epoch) = 0;
+  /// Never in force again. Say FREE for its line and slots once no thread copies into them any more.
+  virtual void retire(std::uint32_t bucket) = 0;
+  virtual void join_done(int last) = 0;
+
+  // ---- Ends.
+
+  /// This request is over with an error. Not inline with submit: queue it.
+  virtual void fail(const std::string& name, Status status) = 0;
+  /// Something happened that cannot: a bug here or in a peer. The engine should fail the group with INTERNAL.
+  virtual void bug(std::string_view what) = 0;
+};
+
+}  // namespace ronde::agreement

@@ -1,0 +1,801 @@
+// What may move in the world of the interleaving test, and the scheduler that moves one thing at a time, by seed.
+#pragma once
+
+#include <functional>
+#include <set>
+
+#include "agreement/world_state_for_tests.h"
+
+namespace ronde::agreement::testing_world {
+
+// ---- What the member wants done
+
+inline void RankSink::publish(std::uint32_t bucket, Flag flag) {
+  if (broken(Trap::no_publish_gate) && world_.dice_.one_in(2)) {
+    world_.rank(rank_).late_publishes.emplace_back(bucket, flag);
+    return;
+  }
+  world_.note(rank_, "publishes bucket " + std::to_string(bucket) + " instance " + std::to_string(flag & kMaxInstance));
+  world_.store_pub(rank_, bucket, flag);
+}
+
+inline void RankSink::reduce(std::uint32_t bucket, Flag flag) {
+  world_.note(rank_, "begins its slice of bucket " + std::to_string(bucket));
+  world_.touch_all(rank_, bucket, flag);
+}
+
+inline void RankSink::set_done(std::uint32_t bucket, Flag flag) {
+  world_.memory(rank_, bucket).result[flag % 2] = flag;
+  world_.write(rank_, {Update::Kind::done, bucket, flag, {}, {}});
+}
+
+inline void RankSink::complete(std::uint32_t bucket, std::uint64_t instance) {
+  const Member& member = world_.rank(rank_).member;
+  world_.read_results(rank_, bucket, make_flag(member.epoch(), instance));
+  world_.memory(rank_, bucket).exposed = 0;
+  for (const BucketMember& place : member.bucket(bucket).members) {
+    world_.finish(rank_, world_.name_index(place.name), Code::ok);
+  }
+}
+
+inline void RankSink::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) {
+  const Bucket& agreed = world_.bucket(rank_, bucket);
+  std::vector<Sequence>& slot = world_.memory(rank_, bucket).input[instance % 2];
+  slot.resize(agreed.members.size(), kNothing);
+  slot[place] = world_.rank(rank_).submissions[world_.name_index(agreed.members[place].name)].current;
+}
+
+inline void RankSink::set_frozen(std::uint32_t epoch, Reason reason) {
+  world_.note(rank_, "freezes epoch " + std::to_string(epoch) + ", reason " + std::to_string(static_cast<int>(reason)));
+  world_.write(rank_, {Update::Kind::frozen, 0, epoch, {}, {}});
+}
+
+inline void RankSink::store_quiet(const RankSet& lost) {
+  world_.note(rank_, "is quiet");
+  world_.count(Row::quiet_stored, world_.rank(rank_).member.mode());
+  world_.write(rank_, {Update::Kind::quiet, 0, 0, {}, lost});
+}
+
+inline void RankSink::send_request(control::RequestMessage message, Nanoseconds) {
+  message.timeout = kSecond;
+  world_.rank(rank_).last_request = world_.rank(rank_).pc;
+  world_.note(rank_, "requests '" + message.name + "' with label " + std::to_string(message.label));
+  world_.rank(rank_).requests.emplace_back(std::move(message));
+}
+inline void RankSink::send_end(control::EndMessage message) {
+  world_.count(Row::epoch_left, Mode::drain);
+  world_.note(rank_, "ends epoch " + std::to_string(message.epoch));
+  world_.rank(rank_).requests.emplace_back(std::move(message));
+}
+inline void RankSink::send_join() {
+  world_.note(rank_, "joins");
+  world_.rank(rank_).requests.emplace_back(control::JoinMessage{});
+}
+inline void RankSink::send_leave() {
+  world_.note(rank_, "leaves");
+  world_.rank(rank_).requests.emplace_back(control::LeaveMessage{});
+}
+
+inline void RankSink::execute(std::vector<control::ExecEntry::Item> items) {
+  Rank& own = world_.rank(rank_);
+  for (const control::ExecEntry::Item& item : items) {
+    const std::size_t index = own.executions++;
+    if (world_.executions_.size() == index) {
+      world_.executions_.push_back({world_.name_index(item.name), std::vector<Execution::Part>(world_.size())});
+    }
+    const bool takes_part = own.member.lane(item.name) == Lane::executing;
+    if (world_.executions_[index].name != world_.name_index(item.name)) {
+      world_.violated("the ranks execute in different orders");
+    }
+    world_.executions_[index].parts[rank_].sequence =
+        takes_part ? own.submissions[world_.name_index(item.name)].current : kNothing;
+  }
+}
+
+inline void RankSink::prepare(const Bucket& bucket) {
+  const auto [known, is_new] = world_.known_.emplace(bucket.id, bucket);
+  if (!(known->second == bucket)) {
+    world_.violated("bucket " + std::to_string(bucket.id) + " is not the same on all ranks");
+  }
+  if (is_new) {
+    for (const auto& [begin, bytes] : {std::pair(bucket.line_offset, line_bytes(bucket.kind)),
+                                       std::pair(bucket.slots_offset, slots_bytes(bucket))}) {
+      if (bytes == 0) {
+        continue;
+      }
+      const auto next = world_.ranges_.upper_bound(begin);
+      if ((next != world_.ranges_.end() && next->first < begin + static_cast<std::int64_t>(bytes)) ||
+          (next != world_.ranges_.begin() && std::prev(next)->second > begin)) {
+        world_.violated("two buckets overlap in the heap");
+      }
+      world_.ranges_.emplace(begin, begin + static_cast<std::int64_t>(bytes));
+    }
+  }
+  const bool refused = world_.scenario_.refusals > 0 && world_.dice_.one_in(3);
+  world_.scenario_.refusals -= refused ? 1 : 0;
+  world_.rank(rank_).requests.emplace_back(control::PreparedMessage{bucket.id, refused});
+}
+
+inline void RankSink::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
+  Rank& own = world_.rank(rank_);
+  for (std::uint32_t id : buckets) {
+    world_.note(rank_, std::string(added ? "adds" : "installs") + " bucket " + std::to_string(id) + " of " +
+                           std::to_string(own.member.bucket(id).members.size()) + " in epoch " +
+                           std::to_string(epoch));
+    for (const BucketMember& place : own.member.bucket(id).members) {
+      own.planned[world_.name_index(place.name)] = true;
+    }
+  }
+}
+
+inline void RankSink::ended(std::uint32_t) {
+  for (Memory& memory : world_.rank(rank_).memory) {
+    memory.exposed = 0;
+  }
+}
+
+inline void RankSink::retire(std::uint32_t id) {
+  const Bucket& bucket = world_.bucket(rank_, id);
+  for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
+    if (offset == kNoOffset) {
+      continue;
+    }
+    world_.rank(rank_).requests.emplace_back(control::FreeMessage{offset});
+    if (++world_.freed_[offset] == world_.size()) {
+      world_.freed_.erase(offset);
+      world_.ranges_.erase(offset);
+    }
+  }
+}
+
+inline void RankSink::join_done(int) {
+  Rank& own = world_.rank(rank_);
+  own.join_waits = false;
+  ++own.generation;
+  for (Submission& submission : own.submissions) {
+    submission.made = 0;
+  }
+}
+
+inline void RankSink::fail(const std::string& name, Status status) {
+  Rank& own = world_.rank(rank_);
+  if (own.member.mode() == Mode::failed) {
+    for (Memory& memory : own.memory) {
+      memory.exposed = 0;
+    }
+  }
+  world_.finish(rank_, world_.name_index(name), status.code());
+}
+
+inline void RankSink::bug(std::string_view what) {
+  world_.violated("rank " + std::to_string(rank_) + ": " + std::string(what));
+}
+
+/// Moves one thing at a time until nothing can move.
+class World : public WorldState {
+ public:
+  using WorldState::WorldState;
+
+  /// What went wrong, or nothing.
+  std::string run(int longest = 30000) {
+    for (int step = 0; step < longest && violation().empty(); ++step) {
+      if (dice_.one_in(24)) {
+        disturb();
+      }
+      collect();
+      if (!moves_.empty()) {
+        const Move move = choose();
+        do_move(move);
+        check_state(move.rank);
+      } else if (all_finished()) {
+        check_the_end();
+        return violation();
+      } else if (!scenario_.matching || scenario_.timers_may_help || killed_) {
+        if (!use_a_timer()) {
+          violated("P3: nothing can move, and no timer helps");
+        }
+      } else {
+        violated("P3: nothing can move");
+      }
+    }
+    violated("P3: it does not end");
+    return violation();
+  }
+
+  /// How far its program was when this rank last sent a request.
+  std::size_t last_request(std::size_t index) const { return ranks_[index]->last_request; }
+
+  std::string where_all_are() const {
+    std::string text;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const Rank& own = *ranks_[i];
+      text += "rank " + std::to_string(i) + (own.alive ? "" : " (dead)") + ": mode " +
+              std::to_string(static_cast<int>(own.member.mode())) + ", epoch " + std::to_string(own.member.epoch()) +
+              ", at " + std::to_string(own.pc) + " of " + std::to_string(scenario_.programs[i].size());
+      for (std::size_t n = 0; n < scenario_.names.size(); ++n) {
+        text += ", " + scenario_.names[n].name + " " +
+                std::to_string(static_cast<int>(own.member.lane(scenario_.names[n].name)));
+      }
+      text += "\n";
+    }
+    return text;
+  }
+
+ private:
+  enum class Kind : std::uint8_t {
+    program,
+    gate,
+    late_publish,
+    word,
+    log,
+    receive,
+    take_log,
+    all_published,
+    reduced,
+    all_done,
+    peer_frozen,
+    all_frozen,
+    execution,
+    death,
+    quiet_seen,
+    all_quiet,
+  };
+  struct Move {
+    Kind kind;
+    std::size_t rank = 0;
+    std::size_t index = 0;  ///< bucket, peer or execution
+  };
+
+  Move choose() {
+    Move move = moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))];
+    const auto slow = static_cast<std::size_t>(scenario_.slow_rank);  // -1: nobody
+    for (int i = 0; i < 6 && move.kind == Kind::program && move.rank == slow && !owes_in_a_break(slow); ++i) {
+      move = moves_[static_cast<std::size_t>(dice_.roll(static_cast<int>(moves_.size())))];
+    }
+    return move;
+  }
+
+  bool owes(std::size_t i) {
+    return std::any_of(scenario_.names.begin(), scenario_.names.end(),
+                       [&](const NameSpec& spec) { return rank(i).member.owed(spec.name) > 0; });
+  }
+  bool owes_in_a_break(std::size_t i) {
+    const Mode mode = rank(i).member.mode();
+    return (mode == Mode::frozen || mode == Mode::drain) && owes(i);
+  }
+
+  // ---- What can move
+
+  void collect() {
+    moves_.clear();
+    if (rank(0).alive && coordinator_has_news_) {
+      moves_.push_back({Kind::take_log});
+    }
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (rank(0).alive && !rank(i).requests.empty()) {
+        moves_.push_back({Kind::receive, i});
+      }
+      if (rank(i).alive) {
+        collect_rank(i);
+      }
+    }
+  }
+
+  void collect_rank(std::size_t i) {
+    Rank& own = rank(i);
+    const Member& member = own.member;
+    if (own.copied) {
+      moves_.push_back({Kind::gate, i});
+    } else if (program_can_go_on(i)) {
+      moves_.push_back({Kind::program, i});
+    }
+    if (!own.late_publishes.empty()) {
+      moves_.push_back({Kind::late_publish, i});
+    }
+    if (!own.log.empty()) {
+      moves_.push_back({Kind::log, i});
+    }
+    for (std::size_t peer = 0; peer < size(); ++peer) {
+      if (!own.incoming[peer].empty()) {
+        moves_.push_back({Kind::word, i, peer});
+      }
+      const std::uint32_t frozen = own.view[peer].frozen;
+      if (peer != i && frozen != 0 &&
+          (frozen != own.noted[peer] || (member.mode() == Mode::replay && frozen == member.epoch()))) {
+        moves_.push_back({Kind::peer_frozen, i, peer});
+      }
+      if (!rank(peer).alive && !member.lost()[peer]) {
+        moves_.push_back({Kind::death, i, peer});
+      }
+      if (peer != i && own.view[peer].quiet && names_news(member.lost(), *own.view[peer].quiet)) {
+        moves_.push_back({Kind::quiet_seen, i, peer});
+      }
+    }
+    collect_buckets(i);
+    collect_executions(i);
+    if (member.mode() == Mode::frozen && (everyone_froze(i) || broken(Trap::no_freeze_wait))) {
+      moves_.push_back({Kind::all_frozen, i});
+    }
+    if (member.mode() == Mode::failing && everyone_quiet(i)) {
+      moves_.push_back({Kind::all_quiet, i});
+    }
+  }
+
+  void collect_buckets(std::size_t i) {
+    const Member& member = rank(i).member;
+    for (std::uint32_t id : member.in_force()) {
+      if (!member.is_published(id)) {
+        continue;
+      }
+      const Flag flag = member.next_flag(id);
+      const bool over = member.mode() == Mode::failing || member.mode() == Mode::failed;
+      const auto everyone = [&](auto word) {
+        for (std::size_t peer = 0; peer < size(); ++peer) {
+          if (!reached((this->*word)(i, peer, id), flag)) {
+            return false;
+          }
+        }
+        return true;
+      };
+      if (member.stage(id) == Stage::none) {
+        if ((everyone(&World::pub) || broken(Trap::reduce_before_all_published)) && !(over && told(i, id))) {
+          moves_.push_back({Kind::all_published, i, id});
+        }
+      } else if (member.stage(id) == Stage::reducing) {
+        if (member.mode() != Mode::failed) {
+          moves_.push_back({Kind::reduced, i, id});
+        }
+      } else if (bucket(i, id).kind != BucketKind::inlined &&
+                 (everyone(&World::done) || broken(Trap::complete_on_own_done)) && !(over && told(i, id))) {
+        moves_.push_back({Kind::all_done, i, id});
+      }
+    }
+  }
+
+  /// A rank that fails looks at each instance once more at most.
+  bool told(std::size_t i, std::uint32_t id) { return told_.contains({i, id}); }
+  void tell(std::size_t i, std::uint32_t id) {
+    const Mode mode = rank(i).member.mode();
+    if (mode == Mode::failing || mode == Mode::failed) {
+      told_.insert({i, id});
+    }
+  }
+
+  void collect_executions(std::size_t i) {
+    Rank& own = rank(i);
+    if (own.lane_stopped) {
+      return;
+    }
+    constexpr std::size_t kAtOnce = 3;
+    while (own.first_open < own.executions && executions_[own.first_open].parts[i].stage == 3) {
+      ++own.first_open;
+    }
+    for (std::size_t e = own.first_open; e < std::min(own.executions, own.first_open + kAtOnce); ++e) {
+      const int stage = executions_[e].parts[i].stage;
+      const auto everyone = [&](int wanted) {
+        return std::all_of(executions_[e].parts.begin(), executions_[e].parts.end(),
+                           [&](const Execution::Part& part) { return part.stage >= wanted; });
+      };
+      if (stage < 3 && (stage == 0 || everyone(stage))) {
+        moves_.push_back({Kind::execution, i, e});
+      }
+    }
+  }
+
+  bool program_can_go_on(std::size_t i) {
+    Rank& own = rank(i);
+    const std::vector<Op>& program = scenario_.programs[i];
+    if (own.stopped || own.join_waits || own.pc == program.size()) {
+      return false;
+    }
+    const Op& op = program[own.pc];
+    return op.kind != Op::Kind::wait || own.submissions[op.name].current == kNothing;
+  }
+  static bool names_news(const RankSet& lost, const RankSet& quiet) {
+    for (std::size_t i = 0; i < lost.size(); ++i) {
+      if (quiet[i] && !lost[i]) {
+        return true;
+      }
+    }
+    return false;
+  }
+  bool everyone_froze(std::size_t i) {
+    return std::all_of(rank(i).view.begin(), rank(i).view.end(),
+                       [&](const Words& words) { return words.frozen == rank(i).member.epoch(); });
+  }
+  bool everyone_quiet(std::size_t i) {
+    const Member& member = rank(i).member;
+    for (std::size_t peer = 0; peer < size(); ++peer) {
+      if (member.lost()[peer]) {
+        continue;
+      }
+      const std::optional<RankSet>& quiet = rank(i).view[peer].quiet;
+      if (!quiet || names_news(*quiet, member.lost())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // ---- Moving
+
+  void do_move(const Move& move) {
+    Rank& own = rank(move.rank);
+    const auto id = static_cast<std::uint32_t>(move.index);
+    const Mode mode = own.member.mode();
+    switch (move.kind) {
+      case Kind::program: go_on(move.rank); return;
+      case Kind::gate: {
+        const CopiedSubmit copied = *std::exchange(own.copied, std::nullopt);
+        classify_submit(move.rank, copied.name, Variant::usual);
+        own.member.step(copied.event, own.sink);
+        return;
+      }
+      case Kind::late_publish: {
+        const auto [late, flag] = own.late_publishes.front();
+        own.late_publishes.pop_front();
+        store_pub(move.rank, late, flag);
+        return;
+      }
+      case Kind::word: {
+        const Update update = std::move(own.incoming[move.index].front());
+        own.incoming[move.index].pop_front();
+        apply(own.view[move.index], update);
+        return;
+      }
+      case Kind::log: read_log(own); return;
+      case Kind::receive: receive(move.rank); return;
+      case Kind::take_log: take_log(); return;
+      case Kind::all_published:
+        count(Row::all_published, mode);
+        tell(move.rank, id);
+        own.member.step(AllPublished{id}, own.sink);
+        return;
+      case Kind::reduced:
+        count(Row::reduced, mode);
+        finish_slice(move.rank, id);
+        return;
+      case Kind::all_done:
+        count(Row::all_done, mode);
+        tell(move.rank, id);
+        own.member.step(AllDone{id}, own.sink);
+        return;
+      case Kind::peer_frozen: see_frozen(own, move.index); return;
+      case Kind::all_frozen: decide(move.rank); return;
+      case Kind::execution: execute(move.rank, move.index); return;
+      case Kind::death: lose(move.rank, move.index); return;
+      case Kind::quiet_seen:
+        count(Row::lost, mode);
+        stop_lane(own);
+        own.member.step(Lost{RankSet(*own.view[move.index].quiet)}, own.sink);
+        return;
+      case Kind::all_quiet:
+        count(Row::all_quiet, mode);
+        own.member.step(AllQuiet{Status::error(Code::peer_lost, "a rank died")}, own.sink);
+        own.stopped = true;
+        return;
+    }
+  }
+
+  void finish_slice(std::size_t i, std::uint32_t id) {
+    touch_all(i, id, rank(i).member.next_flag(id));
+    rank(i).member.step(Reduced{id}, rank(i).sink);
+  }
+
+  void see_frozen(Rank& own, std::size_t peer) {
+    const std::uint32_t frozen = own.view[peer].frozen;
+    own.noted[peer] = frozen;
+    if (frozen == own.member.epoch()) {
+      count(Row::peer_frozen_now, own.member.mode());
+    } else if (frozen > own.member.epoch()) {
+      count(Row::peer_frozen_later, own.member.mode());
+    }
+    own.member.step(PeerFrozen{frozen}, own.sink);
+  }
+
+  void decide(std::size_t i) {
+    Rank& own = rank(i);
+    count(Row::all_frozen, own.member.mode());
+    const std::uint32_t epoch = own.member.epoch();
+    std::vector<std::uint64_t> smallest(own.member.bucket_count(), kMaxInstance);
+    for (std::uint32_t id = 0; id < smallest.size(); ++id) {
+      for (std::size_t peer = 0; peer < size(); ++peer) {
+        smallest[id] = std::min(smallest[id], instance_in(pub(i, peer, id), epoch));
+      }
+    }
+    for (std::uint32_t id : own.member.in_force()) {
+      const auto [known, is_new] = decisions_.emplace(std::pair(epoch, id), smallest[id]);
+      if (known->second != smallest[id]) {
+        violated("P5: the ranks decide differently");
+      }
+    }
+    note(i, "decides");
+    own.member.step(AllFrozen{smallest}, own.sink);
+  }
+
+  void execute(std::size_t i, std::size_t e) {
+    Execution& execution = executions_[e];
+    Execution::Part& part = execution.parts[i];
+    if (++part.stage == 2) {
+      for (const Execution::Part& other : execution.parts) {
+        if (other.sequence != kNothing && part.sequence != kNothing && other.sequence != part.sequence) {
+          violated("P1: '" + scenario_.names[execution.name].name + "' in learning is not the same submission");
+        }
+      }
+    }
+    if (part.stage == 3) {
+      if (part.sequence != kNothing) {
+        finish(i, execution.name, Code::ok);
+      }
+      rank(i).member.step(Executed{scenario_.names[execution.name].name}, rank(i).sink);
+    }
+  }
+
+  void lose(std::size_t i, std::size_t dead) {
+    Rank& own = rank(i);
+    count(Row::lost, own.member.mode());
+    stop_lane(own);
+    RankSet lost(size());
+    lost[dead] = true;
+    own.member.step(Lost{lost}, own.sink);
+  }
+  static void stop_lane(Rank& own) { own.lane_stopped = true; }
+
+  // ---- The coordinator
+
+  void receive(std::size_t from) {
+    const control::Message message = std::move(rank(from).requests.front());
+    rank(from).requests.pop_front();
+    const int member = static_cast<int>(from);
+    coordinator_has_news_ = true;
+    Status status;
+    if (const auto* request = std::get_if<control::RequestMessage>(&message)) {
+      status = coordinator_->on_request(member, *request, now_);
+    } else if (const auto* end = std::get_if<control::EndMessage>(&message)) {
+      status = coordinator_->on_end(member, *end);
+    } else if (std::holds_alternative<control::JoinMessage>(message)) {
+      status = coordinator_->on_join(member);
+    } else if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
+      status = coordinator_->on_prepared(member, *prepared);
+    } else if (const auto* free = std::get_if<control::FreeMessage>(&message)) {
+      status = coordinator_->on_free(member, free->offset);
+    } else if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
+      coordinator_->on_leave(member, leave->final);
+    }
+    if (!status) {
+      violated("coordinator: " + status.message());
+    }
+  }
+
+  void take_log() {
+    coordinator_has_news_ = false;
+    for (const control::Message& entry : coordinator_->take_log()) {
+      for (std::size_t i = 0; i < size(); ++i) {
+        if (rank(i).alive) {
+          rank(i).log.push_back(entry);
+        }
+      }
+    }
+  }
+
+  void read_log(Rank& own) {
+    control::Message entry = std::move(own.log.front());
+    own.log.pop_front();
+    const Mode mode = own.member.mode();
+    if (std::holds_alternative<control::ExecEntry>(entry)) {
+      count(Row::log_exec, mode);
+    } else if (std::holds_alternative<control::ErrorEntry>(entry)) {
+      count(Row::log_error, mode);
+    } else if (std::holds_alternative<control::PrepareEntry>(entry)) {
+      count(Row::log_prepare, mode);
+    } else if (std::holds_alternative<control::InstallEntry>(entry)) {
+      count(Row::log_install, mode);
+    } else if (std::holds_alternative<control::AddEntry>(entry)) {
+      count(Row::log_add, mode);
+    } else if (std::holds_alternative<control::JoinDoneEntry>(entry)) {
+      count(Row::log_join_done, mode);
+    }
+    own.member.step(LogRead{std::move(entry)}, own.sink);
+  }
+
+  // ---- Programs
+
+  void go_on(std::size_t i) {
+    Rank& own = rank(i);
+    const Op op = scenario_.programs[i][own.pc++];
+    switch (op.kind) {
+      case Op::Kind::wait: return;
+      case Op::Kind::submit: submit(i, op); return;
+      case Op::Kind::join:
+        count(Row::join_called, own.member.mode());
+        own.join_waits = true;
+        own.member.step(JoinCalled{}, own.sink);
+        return;
+      case Op::Kind::leave: own.member.step(LeaveCalled{}, own.sink); return;
+    }
+  }
+
+  void submit(std::size_t i, const Op& op) {
+    Rank& own = rank(i);
+    const NameSpec& spec = scenario_.names[op.name];
+    Submission& submission = own.submissions[op.name];
+    submission.current = own.generation * kPerGeneration + submission.made++;
+    Descriptor descriptor = spec.descriptor(op.variant);
+    note(i, "submits '" + spec.name + "' number " + std::to_string(submission.current) +
+                (op.variant == Variant::usual ? "" : ", differently"));
+    const std::optional<Member::Where> where = own.member.where(spec.name);
+    if (where && !dice_.one_in(4) && fits(own.member.bucket(where->bucket).members[where->place], descriptor)) {
+      const Flag flag = own.member.next_flag(where->bucket);
+      SubmitPlace event{where->bucket, where->place, 0, kNever, descriptor.shared_offset};
+      if (!dice_.one_in(4)) {  // copied before the gate; else the member has it copied
+        event.copied = flag;
+        own.sink.copy_in(where->bucket, where->place, flag & kMaxInstance);
+      }
+      own.copied = CopiedSubmit{event, op.name};
+      return;
+    }
+    classify_submit(i, op.name, op.variant);
+    own.member.step(Submit{spec.name, std::move(descriptor), kNever}, own.sink);
+  }
+
+  void classify_submit(std::size_t i, std::size_t name, Variant variant) {
+    Rank& own = rank(i);
+    const std::string& text = scenario_.names[name].name;
+    const auto where = own.member.where(text);
+    const Descriptor descriptor = scenario_.names[name].descriptor(variant);
+    Row row = own.planned[name] ? (variant == Variant::usual ? Row::submit_fitting : Row::submit_other)
+                                : Row::submit_unplanned;
+    if (where) {
+      const bool fitting = fits(own.member.bucket(where->bucket).members[where->place], descriptor);
+      row = fitting ? Row::submit_fitting : Row::submit_other;
+    } else if (own.member.mode() != Mode::learn) {
+      row = Row::submit_unplanned;
+    }
+    count(own.member.owed(text) > 0 ? Row::submit_owed : row, own.member.mode());
+  }
+
+  // ---- What disturbs
+
+  void disturb() {
+    auto victim = static_cast<std::size_t>(dice_.roll(static_cast<int>(size())));
+    int what = dice_.roll(4);
+    if (const auto slow = static_cast<std::size_t>(scenario_.slow_rank); slow < size() && owes(slow)) {
+      victim = slow;  // a break while it owes an error is rare else
+      what = 0;
+    }
+    Rank& own = rank(victim);
+    if (scenario_.slow_rank >= 0 && scenario_.deadlines > 0 && rank(0).alive && dice_.one_in(2)) {
+      --scenario_.deadlines;
+      let_time_pass();
+    } else if (what < 2 && scenario_.breaks > 0 && own.alive && own.member.epoch() > 0) {
+      --scenario_.breaks;
+      count(Row::local_reason, own.member.mode());
+      own.member.step(LocalReason{Reason::abort}, own.sink);
+    } else if (what == 2 && scenario_.deadlines > 0 && rank(0).alive) {
+      --scenario_.deadlines;
+      let_time_pass();
+    } else if (what == 3 && scenario_.kills > 0 && own.alive && size() > 1 && dice_.one_in(4)) {
+      --scenario_.kills;
+      kill(victim);
+    }
+  }
+
+  void kill(std::size_t victim) {
+    note(victim, "dies");
+    killed_ = true;
+    Rank& own = rank(victim);
+    own.alive = false;
+    own.log.clear();
+    while (!own.requests.empty() && dice_.one_in(2)) {
+      own.requests.pop_back();  // what it had not sent yet
+    }
+  }
+
+  void let_time_pass() {
+    note("time passes");
+    now_ += 10 * kSecond;
+    coordinator_->on_time(now_);
+    coordinator_has_news_ = true;
+  }
+
+  /// Nothing can move: the engine's timers. False if none has anything to do.
+  bool use_a_timer() {
+    if (++timers_ > 100) {
+      return false;
+    }
+    for (const bool half_full : {true, false}) {
+      for (std::size_t i = 0; i < size(); ++i) {
+        Rank& own = rank(i);
+        if (!own.alive || own.member.mode() != Mode::replay) {
+          continue;
+        }
+        for (std::uint32_t id : own.member.in_force()) {
+          if (half_full ? own.member.is_half_full(id) : own.member.is_published(id)) {
+            count(Row::local_reason, own.member.mode());
+            own.member.step(LocalReason{half_full ? Reason::stall : Reason::late_peers, id}, own.sink);
+            return true;
+          }
+        }
+      }
+    }
+    if (rank(0).alive && coordinator_->is_waiting()) {
+      let_time_pass();
+      return true;
+    }
+    return false;
+  }
+
+  // ---- After every move
+
+  void check_state(std::size_t i) {
+    const Member& member = rank(i).member;
+    if (member.label() > member.position()) {
+      violated("a label is larger than the position in the log");
+    }
+    if (member.mode() != Mode::learn) {
+      return;
+    }
+    for (const NameSpec& spec : scenario_.names) {
+      const Lane lane = member.lane(spec.name);
+      if (lane == Lane::placed || lane == Lane::held) {
+        violated("'" + spec.name + "' is in a bucket, and none is in force");
+      }
+    }
+  }
+
+  // ---- The end
+
+  bool all_finished() {
+    for (std::size_t i = 0; i < size(); ++i) {
+      const Rank& own = rank(i);
+      const bool leaves = !scenario_.programs[i].empty() && scenario_.programs[i].back().kind == Op::Kind::leave;
+      if (own.alive && !own.stopped &&
+          (own.pc < scenario_.programs[i].size() || own.join_waits || (leaves && !own.member.all_left()))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void check_the_end() {
+    for (std::size_t i = 0; i < size(); ++i) {
+      Rank& own = rank(i);
+      for (std::size_t name = 0; name < scenario_.names.size(); ++name) {
+        const Submission& submission = own.submissions[name];
+        if (own.alive && submission.current != kNothing && !own.stopped) {
+          violated("P2: '" + scenario_.names[name].name + "' was never completed");
+        }
+        for (const auto& [sequence, code] : submission.results) {
+          check_result(i, name, sequence, code);
+        }
+      }
+    }
+  }
+
+  void check_result(std::size_t i, std::size_t name, Sequence sequence, Code code) {
+    if (killed_) {
+      return;  // survivors may differ after a death
+    }
+    const std::string what = "'" + scenario_.names[name].name + "' number " + std::to_string(sequence);
+    if (scenario_.matching && code != Code::ok) {
+      violated("P3: " + what + " of a matching program failed: " + std::string(code_name(code)));
+    }
+    for (std::size_t peer = 0; peer < size(); ++peer) {
+      const auto& others = rank(peer).submissions[name].results;
+      const auto found = others.find(sequence);
+      if (found != others.end() && (found->second == Code::ok) != (code == Code::ok)) {
+        violated("P3: " + what + " has different results on ranks " + std::to_string(i) + " and " +
+                 std::to_string(peer));
+      }
+    }
+  }
+
+  std::vector<Move> moves_;
+  std::set<std::pair<std::size_t, std::uint32_t>> told_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> decisions_;
+  Nanoseconds now_ = 1;
+  bool killed_ = false;
+  int timers_ = 0;
+};
+
+}  // namespace ronde::agreement::testing_world

@@ -1,0 +1,120 @@
+// The C interface itself, in a job of one rank: what ronde.hpp does not show.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "ronde/ronde.h"
+
+namespace {
+
+class OneRank : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(ronde_init(nullptr), RONDE_OK) << ronde_last_error(); }
+  void TearDown() override { EXPECT_EQ(ronde_shutdown(), RONDE_OK) << ronde_last_error(); }
+};
+
+/// One tensor of four floats and an all-reduce of it.
+struct Work {
+  float values[4] = {1, 2, 3, 4};
+  int64_t shape[1] = {4};
+  ronde_tensor tensor{};
+  ronde_request request{};
+
+  explicit Work(const char* name) {
+    tensor.struct_size = sizeof tensor;
+    tensor.data = values;
+    tensor.shape = shape;
+    tensor.ndim = 1;
+    tensor.dtype = RONDE_FLOAT32;
+    request.struct_size = sizeof request;
+    request.op = RONDE_ALLREDUCE;
+    request.reduce_op = RONDE_SUM;
+    request.name = name;
+    request.name_bytes = std::string(name).size();
+    request.inputs = &tensor;
+    request.count = 1;
+    request.step = -1;
+  }
+};
+
+std::uint64_t epoch() {
+  ronde_topology topology{};
+  topology.struct_size = sizeof topology;
+  EXPECT_EQ(ronde_get_topology(nullptr, &topology), RONDE_OK) << ronde_last_error();
+  return topology.epoch;
+}
+
+TEST_F(OneRank, ASlotIsItsOwnTicketAndComesBack) {
+  Work work("slot");
+  int64_t slot = -1;
+  ASSERT_EQ(ronde_register_slot(nullptr, &work.request, &slot), RONDE_OK);
+  ronde_ticket* ticket = nullptr;
+  ASSERT_EQ(ronde_slot_ticket(slot, &ticket), RONDE_OK);
+  EXPECT_EQ(ticket, nullptr) << "never submitted";
+  EXPECT_EQ(ronde_wait_slot(slot, -1), RONDE_INVALID_ARGUMENT);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_EQ(ronde_submit_slot(slot), RONDE_OK) << ronde_last_error();
+    EXPECT_EQ(ronde_submit_slot(slot), RONDE_DUPLICATE_NAME) << "neither waited for nor released";
+    ASSERT_EQ(ronde_wait_slot(slot, -1), RONDE_OK) << ronde_last_error();
+  }
+  ASSERT_EQ(ronde_unregister_slot(slot), RONDE_OK);
+  EXPECT_EQ(ronde_submit_slot(slot), RONDE_INVALID_ARGUMENT);
+}
+
+// Whoever unregisters may free what `user` points to once the callback has come; the slot itself must outlive it.
+TEST_F(OneRank, AnUnregisteredSlotStillCallsBackOnce) {
+  static std::atomic<int> calls;
+  calls = 0;
+  for (int round = 1; round <= 200; ++round) {
+    Work work("slot");
+    work.request.on_done = [](void*, ronde_ticket* ticket, ronde_status status) {
+      EXPECT_NE(ticket, nullptr);
+      EXPECT_EQ(status, RONDE_OK);
+      ++calls;
+      calls.notify_all();
+    };
+    int64_t slot = -1;
+    ASSERT_EQ(ronde_register_slot(nullptr, &work.request, &slot), RONDE_OK);
+    ASSERT_EQ(ronde_submit_slot(slot), RONDE_OK) << ronde_last_error();
+    ASSERT_EQ(ronde_unregister_slot(slot), RONDE_OK);
+    while (calls != round) {
+      calls.wait(round - 1);
+    }
+  }
+}
+
+TEST_F(OneRank, ABlockingCallInACallbackIsRefused) {
+  static std::atomic<int> answer;
+  answer = -1;
+  Work outer("outer");
+  outer.request.on_done = [](void*, ronde_ticket*, ronde_status) {
+    Work inner("inner");
+    const ronde_status status = ronde_execute(nullptr, &inner.request, -1, nullptr);
+    answer = status;
+    answer.notify_all();
+  };
+  ronde_ticket* ticket = nullptr;
+  ASSERT_EQ(ronde_submit(nullptr, &outer.request, &ticket), RONDE_OK);
+  answer.wait(-1);
+  EXPECT_EQ(answer, RONDE_WOULD_DEADLOCK);
+  EXPECT_EQ(ronde_release(ticket), RONDE_OK);
+}
+
+TEST(CApi, AFailedInitDoesNotCount) {
+  ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
+  const std::uint64_t before = epoch();
+  ASSERT_EQ(ronde_shutdown(), RONDE_OK);
+  ronde_options options{};
+  options.struct_size = sizeof options;
+  options.rank = 0;
+  options.size = 2;
+  options.local_rank = options.local_size = options.cross_rank = options.cross_size = -1;
+  EXPECT_EQ(ronde_init(&options), RONDE_INVALID_ARGUMENT) << "there is no store to meet at";
+  EXPECT_NE(std::string(ronde_last_error()).find("RONDE_STORE"), std::string::npos) << ronde_last_error();
+  ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
+  EXPECT_EQ(epoch(), before + 1) << "or it would not meet the others, who did not see it fail";
+  ASSERT_EQ(ronde_shutdown(), RONDE_OK);
+}
+
+}  // namespace

@@ -1,0 +1,255 @@
+// How an engine comes to its end: by leaving the job, by an error of its own, by the death of a peer.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "engine/engine.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// Beyond a request's own limit, which the coordinator minds: then the coordinator itself has stopped.
+constexpr Nanoseconds kAnswerGrace = 5 * kSecond;
+
+}  // namespace
+
+// ---- Leaving
+
+void Engine::begin_leave() {
+  if (leave_begun_) {
+    return;
+  }
+  leave_begun_ = true;
+  close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
+  take_submissions(clock_.now());
+  if (state_ == State::working) {
+    replay_.leave();
+    apply_outcome(clock_.now());
+  }
+}
+
+Leaving Engine::leaving() const {
+  if (!leave_begun_) {
+    return Leaving::no;
+  }
+  if (state_ == State::failed) {
+    return Leaving::over;
+  }
+  const int coordinator = group_.ranks[kCoordinator];
+  const bool unreachable =
+      coordinator != topology_.rank &&
+      (arena_->control(coordinator).state.left.load(std::memory_order_acquire) == 2 || loss_.is_gone(coordinator));
+  if (state_ == State::failing || !executor_.is_idle()) {
+    return Leaving::waiting;
+  }
+  return replay_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
+}
+
+void Engine::note_left() {
+  if (!leave_noted_ && replay_.self_left() && executor_.is_idle()) {
+    leave_noted_ = true;
+    arena_->control(arena_->rank()).state.left.store(1, std::memory_order_release);
+  }
+}
+
+bool Engine::waits_for_departed() const {
+  const std::vector<int> late = held_up_by();
+  return std::any_of(late.begin(), late.end(), [this](int peer) { return has_gone(peer); });
+}
+
+/// The ranks that what is agreed and under way waits for.
+std::vector<int> Engine::held_up_by() const {
+  std::vector<int> late = executor_.waiting_for();
+  return late.empty() ? replay_.draining_for() : late;
+}
+
+bool Engine::has_gone(int peer) const {
+  return arena_->control(peer).state.left.load(std::memory_order_acquire) == 2;
+}
+
+void Engine::finish_leave() {
+  const Status reason =
+      Status::error(Code::cancelled, "this rank shut down while the request was pending");
+  if (state_ == State::working && !replay_.self_left()) {
+    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+    exchange_messages(clock_.now());  // this rank may be the coordinator
+  }
+  fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
+  serve_nobody();
+}
+
+void Engine::serve_nobody() {
+  control_.flush();
+  state_ = State::failed;
+  arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
+  arena_->ring_others();
+}
+
+void Engine::fail(const Status& status) {
+  if (state_ == State::failed) {
+    return;
+  }
+  log(LogLevel::error, topology_.rank, status.message());
+  fail_everything([&](const Ticket&) { return status; }, status);
+  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+  serve_nobody();
+}
+
+/// Called when there was nothing to read. A rank that is gone may not have found room for its last message: its word in
+/// shared memory says as much. What it did say has been read by now.
+void Engine::look_who_is_gone() {
+  if (coordinator_) {
+    for (int peer = 0; peer < arena_->size(); ++peer) {
+      if (peer != arena_->rank() && has_gone(peer)) {
+        coordinator_->on_leave(group_.index_of(peer), true);
+      }
+    }
+    return;
+  }
+  const int coordinator = group_.ranks[kCoordinator];
+  if (!has_gone(coordinator) || !replay_.closed() || replay_.all_left()) {
+    return;
+  }
+  if (!std::exchange(coordinator_is_gone_, true)) {
+    return;  // its last messages were stored before that word: the next step finds them if there are any
+  }
+  const Status reason = Status::error(Code::peer_left, "rank " + std::to_string(coordinator) +
+                                                           " has left the job (it shut down or exited)")
+                            .with_rank(coordinator);
+  close(reason);
+  for (const TicketPtr& ticket : close_agreement(reason)) {
+    finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
+  }
+}
+
+/// The coordinator keeps the limits; this one is for a coordinator that is stopped itself.
+bool Engine::check_answers(Nanoseconds now) {
+  if (now < next_answer_check_ || coordinator_ || !has_outstanding()) {
+    return false;
+  }
+  next_answer_check_ = now + kSecond;
+  const std::optional<std::string> name = replay_.overdue(now, kAnswerGrace);
+  if (!name) {
+    return false;
+  }
+  fail(Status::error(Code::timed_out, "timed out in '" + *name + "': " + peer_text(group_.ranks[kCoordinator]) +
+                                          ", which coordinates the ranks, does not answer. Is it stopped?")
+           .with_rank(group_.ranks[kCoordinator]));
+  return true;
+}
+
+// ---- Losing a peer
+
+std::string Engine::peer_text(int peer) const {
+  const transport::PeerInfo& info = arena_->peer(peer);
+  return "rank " + std::to_string(peer) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
+}
+
+void Engine::start_failing(Nanoseconds now) {
+  state_ = State::failing;
+  failing_since_ = now;
+  std::vector<int> late;
+  if (!loss_.any()) {
+    late = held_up_by();
+    late = late.empty() ? replay_.stuck(now) : late;
+  }
+  const bool departed = waits_for_departed();
+  std::string late_text;
+  for (int peer : late) {
+    late_text += (late_text.empty() ? "" : ", ") + peer_text(peer);
+  }
+  abandoned_ = executor_.abandon();
+  replay_.stop(loss_.lost());
+  if (loss_.any()) {
+    return;
+  }
+  // A peer agreed and then stopped, or left, in the middle: no common point is left to go on from.
+  const Code code = departed ? Code::peer_left : Code::timed_out;
+  const std::string what = (departed ? "the ranks did not finish '" : "timed out while executing '");
+  const int rank = late.empty() ? -1 : late.front();
+  fail_everything(
+      [&](const Ticket& ticket) {
+        return Status::error(code, what + ticket.name() + "': " + (late_text.empty() ? "a rank" : late_text) +
+                                       (departed ? " has left in the middle of it" : " agreed to it but did not do "
+                                                                                     "its part") +
+                                       "; this group of ranks is unusable until shutdown and init")
+            .with_rank(rank);
+      },
+      Status::error(code, "an earlier request ended in the middle; shut down and init again").with_rank(rank));
+  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+  serve_nobody();
+}
+
+bool Engine::step_failing(Nanoseconds now) {
+  if (state_ == State::failed) {
+    const bool had_input = has_input();
+    if (had_input) {
+      fail_everything([&](const Ticket& ticket) { return replay_.closed().with_tensor(ticket.name()); },
+                      replay_.closed());
+    }
+    return had_input;
+  }
+  if (state_ == State::working) {
+    start_failing(now);
+  }
+  if (!loss_.settle() && now < failing_since_ + settings_.quiet_timeout) {
+    return false;
+  }
+  const std::vector<int> lost = loss_.lost();
+  std::string who;
+  for (int peer : lost) {
+    who += (who.empty() ? "" : " and ") + peer_text(peer);
+  }
+  const Status later_ones =
+      Status::error(Code::peer_lost, who + " died; this group of ranks is unusable until shutdown and init")
+          .with_rank(lost.front());
+  fail_everything(
+      [&](const Ticket& ticket) {
+        return Status::error(Code::peer_lost, who + " died while " + std::string(op_name(ticket.request().kind)) +
+                                                  " '" + ticket.name() + "' was under way")
+            .with_rank(lost.front());
+      },
+      later_ones);
+  state_ = State::failed;
+  return true;
+}
+
+/// Ends agreement; returns the tickets that were still in it.
+std::vector<TicketPtr> Engine::close_agreement(const Status& reason) {
+  apply_outcome(clock_.now());  // what was over before this has its own end
+  replay_.close(reason);
+  Replay::Outcome outcome;
+  replay_.take(outcome);
+  std::vector<TicketPtr> tickets;
+  for (const auto& [name, status] : outcome.failed) {
+    if (TicketPtr ticket = pending_.find(0, name)) {
+      tickets.push_back(std::move(ticket));
+    }
+  }
+  return tickets;
+}
+
+void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones) {
+  close(later_ones);
+  std::vector<TicketPtr> tickets;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    tickets.swap(inbox_);
+    inbox_full_.store(false, std::memory_order_relaxed);
+  }
+  for (const std::vector<PlanRun>& runs : {std::exchange(abandoned_, {}), executor_.abandon()}) {
+    for (const PlanRun& run : runs) {
+      tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
+    }
+  }
+  for (TicketPtr& ticket : close_agreement(later_ones)) {
+    tickets.push_back(std::move(ticket));
+  }
+  for (const TicketPtr& ticket : tickets) {
+    finish(ticket, reason(*ticket).with_tensor(ticket->name()));
+  }
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,265 @@
+// How a world in a process ends, moved by hand: ranks that stop, die, or leave.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "support/local_world.h"
+
+namespace ronde::engine {
+namespace {
+
+using test::LocalWorld;
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Vectors = std::vector<std::vector<float>>;
+
+/// One vector a rank: rank + 1 everywhere.
+Vectors inputs(int size, std::size_t elements) {
+  Vectors all;
+  for (int rank = 0; rank < size; ++rank) {
+    all.emplace_back(elements, static_cast<float>(rank + 1));
+  }
+  return all;
+}
+
+Request with_timeout(Request request, Nanoseconds timeout) {
+  request.timeout = timeout;
+  return request;
+}
+
+// ---- Ranks that stop
+
+TEST(EngineEnd, ARankThatStopsInTheMiddleEndsTheGroupInTime) {
+  LocalWorld world(2);
+  std::vector<std::vector<float>> values = inputs(2, 1000000);
+  std::vector<TicketPtr> tickets;
+  for (int rank : {0, 1}) {
+    tickets.push_back(
+        world.submit(rank, with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), 5 * kSecond)));
+  }
+  while (world.engine(1).counters().plans == 0 && !world.engine(1).arena().control(1).ticks.published.value) {
+    world.step(0);
+    world.step(1);
+  }
+  world.pause(1);
+  world.settle();
+  EXPECT_FALSE(tickets[0]->is_done());
+  world.clock().advance(5 * kSecond);
+  world.settle();
+  ASSERT_TRUE(tickets[0]->is_done());
+  EXPECT_EQ(tickets[0]->status().code(), Code::timed_out);
+  EXPECT_EQ(tickets[0]->status().failed_rank(), 1);
+  EXPECT_EQ(world.try_submit(0, test::barrier("b")).code(), Code::timed_out);
+}
+
+// The coordinator minds the limits; if it is stopped itself, every rank minds its own.
+TEST(EngineEnd, AStoppedCoordinatorIsNamedByThoseWhoWaitForIt) {
+  LocalWorld world(2);
+  std::vector<float> values(3, 1);
+  world.pause(0);
+  const TicketPtr ticket = world.submit(1, with_timeout(test::allreduce("x", values), 5 * kSecond));
+  world.settle();
+  EXPECT_LT(world.engine(1).next_timer(), kNever) << "it must wake up to look";
+  world.clock().advance(9 * kSecond);
+  world.settle();
+  EXPECT_FALSE(ticket->is_done());
+  world.clock().advance(2 * kSecond);
+  world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::timed_out);
+  EXPECT_EQ(ticket->status().failed_rank(), 0);
+  EXPECT_THAT(ticket->status().message(), HasSubstr("does not answer"));
+  EXPECT_EQ(world.log().take().size(), 1u);
+  EXPECT_EQ(world.engine(1).next_timer(), kNever) << "nothing is left to look at";
+}
+
+// ---- Losing a rank
+
+class Killed : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Killed, testing::Values(0, 1, 2));
+
+TEST_P(Killed, ADeathEndsEveryPendingCallWithItsName) {
+  const int victim = GetParam();
+  LocalWorld world(3);
+  Vectors values = inputs(3, 4000000);
+  std::vector<std::pair<int, TicketPtr>> tickets;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    tickets.emplace_back(rank, world.submit(rank, test::allreduce("running", values[index])));
+    if (rank != victim) {
+      tickets.emplace_back(rank, world.submit(rank, test::barrier("waiting")));
+    }
+  }
+  for (int i = 0; i < 6; ++i) {
+    for (int rank = 0; rank < 3; ++rank) {
+      world.step(rank);
+    }
+  }
+  world.kill(victim);
+  world.settle();
+  for (const auto& [rank, ticket] : tickets) {
+    if (rank == victim) {
+      continue;
+    }
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::peer_lost);
+    EXPECT_EQ(ticket->status().failed_rank(), victim);
+    EXPECT_THAT(ticket->status().message(), HasSubstr("rank " + std::to_string(victim) + " (host loopback, pid "));
+    EXPECT_THAT(ticket->status().message(), HasSubstr("'" + ticket->name() + "'"));
+    EXPECT_EQ(world.try_submit(rank, test::barrier("later")).code(), Code::peer_lost);
+  }
+}
+
+TEST(EngineEnd, NobodyIsToldOfADeathBeforeAllSurvivorsAreQuiet) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 10);
+  const TicketPtr ticket = world.submit(0, test::allreduce("x", values[0]));
+  world.settle();
+  world.pause(2);
+  world.kill(1);
+  world.settle();
+  EXPECT_FALSE(ticket->is_done()) << "rank 2 may still be storing";
+  world.resume(2);
+  world.settle();
+  EXPECT_TRUE(ticket->is_done());
+}
+
+TEST(EngineEnd, ASurvivorThatIsStoppedDelaysTheNewsOnlyForAMoment) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 10);
+  const TicketPtr ticket = world.submit(0, test::allreduce("x", values[0]));
+  world.settle();
+  world.pause(2);
+  world.kill(1);
+  world.settle();
+  world.clock().advance(500 * kMillisecond);
+  world.settle();
+  EXPECT_TRUE(ticket->is_done());
+}
+
+TEST(EngineEnd, TwoDeathsAreBothNamed) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 10);
+  const TicketPtr ticket = world.submit(0, test::allreduce("x", values[0]));
+  world.kill(1);
+  world.kill(2);
+  world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_THAT(ticket->status().message(), AllOf(HasSubstr("rank 1 ("), HasSubstr("rank 2 (")));
+}
+
+// ---- Leaving
+
+class WorldsEnd : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, WorldsEnd, testing::Values(1, 2, 3, 5, 8));
+
+TEST_P(WorldsEnd, AllLeaveTogether) {
+  LocalWorld world(GetParam());
+  Vectors values = inputs(world.size(), 100000);
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    tickets.push_back(world.submit(rank, test::allreduce("last", values[static_cast<std::size_t>(rank)])));
+    world.engine(rank).begin_leave();
+  }
+  world.settle();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_EQ(world.engine(rank).leaving(), Leaving::over);
+    const TicketPtr& ticket = tickets[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_TRUE(ticket->status()) << "all ranks had submitted it: " << ticket->status().message();
+  }
+}
+
+TEST_P(Killed, ARankThatLeavesFirstFailsWhatTheOthersWaitFor) {
+  const int leaver = GetParam();
+  LocalWorld world(3);
+  Vectors values = inputs(3, 3);
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
+    }
+  }
+  world.engine(leaver).begin_leave();
+  world.settle();
+  for (const TicketPtr& ticket : tickets) {
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::peer_left);
+    EXPECT_EQ(ticket->status().failed_rank(), leaver);
+    EXPECT_THAT(ticket->status().message(), HasSubstr("rank " + std::to_string(leaver) + " has left"));
+  }
+  EXPECT_EQ(world.engine(leaver).leaving(), Leaving::waiting);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      EXPECT_EQ(world.try_submit(rank, test::barrier("later")).code(), Code::peer_left);
+      world.engine(rank).begin_leave();
+    }
+  }
+  world.settle();
+  EXPECT_EQ(world.engine(leaver).leaving(), Leaving::over);
+}
+
+TEST_P(Killed, AProcessThatLeftInOrderMayEnd) {
+  const int leaver = GetParam();
+  LocalWorld world(3);
+  world.engine(leaver).begin_leave();
+  world.settle();
+  world.engine(leaver).finish_leave();
+  world.kill(leaver);
+  world.settle();
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      EXPECT_EQ(world.try_submit(rank, test::barrier("later")).code(), Code::peer_left) << "left, not lost";
+      world.engine(rank).begin_leave();
+    }
+  }
+  world.settle();
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != leaver) {
+      // The coordinator being gone nobody tells that all have left; nobody waits for it either.
+      EXPECT_EQ(world.engine(rank).leaving(), Leaving::over) << rank;
+    }
+  }
+}
+
+TEST(EngineEnd, LeavingCancelsWhatOthersHaveNotSubmitted) {
+  LocalWorld world(2);
+  std::vector<float> values(3);
+  const TicketPtr ticket = world.submit(1, test::allreduce("x", values));
+  world.engine(1).begin_leave();
+  world.settle();
+  EXPECT_FALSE(ticket->is_done()) << "rank 0 may still submit it";
+  world.engine(1).finish_leave();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::cancelled);
+  EXPECT_EQ(world.try_submit(1, test::barrier("b")).code(), Code::not_initialized);
+}
+
+// Two peers leave in the middle of a collective: the error names one of them and says that it left.
+TEST(EngineEnd, RanksThatLeaveInTheMiddleAreNamed) {
+  LocalWorld world(3);
+  Vectors values = inputs(3, 1000000);
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < 3; ++rank) {
+    tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
+  }
+  while (world.engine(2).arena().control(2).ticks.published.value == 0) {
+    for (int rank = 0; rank < 3; ++rank) {
+      world.step(rank);
+    }
+  }
+  for (int rank : {1, 2}) {
+    world.engine(rank).begin_leave();
+    world.engine(rank).finish_leave();  // at once: an exit handler does not wait for the others
+    world.kill(rank);
+  }
+  world.settle();
+  ASSERT_TRUE(tickets[0]->is_done());
+  EXPECT_EQ(tickets[0]->status().code(), Code::peer_left);
+  EXPECT_EQ(tickets[0]->status().failed_rank(), 1);
+  EXPECT_THAT(tickets[0]->status().message(), AllOf(HasSubstr("rank 1 ("), HasSubstr("has left in the middle")));
+}
+
+}  // namespace
+}  // namespace ronde::engine

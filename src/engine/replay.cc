@@ -1,0 +1,400 @@
+#include "engine/replay.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/round_up.h"
+
+namespace ronde::engine {
+
+namespace {
+
+using Locked = std::lock_guard<Gate>;
+
+/// In place and alone: the only form that can be reduced where it lies.
+std::int64_t offset_in_heap(const Request& request, const transport::HostArena& arena) {
+  if (request.kind != OpKind::allreduce || request.tensors.size() != 1) {
+    return kNoOffset;
+  }
+  const RequestTensor& pair = request.tensors.front();
+  const std::size_t bytes = pair.input.bytes();
+  if (pair.input.data != pair.output.data || bytes == 0) {
+    return kNoOffset;
+  }
+  const std::int64_t offset = arena.heap_offset_of(pair.input.data, bytes);
+  const auto element = static_cast<std::int64_t>(dtype_bytes(pair.input.dtype));
+  return offset >= 0 && offset % element == 0 ? offset : kNoOffset;
+}
+
+}  // namespace
+
+Descriptor describe_here(const Request& request, const transport::HostArena& arena) {
+  Descriptor descriptor = describe(request);
+  descriptor.shared_offset = offset_in_heap(request, arena);
+  return descriptor;
+}
+
+agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) {
+  const std::size_t lane = round_up(collectives::OrderedLane::bytes(ranks), kBucketLineBytes);
+  range.begin = std::min(range.end, static_cast<std::int64_t>(lane));
+  return range;
+}
+
+Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending)
+    : arena_(arena), pending_(pending), member_(std::move(group), arena.rank()) {}
+
+// ---- Submitting
+
+bool Replay::place(const TicketPtr& ticket) {
+  if (!replaying_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  std::optional<Descriptor> descriptor;
+  if (ticket->place().epoch == 0) {
+    descriptor = describe_here(ticket->request(), arena_);
+  }
+  Locked gate(gate_);
+  if (member_.mode() != agreement::Mode::replay) {
+    return false;
+  }
+  if (ticket->place().epoch != member_.epoch()) {
+    if (!descriptor) {
+      descriptor = describe_here(ticket->request(), arena_);
+    }
+    if (!find_place(*ticket, *descriptor)) {
+      return false;
+    }
+  }
+  const Ticket::Place at = ticket->place();
+  TicketPtr& held = runs_[at.bucket]->tickets[at.place];
+  held = ticket;
+  const auto lane = member_.step(
+      agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().shared_offset}, *this);
+  if (lane != agreement::Lane::placed) {
+    held.reset();
+  } else if (!under_way_.load(std::memory_order_relaxed)) {
+    under_way_.store(true, std::memory_order_relaxed);
+    has_work_.store(true, std::memory_order_release);
+  }
+  return true;
+}
+
+bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
+  const auto where = member_.where(ticket.name());
+  if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor)) {
+    return false;
+  }
+  ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.shared_offset});
+  return true;
+}
+
+void Replay::submit(const TicketPtr& ticket, Nanoseconds now) {
+  const Request& request = ticket->request();
+  Locked gate(gate_);
+  member_.step(agreement::Submit{request.name, describe_here(request, arena_), later(now, request.timeout)}, *this);
+}
+
+void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
+  Run& run = *runs_[bucket];
+  TicketPtr& ticket = run.tickets[place];
+  if (!ticket) {  // it comes from learning
+    ticket = pending_.find(0, member_.bucket(bucket).members[place].name);
+  }
+  run.data->bind(place, ticket->request().tensors);
+  run.data->copy_in(place);
+}
+
+void Replay::publish(std::uint32_t bucket, agreement::Flag) {
+  runs_[bucket]->data->publish();
+  fresh_.push_back(bucket);
+  has_fresh_.store(true, std::memory_order_release);
+}
+
+// ---- What comes back
+
+void Replay::complete(std::uint32_t bucket, std::uint64_t) {
+  Run& run = *runs_[bucket];
+  for (TicketPtr& ticket : run.tickets) {
+    outcome_.completed.push_back(std::move(ticket));
+    ticket.reset();
+  }
+  counters_.instances.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Replay::fail(const std::string& name, Status status) {
+  outcome_.failed.emplace_back(name, std::move(status));
+  has_work_.store(true, std::memory_order_release);
+}
+
+void Replay::bug(std::string_view what) {
+  outcome_.bug = std::string(what);
+  has_work_.store(true, std::memory_order_release);
+}
+
+void Replay::send(control::Message message) {
+  outcome_.messages.emplace_back(std::move(message), kNever);
+  has_work_.store(true, std::memory_order_release);
+}
+
+void Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
+  if (deadline == kNever) {
+    if (const TicketPtr ticket = pending_.find(0, message.name)) {  // it was placed without looking at the clock
+      deadline = ticket->deadline();
+      message.timeout = ticket->request().timeout;
+    }
+  }
+  outcome_.messages.emplace_back(std::move(message), deadline);
+  has_work_.store(true, std::memory_order_release);
+}
+
+void Replay::execute(std::vector<control::ExecEntry::Item> items) {
+  outcome_.agreed.push_back(std::move(items));
+}
+
+bool Replay::take(Outcome& outcome) {
+  if (!has_work_.exchange(false, std::memory_order_acquire)) {
+    return false;
+  }
+  Locked gate(gate_);
+  outcome = std::exchange(outcome_, {});
+  return true;
+}
+
+// ---- The log
+
+void Replay::read(control::Message entry) {
+  counters_.entries.fetch_add(1, std::memory_order_relaxed);
+  Locked gate(gate_);
+  has_work_.store(true, std::memory_order_release);
+  member_.step(agreement::LogRead{std::move(entry)}, *this);
+}
+
+void Replay::executed(const std::string& name) {
+  Locked gate(gate_);
+  member_.step(agreement::Executed{name}, *this);
+}
+
+void Replay::leave() {
+  Locked gate(gate_);
+  has_work_.store(true, std::memory_order_release);
+  member_.step(agreement::LeaveCalled{}, *this);
+}
+
+void Replay::close(const Status& reason) {
+  Locked gate(gate_);
+  has_work_.store(true, std::memory_order_release);
+  member_.step(agreement::Close{reason}, *this);
+  replaying_.store(false, std::memory_order_relaxed);
+}
+
+void Replay::stop(const std::vector<int>& lost) {
+  Locked gate(gate_);
+  // Between two calls of advance() nothing is touched, so what was begun can be given up here and now.
+  for (std::uint32_t id : active_) {
+    if (member_.stage(id) == agreement::Stage::reducing) {
+      member_.step(agreement::Reduced{id}, *this);
+    }
+  }
+  active_.clear();
+  agreement::RankSet set(static_cast<std::size_t>(arena_.size()));
+  for (int rank : lost) {
+    set[static_cast<std::size_t>(rank)] = true;
+  }
+  member_.step(agreement::Lost{set}, *this);
+}
+
+void Replay::prepare(const Bucket& bucket) {
+  while (runs_.size() <= bucket.id) {
+    runs_.push_back(nullptr);
+  }
+  send(control::PreparedMessage{bucket.id, !make_ready(bucket)});
+}
+
+bool Replay::make_ready(const Bucket& bucket) {
+  const auto commit = [this](std::int64_t offset, std::uint64_t bytes) {
+    return bytes == 0 || arena_.commit(static_cast<std::size_t>(offset), bytes).is_ok();
+  };
+  const Descriptor& first = bucket.members.front().descriptor;
+  if (!reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
+      !commit(bucket.line_offset, line_bytes(bucket.kind)) || !commit(bucket.slots_offset, slots_bytes(bucket)) ||
+      (bucket.kind == BucketKind::ordered && !open_lane())) {
+    return false;
+  }
+  thresholds_ = collectives::load_thresholds(arena_.control(0).rules);
+  auto run = std::make_unique<Run>();
+  run->data = collectives::make_bucket(arena_, bucket, thresholds_, lane_.get());
+  run->tickets.resize(bucket.members.size());
+  runs_[bucket.id] = std::move(run);
+  return true;
+}
+
+Status Replay::open_lane() {
+  if (lane_) {
+    return {};
+  }
+  RONDE_RETURN_IF_ERROR(arena_.commit(0, collectives::OrderedLane::bytes(arena_.size())));
+  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, collectives::load_thresholds(arena_.control(0).rules));
+  return {};
+}
+
+void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool) {
+  for (std::uint32_t id : buckets) {
+    Run& run = *runs_[id];
+    run.data->enter(epoch);
+    run.in_force = true;
+    run.since = 0;
+  }
+  fresh_.reserve(runs_.size());
+  counters_.installs.fetch_add(1, std::memory_order_relaxed);
+  replaying_.store(true, std::memory_order_relaxed);
+}
+
+void Replay::ended(std::uint32_t) {
+  for (const std::unique_ptr<Run>& run : runs_) {
+    if (run && run->in_force) {
+      run->data->cancel();
+      run->in_force = false;
+      std::fill(run->tickets.begin(), run->tickets.end(), nullptr);
+    }
+  }
+  active_.clear();
+  fresh_.clear();
+  counters_.breaks.fetch_add(1, std::memory_order_relaxed);
+  replaying_.store(false, std::memory_order_relaxed);
+}
+
+void Replay::retire(std::uint32_t bucket) {
+  if (!runs_[bucket]) {
+    return;  // refused here; the coordinator has freed it
+  }
+  const Bucket& description = runs_[bucket]->data->description();
+  send(control::FreeMessage{description.line_offset});
+  if (description.slots_offset != kNoOffset) {
+    send(control::FreeMessage{description.slots_offset});
+  }
+  runs_[bucket].reset();
+}
+
+// ---- Moving
+
+Progress Replay::advance() {
+  look_at_breaks();
+  return advance_buckets();
+}
+
+Progress Replay::advance_buckets() {
+  collect_fresh();
+  bool any = false;
+  for (std::size_t i = 0; i < active_.size();) {
+    const std::uint32_t id = active_[i];
+    const Progress progress = runs_[id]->data->advance();
+    if (progress == Progress::idle) {
+      ++i;
+      continue;
+    }
+    any = true;
+    if (progress == Progress::done) {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    moved(id, progress);
+    if (progress == Progress::again) {
+      break;  // a step moves no more than one piece of work of one bucket
+    }
+  }
+  return any ? Progress::again : Progress::idle;
+}
+
+void Replay::collect_fresh() {
+  if (!has_fresh_.load(std::memory_order_acquire)) {
+    return;
+  }
+  Locked gate(gate_);
+  has_fresh_.store(false, std::memory_order_relaxed);
+  for (std::uint32_t id : fresh_) {
+    active_.insert(std::lower_bound(active_.begin(), active_.end(), id), id);
+  }
+  fresh_.clear();
+}
+
+/// Tells the member what the bucket has come to: it sees in three events what the bucket does in one call.
+void Replay::moved(std::uint32_t id, Progress progress) {
+  Locked gate(gate_);
+  if (member_.stage(id) == agreement::Stage::none) {
+    member_.step(agreement::AllPublished{id}, *this);
+  }
+  if (progress == Progress::done) {
+    has_work_.store(true, std::memory_order_release);
+    const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
+    member_.step(agreement::Reduced{id}, *this);
+    if (!is_inline) {
+      member_.step(agreement::AllDone{id}, *this);
+    }
+  }
+}
+
+// ---- Breaks
+
+void Replay::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
+  transport::BreakLine& own = arena_.control(arena_.rank()).breaks;
+  own.reason.store(static_cast<std::uint32_t>(reason), std::memory_order_relaxed);
+  own.frozen.store(epoch, std::memory_order_release);
+  arena_.ring_others();
+  arena_.ring(arena_.rank());
+  has_work_.store(true, std::memory_order_release);
+}
+
+bool Replay::is_gone(int rank) const {
+  return arena_.control(rank).state.left.load(std::memory_order_acquire) != 0;
+}
+
+void Replay::look_at_breaks() {
+  if (!replaying_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  Locked gate(gate_);
+  if (member_.mode() == agreement::Mode::replay) {
+    for (int rank = 0; rank < arena_.size(); ++rank) {
+      const std::uint32_t epoch = arena_.control(rank).breaks.frozen.load(std::memory_order_acquire);
+      if (rank != arena_.rank() && epoch == member_.epoch()) {
+        member_.step(agreement::PeerFrozen{epoch}, *this);
+        break;
+      }
+    }
+  }
+  if (member_.mode() == agreement::Mode::frozen && all_are_frozen()) {
+    // Every word is final now, and the decision a function of final words: the same on every rank.
+    std::vector<std::uint64_t> published(member_.bucket_count());
+    for (std::uint32_t id : member_.in_force()) {
+      published[id] = runs_[id]->data->published_by(0);
+      for (int rank = 1; rank < arena_.size(); ++rank) {
+        published[id] = std::min(published[id], runs_[id]->data->published_by(rank));
+      }
+    }
+    member_.step(agreement::AllFrozen{published}, *this);
+  }
+}
+
+bool Replay::is_waiting() const {
+  Locked gate(gate_);
+  return member_.is_waiting();
+}
+
+std::optional<std::string> Replay::overdue(Nanoseconds now, Nanoseconds grace) const {
+  Locked gate(gate_);
+  return member_.overdue(now, grace);
+}
+
+std::vector<int> Replay::draining_for() const {
+  Locked gate(gate_);
+  if (member_.mode() != agreement::Mode::drain) {
+    return {};
+  }
+  for (std::uint32_t id : active_) {
+    if (member_.is_decided(id)) {
+      return runs_[id]->data->waiting_for();
+    }
+  }
+  return {};
+}
+
+}  // namespace ronde::engine

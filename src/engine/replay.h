@@ -1,0 +1,178 @@
+// Replay: this rank's side of agreement and of its buckets: the state machine of agreement/member.h with the words,
+// memory and tickets that it speaks of. What it cannot do itself (send, plan, finish tickets) it leaves in an Outcome.
+//
+// Two locks. The gate, held for moments, guards the member and the places of tickets: submitting threads go through it
+// straight into their bucket. The progress lock guards the rest, as everywhere in the engine. Lock order: progress lock,
+// gate, pending table.
+//
+// Copy-in happens inside the gate, against the letter of docs/agreement.md: what is copied there is at most a small
+// tensor (larger private ones are ordered, shared ones direct; both are read in place), and a freeze waits for that.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agreement/heap_map.h"
+#include "agreement/member.h"
+#include "base/gate.h"
+#include "collectives/host/bucket.h"
+#include "collectives/host/ordered_lane.h"
+#include "engine/pending_table.h"
+#include "engine/ticket.h"
+#include "transport/arena.h"
+#include "types/operation.h"
+
+namespace ronde::engine {
+
+class Replay final : public agreement::Sink {
+ public:
+  struct Counters {
+    std::atomic<std::uint64_t> installs{0};   ///< INSTALL and ADD read
+    std::atomic<std::uint64_t> breaks{0};     ///< epochs left
+    std::atomic<std::uint64_t> instances{0};  ///< buckets reduced without a message
+    std::atomic<std::uint64_t> entries{0};    ///< log entries read
+  };
+
+  /// What the engine has to do after any of the calls below, in this order.
+  struct Outcome {
+    std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
+    std::vector<TicketPtr> completed;                    ///< well
+    std::optional<control::SettingsEntry> settings;
+    std::vector<std::vector<control::ExecEntry::Item>> agreed;  ///< each to be planned together, in this order
+    std::vector<std::pair<control::Message, Nanoseconds>> messages;  ///< to the coordinator; with a request its deadline
+    std::optional<std::string> bug;
+  };
+
+  Replay(Group group, transport::HostArena& arena, const PendingTable& pending);
+
+  /// Where in the heap the ordered lane lies, and what is left of `range` for the coordinator.
+  static agreement::HeapRange behind_lane(agreement::HeapRange range, int ranks);
+
+  // ---- Any thread.
+
+  /// Puts the ticket into its bucket if its name is replayed just now; false: it must be handed in to the engine.
+  /// Requires: the name is taken by this ticket.
+  bool place(const TicketPtr& ticket);
+  /// Whether the engine should be driven: a bucket was published, something waits to be sent or told, or the first
+  /// request has come after a quiet time, from when on clocks must be watched.
+  bool has_work() const {
+    return has_work_.load(std::memory_order_acquire) || has_fresh_.load(std::memory_order_acquire);
+  }
+  /// Somebody waits for this ticket, so what it waits for is looked at closely.
+  void want(Ticket& ticket) {
+    ticket.want();
+    if (replaying_.load(std::memory_order_relaxed)) {
+      look_soon_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  // ---- Under the progress lock.
+
+  void submit(const TicketPtr& ticket, Nanoseconds now);
+  void read(control::Message entry);
+  void executed(const std::string& name);
+  void leave();
+  /// Every request ends with this; they are in the outcome's `failed`.
+  void close(const Status& reason);
+  /// A rank has died: nothing of the buckets is touched any more.
+  void stop(const std::vector<int>& lost);
+  /// Moves what is published, looks at the peers' break words.
+  Progress advance();
+  /// Only the first; for a waiter that looks again and again.
+  Progress advance_buckets();
+  /// Breaks for reasons of time.
+  void check_time(Nanoseconds now, Nanoseconds stall);
+  Nanoseconds next_check() const;
+  /// In a break: the ranks without which it does not end although a request's time was up a while ago; else nothing.
+  std::vector<int> stuck(Nanoseconds now) const;
+  /// In a break: the ranks that what was decided waits for.
+  std::vector<int> draining_for() const;
+  /// What the calls above have left to do; empty if nothing.
+  bool take(Outcome& outcome);
+
+  // What only the calls above change.
+  bool all_left() const { return member_.all_left(); }
+  bool self_left() const { return member_.self_left(); }
+  const Status& closed() const { return member_.closed(); }
+  /// Requests wait for the coordinator.
+  bool is_waiting() const;
+  /// One that has had no answer `grace` after its deadline, if there is one.
+  std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
+  const Counters& counters() const { return counters_; }
+
+  // ---- For the member, which calls these under the gate.
+
+  void publish(std::uint32_t bucket, agreement::Flag flag) override;
+  void reduce(std::uint32_t, agreement::Flag) override {}    // advance() has begun it
+  void set_done(std::uint32_t, agreement::Flag) override {}  // the bucket stores it itself
+  void complete(std::uint32_t bucket, std::uint64_t instance) override;
+  void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
+  void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
+  void store_quiet(const agreement::RankSet&) override {}  // loss.h does
+  void send_request(control::RequestMessage message, Nanoseconds deadline) override;
+  void send_end(control::EndMessage message) override { send(std::move(message)); }
+  void send_join() override { send(control::JoinMessage{}); }
+  void send_leave() override { send(control::LeaveMessage{}); }
+  void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
+  void execute(std::vector<control::ExecEntry::Item> items) override;
+  void prepare(const Bucket& bucket) override;
+  void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
+  void ended(std::uint32_t epoch) override;
+  void retire(std::uint32_t bucket) override;
+  void join_done(int) override {}
+  void fail(const std::string& name, Status status) override;
+  void bug(std::string_view what) override;
+
+ private:
+  /// A bucket and the tickets in it.
+  struct Run {
+    std::unique_ptr<collectives::HostBucket> data;
+    std::vector<TicketPtr> tickets;    ///< by place; guarded by the gate
+    Nanoseconds since = 0;             ///< when check_time() first saw the instance under way
+    Nanoseconds patience = 0;          ///< how long a full one waits for peers before it breaks
+    std::uint64_t seen_instance = 0;   ///< that `since` speaks of
+    bool in_force = false;
+  };
+
+  void send(control::Message message);
+  bool find_place(Ticket& ticket, const Descriptor& descriptor);
+  bool make_ready(const Bucket& bucket);
+  Status open_lane();
+  void collect_fresh();
+  void moved(std::uint32_t id, Progress progress);
+  void look_at_breaks();
+  bool all_are_frozen() const { return not_frozen().empty(); }
+  std::vector<int> not_frozen() const;
+  static bool is_wanted(const Run& run);
+  bool is_gone(int rank) const;
+  bool is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason);
+
+  transport::HostArena& arena_;
+  const PendingTable& pending_;
+  collectives::Thresholds thresholds_;
+  std::unique_ptr<collectives::OrderedLane> lane_;
+  Counters counters_;
+
+  mutable Gate gate_;
+  agreement::Member member_;                ///< guarded by gate_
+  std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
+  std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
+  Outcome outcome_;                         ///< guarded by gate_
+  std::atomic<bool> replaying_{false};      ///< a hint: names may be in force
+  std::atomic<bool> has_work_{false};       ///< the outcome is not empty
+  std::atomic<bool> has_fresh_{false};
+  std::atomic<bool> under_way_{false};      ///< a hint: something is in a bucket, so clocks are watched
+  std::atomic<bool> look_soon_{false};
+
+  std::vector<std::uint32_t> active_;  ///< published, ascending
+  Nanoseconds next_check_ = 0;
+};
+
+/// What agreement is told of a request: its descriptor, and where in the own heap its tensor lies if it is one, in place.
+Descriptor describe_here(const Request& request, const transport::HostArena& arena);
+
+}  // namespace ronde::engine

@@ -1,0 +1,124 @@
+// When a bucket has waited too long, so that its requests had better be with the coordinator, who knows limits, reports
+// stalls and can tell a rank that is late from a tensor that is missing. Safety rests on none of this: a break may come
+// at any moment.
+#include <algorithm>
+#include <mutex>
+
+#include "engine/replay.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// Half full while somebody waits for a member of it: the rest of it may not be coming in this step.
+constexpr Nanoseconds kHalfFull = 2 * kMillisecond;
+/// Full here and not everywhere: at first so long, so that what else is in the bucket is not held up for ever.
+constexpr Nanoseconds kFirstPatience = kSecond;
+constexpr Nanoseconds kLastPatience = 64 * kSecond;
+/// How often is looked: often while a half full bucket is waited for.
+constexpr Nanoseconds kLookOften = kMillisecond;
+constexpr Nanoseconds kLookSeldom = 250 * kMillisecond;
+/// After a request's time was up, so long for a break to end: then a rank is stopped, and no common point is left.
+constexpr Nanoseconds kBreakGrace = 5 * kSecond;
+
+}  // namespace
+
+/// Looks at every bucket in which something is under way. The first look at an instance only notes the time.
+void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
+  const bool soon = look_soon_.exchange(false, std::memory_order_relaxed);
+  if (!replaying_.load(std::memory_order_relaxed) || (now < next_check_ && !soon)) {
+    return;
+  }
+  std::lock_guard<Gate> gate(gate_);
+  next_check_ = later(now, kLookSeldom);
+  bool any = false;
+  for (std::uint32_t id : member_.in_force()) {
+    Run& run = *runs_[id];
+    if (!member_.is_half_full(id) && !member_.is_published(id)) {
+      continue;
+    }
+    any = true;
+    if (member_.is_half_full(id) && is_wanted(run)) {
+      next_check_ = later(now, kLookOften);
+    }
+    agreement::Reason reason = agreement::Reason::none;
+    if (is_overdue(run, id, now, stall, reason)) {
+      member_.step(agreement::LocalReason{reason, id}, *this);  // without effect in a break
+    }
+  }
+  under_way_.store(any, std::memory_order_relaxed);
+}
+
+Nanoseconds Replay::next_check() const {
+  if (!replaying_.load(std::memory_order_relaxed) || !under_way_.load(std::memory_order_relaxed)) {
+    return kNever;
+  }
+  return look_soon_.load(std::memory_order_relaxed) ? 0 : next_check_;
+}
+
+bool Replay::is_wanted(const Run& run) {
+  return std::any_of(run.tickets.begin(), run.tickets.end(),
+                     [](const TicketPtr& ticket) { return ticket && ticket->is_wanted(); });
+}
+
+std::vector<int> Replay::stuck(Nanoseconds now) const {
+  if (!replaying_.load(std::memory_order_relaxed)) {
+    return {};
+  }
+  std::lock_guard<Gate> gate(gate_);
+  const bool drains = member_.mode() == agreement::Mode::drain;
+  if (member_.mode() != agreement::Mode::frozen && !drains) {
+    return {};
+  }
+  for (std::uint32_t id : member_.in_force()) {
+    for (const TicketPtr& ticket : runs_[id]->tickets) {
+      if (ticket && now >= later(ticket->deadline(), kBreakGrace)) {
+        return drains ? runs_[id]->data->waiting_for() : not_frozen();
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<int> Replay::not_frozen() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < arena_.size(); ++rank) {
+    if (!is_gone(rank) && arena_.control(rank).breaks.frozen.load(std::memory_order_acquire) != member_.epoch()) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason) {
+  const std::uint64_t instance = member_.instances(id) + 1;
+  if (run.since == 0 || run.seen_instance != instance) {
+    run.since = now;
+    run.seen_instance = instance;
+    run.patience = std::max(run.patience, kFirstPatience);
+    return false;
+  }
+  const Nanoseconds waited = now - run.since;
+  for (const TicketPtr& ticket : run.tickets) {
+    if (ticket && waited >= ticket->request().timeout) {
+      ticket->set_deadline(std::min(ticket->deadline(), now));
+      reason = agreement::Reason::deadline;
+    }
+  }
+  if (reason != agreement::Reason::none) {
+    return true;
+  }
+  if (member_.is_half_full(id) && is_wanted(run) && waited >= kHalfFull) {
+    reason = agreement::Reason::stall;
+    return true;
+  }
+  const Nanoseconds patience = stall > 0 ? std::min(run.patience, stall / 2) : run.patience;
+  if (member_.is_published(id) && waited >= patience) {
+    run.patience = std::min(2 * run.patience, kLastPatience);
+    reason = agreement::Reason::late_peers;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,86 @@
+#include "engine/shared_heap.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/round_up.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// A quarter of address space is more than plans will ever need; none of it is memory before it is used.
+std::int64_t end_of_engine_range(const transport::HostArena& arena) {
+  return static_cast<std::int64_t>(arena.layout().heap_bytes / 4 / agreement::kPageAlign * agreement::kPageAlign);
+}
+
+Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
+  void* data = std::aligned_alloc(agreement::kPageAlign, bytes);
+  if (data == nullptr) {
+    return Status::error(Code::out_of_memory, "no memory for a bucket of " + std::to_string(bytes) + " bytes");
+  }
+  std::memset(data, 0, bytes);
+  return std::shared_ptr<void>(data, &std::free);
+}
+
+}  // namespace
+
+agreement::HeapRange SharedHeap::engine_range(const transport::HostArena& arena) {
+  return {0, end_of_engine_range(arena)};
+}
+
+SharedHeap::SharedHeap(transport::HostArena& arena)
+    : arena_(&arena),
+      map_({end_of_engine_range(arena), static_cast<std::int64_t>(arena.layout().heap_bytes)}) {}
+
+Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
+  const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), agreement::kPageAlign);
+  if (bytes < wanted) {
+    return Status::error(Code::out_of_memory, "no range of " + std::to_string(wanted) + " bytes exists");
+  }
+  std::lock_guard lock(mutex_);
+  if (arena_ == nullptr) {
+    return Status::error(Code::not_initialized, "the engine has shut down; allocate after init");
+  }
+  if (arena_->size() == 1) {
+    return private_memory(bytes);
+  }
+  if (arena_->layout().heap_bytes == 0) {
+    return Status::error(Code::out_of_memory,
+                         "a rank of this host may not map enough address space to share memory (ulimit -v)");
+  }
+  const std::optional<std::int64_t> offset = map_.allocate(bytes, agreement::kPageAlign);
+  if (!offset) {
+    return Status::error(Code::out_of_memory, "no range of " + std::to_string(bytes) + " bytes is left of the " +
+                                                  std::to_string(arena_->layout().heap_bytes) +
+                                                  " that the ranks of this host can share");
+  }
+  const auto start = static_cast<std::size_t>(*offset);
+  if (Status committed = arena_->commit(start, bytes); !committed) {
+    map_.free(*offset);
+    return committed;
+  }
+  void* data = arena_->heap(arena_->rank()) + start;
+  return std::shared_ptr<void>(
+      data, [self = shared_from_this(), memory = arena_->own_memory(), at = *offset, bytes](void*) {
+        self->free(at, bytes);
+      });
+}
+
+void SharedHeap::free(std::int64_t offset, std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (arena_ != nullptr) {
+    arena_->discard(static_cast<std::size_t>(offset), bytes);
+  }
+  map_.free(offset);
+}
+
+void SharedHeap::close() {
+  std::lock_guard lock(mutex_);
+  arena_ = nullptr;
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,76 @@
+#include "types/bucket.h"
+
+#include <gtest/gtest.h>
+
+namespace ronde {
+namespace {
+
+Bucket bucket_of(BucketKind kind, std::vector<std::int64_t> elements) {
+  Bucket bucket;
+  bucket.kind = kind;
+  bucket.slots_offset = 4096;
+  for (std::int64_t count : elements) {
+    BucketMember member;
+    member.name = "m" + std::to_string(bucket.members.size());
+    member.descriptor.tensors = {{DType::float32, {count}}};
+    bucket.members.push_back(std::move(member));
+  }
+  return bucket;
+}
+
+TEST(Bucket, BytesOfPayloadLinesAndSlots) {
+  const Bucket staged = bucket_of(BucketKind::staged, {3, 0, 40});
+  EXPECT_EQ(payload_bytes(staged), 172u);
+  EXPECT_EQ(line_bytes(BucketKind::inlined), 256u);
+  EXPECT_EQ(line_bytes(BucketKind::direct), 128u);
+  EXPECT_EQ(slots_bytes(staged), 4u * 256);
+  EXPECT_EQ(slots_bytes(bucket_of(BucketKind::ordered, {3})), 0u);
+}
+
+TEST(Bucket, FourSlotsThatDoNotOverlap) {
+  const Bucket bucket = bucket_of(BucketKind::staged, {40});
+  EXPECT_EQ(slot_offset(bucket, SlotUse::input, 2), 4096);
+  EXPECT_EQ(slot_offset(bucket, SlotUse::result, 2), 4096 + 256);
+  EXPECT_EQ(slot_offset(bucket, SlotUse::input, 1), 4096 + 512);
+  EXPECT_EQ(slot_offset(bucket, SlotUse::result, 3), 4096 + 768);
+}
+
+TEST(Bucket, SignatureTellsWhatIsReplayedAndNotWhere) {
+  const Bucket bucket = bucket_of(BucketKind::staged, {40});
+  Bucket elsewhere = bucket;
+  elsewhere.id = 9;
+  elsewhere.slots_offset = 0;
+  EXPECT_EQ(signature(bucket), signature(elsewhere));
+  Bucket other = bucket;
+  other.members[0].descriptor.tensors[0].shape[0] = 41;
+  EXPECT_NE(signature(bucket), signature(other));
+  other = bucket;
+  other.kind = BucketKind::ordered;
+  EXPECT_NE(signature(bucket), signature(other));
+}
+
+TEST(Bucket, AMemberThatAllShareWantsTheSameOffset) {
+  BucketMember member = bucket_of(BucketKind::direct, {4}).members[0];
+  Descriptor descriptor = member.descriptor;
+  EXPECT_TRUE(fits(member, descriptor));
+  descriptor.shared_offset = 64;
+  EXPECT_TRUE(fits(member, descriptor)) << "a member taken for private may lie anywhere";
+  member.descriptor.shared_offset = 64;
+  EXPECT_TRUE(fits(member, descriptor));
+  descriptor.shared_offset = 128;
+  EXPECT_FALSE(fits(member, descriptor));
+  descriptor.shared_offset = 64;
+  descriptor.tensors[0].shape = {5};
+  EXPECT_FALSE(fits(member, descriptor));
+}
+
+TEST(Bucket, EveryKindHasAName) {
+  EXPECT_EQ(bucket_kind_name(BucketKind::inlined), "inline");
+  EXPECT_EQ(bucket_kind_name(BucketKind::staged), "staged");
+  EXPECT_EQ(bucket_kind_name(BucketKind::ordered), "ordered");
+  EXPECT_EQ(bucket_kind_name(BucketKind::direct), "direct");
+  EXPECT_EQ(bucket_kind_name(static_cast<BucketKind>(9)), "unknown");
+}
+
+}  // namespace
+}  // namespace ronde
