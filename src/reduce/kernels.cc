@@ -344,6 +344,21 @@ template <typename Element, typename Op, typename Scaling>
   }
 }
 
+/// Asks for the lines that each input will be read from soon, maybe beyond its end. Converting types need so many
+/// instructions for a line that the processor does not look far enough ahead by itself to keep several lines of another
+/// core's cache on their way: measured, 16-bit floats gain a third from 64 KiB on, float32 nothing.
+template <std::size_t kBytes, typename InputsType>
+RONDE_ALWAYS_INLINE void prefetch(const InputsType& inputs, std::size_t i) {
+  constexpr std::size_t kAhead = 1024;
+  constexpr std::size_t kCacheLine = 64;
+  RONDE_UNROLL
+  for (int r = 0; r < InputsType::kKnownSize; ++r) {
+    for (std::size_t at = 0; at < kBytes; at += kCacheLine) {
+      __builtin_prefetch(reinterpret_cast<const char*>(inputs[r] + i) + kAhead + at);
+    }
+  }
+}
+
 /// kRanks = 0: any number of ranks.
 template <typename Element, typename Op, typename Scaling, int kRanks>
 void reduce_all(const Job& job) {
@@ -357,6 +372,9 @@ void reduce_all(const Job& job) {
     auto* const output = static_cast<Stored*>(job.output);
     auto* const second = static_cast<Stored*>(job.second_output);
     for (; count - i >= kGroup; i += kGroup) {
+      if constexpr (sizeof(typename Element::Value) > sizeof(Stored) && kRanks > 0) {
+        prefetch<kGroup * sizeof(Stored)>(inputs, i);
+      }
       reduce_packs<Element, Op, Element::kLanes, kPacksAtOnce>(inputs, scaling, i, output, second);
     }
   }
