@@ -133,7 +133,7 @@ void RondeContestant::close() {
   elements_.clear();
   names_.clear();
   for (void* const bucket : buckets_) {
-    ronde_free_bucket(nullptr, bucket);
+    ronde_free_bucket(bucket);
   }
   buckets_.clear();
   Contestant::close();
