@@ -15,9 +15,8 @@ namespace {
 bool is_plannable(const Descriptor& descriptor) {
   return descriptor.kind == OpKind::allreduce && descriptor.reduce_op != ReduceOp::adasum &&
          !descriptor.tensors.empty() &&
-         std::all_of(descriptor.tensors.begin(), descriptor.tensors.end(), [&](const Descriptor::Spec& spec) {
-           return spec.dtype == descriptor.tensors.front().dtype;
-         });
+         std::all_of(descriptor.tensors.begin(), descriptor.tensors.end(),
+                     [&](const Descriptor::Spec& spec) { return spec.dtype == descriptor.tensors.front().dtype; });
 }
 
 /// Names with equal keys may share a bucket: reduced alike, all private or all shared.
@@ -47,8 +46,8 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
   }
   const auto found = names_.try_emplace(name).first;
   History& history = found->second;
-  const bool equal = history.known && history.descriptor == descriptor &&
-                     history.descriptor.shared_offset == descriptor.shared_offset;
+  const bool equal =
+      history.known && history.descriptor == descriptor && history.descriptor.shared_offset == descriptor.shared_offset;
   if (!equal) {
     history.changes += history.known ? 1 : 0;
     history.never |= history.changes >= kMaxChanges;
@@ -184,8 +183,7 @@ void BucketPlanner::retire(Planned& planned) {
 // ---- What to do
 
 bool BucketPlanner::may_be_planned(const History& history) const {
-  return history.bucket == kNone && !history.never && history.same >= kEqualAnswers &&
-         is_plannable(history.descriptor);
+  return history.bucket == kNone && !history.never && history.same >= kEqualAnswers && is_plannable(history.descriptor);
 }
 
 bool BucketPlanner::is_small(const History& history) const {
@@ -340,9 +338,8 @@ std::vector<std::uint32_t> BucketPlanner::installable(std::uint32_t clean_rounds
   for (std::uint32_t id : ready_) {
     const Planned& planned = buckets_[id];
     const bool rested = !planned.was_in_force ||
-                        std::all_of(planned.members.begin(), planned.members.end(), [&](const History* member) {
-                          return member->since_break >= clean_rounds;
-                        });
+                        std::all_of(planned.members.begin(), planned.members.end(),
+                                    [&](const History* member) { return member->since_break >= clean_rounds; });
     if (rested && in_phase(planned)) {
       ids.push_back(id);
     }
@@ -352,8 +349,7 @@ std::vector<std::uint32_t> BucketPlanner::installable(std::uint32_t clean_rounds
 
 bool BucketPlanner::waits_for_phase(const std::string& name) const {
   const auto found = names_.find(name);
-  return found != names_.end() && found->second.bucket != kNone &&
-         buckets_[found->second.bucket].life == Life::ready;
+  return found != names_.end() && found->second.bucket != kNone && buckets_[found->second.bucket].life == Life::ready;
 }
 
 std::vector<std::uint32_t> BucketPlanner::take_retired() { return std::exchange(retired_, {}); }

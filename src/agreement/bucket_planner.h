@@ -51,8 +51,8 @@ class BucketPlanner {
 
   // ---- What to do.
 
-  /// New buckets, without offsets; each is to be prepared or refused. `quiet`: no request is held just now, so a step is
-  /// likely over and what belongs together has been seen.
+  /// New buckets, without offsets; each is to be prepared or refused. `quiet`: no request is held just now, so a step
+  /// is likely over and what belongs together has been seen.
   std::vector<Bucket> propose(bool quiet);
   /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
   /// break.
@@ -84,16 +84,16 @@ class BucketPlanner {
   struct History {
     Descriptor descriptor;
     bool known = false;
-    bool never = false;               ///< refused, or changed too often
-    bool alone = false;               ///< demoted
+    bool never = false;  ///< refused, or changed too often
+    bool alone = false;  ///< demoted
     bool is_candidate = false;
-    bool is_persistent = false;       ///< a persistent plan refers to it
-    std::uint32_t same = 0;           ///< answers in a row with this descriptor
+    bool is_persistent = false;  ///< a persistent plan refers to it
+    std::uint32_t same = 0;      ///< answers in a row with this descriptor
     std::uint32_t changes = 0;
-    std::uint32_t since_break = 0;    ///< good answers since the last break or error
-    std::uint64_t answers = 0;        ///< of both kinds, ever
-    std::uint64_t before_mark = 0;    ///< answers before it first came with its persistent plan's mark
-    std::uint64_t order = 0;          ///< of its last answer among all
+    std::uint32_t since_break = 0;            ///< good answers since the last break or error
+    std::uint64_t answers = 0;                ///< of both kinds, ever
+    std::uint64_t before_mark = 0;            ///< answers before it first came with its persistent plan's mark
+    std::uint64_t order = 0;                  ///< of its last answer among all
     std::array<Round, kEqualAnswers> rounds;  ///< the last first
     std::uint32_t bucket = kNone;
   };

@@ -89,8 +89,8 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   }
   const auto index = static_cast<std::size_t>(member);
   if (held.has[index]) {
-    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[index]) + " requested '" +
-                                             request.name + "' twice");
+    return Status::error(Code::internal,
+                         "rank " + std::to_string(group_.ranks[index]) + " requested '" + request.name + "' twice");
   }
   held.has[index] = true;
   held.descriptors[index] = std::move(request.descriptor);
@@ -153,8 +153,9 @@ void Coordinator::answer(const std::string& name, Held& held) {
     const std::string what = disagreement(first, other);
     if (!what.empty()) {
       append_error(name, Code::mismatch, -1,
-                   "the ranks disagree about the " + what + " of '" + name + "': " +
-                       views_text(group_, held.has, held.descriptors) + ". Submit the same under one name on every rank");
+                   "the ranks disagree about the " + what + " of '" + name +
+                       "': " + views_text(group_, held.has, held.descriptors) +
+                       ". Submit the same under one name on every rank");
       return;
     }
   }
@@ -289,9 +290,8 @@ void Coordinator::on_time(Nanoseconds now) {
     const auto found = held_.find(name);
     const std::vector<int> missing = missing_ranks(found->second);
     const std::string waited = seconds_text(deadline - found->second.since);
-    const std::string what = descriptor_text(
-        found->second.descriptors[static_cast<std::size_t>(
-            std::find(found->second.has.begin(), found->second.has.end(), true) - found->second.has.begin())]);
+    const std::string what = descriptor_text(found->second.descriptors[static_cast<std::size_t>(
+        std::find(found->second.has.begin(), found->second.has.end(), true) - found->second.has.begin())]);
     held_.erase(found);
     append_error(name, Code::timed_out, missing.front(),
                  "timed out after " + waited + " in " + what + " named '" + name + "': " + ranks_text(missing) +
@@ -328,9 +328,8 @@ std::vector<observe::Waiting> Coordinator::waiting() const {
     }
     all.push_back(std::move(entry));
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.since != b.since ? a.since < b.since : a.name < b.name;
-  });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.since != b.since ? a.since < b.since : a.name < b.name; });
   return all;
 }
 

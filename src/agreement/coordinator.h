@@ -62,11 +62,11 @@ class Coordinator {
 
  private:
   struct Held {
-    std::vector<bool> has;                        ///< by member
-    std::vector<Descriptor> descriptors;          ///< by member
+    std::vector<bool> has;                ///< by member
+    std::vector<Descriptor> descriptors;  ///< by member
     int count = 0;
-    std::uint64_t asked = 0;                      ///< the largest position of its requests
-    std::uint64_t order = 0;                      ///< of its first request among all
+    std::uint64_t asked = 0;  ///< the largest position of its requests
+    std::uint64_t order = 0;  ///< of its first request among all
     Nanoseconds since = 0;
     Nanoseconds deadline = kNever;
   };
@@ -100,14 +100,14 @@ class Coordinator {
   /// with a smaller label was sent before its rank read that entry, which moves or fails it there; it must not be held
   /// here.
   std::unordered_map<std::string, std::uint64_t> moved_at_;
-  std::uint64_t moves_ = 0;  ///< such entries logged so far; a rank's label counts those it has read
+  std::uint64_t moves_ = 0;     ///< such entries logged so far; a rank's label counts those it has read
   std::uint64_t position_ = 0;  ///< entries of any kind logged so far
   std::uint64_t orders_ = 0;
   std::set<std::pair<Nanoseconds, std::string>> deadlines_;  ///< of the names held, those that have one
-  std::vector<bool> joined_;  ///< by member
-  std::vector<bool> ended_;   ///< by member: has left epoch_
+  std::vector<bool> joined_;                                 ///< by member
+  std::vector<bool> ended_;                                  ///< by member: has left epoch_
   std::uint32_t epoch_ = 0;
-  bool epoch_over_ = false;   ///< all have left epoch_
+  bool epoch_over_ = false;  ///< all have left epoch_
   HeapRange heap_range_;
   HeapMap heap_;
   BucketPlanner planner_;
@@ -115,8 +115,8 @@ class Coordinator {
   std::map<std::int64_t, std::set<int>> freed_;   ///< by offset who has freed it
   std::uint32_t wait_ = 0;                        ///< clean rounds before a bucket comes into force again
   bool healthy_ = false;                          ///< epoch_ came to many instances before the break
-  std::set<int> leaving_;  ///< have said LEAVE, wait for what they have submitted
-  std::set<int> left_;     ///< LEFT is logged
+  std::set<int> leaving_;                         ///< have said LEAVE, wait for what they have submitted
+  std::set<int> left_;                            ///< LEFT is logged
   std::vector<control::Message> log_;
 };
 

@@ -8,7 +8,7 @@ namespace ronde::agreement {
 
 namespace {
 
-constexpr std::uint32_t kLongestWait = 64;           ///< clean rounds
+constexpr std::uint32_t kLongestWait = 64;          ///< clean rounds
 constexpr std::uint64_t kInstancesOfHealth = 1000;  ///< without a break: the next is the first again
 
 bool all(const std::vector<bool>& bits) {

@@ -169,7 +169,7 @@ TEST_F(CoordinatorPlansTest, EveryBreakDoublesTheCleanRoundsUpTo64) {
     end(epoch);
     EXPECT_THAT(log(), IsEmpty());
     int rounds = 0;
-    for (std::vector<std::string> entries; rounds <= 64; ) {
+    for (std::vector<std::string> entries; rounds <= 64;) {
       round("x", 1000);
       ++rounds;
       entries = log();

@@ -1,5 +1,5 @@
-// Flag words of replay: (epoch, instance) in 64 bits. The epoch stands for the plan and makes every older word harmless:
-// a word of another epoch reads as instance 0.
+// Flag words of replay: (epoch, instance) in 64 bits. The epoch stands for the plan and makes every older word
+// harmless: a word of another epoch reads as instance 0.
 #pragma once
 
 #include <cstdint>

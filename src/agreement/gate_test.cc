@@ -1,5 +1,5 @@
-// The gate against the freeze, with threads and real words: per rank one thread that submits and one that is the engine.
-// ThreadSanitizer sees whether every store to and read of another rank's memory is ordered by the words alone.
+// The gate against the freeze, with threads and real words: per rank one thread that submits and one that is the
+// engine. ThreadSanitizer sees whether every store to and read of another rank's memory is ordered by the words alone.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,8 +16,8 @@ namespace ronde::agreement {
 namespace {
 
 constexpr std::size_t kRanks = 2;
-constexpr int kInstances = 20000;
-constexpr int kBreakEvery = 100;
+constexpr int kInstances = 2000;
+constexpr int kBreakEvery = 50;
 
 /// What one rank writes and all read. Bucket 0 is the only one.
 struct alignas(kBucketLineBytes) Lines {
@@ -244,7 +244,7 @@ class RankOfThreads final : public Sink {
   Shared& shared_;
   std::size_t rank_;
   std::mutex gate_;
-  Member member_;                          ///< guarded by gate_, as all below
+  Member member_;  ///< guarded by gate_, as all below
   std::vector<control::Message> outbox_;
   std::uint64_t to_learn_ = 0;
   std::uint64_t learning_ = 0;

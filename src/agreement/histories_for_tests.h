@@ -56,14 +56,14 @@ struct Op {
 struct Scenario {
   std::uint64_t seed = 0;
   int ranks = 2;
-  bool messages = false;        ///< words travel in FIFOs, one per writer and reader, else they are seen at once
-  bool matching = true;         ///< every request must succeed unless a rank dies
-  bool timers_may_help = false; ///< else a history in which nothing can move on has failed
-  int breaks = 0;               ///< at most so many, at any moment, for no reason
-  int deadlines = 0;            ///< moments at which the time of everything held is up
+  bool messages = false;         ///< words travel in FIFOs, one per writer and reader, else they are seen at once
+  bool matching = true;          ///< every request must succeed unless a rank dies
+  bool timers_may_help = false;  ///< else a history in which nothing can move on has failed
+  int breaks = 0;                ///< at most so many, at any moment, for no reason
+  int deadlines = 0;             ///< moments at which the time of everything held is up
   int kills = 0;
-  int refusals = 0;             ///< of PREPARE
-  int slow_rank = -1;           ///< its program seldom moves
+  int refusals = 0;    ///< of PREPARE
+  int slow_rank = -1;  ///< its program seldom moves
   control::SettingsEntry settings;
   std::vector<NameSpec> names;
   std::vector<std::vector<Op>> programs;  ///< by rank
@@ -177,8 +177,7 @@ class Author {
       case Style::other_shape_on_one:
         return step == odd_step_ && rank == odd_rank_ ? Variant::other_shape : Variant::usual;
       case Style::other_shape_on_all: return step >= odd_step_ ? Variant::other_shape : Variant::usual;
-      case Style::other_place:
-        return step == odd_step_ && rank == odd_rank_ ? Variant::other_place : Variant::usual;
+      case Style::other_place: return step == odd_step_ && rank == odd_rank_ ? Variant::other_place : Variant::usual;
       default: return Variant::usual;
     }
   }
@@ -200,9 +199,7 @@ class Author {
       }
     }
     switch (style) {
-      case Style::missing_on_one:
-        scenario_.deadlines = dice_.roll(3);
-        [[fallthrough]];
+      case Style::missing_on_one: scenario_.deadlines = dice_.roll(3); [[fallthrough]];
       case Style::other_shape_on_one:
         scenario_.matching = false;
         scenario_.timers_may_help = style == Style::missing_on_one;

@@ -60,7 +60,8 @@ TEST(Interleaving, TheSteadyStateSendsNothing) {
     for (int rank = 0; rank < scenario.ranks; ++rank) {
       std::vector<Op>& program = scenario.programs.emplace_back();
       for (int step = 0; step < 1000; ++step) {
-        std::vector<std::size_t> names = step % 2 == 0 ? std::vector<std::size_t>{0, 1} : std::vector<std::size_t>{2, 3};
+        std::vector<std::size_t> names =
+            step % 2 == 0 ? std::vector<std::size_t>{0, 1} : std::vector<std::size_t>{2, 3};
         dice.shuffle(names);
         if (step % 10 == 0) {
           names.push_back(4);

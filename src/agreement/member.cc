@@ -50,7 +50,10 @@ Lane Member::submit_slowly(const SubmitPlace& event, Sink& sink) {
   const Place& bucket = buckets_[event.bucket];
   Descriptor descriptor = bucket.agreed.members[event.place].descriptor;
   descriptor.shared_offset = event.shared_offset;
-  return submit(bucket.names[event.place], std::move(descriptor), event.deadline, event.copied, sink);
+  // The name may lie in another bucket by now, whose flag may be the same: that one's memory has no copy.
+  const std::uint32_t index = bucket.names[event.place];
+  const Flag copied = names_[index].bucket == event.bucket ? event.copied : 0;
+  return submit(index, std::move(descriptor), event.deadline, copied, sink);
 }
 
 Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds deadline, Flag copied, Sink& sink) {
@@ -125,7 +128,8 @@ void Member::freeze(Reason reason, std::uint32_t bucket, Sink& sink) {
 
 void Member::step(const PeerFrozen& event, Sink& sink) {
   if (mode_ != Mode::replay) {
-    return;  // learn: its INSTALL is on its way to me, or it is a break that is over; else: noted, or no matter any more
+    return;  // learn: its INSTALL is on its way to me, or it is a break that is over; else: noted, or no matter any
+             // more
   }
   if (event.epoch > epoch_) {
     sink.bug("a peer froze in an epoch that cannot have begun without this rank's END");

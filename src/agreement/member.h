@@ -4,16 +4,17 @@
 //
 // How the engine uses it
 // ----------------------
-// One small lock, the gate, around every call, those that only look included. Any thread submits; everything else comes from the thread that holds the
-// progress lock. Nothing here blocks, calls back or sleeps.
+// One small lock, the gate, around every call, those that only look included. Any thread submits; everything else comes
+// from the thread that holds the progress lock. Nothing here blocks, calls back or sleeps.
 //
-//  submitting   A slot that knows its (bucket, place) (look it up by where() when sink.install() says so, forget it when
+//  submitting   A slot that knows its (bucket, place) (look it up by where() when sink.install() says so, forget it
+//  when
 //               the slot's request changes): copy the data in, outside the gate, for the flag next_flag(bucket) (which
 //               changes at install() and complete() only: keep it in an atomic of the engine's own), then
-//               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says copy_in()
-//               again, or sends the request into learning. A bucket that is not in force any more is no error either:
-//               the request goes by its name. Everything else: step(Submit). Requires that the name's previous request
-//               is over.
+//               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says
+//               copy_in() again, or sends the request into learning. A bucket that is not in force any more is no error
+//               either: the request goes by its name. Everything else: step(Submit). Requires that the name's previous
+//               request is over.
 //  polling      For every bucket with is_published(): all pub >= its flag and stage none: step(AllPublished); own slice
 //               finished: step(Reduced); stage reduced and all done words >= flag: step(AllDone) (not for inline).
 //               frozen words: one equal to epoch() in replay: step(PeerFrozen); all equal to epoch() in mode frozen (a
@@ -161,9 +162,10 @@ class Member {
   };
   /// Where this name is planned in the epoch in force; in mode learn nowhere.
   std::optional<Where> where(const std::string& name) const;
-  /// The buckets in force, ascending; also during a break.
+  /// The buckets in force, in the order in which they came into force; also during a break.
   const std::vector<std::uint32_t>& in_force() const { return in_force_; }
   std::size_t bucket_count() const { return buckets_.size(); }
+  /// Stays where it is.
   const Bucket& bucket(std::uint32_t id) const { return buckets_[id].agreed; }
   /// The flag of the instance that the next submits belong to, or that is under way.
   Flag next_flag(std::uint32_t id) const { return make_flag(epoch_, buckets_[id].instances + 1); }
@@ -205,16 +207,16 @@ class Member {
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
     std::int64_t shared_offset = kNoOffset;
-    Descriptor descriptor;     ///< of a request that is sent or held; of a placed one it is the bucket's
-    std::deque<Status> owed;   ///< one for each error that other ranks saw and this rank has yet to
+    Descriptor descriptor;    ///< of a request that is sent or held; of a placed one it is the bucket's
+    std::deque<Status> owed;  ///< one for each error that other ranks saw and this rank has yet to
   };
 
   struct Place {
     Bucket agreed;
     std::vector<std::uint32_t> names;  ///< by place
     std::uint32_t fill = 0;
-    std::uint64_t instances = 0;       ///< completed here in this epoch
-    std::uint64_t decided = 0;         ///< in drain: how many will be
+    std::uint64_t instances = 0;  ///< completed here in this epoch
+    std::uint64_t decided = 0;    ///< in drain: how many will be
     bool in_force = false;
     bool published = false;
     Stage stage = Stage::none;
@@ -254,9 +256,9 @@ class Member {
   std::uint64_t label_ = 0;     ///< INSTALL, ADD and ERROR entries read
   std::uint64_t position_ = 0;  ///< entries read
   std::unordered_map<std::string, std::uint32_t> index_of_;
-  std::deque<Name> names_;
+  std::vector<Name> names_;
   std::vector<std::uint32_t> unused_;  ///< of names_: programs may use names that never come again
-  std::deque<Place> buckets_;  ///< by id
+  std::deque<Place> buckets_;          ///< by id; stays where it is
   std::vector<std::uint32_t> in_force_;
   std::deque<control::Message> later_;  ///< log entries that came during a break
   std::vector<std::string> missing_;    ///< for END
@@ -280,8 +282,8 @@ template <typename S>
 Lane Member::step(const SubmitPlace& event, S& sink) {
   Place& bucket = buckets_[event.bucket];
   Name& name = names_[bucket.names[event.place]];
-  if (mode_ != Mode::replay || !bucket.in_force || name.lane != Lane::none || !name.owed.empty() ||
-      join_ != Wish::no || !closed_) [[unlikely]] {
+  if (mode_ != Mode::replay || !bucket.in_force || name.lane != Lane::none || !name.owed.empty() || join_ != Wish::no ||
+      !closed_) [[unlikely]] {
     return submit_slowly(event, sink);
   }
   name.deadline = event.deadline;

@@ -150,13 +150,14 @@ void Member::read_add(const control::AddEntry& entry, Sink& sink) {
 }
 
 /// What is outstanding of the buckets' names moves into its place: the coordinator forgets it at this entry. A bucket
-/// that becomes full is published before a reason to break is looked at; both orders are right, since nothing is decided
-/// before this rank is frozen.
+/// that becomes full is published before a reason to break is looked at; both orders are right, since nothing is
+/// decided before this rank is frozen.
 void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sink& sink) {
   for (std::uint32_t id : ids) {
     Place& bucket = buckets_[id];
     bucket.in_force = true;
     bucket.instances = 0;
+    bucket.decided = 0;
     in_force_.push_back(id);
     for (std::uint32_t place = 0; place < bucket.names.size(); ++place) {
       names_[bucket.names[place]].bucket = id;
@@ -195,10 +196,10 @@ void Member::read_left(const control::LeftEntry& entry, Sink& sink) {
   const int rank = group_.ranks[static_cast<std::size_t>(entry.member)];
   const bool own = entry.member == own_;
   self_left_ |= own;
-  const Status reason =
-      own ? Status::error(Code::cancelled, "this rank shut down while the request was pending")
-          : Status::error(Code::peer_left, "rank " + std::to_string(rank) + " has left the job (it shut down or exited)")
-                .with_rank(rank);
+  const Status reason = own ? Status::error(Code::cancelled, "this rank shut down while the request was pending")
+                            : Status::error(Code::peer_left, "rank " + std::to_string(rank) +
+                                                                 " has left the job (it shut down or exited)")
+                                  .with_rank(rank);
   for (Name& name : names_) {
     if (name.lane == Lane::sent) {
       count_lane(name, Lane::none);

@@ -32,10 +32,10 @@ enum class Reason : std::uint8_t {
   late_peers,  ///< a full bucket has waited too long for the others
   deadline,    ///< a request's time is up
   join,
-  leave,       ///< shutdown, of this rank or seen in the log
+  leave,  ///< shutdown, of this rank or seen in the log
   abort,
-  wrap,        ///< the instance counter is about to overflow
-  peer,        ///< another rank froze first
+  wrap,  ///< the instance counter is about to overflow
+  peer,  ///< another rank froze first
 };
 
 /// One bit per member of the group.

@@ -1,6 +1,6 @@
 // The world of the interleaving test: ranks with the real Member, the real Coordinator, simulated words, memory and
 // FIFOs, and the checks of what the protocol promises (docs/agreement.md, "What is checked"). What may move, and when,
-// is in world_for_tests.h.
+// is in world_moves_for_tests.h.
 #pragma once
 
 #include <array>
@@ -115,13 +115,13 @@ struct Rank {
   std::vector<std::deque<Update>> incoming;
   std::deque<control::Message> log;
   std::deque<control::Message> requests;
-  std::vector<Memory> memory;           ///< by bucket
+  std::vector<Memory> memory;                                 ///< by bucket
   std::deque<std::pair<std::uint32_t, Flag>> late_publishes;  ///< of a mutant
-  std::size_t executions = 0;           ///< of the learning lane, handed to this rank
+  std::size_t executions = 0;                                 ///< of the learning lane, handed to this rank
   std::size_t first_open = 0;
   bool lane_stopped = false;
-  std::vector<bool> planned;            ///< by name: has been in force
-  std::vector<std::uint32_t> noted;     ///< by peer: its frozen word as last told to the member
+  std::vector<bool> planned;         ///< by name: has been in force
+  std::vector<std::uint32_t> noted;  ///< by peer: its frozen word as last told to the member
 };
 
 /// One collective of the learning lane.
@@ -304,8 +304,8 @@ class WorldState {
       violated("P2: '" + scenario_.names[name].name + "' is completed twice, or was not submitted");
       return;
     }
-    note(index, "'" + scenario_.names[name].name + "' number " + std::to_string(submission.current) + " ends: " +
-                    std::string(code_name(code)));
+    note(index, "'" + scenario_.names[name].name + "' number " + std::to_string(submission.current) +
+                    " ends: " + std::string(code_name(code)));
     submission.results[submission.current] = code;
     submission.current = kNothing;
     if (code == Code::peer_lost) {

@@ -4,7 +4,9 @@ namespace ronde {
 
 namespace {
 
-std::uint64_t round_to_lines(std::uint64_t bytes) { return (bytes + kBucketLineBytes - 1) / kBucketLineBytes * kBucketLineBytes; }
+std::uint64_t round_to_lines(std::uint64_t bytes) {
+  return (bytes + kBucketLineBytes - 1) / kBucketLineBytes * kBucketLineBytes;
+}
 
 void write_members(ByteWriter& writer, const std::vector<BucketMember>& members) {
   writer.put(static_cast<std::uint32_t>(members.size()));
@@ -47,7 +49,9 @@ std::uint64_t payload_bytes(const Bucket& bucket) {
   return bytes;
 }
 
-std::uint64_t line_bytes(BucketKind kind) { return kind == BucketKind::inlined ? 2 * kBucketLineBytes : kBucketLineBytes; }
+std::uint64_t line_bytes(BucketKind kind) {
+  return kind == BucketKind::inlined ? 2 * kBucketLineBytes : kBucketLineBytes;
+}
 
 std::uint64_t slots_bytes(const Bucket& bucket) {
   return bucket.kind == BucketKind::staged ? 4 * round_to_lines(payload_bytes(bucket)) : 0;
@@ -70,8 +74,8 @@ std::uint64_t signature(const Bucket& bucket) {
 }
 
 bool fits(const BucketMember& member, const Descriptor& descriptor) {
-  return member.descriptor == descriptor && (member.descriptor.shared_offset == kNoOffset ||
-                                             member.descriptor.shared_offset == descriptor.shared_offset);
+  return member.descriptor == descriptor &&
+         (member.descriptor.shared_offset == kNoOffset || member.descriptor.shared_offset == descriptor.shared_offset);
 }
 
 void write(ByteWriter& writer, const Bucket& bucket) {

@@ -1,5 +1,5 @@
-// Bucket: what replay agrees on as one thing: a fixed list of named requests that are reduced together, again and again,
-// without a message (docs/agreement.md). Its description is agreed once (PREPARE) and is the same on every rank.
+// Bucket: what replay agrees on as one thing: a fixed list of named requests that are reduced together, again and
+// again, without a message (docs/agreement.md). Its description is agreed once (PREPARE) and is the same on every rank.
 //
 // All offsets are symmetric: bytes from the beginning of the heap that every rank of the host maps of every other, the
 // same on every rank; the coordinator gives them out (agreement/heap_map.h).
@@ -35,7 +35,8 @@ struct ByteLimits {
 };
 
 inline constexpr std::int64_t kNoOffset = -1;
-inline constexpr std::uint64_t kBucketLineBytes = 128;  ///< one writer's line; two cache lines, which are fetched in pairs
+inline constexpr std::uint64_t kBucketLineBytes =
+    128;  ///< one writer's line; two cache lines, which are fetched in pairs
 
 struct BucketMember {
   std::string name;
@@ -67,8 +68,8 @@ std::uint64_t line_bytes(BucketKind kind);
 std::uint64_t slots_bytes(const Bucket& bucket);
 
 enum class SlotUse : std::uint32_t { input = 0, result = 1 };
-/// Where the slot of an instance lies. Slots alternate by the instance's parity: a peer may be one instance ahead, never
-/// two. Requires: kind staged.
+/// Where the slot of an instance lies. Slots alternate by the instance's parity: a peer may be one instance ahead,
+/// never two. Requires: kind staged.
 std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance);
 
 /// FNV-1a over everything in the description but id and offsets: equal on all ranks, or they would not replay the same.
