@@ -4,6 +4,8 @@
 #   PYTHON=python3.12   the Python to make .venv with (default: python3)
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
+#   ARGS=--quick        what bench-peers is given; ARGS=--help tells what it understands
+#   OLD=FILE NEW=FILE   the results that bench-check compares
 PYTHON ?= python3
 PRESET ?= dev
 export PYTHON
@@ -11,10 +13,10 @@ ifdef JOBS
 export JOBS
 endif
 
-.PHONY: help demo test setup build format lint clean
+.PHONY: help demo test setup build format lint bench-peers bench-check clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 demo: setup  ## two processes train a convolutional network on real images, and a short report
 	@tools/demo
@@ -33,6 +35,12 @@ format:  ## lay out the C++ sources by .clang-format
 
 lint:  ## check layout, naming and common mistakes (clang-format, clang-tidy, file and function lengths)
 	@tools/lint
+
+bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)
+	@tools/bench_peers $(ARGS)
+
+bench-check:  ## compare two files of results: what changed by more than the noise
+	@$(PYTHON) benchmarks/peers/check.py $(OLD) $(NEW)
 
 clean:  ## remove build/ and .venv/
 	@rm -rf build .venv

@@ -184,7 +184,7 @@ void Engine::start_failing(Nanoseconds now) {
 
 bool Engine::step_failing(Nanoseconds now) {
   if (state_ == State::failed) {
-    const bool had_input = has_input();
+    const bool had_input = inbox_full_.load(std::memory_order_acquire);
     if (had_input) {
       fail_everything([&](const Ticket& ticket) { return replay_.closed().with_tensor(ticket.name()); },
                       replay_.closed());

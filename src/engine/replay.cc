@@ -185,6 +185,8 @@ void Replay::close(const Status& reason) {
   has_work_.store(true, std::memory_order_release);
   member_.step(agreement::Close{reason}, *this);
   replaying_.store(false, std::memory_order_relaxed);
+  fresh_.clear();
+  has_fresh_.store(false, std::memory_order_relaxed);
 }
 
 void Replay::stop(const std::vector<int>& lost) {

@@ -59,10 +59,10 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_named_targets_and_scripts_exist(page):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
     blocks = re.findall(r"^```sh\n(.*?)^```$", text_of(page), flags=re.MULTILINE | re.DOTALL)
     commands = re.findall(r"`(make [^`\n]+)`", text_of(page)) + "".join(blocks).splitlines()
-    used = {match[1] for match in map(re.compile(r"(?:[A-Z_]+=\S+ )*make ([a-z]+)").match, commands) if match}
+    used = {match[1] for match in map(re.compile(r"(?:[A-Z_]+=\S+ )*make ([a-z-]+)").match, commands) if match}
     assert used <= targets
     scripts = re.findall(r"`(tools/[\w.]+)`", text_of(page))
     assert not [script for script in scripts if not (ROOT / script).exists()]

@@ -1,0 +1,56 @@
+#include "cli/bench/start_line_pages.h"
+
+#include <ronde/ronde.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace ronde::cli {
+
+namespace {
+
+/// Of a job's first moments: in place, and once.
+ronde_status execute(ronde_op op, std::string_view name, const ronde_tensor* tensor) {
+  ronde_request request = {};
+  request.struct_size = sizeof request;
+  request.op = op;
+  request.name = name.data();
+  request.name_bytes = name.size();
+  request.inputs = tensor;
+  request.outputs = tensor;
+  request.count = tensor == nullptr ? 0 : 1;
+  request.step = -1;
+  return ronde_execute(nullptr, &request, -1, nullptr);
+}
+
+}  // namespace
+
+std::string StartLinePages::share(int rank, int ranks) {
+  const std::size_t bytes = sizeof(StartLineEntry) * static_cast<std::size_t>(ranks);
+  std::int64_t where[2] = {-1, -1};
+  if (rank == 0) {
+    pages_ = std::make_unique<SharedPages>(SharedPages::create(bytes));
+    where[0] = getpid();
+    where[1] = pages_->descriptor();
+  }
+  const std::int64_t count = 2;
+  const ronde_tensor tensor = {sizeof tensor, where, &count, 1, RONDE_INT64, RONDE_HOST, 0};
+  if (execute(RONDE_BROADCAST, "bench.start_line", &tensor) != RONDE_OK) {
+    return std::string("sharing the start line: ") + ronde_last_error();
+  }
+  if (rank != 0) {
+    pages_ = std::make_unique<SharedPages>(SharedPages::open(where[0], where[1], bytes));
+  }
+  // Rank 0 has the descriptor open until all have mapped it.
+  if (execute(RONDE_BARRIER, "bench.start_line.mapped", nullptr) != RONDE_OK) {
+    return std::string("sharing the start line: ") + ronde_last_error();
+  }
+  return pages_->is_mapped() ? "" : "the start line's shared memory cannot be mapped";
+}
+
+StartLine StartLinePages::line(int rank, int ranks) const {
+  return StartLine(static_cast<StartLineEntry*>(pages_->data()), rank, ranks, ranks <= usable_cores());
+}
+
+}  // namespace ronde::cli

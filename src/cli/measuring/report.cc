@@ -1,0 +1,96 @@
+#include "cli/measuring/report.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/measuring/sizes.h"
+
+namespace ronde::cli {
+
+namespace {
+
+template <typename... Values>
+std::string format(const char* pattern, Values... values) {
+  char line[256];
+  const int length = std::snprintf(line, sizeof line, pattern, values...);
+  return std::string(line, length < 0 ? 0 : static_cast<std::size_t>(length));
+}
+
+/// Nanoseconds are what the clock tells; more digits would be noise.
+double rounded(double microseconds) { return std::round(microseconds * 1000) / 1000; }
+
+const char* mode_text(SetMode mode) {
+  switch (mode) {
+    case SetMode::async: return "all submitted, then waited for";
+    case SetMode::blocking: return "one after the other";
+    case SetMode::flat: return "as one buffer";
+    case SetMode::packed: return "copied into one buffer and back";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string table_head(const BenchOptions& options, int ranks) {
+  std::string what(bench_op_name(options.op));
+  if (options.op != BenchOp::barrier) {
+    what += " " + options.dtype + (options.in_place ? ", in place" : ", out of place");
+    what += options.shared ? ", shared memory" : "";
+  }
+  if (!options.set.empty()) {
+    what += ", " + options.set + " " + mode_text(options.mode);
+  }
+  what += ", " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", by " +
+          std::string(bench_form_name(options.form)) + "; a call takes as long as its slowest rank\n";
+  what += format("%8s %8s %12s %12s %12s %12s %12s", "bytes", "calls", "min us", "median us", "p99 us", "algo GB/s",
+                 "bus GB/s");
+  return what + (options.overlap_us > 0 ? format(" %12s %12s\n", "compute us", "exposed us") : "\n");
+}
+
+std::string table_row(const BenchOptions& options, int ranks, const Measurement& measurement) {
+  const Summary& summary = measurement.summary;
+  const std::string row =
+      format("%8s %8llu %12.2f %12.2f %12.2f", size_text(measurement.bytes).c_str(),
+             static_cast<unsigned long long>(measurement.calls), summary.min_us, summary.median_us, summary.p99_us);
+  if (options.op == BenchOp::barrier) {
+    return row + format(" %12s %12s\n", "-", "-");
+  }
+  const Bandwidth speed = bandwidth(options.op, measurement.bytes, ranks, summary.median_us * 1e-6);
+  const std::string speeds = format(" %12.3f %12.3f", speed.algorithm * 1e-9, speed.bus * 1e-9);
+  if (options.overlap_us > 0) {
+    return row + speeds +
+           format(" %12.2f %12.2f\n", measurement.compute_us, summary.median_us - measurement.compute_us);
+  }
+  return row + speeds + "\n";
+}
+
+std::string json_line(const std::string& peer, const BenchOptions& options, int ranks, const Measurement& measurement) {
+  nlohmann::ordered_json line = {{"peer", peer},
+                                 {"op", bench_op_name(options.op)},
+                                 {"dtype", options.dtype},
+                                 {"ranks", ranks},
+                                 {"bytes", measurement.bytes},
+                                 {"place", options.in_place ? "in_place" : "out_of_place"},
+                                 {"form", bench_form_name(options.form)},
+                                 {"memory", options.shared ? "shared" : "private"}};
+  if (!options.set.empty()) {
+    line["set"] = options.set;
+    line["mode"] = set_mode_name(options.mode);
+    line["tensors"] = measurement.tensors;
+  }
+  if (options.overlap_us > 0) {
+    line["compute_us"] = rounded(measurement.compute_us);
+    line["exposed_us"] = rounded(measurement.summary.median_us - measurement.compute_us);
+  }
+  if (measurement.line_ns > 0) {
+    line["line_ns"] = rounded(measurement.line_ns);
+  }
+  line["calls"] = measurement.calls;
+  line["min_us"] = rounded(measurement.summary.min_us);
+  line["median_us"] = rounded(measurement.summary.median_us);
+  line["p99_us"] = rounded(measurement.summary.p99_us);
+  return line.dump() + "\n";
+}
+
+}  // namespace ronde::cli

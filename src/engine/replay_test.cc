@@ -1,0 +1,422 @@
+// Replay in whole worlds, moved by hand: the steady state sends nothing, and every way out of it loses nothing.
+#include "engine/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "support/local_world.h"
+
+namespace ronde::engine {
+namespace {
+
+using test::LocalWorld;
+using testing::HasSubstr;
+
+/// A world whose ranks reduce the same named vectors step by step.
+class Steps {
+ public:
+  explicit Steps(int size, Settings settings = {}) : world(size, settings) {}
+
+  /// The values of `name` on a rank, rank + 1 + step everywhere before a step.
+  std::vector<float>& values(int rank, const std::string& name, std::size_t elements) {
+    std::vector<float>& all = values_[{rank, name}];
+    all.assign(elements, static_cast<float>(rank + 1 + step_));
+    return all;
+  }
+  TicketPtr submit(int rank, const std::string& name, std::size_t elements) {
+    const TicketPtr ticket = world.submit(rank, test::allreduce(name, values(rank, name, elements)));
+    tickets_.push_back({rank, ticket});
+    return ticket;
+  }
+  /// Every rank submits all names, in an order of its own; then all must be right.
+  void step(const std::vector<std::pair<std::string, std::size_t>>& names) {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      auto order = names;
+      std::shuffle(order.begin(), order.end(), random_);
+      for (const auto& [name, elements] : order) {
+        submit(rank, name, elements);
+        if (random_() % 3 == 0) {
+          world.step(rank);
+        }
+      }
+    }
+    finish();
+  }
+  /// Waits for all, as a program does: with time passing if something is held up.
+  void finish() {
+    world.settle(random_);
+    for (int i = 0; i < 20 && !all_done(); ++i) {
+      for (const auto& [rank, ticket] : tickets_) {
+        world.engine(rank).want(*ticket);
+      }
+      world.clock().advance(2 * kMillisecond);
+      world.settle(random_);
+    }
+    const auto ranks = static_cast<float>(world.size());
+    const float sum = ranks * (ranks + 1) / 2 + ranks * static_cast<float>(step_);
+    for (const auto& [rank, ticket] : tickets_) {
+      ASSERT_TRUE(ticket->is_done()) << ticket->name() << " of rank " << rank << " in step " << step_;
+      ASSERT_TRUE(ticket->status()) << ticket->status().message();
+      for (const float value : values_[{rank, ticket->name()}]) {
+        ASSERT_EQ(value, sum) << ticket->name() << " of rank " << rank << " in step " << step_;
+      }
+      world.wait(rank, *ticket);
+    }
+    tickets_.clear();
+    ++step_;
+  }
+  bool all_done() const {
+    return std::all_of(tickets_.begin(), tickets_.end(), [](const auto& each) { return each.second->is_done(); });
+  }
+  std::uint64_t messages() {
+    std::uint64_t all = 0;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      all += world.engine(rank).counters().control_messages;
+    }
+    return all;
+  }
+  std::uint64_t entries() {
+    std::uint64_t all = 0;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      all += world.engine(rank).replay_counters().entries;
+    }
+    return all;
+  }
+  const Replay::Counters& counters(int rank) { return world.engine(rank).replay_counters(); }
+
+  LocalWorld world;
+
+ private:
+  std::map<std::pair<int, std::string>, std::vector<float>> values_;
+  std::vector<std::pair<int, TicketPtr>> tickets_;
+  std::mt19937 random_{7};
+  int step_ = 0;
+};
+
+/// Sizes of every kind of bucket: inline, one shot, fused, staged, ordered.
+const std::vector<std::pair<std::string, std::size_t>> kModel = {
+    {"scalar", 1}, {"bias", 100}, {"norm", 64}, {"conv", 3000}, {"dense", 40000}, {"head", 300001}, {"nothing", 0}};
+
+class ReplayWorlds : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, ReplayWorlds, testing::Values(2, 3, 5, 8));
+
+TEST_P(ReplayWorlds, TheSteadyStateSendsNothing) {
+  Steps steps(GetParam());
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  const std::uint64_t messages = steps.messages();
+  const std::uint64_t entries = steps.entries();
+  const std::uint64_t instances = steps.counters(0).instances;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  EXPECT_EQ(steps.messages(), messages);
+  EXPECT_EQ(steps.entries(), entries);
+  EXPECT_GE(steps.counters(0).instances, instances + 20);
+  EXPECT_EQ(steps.counters(0).breaks, 0u);
+}
+
+// What scripts do: a metric every tenth step, two optimizers in turn, a phase of evaluation.
+TEST(Replay, AThousandStepsOfAScriptSendNothing) {
+  Steps steps(2);
+  const std::vector<std::pair<std::string, std::size_t>> other = {{"generator.a", 50}, {"generator.b", 20000}};
+  std::uint64_t before = 0;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(i % 2 == 0 ? kModel : other));
+    if (i % 10 == 9) {
+      ASSERT_NO_FATAL_FAILURE(steps.step({{"metric", 1}}));
+    }
+    if (i == 500) {
+      for (int batch = 0; batch < 20; ++batch) {
+        ASSERT_NO_FATAL_FAILURE(steps.step({{"accuracy", 2}}));
+      }
+    }
+    if (i == 60 || i == 510) {
+      before = steps.messages();
+    }
+    if (i == 499) {
+      EXPECT_EQ(steps.messages(), before);
+    }
+  }
+  EXPECT_EQ(steps.messages(), before);
+  EXPECT_EQ(steps.counters(0).breaks, 0u);
+}
+
+TEST(Replay, TurnedOffEverythingIsAgreedByMessages) {
+  Settings settings;
+  settings.replay = false;
+  Steps steps(2, settings);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  EXPECT_EQ(steps.counters(0).installs, 0u);
+}
+
+// ---- Breaks
+
+TEST_P(ReplayWorlds, AnotherShapeOnOneRankIsTheSameErrorEverywhereAndTheOthersAreWhole) {
+  Steps steps(GetParam());
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  ASSERT_GT(steps.counters(0).instances, 0u);
+  LocalWorld& world = steps.world;
+  std::vector<std::vector<float>> odd(static_cast<std::size_t>(world.size()), std::vector<float>(64, 1));
+  odd[0].resize(65);
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    steps.submit(rank, "conv", 3000);
+    tickets.push_back(world.submit(rank, test::allreduce("norm", odd[static_cast<std::size_t>(rank)])));
+    steps.submit(rank, "head", 300001);
+  }
+  ASSERT_NO_FATAL_FAILURE(steps.finish());
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const TicketPtr& ticket = tickets[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::mismatch);
+    EXPECT_EQ(ticket->status().message(), tickets[0]->status().message());
+    world.wait(rank, *ticket);
+  }
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  EXPECT_GE(steps.counters(0).installs, 2u) << "replayed again";
+}
+
+TEST_P(ReplayWorlds, AnotherShapeOnAllRanksIsLearnt) {
+  Steps steps(GetParam());
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  auto larger = kModel;
+  larger[3].second = 3500;
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(larger));
+  }
+  const std::uint64_t messages = steps.messages();
+  ASSERT_NO_FATAL_FAILURE(steps.step(larger));
+  EXPECT_EQ(steps.messages(), messages);
+}
+
+TEST_P(ReplayWorlds, ATensorThatIsMissingOnAllRanksHoldsUpNobody) {
+  Steps steps(GetParam());
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  LocalWorld& world = steps.world;
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    for (const auto& [name, elements] : kModel) {
+      if (name != "bias") {
+        tickets.push_back(steps.submit(rank, name, elements));
+        world.engine(rank).want(*tickets.back());
+      }
+    }
+  }
+  for (int i = 0; i < 10; ++i) {
+    world.settle();
+    world.clock().advance(5 * kMillisecond);
+  }
+  ASSERT_NO_FATAL_FAILURE(steps.finish());
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+}
+
+TEST_P(ReplayWorlds, ARankThatIsLateIsNamedAndOwesTheError) {
+  Steps steps(GetParam());
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
+  }
+  LocalWorld& world = steps.world;
+  std::vector<std::vector<float>> values(static_cast<std::size_t>(world.size()), std::vector<float>(5, 1));
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank + 1 < world.size(); ++rank) {
+    Request request = test::allreduce("x", values[static_cast<std::size_t>(rank)]);
+    request.timeout = 5 * kSecond;
+    tickets.push_back(world.submit(rank, std::move(request)));
+  }
+  for (int i = 0; i < 70; ++i) {
+    world.settle();
+    world.clock().advance(100 * kMillisecond);
+  }
+  world.settle();
+  for (const TicketPtr& ticket : tickets) {
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::timed_out);
+    EXPECT_EQ(ticket->status().failed_rank(), world.size() - 1);
+  }
+  const TicketPtr late = world.submit(world.size() - 1, test::allreduce("x", values.back()));
+  world.settle();
+  ASSERT_TRUE(late->is_done());
+  EXPECT_EQ(late->status().message(), tickets[0]->status().message());
+  world.wait(world.size() - 1, *late);
+  for (int rank = 0; rank + 1 < world.size(); ++rank) {
+    world.wait(rank, *tickets[static_cast<std::size_t>(rank)]);
+  }
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
+  }
+}
+
+// Rank 0 validates while the others wait: they report a stall, kill nobody, and go on.
+TEST(Replay, AStallIsReportedInReplayToo) {
+  Settings settings;
+  settings.stall = 60 * kSecond;
+  Steps steps(2, settings);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
+  }
+  steps.submit(1, "x", 5);
+  for (int i = 0; i < 95; ++i) {
+    steps.world.settle();
+    steps.world.clock().advance(kSecond);
+  }
+  const auto lines = steps.world.log().take();
+  ASSERT_GE(lines.size(), 1u);
+  EXPECT_THAT(lines[0], HasSubstr("'x' waits for rank 0; rank 1 has submitted"));
+  steps.submit(0, "x", 5);
+  ASSERT_NO_FATAL_FAILURE(steps.finish());
+}
+
+// ---- Ends
+
+class ReplayVictim : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ReplayVictim, testing::Values(0, 1, 2));
+
+TEST_P(ReplayVictim, ADeathInReplayEndsEveryCallWithItsName) {
+  for (int steps_before = 0; steps_before < 12; ++steps_before) {
+    Steps steps(3);
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+    }
+    std::vector<std::pair<int, TicketPtr>> tickets;
+    for (int rank = 0; rank < 3; ++rank) {
+      for (const auto& [name, elements] : kModel) {
+        tickets.emplace_back(rank, steps.submit(rank, name, elements));
+      }
+    }
+    for (int i = 0; i < steps_before; ++i) {
+      for (int rank = 0; rank < 3; ++rank) {
+        steps.world.step(rank);
+      }
+    }
+    steps.world.kill(GetParam());
+    steps.world.settle();
+    for (const auto& [rank, ticket] : tickets) {
+      if (rank == GetParam()) {
+        continue;
+      }
+      ASSERT_TRUE(ticket->is_done()) << ticket->name();
+      if (!ticket->status()) {
+        EXPECT_EQ(ticket->status().code(), Code::peer_lost);
+        EXPECT_EQ(ticket->status().failed_rank(), GetParam());
+      }
+      EXPECT_EQ(steps.world.try_submit(rank, test::barrier("later")).code(), Code::peer_lost);
+    }
+  }
+}
+
+TEST_P(ReplayVictim, ARankThatLeavesInReplayFailsWhatTheOthersWaitFor) {
+  Steps steps(3);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  LocalWorld& world = steps.world;
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != GetParam()) {
+      tickets.push_back(steps.submit(rank, "head", 300001));
+      tickets.push_back(steps.submit(rank, "bias", 100));
+    }
+  }
+  world.settle();
+  world.engine(GetParam()).begin_leave();
+  world.settle();
+  world.engine(GetParam()).finish_leave();
+  world.settle();
+  for (const TicketPtr& ticket : tickets) {
+    ASSERT_TRUE(ticket->is_done()) << ticket->name();
+    EXPECT_EQ(ticket->status().code(), Code::peer_left);
+    EXPECT_EQ(ticket->status().failed_rank(), GetParam());
+  }
+}
+
+TEST_P(ReplayWorlds, AllLeaveTogetherFromReplay) {
+  Steps steps(GetParam());
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
+  }
+  for (int rank = 0; rank < steps.world.size(); ++rank) {
+    steps.submit(rank, "head", 300001);
+    steps.world.engine(rank).begin_leave();
+  }
+  ASSERT_NO_FATAL_FAILURE(steps.finish());
+  for (int rank = 0; rank < steps.world.size(); ++rank) {
+    EXPECT_EQ(steps.world.engine(rank).leaving(), Leaving::over);
+  }
+}
+
+// A peer that is stopped in the middle of a break: the time of a request ends it.
+TEST(Replay, ABreakThatDoesNotEndFailsTheGroupInTime) {
+  Steps steps(2);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
+  }
+  std::vector<float> values(5, 1);
+  Request request = test::allreduce("x", values);
+  request.timeout = 5 * kSecond;
+  const TicketPtr ticket = steps.world.submit(0, std::move(request));
+  steps.world.settle();
+  steps.world.pause(1);
+  for (int i = 0; i < 120; ++i) {
+    steps.world.clock().advance(100 * kMillisecond);
+    steps.world.settle();
+  }
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::timed_out);
+  EXPECT_EQ(ticket->status().failed_rank(), 1);
+}
+
+// ---- Tensors in shared memory
+
+TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {
+  LocalWorld world(GetParam());
+  constexpr std::size_t kElements = 100003;
+  std::vector<std::shared_ptr<void>> buckets;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    auto bucket = world.engine(rank).shared_heap()->allocate(kElements * sizeof(float));
+    ASSERT_TRUE(bucket) << bucket.status().message();
+    buckets.push_back(*bucket);
+  }
+  for (int step = 0; step < 8; ++step) {
+    std::vector<TicketPtr> tickets;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      auto* data = static_cast<float*>(buckets[static_cast<std::size_t>(rank)].get());
+      std::fill(data, data + kElements, static_cast<float>(rank + 1));
+      Request request;
+      request.name = "gradient";
+      Tensor tensor;
+      tensor.data = data;
+      tensor.shape = {kElements};
+      request.tensors.push_back({tensor, tensor});
+      tickets.push_back(world.submit(rank, request));
+    }
+    world.settle();
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const TicketPtr& ticket = tickets[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(ticket->is_done() && ticket->status());
+      const auto* data = static_cast<float*>(buckets[static_cast<std::size_t>(rank)].get());
+      const float sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
+      EXPECT_EQ(std::count(data, data + kElements, sum), static_cast<std::ptrdiff_t>(kElements));
+      world.wait(rank, *ticket);
+    }
+  }
+  EXPECT_GT(world.engine(0).replay_counters().instances, 0u);
+}
+
+}  // namespace
+}  // namespace ronde::engine
