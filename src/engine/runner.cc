@@ -378,7 +378,7 @@ Nanoseconds Runner::prepare_sleep() {
   if (is_attentive(now)) {
     return std::min(engine_->next_timer(), now + kAttention);
   }
-  if (engine_->has_input()) {
+  if (!driver_.load() && engine_->has_input()) {
     return 0;  // it came before the others knew that they must wake this thread again
   }
   if (driver_.load()) {
