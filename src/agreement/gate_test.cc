@@ -93,7 +93,10 @@ class RankOfThreads final : public Sink {
     lines().frozen.store(epoch, std::memory_order_release);
   }
   void store_quiet(const RankSet&) override { bug("nobody died"); }
-  void send_request(control::RequestMessage message, Nanoseconds) override { outbox_.emplace_back(std::move(message)); }
+  Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override {
+    outbox_.emplace_back(std::move(message));
+    return deadline;
+  }
   void send_end(control::EndMessage message) override { outbox_.emplace_back(std::move(message)); }
   void send_join() override { bug("nobody joins"); }
   void send_leave() override { bug("nobody leaves"); }

@@ -35,7 +35,7 @@ class CountingSink final : public Sink {
   void copy_in(std::uint32_t, std::uint32_t, std::uint64_t) override {}
   void set_frozen(std::uint32_t, Reason) override {}
   void store_quiet(const RankSet&) override {}
-  void send_request(control::RequestMessage, Nanoseconds) override {}
+  Nanoseconds send_request(control::RequestMessage, Nanoseconds deadline) override { return deadline; }
   void send_end(control::EndMessage) override {}
   void send_join() override {}
   void send_leave() override {}

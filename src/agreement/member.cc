@@ -106,7 +106,7 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
 
 void Member::send(Name& name, Sink& sink) {
   count_lane(name, Lane::sent);
-  sink.send_request({name.text, name.descriptor, label_, kNever, position_}, name.deadline);
+  name.deadline = sink.send_request({name.text, name.descriptor, label_, kNever, position_}, name.deadline);
 }
 
 // ---- Breaks
@@ -346,6 +346,16 @@ Lane Member::lane(const std::string& name) const {
 std::size_t Member::owed(const std::string& name) const {
   const auto found = index_of_.find(name);
   return found == index_of_.end() ? 0 : names_[found->second].owed.size();
+}
+
+Nanoseconds Member::next_deadline() const {
+  Nanoseconds next = kNever;
+  for (const Name& name : names_) {
+    if (name.lane == Lane::sent || name.lane == Lane::held) {
+      next = std::min(next, name.deadline);
+    }
+  }
+  return next;
 }
 
 std::optional<std::string> Member::overdue(Nanoseconds now, Nanoseconds grace) const {

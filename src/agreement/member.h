@@ -186,6 +186,8 @@ class Member {
   bool is_waiting() const { return sent_ > 0; }
   bool has_outstanding() const { return outstanding_ > 0; }
   bool has_joined() const { return join_ != Wish::no; }
+  /// The earliest of those that wait for the coordinator or for the end of a break; kNever if none has one.
+  Nanoseconds next_deadline() const;
   /// A request that the coordinator has not answered `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
   bool all_left() const { return all_left_; }

@@ -31,9 +31,10 @@ class RecordingSink final : public Sink {
     }
     add(line);
   }
-  void send_request(control::RequestMessage message, Nanoseconds deadline) override {
+  Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override {
     add("request " + message.name + " label " + number(message.label) + " until " +
         number(static_cast<std::uint64_t>(deadline)));
+    return deadline;
   }
   void send_end(control::EndMessage message) override {
     std::string line = "end " + number(message.epoch) + " instances " + number(message.instances);

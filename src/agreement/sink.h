@@ -68,8 +68,9 @@ class Sink {
 
   // ---- To the coordinator, in this order.
 
-  /// Set message.timeout to what is left until `deadline`, then send.
-  virtual void send_request(control::RequestMessage message, Nanoseconds deadline) = 0;
+  /// Set message.timeout to what is left until `deadline`, then send. Returns the deadline, which the engine may know
+  /// better: requests are placed without a look at the clock.
+  virtual Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) = 0;
   virtual void send_end(control::EndMessage message) = 0;
   virtual void send_join() = 0;
   virtual void send_leave() = 0;

@@ -51,11 +51,12 @@ inline void RankSink::store_quiet(const RankSet& lost) {
   world_.write(rank_, {Update::Kind::quiet, 0, 0, {}, lost});
 }
 
-inline void RankSink::send_request(control::RequestMessage message, Nanoseconds) {
+inline Nanoseconds RankSink::send_request(control::RequestMessage message, Nanoseconds deadline) {
   message.timeout = kSecond;
   world_.rank(rank_).last_request = world_.rank(rank_).pc;
   world_.note(rank_, "requests '" + message.name + "' with label " + std::to_string(message.label));
   world_.rank(rank_).requests.emplace_back(std::move(message));
+  return deadline;
 }
 inline void RankSink::send_end(control::EndMessage message) {
   world_.count(Row::epoch_left, Mode::drain);

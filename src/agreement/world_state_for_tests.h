@@ -79,7 +79,7 @@ class RankSink final : public Sink {
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, Reason reason) override;
   void store_quiet(const RankSet& lost) override;
-  void send_request(control::RequestMessage message, Nanoseconds deadline) override;
+  Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override;
   void send_join() override;
   void send_leave() override;

@@ -1,6 +1,8 @@
 // The C interface: persistent plans, requests that are started and waited for together.
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "api/convert.h"
@@ -46,7 +48,8 @@ Status check_startable(const ronde_plan& plan) {
   return {};
 }
 
-Status wait_for_all(const ronde_plan& plan, engine::Runner& runner, Nanoseconds limit) {
+/// `over` becomes true once every ticket was waited for; else the plan is still started.
+Status wait_for_all(const ronde_plan& plan, engine::Runner& runner, Nanoseconds limit, bool& over) {
   const RealClock clock;
   const Nanoseconds until = limit == kNever ? kNever : later(clock.now(), limit);
   Status first;
@@ -56,12 +59,8 @@ Status wait_for_all(const ronde_plan& plan, engine::Runner& runner, Nanoseconds 
       first = ticket->status();
     }
   }
+  over = true;
   return first;
-}
-
-bool is_over(const ronde_plan& plan) {
-  return std::all_of(plan.tickets.begin(), plan.tickets.end(),
-                     [](const engine::TicketPtr& ticket) { return ticket->is_done(); });
 }
 
 }  // namespace
@@ -74,6 +73,7 @@ ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* reques
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, api::runner_of(engine));
     std::vector<Request> values;
+    std::unordered_set<std::string> names;
     const auto* at = reinterpret_cast<const std::byte*>(requests);
     for (size_t i = 0; i < count; ++i, at += requests->struct_size) {
       const auto* each = reinterpret_cast<const ronde_request*>(at);
@@ -81,6 +81,9 @@ ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* reques
       RONDE_RETURN_IF_ERROR(runner->engine().check(value));
       if (value.kind != OpKind::allreduce || each->on_done != nullptr) {
         return Status::error(Code::not_implemented, "'" + value.name + "': a plan holds all-reduces without on_done");
+      }
+      if (!names.insert(value.name).second) {
+        return Status::error(Code::duplicate_name, "the plan has '" + value.name + "' twice");
       }
       values.push_back(std::move(value));
     }
@@ -119,14 +122,15 @@ ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s) {
     }
     const std::shared_ptr<engine::Runner> runner = plan->runner.lock();
     Status status;
+    bool over = !runner;
     if (runner) {
-      status = wait_for_all(*plan, *runner, limit_from(limit_s));
+      status = wait_for_all(*plan, *runner, limit_from(limit_s), over);
     } else {
       for (const engine::TicketPtr& ticket : plan->tickets) {
         status = status.is_ok() ? ticket->status() : status;
       }
     }
-    plan->is_started = runner && !is_over(*plan);
+    plan->is_started = !over;
     return status;
   });
 }

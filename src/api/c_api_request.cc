@@ -28,7 +28,7 @@ bool looked_at(const ronde_ticket& handle) {
     return true;
   }
   if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {
-    runner->engine().want(*handle.ticket);
+    runner->want(*handle.ticket);
   }
   return false;
 }

@@ -101,6 +101,35 @@ TEST_F(OneRank, ABlockingCallInACallbackIsRefused) {
   EXPECT_EQ(ronde_release(ticket), RONDE_OK);
 }
 
+TEST_F(OneRank, APlanIsStartedAndWaitedForAgainAndAgain) {
+  Work first("first");
+  Work second("second");
+  const ronde_request requests[] = {first.request, second.request};
+  ronde_plan* plan = nullptr;
+  ASSERT_EQ(ronde_plan_create(nullptr, requests, 2, &plan), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(ronde_plan_wait(plan, -1), RONDE_INVALID_ARGUMENT) << "never started";
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(ronde_plan_start(plan), RONDE_OK) << ronde_last_error();
+    EXPECT_EQ(ronde_plan_start(plan), RONDE_DUPLICATE_NAME);
+    ASSERT_EQ(ronde_plan_wait(plan, -1), RONDE_OK) << ronde_last_error();
+  }
+  ASSERT_EQ(ronde_plan_start(plan), RONDE_OK);
+  ASSERT_EQ(ronde_plan_destroy(plan), RONDE_OK) << ronde_last_error();
+  ASSERT_EQ(ronde_execute(nullptr, &first.request, -1, nullptr), RONDE_OK) << "the names are free again";
+  const ronde_request twice[] = {first.request, first.request};
+  EXPECT_EQ(ronde_plan_create(nullptr, twice, 2, &plan), RONDE_DUPLICATE_NAME);
+}
+
+TEST_F(OneRank, ABucketIsMemory) {
+  void* data = nullptr;
+  ASSERT_EQ(ronde_alloc_bucket(nullptr, "b", 1, 10000, &data), RONDE_OK) << ronde_last_error();
+  static_cast<char*>(data)[9999] = 1;
+  EXPECT_EQ(ronde_free_bucket(static_cast<char*>(data) + 1), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_free_bucket(data), RONDE_OK);
+  EXPECT_EQ(ronde_free_bucket(data), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_free_bucket(nullptr), RONDE_OK);
+}
+
 TEST(CApi, AFailedInitDoesNotCount) {
   ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
   const std::uint64_t before = epoch();

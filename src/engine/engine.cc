@@ -33,7 +33,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       backend_(std::move(backend)),
       group_(everyone(topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
-      replay_(group_, *arena_, pending_),
+      replay_(group_, *arena_, pending_, clock),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       loss_(*arena_),
       stall_(settings.stall) {

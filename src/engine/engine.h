@@ -98,6 +98,8 @@ class Engine {
 
   /// Moves everything that can move; true if anything did. Never blocks.
   bool step();
+  /// Something is being replayed, which poll() moves.
+  bool only_replays() const { return replay_.is_moving(); }
   /// Moves only what is replayed; true if anything did. For a waiter that looks again and again.
   bool poll();
   /// When step() has something to do even if nobody rings; kNever if nothing.

@@ -81,6 +81,7 @@ void Engine::finish_leave() {
 }
 
 void Engine::serve_nobody() {
+  shared_heap_->close();  // a peer that is stopped, not dead, may still store into what lies there
   control_.flush();
   state_ = State::failed;
   arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
@@ -110,6 +111,11 @@ void Engine::look_who_is_gone() {
   }
   const int coordinator = group_.ranks[kCoordinator];
   if (!has_gone(coordinator) || !replay_.closed() || replay_.all_left()) {
+    return;
+  }
+  // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If it
+  // cannot end without the coordinator, is_held_up() sees that.
+  if (!executor_.is_idle() || !replay_.is_out()) {
     return;
   }
   if (!std::exchange(coordinator_is_gone_, true)) {
@@ -213,6 +219,7 @@ bool Engine::step_failing(Nanoseconds now) {
       },
       later_ones);
   state_ = State::failed;
+  shared_heap_->close();
   return true;
 }
 

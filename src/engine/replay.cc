@@ -40,8 +40,8 @@ agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) 
   return range;
 }
 
-Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending)
-    : arena_(arena), pending_(pending), member_(std::move(group), arena.rank()) {}
+Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const Clock& clock)
+    : arena_(arena), pending_(pending), clock_(clock), member_(std::move(group), arena.rank()) {}
 
 // ---- Submitting
 
@@ -72,9 +72,6 @@ bool Replay::place(const TicketPtr& ticket) {
       agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().shared_offset}, *this);
   if (lane != agreement::Lane::placed) {
     held.reset();
-  } else if (!under_way_.load(std::memory_order_relaxed)) {
-    under_way_.store(true, std::memory_order_relaxed);
-    has_work_.store(true, std::memory_order_release);
   }
   return true;
 }
@@ -102,10 +99,26 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   }
   run.data->bind(place, ticket->request().tensors);
   run.data->copy_in(place);
+  if (run.tickets.size() > 1) {
+    if (run.filling_since == 0 || !member_.is_half_full(bucket)) {
+      run.filling_since = clock_.now();
+    }
+    if (ticket->on_done()) {  // nobody will wait for it, but somebody wants to hear
+      look_soon_.store(true, std::memory_order_relaxed);
+    }
+  }
+  if (!under_way_.load(std::memory_order_relaxed)) {  // from now on clocks are watched
+    under_way_.store(true, std::memory_order_relaxed);
+    has_work_.store(true, std::memory_order_release);
+  }
 }
 
 void Replay::publish(std::uint32_t bucket, agreement::Flag) {
-  runs_[bucket]->data->publish();
+  Run& run = *runs_[bucket];
+  run.data->publish();
+  if (run.tickets.size() > 1) {
+    run.usual_fill = (3 * run.usual_fill + clock_.now() - run.filling_since) / 4;
+  }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
 }
@@ -136,15 +149,15 @@ void Replay::send(control::Message message) {
   has_work_.store(true, std::memory_order_release);
 }
 
-void Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
+Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
   if (deadline == kNever) {
     if (const TicketPtr ticket = pending_.find(0, message.name)) {  // it was placed without looking at the clock
-      deadline = ticket->deadline();
-      message.timeout = ticket->request().timeout;
+      deadline = std::min(ticket->deadline(), later(clock_.now(), ticket->request().timeout));
     }
   }
   outcome_.messages.emplace_back(std::move(message), deadline);
   has_work_.store(true, std::memory_order_release);
+  return deadline;
 }
 
 void Replay::execute(std::vector<control::ExecEntry::Item> items) {
@@ -183,6 +196,7 @@ void Replay::leave() {
 void Replay::close(const Status& reason) {
   Locked gate(gate_);
   has_work_.store(true, std::memory_order_release);
+  active_.clear();
   member_.step(agreement::Close{reason}, *this);
   replaying_.store(false, std::memory_order_relaxed);
   fresh_.clear();
@@ -217,6 +231,13 @@ bool Replay::make_ready(const Bucket& bucket) {
     return bytes == 0 || arena_.commit(static_cast<std::size_t>(offset), bytes).is_ok();
   };
   const Descriptor& first = bucket.members.front().descriptor;
+  const auto in_lane = std::count_if(runs_.begin(), runs_.end(), [](const std::unique_ptr<Run>& run) {
+    return run && run->data->description().kind == BucketKind::ordered;
+  });
+  if (bucket.kind == BucketKind::ordered &&
+      static_cast<std::uint64_t>(in_lane) >= collectives::OrderedLane::kEntries) {
+    return false;  // the lane's ring would run over; every rank counts alike
+  }
   if (!reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
       !commit(bucket.line_offset, line_bytes(bucket.kind)) || !commit(bucket.slots_offset, slots_bytes(bucket)) ||
       (bucket.kind == BucketKind::ordered && !open_lane())) {
@@ -247,6 +268,7 @@ void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets
     run.since = 0;
   }
   fresh_.reserve(runs_.size());
+  next_check_ = 0;
   counters_.installs.fetch_add(1, std::memory_order_relaxed);
   replaying_.store(true, std::memory_order_relaxed);
 }
@@ -342,7 +364,16 @@ void Replay::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
   own.frozen.store(epoch, std::memory_order_release);
   arena_.ring_others();
   arena_.ring(arena_.rank());
+  under_way_.store(true, std::memory_order_relaxed);
   has_work_.store(true, std::memory_order_release);
+}
+
+bool Replay::is_out() {
+  Locked gate(gate_);
+  if (member_.mode() == agreement::Mode::replay) {
+    member_.step(agreement::LocalReason{agreement::Reason::leave, 0}, *this);
+  }
+  return member_.mode() != agreement::Mode::frozen && member_.mode() != agreement::Mode::drain;
 }
 
 bool Replay::is_gone(int rank) const {
@@ -387,6 +418,9 @@ std::optional<std::string> Replay::overdue(Nanoseconds now, Nanoseconds grace) c
 }
 
 std::vector<int> Replay::draining_for() const {
+  if (!replaying_.load(std::memory_order_relaxed)) {
+    return {};
+  }
   Locked gate(gate_);
   if (member_.mode() != agreement::Mode::drain) {
     return {};

@@ -47,7 +47,7 @@ class Replay final : public agreement::Sink {
     std::optional<std::string> bug;
   };
 
-  Replay(Group group, transport::HostArena& arena, const PendingTable& pending);
+  Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const Clock& clock);
 
   /// Where in the heap the ordered lane lies, and what is left of `range` for the coordinator.
   static agreement::HeapRange behind_lane(agreement::HeapRange range, int ranks);
@@ -65,8 +65,9 @@ class Replay final : public agreement::Sink {
   /// Somebody waits for this ticket, so what it waits for is looked at closely.
   void want(Ticket& ticket) {
     ticket.want();
-    if (replaying_.load(std::memory_order_relaxed)) {
+    if (replaying_.load(std::memory_order_relaxed) && !look_soon_.load(std::memory_order_relaxed)) {
       look_soon_.store(true, std::memory_order_relaxed);
+      has_work_.store(true, std::memory_order_release);
     }
   }
 
@@ -84,9 +85,12 @@ class Replay final : public agreement::Sink {
   Progress advance();
   /// Only the first; for a waiter that looks again and again.
   Progress advance_buckets();
+  bool is_moving() const { return !active_.empty() || has_fresh_.load(std::memory_order_relaxed); }
   /// Breaks for reasons of time.
   void check_time(Nanoseconds now, Nanoseconds stall);
   Nanoseconds next_check() const;
+  /// No bucket is in force, none is being finished. If some are, a break begins.
+  bool is_out();
   /// In a break: the ranks without which it does not end although a request's time was up a while ago; else nothing.
   std::vector<int> stuck(Nanoseconds now) const;
   /// In a break: the ranks that what was decided waits for.
@@ -113,7 +117,7 @@ class Replay final : public agreement::Sink {
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
   void store_quiet(const agreement::RankSet&) override {}  // loss.h does
-  void send_request(control::RequestMessage message, Nanoseconds deadline) override;
+  Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override { send(std::move(message)); }
   void send_join() override { send(control::JoinMessage{}); }
   void send_leave() override { send(control::LeaveMessage{}); }
@@ -133,6 +137,9 @@ class Replay final : public agreement::Sink {
     std::unique_ptr<collectives::HostBucket> data;
     std::vector<TicketPtr> tickets;    ///< by place; guarded by the gate
     Nanoseconds since = 0;             ///< when check_time() first saw the instance under way
+    Nanoseconds wanted_since = 0;      ///< when it first saw it half full and somebody waiting for a part of it
+    Nanoseconds filling_since = 0;     ///< of a fused one: when its first request came
+    Nanoseconds usual_fill = 0;        ///< of a fused one: how long it takes to get full
     Nanoseconds patience = 0;          ///< how long a full one waits for peers before it breaks
     std::uint64_t seen_instance = 0;   ///< that `since` speaks of
     bool in_force = false;
@@ -153,6 +160,7 @@ class Replay final : public agreement::Sink {
 
   transport::HostArena& arena_;
   const PendingTable& pending_;
+  const Clock& clock_;
   collectives::Thresholds thresholds_;
   std::unique_ptr<collectives::OrderedLane> lane_;
   Counters counters_;
@@ -170,6 +178,7 @@ class Replay final : public agreement::Sink {
 
   std::vector<std::uint32_t> active_;  ///< published, ascending
   Nanoseconds next_check_ = 0;
+  Nanoseconds last_look_ = 0;
 };
 
 /// What agreement is told of a request: its descriptor, and where in the own heap its tensor lies if it is one, in place.

@@ -381,6 +381,106 @@ TEST(Replay, ABreakThatDoesNotEndFailsTheGroupInTime) {
   EXPECT_EQ(ticket->status().failed_rank(), 1);
 }
 
+// What a rank submits while a stopped one keeps the break from ending has a limit too.
+TEST(Replay, ARequestHeldInABreakHasALimit) {
+  Steps steps(2);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
+  }
+  steps.world.pause(1);
+  std::vector<float> values(6, 1);
+  Request request = test::allreduce("x", values);
+  request.timeout = 5 * kSecond;
+  const TicketPtr ticket = steps.world.submit(0, std::move(request));
+  for (int i = 0; i < 120 && !ticket->is_done(); ++i) {
+    steps.world.settle();
+    EXPECT_TRUE(ticket->is_done() || steps.world.engine(0).next_timer() < kNever) << "nobody would look";
+    steps.world.clock().advance(100 * kMillisecond);
+  }
+  steps.world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::timed_out);
+  EXPECT_EQ(ticket->status().failed_rank(), 1);
+}
+
+// A request that was learning moves into its bucket by ADD: from then on clocks must be watched.
+TEST(Replay, WhatComesIntoABucketFromLearningIsWatched) {
+  Steps steps(2);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
+  }
+  for (int i = 0; i < 12; ++i) {
+    const TicketPtr ticket = steps.submit(0, "y", 7);
+    steps.world.engine(0).want(*ticket);
+    steps.world.settle();
+    EXPECT_LT(steps.world.engine(0).next_timer(), kNever) << "round " << i;
+    steps.submit(1, "y", 7);
+    ASSERT_NO_FATAL_FAILURE(steps.finish());
+  }
+}
+
+// A program that only uses callbacks and leaves out one of two fused tensors on all ranks.
+TEST(Replay, ACallbackIsAWishToo) {
+  Steps steps(2);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}, {"y", 5}}));
+  }
+  std::vector<std::vector<float>> values(2, std::vector<float>(5, 1));
+  std::vector<TicketPtr> tickets;
+  for (int rank = 0; rank < 2; ++rank) {
+    tickets.push_back(std::make_shared<Ticket>(test::allreduce("x", values[static_cast<std::size_t>(rank)]),
+                                               [](const TicketPtr&, const Status&) {}));
+    ASSERT_TRUE(steps.world.engine(rank).submit(tickets.back()));
+  }
+  for (int i = 0; i < 20; ++i) {
+    steps.world.settle();
+    steps.world.clock().advance(2 * kMillisecond);
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(tickets[static_cast<std::size_t>(rank)]->is_done());
+    EXPECT_TRUE(tickets[static_cast<std::size_t>(rank)]->status());
+    steps.world.wait(rank, *tickets[static_cast<std::size_t>(rank)]);
+  }
+}
+
+// The coordinator goes while a bucket waits for a rank that is late. The others must not touch the bucket any more once
+// they have told their callers.
+TEST(Replay, TheCoordinatorGoesWhileABucketWaitsForALateRank) {
+  for (int late_steps = 0; late_steps < 8; ++late_steps) {
+    Steps steps(3);
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 3000}}));
+    }
+    LocalWorld& world = steps.world;
+    auto values = std::make_unique<std::vector<float>>(3000, 1.0f);
+    steps.submit(0, "x", 3000);
+    const TicketPtr ticket = world.submit(1, test::allreduce("x", *values));
+    for (int i = 0; i < 2; ++i) {
+      world.step(0);
+      world.step(1);
+    }
+    world.pause(2);
+    world.engine(0).begin_leave();
+    for (int i = 0; i < 4; ++i) {
+      world.step(0);
+      world.step(1);
+    }
+    world.engine(0).finish_leave();
+    world.kill(0);
+    for (int i = 0; i < late_steps; ++i) {
+      world.step(1);
+    }
+    steps.submit(2, "x", 3000);
+    if (ticket->is_done()) {
+      values.reset();  // what a caller may do: ASan sees who touches it now
+    }
+    world.resume(2);
+    world.settle();
+    ASSERT_TRUE(ticket->is_done());
+    EXPECT_EQ(ticket->status().code(), Code::peer_left) << ticket->status().message();
+  }
+}
+
 // ---- Tensors in shared memory
 
 TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {

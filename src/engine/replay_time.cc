@@ -18,6 +18,8 @@ constexpr Nanoseconds kLastPatience = 64 * kSecond;
 /// How often is looked: often while a half full bucket is waited for.
 constexpr Nanoseconds kLookOften = kMillisecond;
 constexpr Nanoseconds kLookSeldom = 250 * kMillisecond;
+/// Looks that waiters ask for do not come closer together than this: each goes over all buckets.
+constexpr Nanoseconds kLookGap = 200 * kMicrosecond;
 /// After a request's time was up, so long for a break to end: then a rank is stopped, and no common point is left.
 constexpr Nanoseconds kBreakGrace = 5 * kSecond;
 
@@ -25,13 +27,15 @@ constexpr Nanoseconds kBreakGrace = 5 * kSecond;
 
 /// Looks at every bucket in which something is under way. The first look at an instance only notes the time.
 void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
-  const bool soon = look_soon_.exchange(false, std::memory_order_relaxed);
+  const bool soon = look_soon_.load(std::memory_order_relaxed) && now >= later(last_look_, kLookGap);
   if (!replaying_.load(std::memory_order_relaxed) || (now < next_check_ && !soon)) {
     return;
   }
+  look_soon_.store(false, std::memory_order_relaxed);
+  last_look_ = now;
   std::lock_guard<Gate> gate(gate_);
   next_check_ = later(now, kLookSeldom);
-  bool any = false;
+  bool any = member_.mode() != agreement::Mode::replay;  // a break has its limits too
   for (std::uint32_t id : member_.in_force()) {
     Run& run = *runs_[id];
     if (!member_.is_half_full(id) && !member_.is_published(id)) {
@@ -53,12 +57,12 @@ Nanoseconds Replay::next_check() const {
   if (!replaying_.load(std::memory_order_relaxed) || !under_way_.load(std::memory_order_relaxed)) {
     return kNever;
   }
-  return look_soon_.load(std::memory_order_relaxed) ? 0 : next_check_;
+  return look_soon_.load(std::memory_order_relaxed) ? std::min(next_check_, later(last_look_, kLookGap)) : next_check_;
 }
 
 bool Replay::is_wanted(const Run& run) {
   return std::any_of(run.tickets.begin(), run.tickets.end(),
-                     [](const TicketPtr& ticket) { return ticket && ticket->is_wanted(); });
+                     [](const TicketPtr& ticket) { return ticket && (ticket->is_wanted() || ticket->on_done()); });
 }
 
 std::vector<int> Replay::stuck(Nanoseconds now) const {
@@ -70,11 +74,21 @@ std::vector<int> Replay::stuck(Nanoseconds now) const {
   if (member_.mode() != agreement::Mode::frozen && !drains) {
     return {};
   }
+  bool is_late = now >= later(member_.next_deadline(), kBreakGrace);
   for (std::uint32_t id : member_.in_force()) {
     for (const TicketPtr& ticket : runs_[id]->tickets) {
-      if (ticket && now >= later(ticket->deadline(), kBreakGrace)) {
-        return drains ? runs_[id]->data->waiting_for() : not_frozen();
-      }
+      is_late |= ticket && now >= later(ticket->deadline(), kBreakGrace);
+    }
+  }
+  if (!is_late) {
+    return {};
+  }
+  if (!drains) {
+    return not_frozen();
+  }
+  for (std::uint32_t id : member_.in_force()) {
+    if (member_.is_decided(id) && !runs_[id]->data->waiting_for().empty()) {
+      return runs_[id]->data->waiting_for();
     }
   }
   return {};
@@ -94,9 +108,9 @@ bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds
   const std::uint64_t instance = member_.instances(id) + 1;
   if (run.since == 0 || run.seen_instance != instance) {
     run.since = now;
+    run.wanted_since = 0;
     run.seen_instance = instance;
     run.patience = std::max(run.patience, kFirstPatience);
-    return false;
   }
   const Nanoseconds waited = now - run.since;
   for (const TicketPtr& ticket : run.tickets) {
@@ -108,17 +122,16 @@ bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds
   if (reason != agreement::Reason::none) {
     return true;
   }
-  if (member_.is_half_full(id) && is_wanted(run) && waited >= kHalfFull) {
-    reason = agreement::Reason::stall;
-    return true;
-  }
   const Nanoseconds patience = stall > 0 ? std::min(run.patience, stall / 2) : run.patience;
-  if (member_.is_published(id) && waited >= patience) {
+  if (member_.is_half_full(id)) {
+    run.wanted_since = run.wanted_since == 0 && is_wanted(run) ? now : run.wanted_since;
+    const bool is_missed = run.wanted_since != 0 && now - run.wanted_since >= std::max(kHalfFull, 8 * run.usual_fill);
+    reason = is_missed || waited >= patience ? agreement::Reason::stall : agreement::Reason::none;
+  } else if (waited >= patience) {
     run.patience = std::min(2 * run.patience, kLastPatience);
     reason = agreement::Reason::late_peers;
-    return true;
   }
-  return false;
+  return reason != agreement::Reason::none;
 }
 
 }  // namespace ronde::engine

@@ -30,6 +30,8 @@ constexpr Nanoseconds kAttention = 300 * kMicrosecond;
 constexpr Nanoseconds kAttentionSpan = 10 * kMillisecond;
 /// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
+/// A driver looks at all else than replayed buckets once in so many times.
+constexpr unsigned kLooksPerStep = 8;
 /// With a core to itself a driver polls this long before it begins to yield. Short: yielding costs a fifth of a
 /// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
 constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
@@ -131,6 +133,13 @@ void Runner::kick() {
 
 // ---- Waiting
 
+void Runner::want(Ticket& ticket) {
+  engine_->want(ticket);
+  if (engine_->has_input()) {
+    kick();
+  }
+}
+
 Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
   if (!ticket.is_done()) {
     engine_->want(ticket);
@@ -221,9 +230,9 @@ void Runner::call_sleepers() {
   }
 }
 
-bool Runner::try_step() {
+bool Runner::try_step(bool whole) {
   std::unique_lock lock(step_mutex_, std::try_to_lock);
-  return lock.owns_lock() && engine_->step();
+  return lock.owns_lock() && (whole || !engine_->only_replays() ? engine_->step() : engine_->poll());
 }
 
 template <typename Condition>
@@ -231,8 +240,9 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
   bell_.disarm();
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
   Nanoseconds idle_since = timed_out_.exchange(false) ? clock_.now() - kYieldFor : 0;
-  while (true) {
-    const bool moved = try_step();
+  for (unsigned look = 0;; ++look) {
+    // What is replayed moves by words of the peers alone, so most looks are at those.
+    const bool moved = try_step(look % kLooksPerStep == 0);
     if (satisfied()) {
       return {};
     }

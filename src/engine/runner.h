@@ -49,6 +49,8 @@ class Runner {
   /// done, with that error.
   Status submit_all(std::span<const TicketPtr> tickets);
 
+  /// Somebody asks whether it is done, without waiting.
+  void want(Ticket& ticket);
   /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,
   /// INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
   Status wait(Ticket& ticket, Nanoseconds limit);
@@ -83,7 +85,7 @@ class Runner {
   Status drive(const Condition& satisfied, Nanoseconds limit_at);
   template <typename Condition>
   Status sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at);
-  bool try_step();
+  bool try_step(bool whole);
   void stop_driving();
   Status sleep_until_called(std::uint32_t seen, Nanoseconds limit_at);
   void call_sleepers();
