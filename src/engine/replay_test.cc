@@ -59,9 +59,9 @@ class Steps {
     for (const auto& [rank, ticket] : tickets_) {
       ASSERT_TRUE(ticket->is_done()) << ticket->name() << " of rank " << rank << " in step " << step_;
       ASSERT_TRUE(ticket->status()) << ticket->status().message();
-      for (const float value : values_[{rank, ticket->name()}]) {
-        ASSERT_EQ(value, sum) << ticket->name() << " of rank " << rank << " in step " << step_;
-      }
+      const std::vector<float>& values = values_[{rank, ticket->name()}];
+      ASSERT_EQ(std::count(values.begin(), values.end(), sum), static_cast<std::ptrdiff_t>(values.size()))
+          << ticket->name() << " of rank " << rank << " in step " << step_;
       world.wait(rank, *ticket);
     }
     tickets_.clear();
@@ -122,10 +122,12 @@ TEST_P(ReplayWorlds, TheSteadyStateSendsNothing) {
 // What scripts do: a metric every tenth step, two optimizers in turn, a phase of evaluation.
 TEST(Replay, AThousandStepsOfAScriptSendNothing) {
   Steps steps(2);
+  auto model = kModel;
+  model[5].second = 70000;  // still ordered, and a thousand of it are quick
   const std::vector<std::pair<std::string, std::size_t>> other = {{"generator.a", 50}, {"generator.b", 20000}};
   std::uint64_t before = 0;
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_NO_FATAL_FAILURE(steps.step(i % 2 == 0 ? kModel : other));
+    ASSERT_NO_FATAL_FAILURE(steps.step(i % 2 == 0 ? model : other));
     if (i % 10 == 9) {
       ASSERT_NO_FATAL_FAILURE(steps.step({{"metric", 1}}));
     }
