@@ -132,7 +132,7 @@ class Places:
                 raise
             if self._told_in != epoch:
                 self._told_in = epoch
-                _log.warning("some gradients stay in private memory, which is slower: %s", error)
+                _log.warning("Ronde: some gradients stay in private memory, which is slower: %s", error)
 
     def _lacks_place(self, unit: Unit) -> bool:
         """Whether it could have a place and has none that fits."""
