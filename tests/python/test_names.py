@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -95,13 +97,12 @@ def test_gradients_of_two_unnamed_operations_do_not_mix(hvd, rank, world):
         a, b = torch.full((4,), rank + 1.0, requires_grad=True), torch.full((4,), rank + 2.0, requires_grad=True)
         reduced = [hvd.allreduce(a, op=hvd.Sum), hvd.allreduce(b, op=hvd.Sum)]
         gathered = hvd.allgather(a), hvd.allgather(b)
-        losses = [(reduced[0].sum(), a, 1.0 * world), ((3 * reduced[1]).sum(), b, 3.0 * world)]
-        gathered_losses = [((2 * gathered[0]).sum(), a, 2.0), ((5 * gathered[1]).sum(), b, 5.0)]
-        work = []
-        for loss, leaf, expected in losses + gathered_losses:
-            work.append((loss, leaf, expected))
-        import threading
-
+        work = [
+            (reduced[0].sum(), a, 1.0 * world),
+            ((3 * reduced[1]).sum(), b, 3.0 * world),
+            ((2 * gathered[0]).sum(), a, 2.0),
+            ((5 * gathered[1]).sum(), b, 5.0),
+        ]
         # All at once, in threads: a blocking backward pass in another order on each rank would wait for ever.
         failures = []
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import nn
 
-from ronde import _bucket, _process
+from ronde import _bucket, _slot
 from ronde.exceptions import error_of
-from ronde.torch import _buckets, _places
+from ronde.torch import _buckets
 from test_optimizer import batches, distributed, loss_of, make_model, share
 
 
@@ -67,7 +67,9 @@ def train(hvd, rank, world, *, steps=4, model=None, zero=None, **options) -> nn.
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("zero", [{}, {"set_to_none": False}], ids=["to none", "to zeros"])
 @pytest.mark.parametrize(
-    "options", [{}, {"gradient_predivide_factor": 3.0}, {"op": 1}, {"op": 4}], ids=["average", "predivide", "sum", "max"]
+    "options",
+    [{}, {"gradient_predivide_factor": 3.0}, {"op": 1}, {"op": 4}],
+    ids=["average", "predivide", "sum", "max"],
 )
 def test_the_same_bits_as_from_private_memory(hvd, rank, world, zero, options):
     shared = train(hvd, rank, world, zero=zero, **options)
@@ -185,7 +187,12 @@ def test_replaced_gradients(hvd, rank, world):
     model = nn.Linear(3, 1, bias=False)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.0), model.named_parameters())
     x = torch.full((1, 3), rank + 1.0)
-    for replacement in (lambda: None, lambda: torch.ones(1, 3), lambda: torch.ones(3, 1).t(), lambda: model.weight.grad):
+    for replacement in (
+        lambda: None,
+        lambda: torch.ones(1, 3),
+        lambda: torch.ones(3, 1).t(),
+        lambda: model.weight.grad,
+    ):
         optimizer.zero_grad()
         model(x).sum().backward()
         model.weight.grad = replacement()
@@ -399,6 +406,69 @@ def test_what_is_forgotten_harms_nothing(hvd, rank, world):
 
 
 @pytest.mark.ranks(2)
+def test_an_interrupted_wait(hvd, rank, world, monkeypatch):
+    """What it leaves under way is neither overwritten nor in the way of the next step."""
+    model = make_model()
+    optimizer = distributed(hvd, "sgd", model)
+    step(model, optimizer, batches(1)[0], rank, world)
+    wait, calls = _slot.Slot.wait, []
+
+    def interrupted(slot):
+        calls.append(slot)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        wait(slot)
+
+    monkeypatch.setattr(_slot.Slot, "wait", interrupted)
+    for _ in range(3):
+        calls.clear()
+        optimizer.zero_grad()
+        loss_of(model, share(batches(1)[0], rank, world)).backward()
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.synchronize()
+        hvd.barrier()
+        while not all(unit.place.slot.done() for unit in optimizer._reducer._units):
+            pass
+        hvd.barrier()
+    monkeypatch.undo()
+    step(model, optimizer, batches(2)[1], rank, world)
+    assert all_shared(model)
+    assert bits_of(model) == bits_of(train(hvd, rank, world, steps=2))
+
+
+@pytest.mark.ranks(2)
+def test_one_that_is_still_under_way_is_not_overwritten(hvd, rank, world):
+    parameter = nn.Parameter(torch.ones(1000))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), [("alone", parameter)])
+    parameter.sum().backward()
+    optimizer.step()
+    hvd.barrier()
+    if rank == 0:
+        optimizer.zero_grad()
+        (parameter * 2).sum().backward()  # the other rank has not come
+        optimizer._reducer.restart()
+        parameter.grad = None
+        with pytest.raises(ValueError, match="allreduce.alone.*taken"):
+            (parameter * 3).sum().backward()
+        place = optimizer._reducer._units[0].place
+        assert bool((place.view == 2).all()) and bool((parameter.grad == 3).all())
+        optimizer._reducer.restart()
+        hvd.barrier()
+        while not place.slot.done():
+            pass
+        assert bool((place.view == 3).all())
+        hvd.barrier()
+    else:
+        hvd.barrier()
+        assert hvd.allreduce(torch.full((1000,), 4.0), name="alone")[0] == 3
+        hvd.barrier()
+    optimizer.zero_grad()
+    (parameter * (rank + 1)).sum().backward()
+    optimizer.synchronize()
+    assert is_shared(parameter.grad) and bool((parameter.grad == 1.5).all())
+
+
+@pytest.mark.ranks(2)
 def test_errors_are_those_of_private_memory(hvd, rank, world):
     def mismatch():
         model = nn.Linear(2 + rank, 1, bias=False)
@@ -509,4 +579,3 @@ def test_empty_shared(hvd, rank, world):
     del tensor, parameter
     gc.collect()
     assert len(_bucket._alive) < alive
-    assert _process.size() == world and _places is not None

@@ -58,7 +58,8 @@ def _home_in(memory: Any, offset: int, like: torch.Tensor) -> Home:
     with torch.inference_mode(False), torch.no_grad():
         # A storage for each, and no view of the whole bucket: torch.save() of one must not write all of them.
         flat = torch.frombuffer(memory, dtype=like.dtype, offset=offset, count=like.numel())
-        tensor = torch.empty(0, dtype=like.dtype, device="cpu").set_(flat, 0, like.shape, like.stride())
+        tensor = torch.empty(0, dtype=like.dtype, device="cpu")
+        tensor.set_(flat.untyped_storage(), 0, like.shape, like.stride())
         sent = view_of(as_sent(tensor, memory_order(tensor)))
     return Home(tensor, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, sent)
 
