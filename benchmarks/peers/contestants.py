@@ -38,11 +38,9 @@ class Contestant:
         if work.kind == "idle":
             return self.name == "ronde"
         if work.kind == "dtypes":
-            return self.name in ("ronde", "ronde_shared", "ronde_name")
+            return self.name in ("ronde", "ronde_slot", "ronde_shared", "ronde_shared_slot")
         if self.name == "memory_bound":
             return work.set == "" or work.mode == "async"
-        if self.name.endswith("_slot"):
-            return work.set != ""
         if self.name == "ronde_python":
             return work.set != "" or work.is_small
         if self.name.endswith("_persistent"):

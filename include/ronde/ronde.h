@@ -186,8 +186,12 @@ typedef struct ronde_counters {
   uint64_t fused_tensors;     /* tensors that shared a plan with others */
   uint64_t bytes_reduced;     /* input bytes of all-reduces executed here */
   uint64_t control_messages;  /* agreement messages sent from here */
+  uint64_t log_entries;       /* agreement's answers read here */
+  uint64_t installs;          /* times that buckets came into force */
+  uint64_t breaks;            /* times that replay fell back to agreement by messages */
+  uint64_t replayed;          /* buckets reduced without a message */
 } ronde_counters;
-/* Counts since init. */
+/* Counts since init. Fills as much as struct_size says. */
 RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters);
 
 /* ---- Process sets (not implemented yet: RONDE_NOT_IMPLEMENTED) -------------------------------------------------- */
@@ -320,14 +324,19 @@ RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name
 /* Requires: every ticket with a tensor in it was waited for or released. Any time, any thread; NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_free_bucket(void* data);
 
-/* ---- Persistent plans (not implemented yet: RONDE_NOT_IMPLEMENTED) ----------------------------------------------- */
+/* ---- Persistent plans: requests that come back together ------------------------------------------------------------ */
 
-typedef struct ronde_plan ronde_plan;
-/* Collective by name: a plan made once from `count` requests; start and wait then need no name. */
+typedef struct ronde_plan ronde_plan; /* requests that are started together */
+/* Keeps `count` requests of ALLREDUCE for good (pointers, shapes, names), as MPI's persistent collectives do: after the
+ * first start they are agreed as one, without messages and names. Local: the ranks meet at the first start, by the
+ * names, in any order. All ranks make a plan of the same names; on_done must be NULL. */
 RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* requests, size_t count,
                                          ronde_plan** plan);
+/* Submits all of them. RONDE_DUPLICATE_NAME before the last start was waited for; nothing is submitted then. */
 RONDE_API ronde_status ronde_plan_start(ronde_plan* plan);
+/* Waits for all, as ronde_wait_all(). RONDE_INVALID_ARGUMENT if it was never started. */
 RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);
+/* Waits for what is under way, then frees. NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_plan_destroy(ronde_plan* plan);
 
 /* ---- Timeline (not implemented yet: RONDE_NOT_IMPLEMENTED) --------------------------------------------------------- */

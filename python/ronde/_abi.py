@@ -72,6 +72,10 @@ class Counters(Structure):
         ("fused_tensors", c_uint64),
         ("bytes_reduced", c_uint64),
         ("control_messages", c_uint64),
+        ("log_entries", c_uint64),
+        ("installs", c_uint64),
+        ("breaks", c_uint64),
+        ("replayed", c_uint64),
     ]
 
 

@@ -54,6 +54,14 @@ Status Coordinator::on_prepared(int member, const control::PreparedMessage& mess
                                              " prepared a bucket that it was not asked for, or did so twice");
   }
   found->second.refused |= message.refused;
+  if (message.refused) {  // it has nothing to free
+    const Bucket& bucket = planner_.bucket(message.bucket);
+    for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
+      if (offset != kNoOffset) {
+        RONDE_RETURN_IF_ERROR(on_free(member, offset));
+      }
+    }
+  }
   if (static_cast<int>(found->second.answered.size()) < group_.size()) {
     return {};
   }

@@ -196,6 +196,9 @@ TEST_F(CoordinatorPlansTest, ABucketThatARankRefusesIsRetiredAndNotPlannedAgain)
     EXPECT_THAT(log(), ElementsAre("exec x"));
   }
   EXPECT_EQ(coordinator_.on_prepared(0, {0, false}).code(), Code::internal);
+  EXPECT_EQ(coordinator_.on_free(1, last_bucket_.line_offset).code(), Code::internal) << "a refusal is its FREE";
+  EXPECT_TRUE(coordinator_.on_free(0, last_bucket_.line_offset));
+  EXPECT_EQ(coordinator_.on_free(0, last_bucket_.line_offset).code(), Code::internal) << "free for good";
 }
 
 TEST_F(CoordinatorPlansTest, ABucketForWhichTheHeapIsFullIsNotAskedFor) {

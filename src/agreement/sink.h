@@ -86,7 +86,8 @@ class Sink {
   virtual void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) = 0;
   /// The epoch is over here. Nothing of its buckets is touched any more.
   virtual void ended(std::uint32_t epoch) = 0;
-  /// Never in force again. Say FREE for its line and slots once no thread copies into them any more.
+  /// Never in force again. Say FREE for its line and slots once no thread copies into them any more; not if this rank
+  /// has refused the bucket.
   virtual void retire(std::uint32_t bucket) = 0;
   virtual void join_done(int last) = 0;
 

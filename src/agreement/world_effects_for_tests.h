@@ -108,6 +108,10 @@ inline void RankSink::prepare(const Bucket& bucket) {
   }
   const bool refused = world_.scenario_.refusals > 0 && world_.dice_.one_in(3);
   world_.scenario_.refusals -= refused ? 1 : 0;
+  if (refused) {
+    world_.rank(rank_).refused.insert(bucket.id);
+    note_free(bucket);
+  }
   world_.rank(rank_).requests.emplace_back(control::PreparedMessage{bucket.id, refused});
 }
 
@@ -129,13 +133,21 @@ inline void RankSink::ended(std::uint32_t) {
 }
 
 inline void RankSink::retire(std::uint32_t id) {
+  if (world_.rank(rank_).refused.contains(id)) {
+    return;
+  }
   const Bucket& bucket = world_.bucket(rank_, id);
+  note_free(bucket);
   for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
-    if (offset == kNoOffset) {
-      continue;
+    if (offset != kNoOffset) {
+      world_.rank(rank_).requests.emplace_back(control::FreeMessage{offset});
     }
-    world_.rank(rank_).requests.emplace_back(control::FreeMessage{offset});
-    if (++world_.freed_[offset] == world_.size()) {
+  }
+}
+
+inline void RankSink::note_free(const Bucket& bucket) {
+  for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
+    if (offset != kNoOffset && ++world_.freed_[offset] == world_.size()) {
       world_.freed_.erase(offset);
       world_.ranges_.erase(offset);
     }

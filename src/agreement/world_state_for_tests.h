@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +94,8 @@ class RankSink final : public Sink {
   void bug(std::string_view what) override;
 
  private:
+  void note_free(const Bucket& bucket);
+
   WorldState& world_;
   std::size_t rank_;
 };
@@ -120,6 +123,7 @@ struct Rank {
   std::size_t executions = 0;                                 ///< of the learning lane, handed to this rank
   std::size_t first_open = 0;
   bool lane_stopped = false;
+  std::set<std::uint32_t> refused;   ///< buckets
   std::vector<bool> planned;         ///< by name: has been in force
   std::vector<std::uint32_t> noted;  ///< by peer: its frozen word as last told to the member
 };

@@ -1,4 +1,7 @@
 // The C interface: library, life of an engine, topology. Thin: checks, converts, calls.
+#include <algorithm>
+#include <cstring>
+
 #include "api/convert.h"
 #include "api/guard.h"
 #include "api/handles.h"
@@ -125,13 +128,16 @@ ronde_status ronde_get_topology(ronde_engine* engine, ronde_topology* topology) 
 
 ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) {
   return guarded([&]() -> Status {
-    if (counters == nullptr || counters->struct_size < sizeof(ronde_counters)) {
+    if (counters == nullptr || counters->struct_size < sizeof(size_t)) {
       return Status::error(Code::invalid_argument, "counters is null or its struct_size is not set");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
     const engine::Counters& from = runner->engine().counters();
-    *counters = {counters->struct_size, from.requests, from.plans, from.fused_tensors, from.bytes_reduced,
-                 from.control_messages};
+    const engine::Replay::Counters& replay = runner->engine().replay_counters();
+    const ronde_counters all = {counters->struct_size, from.requests,  from.plans,       from.fused_tensors,
+                                from.bytes_reduced,    from.control_messages, replay.entries,  replay.installs,
+                                replay.breaks,         replay.instances};
+    std::memcpy(counters, &all, std::min(counters->struct_size, sizeof all));  // callers may know fewer or more
     return {};
   });
 }
@@ -143,18 +149,6 @@ ronde_status ronde_group_create(ronde_engine*, const int32_t*, size_t, int32_t*)
 }
 ronde_status ronde_group_destroy(ronde_engine*, int32_t) {
   return guarded([] { return not_built("ronde_group_destroy"); });
-}
-ronde_status ronde_plan_create(ronde_engine*, const ronde_request*, size_t, ronde_plan**) {
-  return guarded([] { return not_built("ronde_plan_create"); });
-}
-ronde_status ronde_plan_start(ronde_plan*) {
-  return guarded([] { return not_built("ronde_plan_start"); });
-}
-ronde_status ronde_plan_wait(ronde_plan*, double) {
-  return guarded([] { return not_built("ronde_plan_wait"); });
-}
-ronde_status ronde_plan_destroy(ronde_plan*) {
-  return guarded([] { return not_built("ronde_plan_destroy"); });
 }
 ronde_status ronde_start_timeline(ronde_engine*, const char*, size_t, int32_t) {
   return guarded([] { return not_built("ronde_start_timeline"); });

@@ -98,6 +98,7 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
       };
     }
     made->handle.ticket = std::make_shared<engine::Ticket>(std::move(value), std::move(on_done));
+    made->handle.ticket->keep_name();
     *slot = SlotTable::instance().add(std::move(made));
     return {};
   });
@@ -144,6 +145,9 @@ ronde_status ronde_unregister_slot(int64_t slot) {
     RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> found, SlotTable::instance().find(slot));
     if (found->submitted) {
       RONDE_RETURN_IF_ERROR(settle(found->handle));
+      if (const std::shared_ptr<engine::Runner> runner = found->handle.runner.lock()) {
+        runner->engine().forget(*found->handle.ticket);
+      }
     }
     SlotTable::instance().remove(slot);
     return {};

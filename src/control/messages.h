@@ -49,7 +49,8 @@ struct EndMessage {
 /// have said so.
 struct JoinMessage {};
 
-/// The answer to PREPARE: the sender's side of the bucket's memory exists and its line is zero, or cannot be had.
+/// The answer to PREPARE: the sender's side of the bucket's memory exists and its line is zero, or cannot be had (then no
+/// FREE follows).
 struct PreparedMessage {
   std::uint32_t bucket = 0;
   bool refused = false;

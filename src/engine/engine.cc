@@ -90,6 +90,14 @@ Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   return hand_in(ticket);
 }
 
+Status Engine::submit_again(const TicketPtr& ticket) {
+  if (is_closed_.load(std::memory_order_relaxed)) {
+    RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  }
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  return hand_in(ticket);
+}
+
 Status Engine::hand_in(const TicketPtr& ticket) {
   if (replay_.place(ticket)) {
     counters_.requests.fetch_add(1, std::memory_order_relaxed);
@@ -116,6 +124,7 @@ void Engine::close(Status reason) {
   std::lock_guard lock(inbox_mutex_);
   if (closed_) {
     closed_ = std::move(reason);
+    is_closed_.store(true, std::memory_order_relaxed);
   }
 }
 

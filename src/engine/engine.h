@@ -74,8 +74,12 @@ class Engine {
   /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.
   /// `owner` lives until the ticket's callback has run.
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
+  /// The same for one without a callback, whose request check() has passed; the first time too.
+  Status submit_again(const TicketPtr& ticket);
   /// After the caller has waited for or given up the ticket.
   void free_name(Ticket& ticket) { pending_.free_name(ticket); }
+  /// A ticket that kept its name is not submitted again. Requires: it was waited for.
+  void forget(Ticket& ticket) { pending_.forget(ticket); }
   /// Before a caller waits for the ticket.
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
@@ -175,6 +179,7 @@ class Engine {
   mutable std::mutex inbox_mutex_;
   std::vector<TicketPtr> inbox_;  ///< guarded by inbox_mutex_
   Status closed_;                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
+  std::atomic<bool> is_closed_{false};  ///< a hint
   std::atomic<bool> inbox_full_{false};
   std::atomic<int> outstanding_{0};
 };

@@ -2,24 +2,55 @@
 
 namespace ronde::engine {
 
+namespace {
+
+constexpr std::uint64_t kStates = 4;
+
+NameState state_of(std::uint64_t word) { return static_cast<NameState>(word % kStates); }
+
+std::uint64_t with(std::uint64_t word, NameState state) {
+  return word / kStates * kStates + static_cast<std::uint64_t>(state);
+}
+
+/// From `kept` to another state; false if it was in any other.
+bool leave_kept(Ticket& ticket, NameState to) {
+  std::uint64_t word = ticket.name_word().load(std::memory_order_relaxed);
+  return state_of(word) == NameState::kept &&
+         ticket.name_word().compare_exchange_strong(word, with(word, to), std::memory_order_acq_rel);
+}
+
+/// Not done any more, then taken, by a word that no earlier submit had: so nobody takes this submit for the last one.
+void take(Ticket& ticket) {
+  if (ticket.is_done()) {
+    ticket.rearm();
+  }
+  std::atomic<std::uint64_t>& word = ticket.name_word();
+  word.store(with(word.load(std::memory_order_relaxed) + kStates, NameState::taken), std::memory_order_release);
+}
+
+}  // namespace
+
 std::string PendingTable::key(std::int32_t group, const std::string& name) {
   return group == 0 ? name : name + '\0' + std::to_string(group);
 }
 
 Status PendingTable::insert(const TicketPtr& ticket) {
+  if (leave_kept(*ticket, NameState::changing)) {
+    take(*ticket);
+    return {};
+  }
   std::lock_guard lock(mutex_);
   const Request& request = ticket->request();
-  if (!tickets_.emplace(key(request.group, request.name), ticket).second) {
+  TicketPtr& held = tickets_[key(request.group, request.name)];
+  if (held && !(held != ticket && leave_kept(*held, NameState::none))) {
     return Status::error(Code::duplicate_name,
                          "the name '" + request.name +
                              "' is still taken by a request that nobody has waited for or released. Wait for it "
                              "before submitting the name again, or give this request another name")
         .with_tensor(request.name);
   }
-  ticket->set_holds_name(true);
-  if (ticket->is_done()) {
-    ticket->rearm();  // here, so that free_name() sees a holder that is done or one under way, nothing in between
-  }
+  held = ticket;
+  take(*ticket);
   return {};
 }
 
@@ -30,8 +61,16 @@ TicketPtr PendingTable::find(std::int32_t group, const std::string& name) const 
 }
 
 void PendingTable::free_name(Ticket& ticket) {
+  std::uint64_t word = ticket.name_word().load(std::memory_order_acquire);
+  if (state_of(word) != NameState::taken || !ticket.is_done()) {
+    return;
+  }
+  if (ticket.keeps_name()) {
+    ticket.name_word().compare_exchange_strong(word, with(word, NameState::kept), std::memory_order_acq_rel);
+    return;
+  }
   std::lock_guard lock(mutex_);
-  if (ticket.holds_name() && ticket.is_done()) {
+  if (ticket.name_word().compare_exchange_strong(word, with(word, NameState::none), std::memory_order_acq_rel)) {
     erase(ticket);
   }
 }
@@ -39,12 +78,18 @@ void PendingTable::free_name(Ticket& ticket) {
 void PendingTable::withdraw(Ticket& ticket, Status reason) {
   std::lock_guard lock(mutex_);
   ticket.finish(std::move(reason));
+  std::atomic<std::uint64_t>& word = ticket.name_word();
+  word.store(with(word.load(std::memory_order_relaxed), NameState::none), std::memory_order_release);
   erase(ticket);
 }
 
-void PendingTable::erase(Ticket& ticket) {
-  ticket.set_holds_name(false);
-  tickets_.erase(key(ticket.request().group, ticket.request().name));
+void PendingTable::forget(Ticket& ticket) {
+  std::lock_guard lock(mutex_);
+  if (leave_kept(ticket, NameState::none)) {
+    erase(ticket);
+  }
 }
+
+void PendingTable::erase(Ticket& ticket) { tickets_.erase(key(ticket.request().group, ticket.request().name)); }
 
 }  // namespace ronde::engine

@@ -11,6 +11,14 @@
 
 namespace ronde::engine {
 
+/// What a ticket has to do with its name.
+enum class NameState : std::uint64_t {
+  none = 0,   ///< the table does not know the ticket
+  kept = 1,   ///< the table has it under its name, which is free
+  taken = 2,  ///< submitted, neither waited for nor released
+  changing = 3,
+};
+
 /// Any thread.
 class PendingTable {
  public:
@@ -19,15 +27,17 @@ class PendingTable {
   Status insert(const TicketPtr& ticket);
   /// Takes back an insert whose request could not be handed in: the ticket is done, with this status.
   void withdraw(Ticket& ticket, Status reason);
-  /// The ticket that holds the name, null if none does.
+  /// The ticket that the table has under this name, null if none.
   TicketPtr find(std::int32_t group, const std::string& name) const;
   /// Frees the name if this ticket holds it and is done. Of two threads that waited for a slot's ticket the slower may
   /// come after a third has submitted it again: then the name stays taken.
   void free_name(Ticket& ticket);
+  /// The ticket is not submitted again. Requires: its name is free.
+  void forget(Ticket& ticket);
 
  private:
-  void erase(Ticket& ticket);
   static std::string key(std::int32_t group, const std::string& name);
+  void erase(Ticket& ticket);
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, TicketPtr> tickets_;

@@ -24,6 +24,10 @@ constexpr Nanoseconds kLinger = kMillisecond;
 /// The same while other requests are under way: the next wait of a loop over many tickets comes at once, or else the
 /// engine thread must take over.
 constexpr Nanoseconds kShortLinger = 100 * kMicrosecond;
+/// How often the engine thread looks while buckets are replayed, and how long it goes on when none is any more. A look
+/// costs a few microseconds, so about one in a hundred.
+constexpr Nanoseconds kAttention = 300 * kMicrosecond;
+constexpr Nanoseconds kAttentionSpan = 10 * kMillisecond;
 /// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
 /// With a core to itself a driver polls this long before it begins to yield. Short: yielding costs a fifth of a
@@ -97,6 +101,20 @@ Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   return {};
 }
 
+Status Runner::submit_all(std::span<const TicketPtr> tickets) {
+  Status first;
+  for (const TicketPtr& ticket : tickets) {
+    if (Status status = first ? engine_->submit_again(ticket) : first; !status) {
+      first = status;
+      ticket->finish(std::move(status));
+    }
+  }
+  if (engine_->has_input()) {
+    kick();
+  }
+  return first;
+}
+
 /// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
 /// A driver about to go looks at the inbox after it has given up its role, see stop_driving().
 void Runner::kick() {
@@ -105,7 +123,7 @@ void Runner::kick() {
     engine_->arena().ring(engine_->arena().rank());
     return;
   }
-  if (!kicked_.exchange(true)) {
+  if (!attentive_.load(std::memory_order_relaxed) && !kicked_.exchange(true)) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
   }
@@ -356,6 +374,13 @@ Nanoseconds Runner::prepare_sleep() {
       return 0;
     }
   }
+  const Nanoseconds now = clock_.now();
+  if (is_attentive(now)) {
+    return std::min(engine_->next_timer(), now + kAttention);
+  }
+  if (!driver_.load() && engine_->has_input()) {
+    return 0;  // it came before the others knew that they must wake this thread again
+  }
   if (driver_.load()) {
     // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then.
     return std::max(engine_->next_timer(), clock_.now() + kLinger);
@@ -369,6 +394,18 @@ Nanoseconds Runner::prepare_sleep() {
     return 0;
   }
   return engine_->next_timer();
+}
+
+bool Runner::is_attentive(Nanoseconds now) {
+  const std::uint64_t instances = engine_->replay_counters().instances.load(std::memory_order_relaxed);
+  if (instances != seen_instances_) {
+    seen_instances_ = instances;
+    attentive_since_ = now;
+  }
+  const bool attentive = instances > 0 && now - attentive_since_ < kAttentionSpan;
+  attentive_.store(attentive, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // then who submits sees it, or the caller sees the submit
+  return attentive;
 }
 
 void Runner::sleep_in_poll(Nanoseconds until) {

@@ -8,6 +8,10 @@
 // Sleeping and waking between ranks goes by the arena's bell (transport/bell.h). After a driver has gone the bell stays
 // silent for a moment (kLinger): in a loop of blocking calls peers would otherwise wake the engine thread between any
 // two of them. A timer then hands the bell to the engine thread, so an idle rank sleeps for good.
+//
+// While buckets are replayed, the engine thread is attentive: it looks every kAttention and nobody wakes it, neither a
+// submit of this rank nor a word of a peer, since waking a thread costs more than a submit may. Kept up until nothing
+// was replayed for kAttentionSpan.
 #pragma once
 
 #include <poll.h>
@@ -41,6 +45,9 @@ class Runner {
   /// As submit, by a caller who waits for the ticket right away and so drives it himself: wakes nobody here.
   Status submit_to_wait(const TicketPtr& ticket) { return engine_->submit(ticket); }
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
+  /// All of them, none of which is under way. On an error the first ones may have been submitted, and the others are
+  /// done, with that error.
+  Status submit_all(std::span<const TicketPtr> tickets);
 
   /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,
   /// INTERRUPTED after a signal: the ticket is still under way. WOULD_DEADLOCK in a callback, if it is not done.
@@ -84,6 +91,7 @@ class Runner {
   void on_finished(const TicketPtr& ticket);
   void kick();
   void start_linger(bool work_is_under_way);
+  bool is_attentive(Nanoseconds now);
   void thread_main();
   void run_callbacks();
   Nanoseconds prepare_sleep();
@@ -94,6 +102,8 @@ class Runner {
   const Clock& clock_;
   transport::Sleeper bell_;
   UniqueFd linger_timer_;
+  std::uint64_t seen_instances_ = 0;  ///< engine thread only
+  Nanoseconds attentive_since_ = 0;   ///< engine thread only
   std::vector<int> peer_fds_;  ///< engine thread only; -1 once the peer's end was seen
   std::vector<pollfd> poll_set_;  ///< engine thread only
   Nanoseconds spin_for_ = 0;   ///< how long a driver polls without giving up its core
@@ -103,6 +113,7 @@ class Runner {
   std::atomic<bool> lingering_{false}; ///< a driver has gone since the timer was last looked at
   std::atomic<bool> timer_armed_{false};
   std::atomic<bool> timed_out_{false}; ///< the last driver slept until its limit
+  std::atomic<bool> attentive_{false}; ///< the engine thread looks by itself soon, nobody needs to wake it
   std::atomic<bool> kicked_{false};    ///< the engine thread has been told to look
   std::atomic<std::uint32_t> calls_{0};     ///< futex word of waiters that do not drive
   std::atomic<int> sleepers_{0};

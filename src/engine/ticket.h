@@ -90,10 +90,14 @@ class Ticket {
   }
   std::shared_ptr<void> take_owner() { return std::move(owner_); }
 
-  // ---- The pending table's side: under the table's lock.
+  // ---- The pending table's side.
 
-  bool holds_name() const { return holds_name_; }
-  void set_holds_name(bool holds) { holds_name_ = holds; }
+  /// A ticket that is submitted again and again keeps its name in the table between two submits, so that neither
+  /// submit nor wait has to look it up. Set before the first submit.
+  void keep_name() { keeps_name_ = true; }
+  bool keeps_name() const { return keeps_name_; }
+  /// Four times a count of submits, plus a NameState.
+  std::atomic<std::uint64_t>& name_word() { return name_word_; }
   /// For a slot that is submitted again. Requires: is_done() and the name is free.
   void rearm() {
     status_ = {};
@@ -115,7 +119,8 @@ class Ticket {
   std::shared_ptr<void> owner_;
   Status plans_status_;
   int plans_left_ = 0;
-  bool holds_name_ = false;
+  bool keeps_name_ = false;
+  std::atomic<std::uint64_t> name_word_{0};
 };
 
 }  // namespace ronde::engine

@@ -446,5 +446,38 @@ TEST(Reduce, UsesTheCurrentLevel) {
   EXPECT_EQ(output, (std::vector<float>{5.5, 11, 16.5}));
 }
 
+TEST(Reducer, GivesTheBitsOfReduceToEveryOutputAlsoWhereAnOutputIsAnInput) {
+  constexpr std::size_t kCount = 3001;  // some blocks and a rest
+  for (const std::size_t ranks : {1u, 2u, 3u, 5u, 70u}) {
+    for (const Reduction& reduction : {Reduction{}, Reduction{.dtype = DType::bfloat16, .op = ReduceOp::average},
+                                       Reduction{.dtype = DType::int32, .op = ReduceOp::average, .postscale = 3}}) {
+      const std::size_t bytes = kCount * dtype_bytes(reduction.dtype);
+      std::vector<std::vector<std::byte>> values(ranks, std::vector<std::byte>(bytes));
+      std::vector<const void*> inputs;
+      std::vector<void*> outputs;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        for (std::size_t i = 0; i < bytes; ++i) {
+          // Of a little-endian element the upper byte is 0x3f: a moderate number in every type.
+          const bool is_upper = i % dtype_bytes(reduction.dtype) == dtype_bytes(reduction.dtype) - 1;
+          values[rank][i] = is_upper ? std::byte{0x3f} : static_cast<std::byte>(i * 13 + rank * 7);
+        }
+        inputs.push_back(values[rank].data());
+        outputs.push_back(values[rank].data());
+      }
+      std::vector<std::byte> expected(bytes);
+      reduce(reduction, inputs, kCount, expected.data());
+      std::vector<std::byte> one(bytes);
+      const Reducer reducer(reduction, ranks);
+      EXPECT_EQ(reducer.element_bytes(), dtype_bytes(reduction.dtype));
+      reducer(inputs.data(), kCount, one.data());
+      EXPECT_EQ(one, expected);
+      reducer.to_all(inputs.data(), kCount, outputs);
+      for (const auto& each : values) {
+        EXPECT_EQ(each, expected) << ranks << " ranks, " << dtype_name(reduction.dtype);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ronde::reduce

@@ -96,6 +96,7 @@ Descriptor describe(const Request& request) {
   descriptor.prescale = request.prescale;
   descriptor.postscale = request.postscale;
   descriptor.root = request.root;
+  descriptor.planned_group = request.planned_group;
   for (const RequestTensor& pair : request.tensors) {
     descriptor.tensors.push_back({pair.input.dtype, pair.input.shape});
   }

@@ -24,6 +24,13 @@ struct RequestTensor {
   Tensor output;  ///< same memory as input: in place. Null data where the ticket makes the output (allgather)
 };
 
+/// Marks the requests of one persistent plan: they are planned together as soon as each has been agreed once.
+struct PlannedGroup {
+  std::uint64_t id = 0;    ///< equal on all ranks and for all requests of the plan; 0: no plan
+  std::uint32_t size = 0;  ///< how many requests (names) the plan has
+  bool operator==(const PlannedGroup&) const = default;
+};
+
 struct Request {
   OpKind kind = OpKind::allreduce;
   std::int32_t group = 0;
@@ -34,13 +41,7 @@ struct Request {
   double prescale = 1.0;
   double postscale = 1.0;
   Nanoseconds timeout = kNever;  ///< how long the ranks may take, from the first submit to the end
-};
-
-/// Marks the requests of one persistent plan: they are planned together as soon as each has been agreed once.
-struct PlannedGroup {
-  std::uint64_t id = 0;    ///< equal on all ranks and for all requests of the plan; 0: no plan
-  std::uint32_t size = 0;  ///< how many requests (names) the plan has
-  bool operator==(const PlannedGroup&) const = default;
+  PlannedGroup planned_group;
 };
 
 /// What must be equal on all ranks (of an allgather all but the first extent).
