@@ -12,6 +12,7 @@ OK = 0
 INVALID_ARGUMENT = 1
 TIMED_OUT = 8
 INTERRUPTED = 9
+OUT_OF_MEMORY = 14
 
 UINT8, INT8, INT16, INT32, INT64 = 0, 1, 3, 4, 5
 FLOAT16, FLOAT32, FLOAT64 = 6, 7, 8
@@ -152,6 +153,14 @@ PROTOTYPES = {
         c_int32,
         [c_void_p, c_size_t, POINTER(c_void_p), POINTER(POINTER(c_int64)), POINTER(c_int32), POINTER(c_int32)],
     ),
+    "ronde_register_slot": (c_int32, [c_void_p, c_void_p, POINTER(c_int64)]),
+    "ronde_submit_slot": (c_int32, [c_int64]),
+    "ronde_wait_slot": (c_int32, [c_int64, c_double]),
+    "ronde_test_slot": (c_int32, [c_int64, POINTER(c_int32)]),
+    "ronde_slot_ticket": (c_int32, [c_int64, POINTER(c_void_p)]),
+    "ronde_unregister_slot": (c_int32, [c_int64]),
+    "ronde_alloc_bucket": (c_int32, [c_void_p, c_char_p, c_size_t, c_size_t, POINTER(c_void_p)]),
+    "ronde_free_bucket": (c_int32, [c_void_p]),
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
-from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
+from typing import Any, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple
 
 from ronde import _abi
 from ronde._lib import check, error_from, last_error, library, new_error_info
@@ -20,7 +20,7 @@ from ronde._lib import check, error_from, last_error, library, new_error_info
 View = Tuple[int, Sequence[int], int]
 
 #: A wait in C comes back this often so that Python can answer a signal that another thread has taken, in seconds.
-_SLICE = c_double(0.05)
+SLICE = c_double(0.05)
 
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
@@ -36,7 +36,7 @@ class Output(NamedTuple):
     dtype: int
 
 
-class _Block:
+class Block:
     """The structs of one call for one tensor, filled anew each time: making them costs more than filling them."""
 
     __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at")
@@ -78,15 +78,25 @@ class _Block:
 
 
 #: Blocks not in use. A block is taken for the duration of a call, so threads and signal handlers each have their own.
-_free_blocks: List[_Block] = []
+_free_blocks: List[Block] = []
 
 #: Operations whose memory the engine may still touch.
 _under_way: Set["Operation"] = set()
 
-#: Those of them that nobody will ever wait for.
-_abandoned: List["Operation"] = []
+#: What may still be under way and nobody will ever wait for.
+_abandoned: List["Abandoned"] = []
 
 _in_forked_child = False
+
+
+class Abandoned(Protocol):
+    """An operation, or a slot, that goes by itself once the engine has done with its memory."""
+
+    def done(self) -> bool:
+        """Whether it has ended. Never blocks."""
+
+    def release(self) -> None:
+        """Gives back what it holds. Requires: done."""
 
 
 def _note_fork() -> None:
@@ -134,9 +144,9 @@ class Operation:
         """
         wait = library().ronde_wait
         try:
-            status = wait(self._ticket, _SLICE)
+            status = wait(self._ticket, SLICE)
             while (status == _TIMED_OUT or status == _INTERRUPTED) and not self._has_failed():
-                status = wait(self._ticket, _SLICE)
+                status = wait(self._ticket, SLICE)
         except BaseException:
             self.abandon()
             raise
@@ -184,7 +194,17 @@ class Operation:
         """Nobody will wait for it: its memory stays until the engine has done with it, then goes by itself."""
         if self._ticket.value is not None and not _in_forked_child:
             _under_way.add(self)
-            _abandoned.append(self)
+            abandon(self)
+
+
+def in_forked_child() -> bool:
+    """Whether this is a forked child of the process that loaded this module: nothing of the engine works here."""
+    return _in_forked_child
+
+
+def abandon(what: Abandoned) -> None:
+    """Nobody will wait for it: it is released when it has ended."""
+    _abandoned.append(what)
 
 
 def release_finished() -> None:
@@ -200,8 +220,8 @@ def release_finished() -> None:
             _abandoned.append(operation)
 
 
-def _fill(
-    block: _Block,
+def fill(
+    block: Block,
     op: int,
     name: str,
     inputs: Sequence[View],
@@ -211,7 +231,8 @@ def _fill(
     prescale: float,
     postscale: float,
 ) -> Any:
-    """Writes the request into the block; returns what must live until the call has returned."""
+    """Writes the request into the block; returns what must live until the call has returned. ``outputs`` as in
+    :func:`submit`."""
     request = block.request
     request.op = op
     encoded = name.encode()
@@ -266,14 +287,14 @@ def submit(
     try:
         block = _free_blocks.pop()
     except IndexError:
-        block = _Block()
+        block = Block()
     operation = Operation(name, keep)
     ticket = operation._ticket
     _under_way.add(operation)
     try:
-        arrays = _fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale)
+        arrays = fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale)
         if wait:
-            status = library().ronde_execute(None, block.address, _SLICE, byref(ticket))
+            status = library().ronde_execute(None, block.address, SLICE, byref(ticket))
         else:
             status = library().ronde_submit(None, block.address, byref(ticket))
         del arrays

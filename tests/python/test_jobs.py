@@ -18,7 +18,7 @@ from launching import Job, processes_with, run_job, wait_until
 ANSWER_LIMIT_S = 1.0
 
 
-@pytest.mark.parametrize("call", ["allreduce", "synchronize", "barrier", "broadcast", "allgather", "shutdown"])
+@pytest.mark.parametrize("call", ["allreduce", "synchronize", "step", "barrier", "broadcast", "allgather", "shutdown"])
 def test_ctrl_c_in_a_blocking_call(call, record_property):
     ended = run_job(2, "interrupted.py", call)
     answers = [float(line.split()[2]) for line in ended.lines("answered after")]
@@ -103,3 +103,10 @@ def test_exit_by_an_exception():
     ended = run_job(2, "exits.py", "exception")
     assert ended.code == 1, ended.output
     assert "the script's own error" in ended.output
+
+
+def test_less_shared_memory_than_gradients_take():
+    ended = run_job(2, "little_memory.py")
+    assert ended.code == 0, ended.output
+    assert ended.lines("shared:") == ["shared: [True, False, False]"] * 2, ended.output
+    assert len(ended.lines("Ronde: some gradients stay in private memory")) == 2, ended.output

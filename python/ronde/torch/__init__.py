@@ -25,6 +25,7 @@ from ronde._process import (
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
 from ronde.torch import _names
+from ronde.torch._buckets import empty_shared
 from ronde.torch.compression import Compression
 from ronde.torch.functions import (
     allgather_object,
@@ -89,6 +90,7 @@ __all__ = [
     "broadcast_parameters",
     "cross_rank",
     "cross_size",
+    "empty_shared",
     "global_process_set",
     "grouped_allreduce",
     "grouped_allreduce_",

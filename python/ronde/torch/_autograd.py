@@ -8,6 +8,7 @@ from typing import Any, Tuple, Type
 import torch
 
 from ronde import _abi, _process
+from ronde.torch import _names
 from ronde.torch._start import start_allgather, start_allreduce, start_broadcast
 
 
@@ -23,14 +24,13 @@ class Allreduce(torch.autograd.Function):
     def forward(
         ctx: Any, tensor: torch.Tensor, full_name: str, op: int, prescale: float, postscale: float
     ) -> torch.Tensor:
-        ctx.call = (full_name, op, prescale, postscale)
+        ctx.call = (_names.name_of_gradient(full_name), op, prescale, postscale)
         result: torch.Tensor = start_allreduce([tensor], None, full_name, op, prescale, postscale, True, wait=True)
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
-        full_name, op, prescale, postscale = ctx.call
-        name = full_name + ".grad"
+        name, op, prescale, postscale = ctx.call
         reduced = start_allreduce(gradients, None, name, op, prescale, postscale, True, wait=True)
         return reduced, None, None, None, None
 
@@ -42,13 +42,12 @@ class GroupedAllreduce(torch.autograd.Function):
     def forward(
         ctx: Any, full_name: str, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
     ) -> Tuple[torch.Tensor, ...]:
-        ctx.call = (full_name, op, prescale, postscale)
+        ctx.call = (_names.name_of_gradient(full_name), op, prescale, postscale)
         return tuple(start_allreduce(tensors, None, full_name, op, prescale, postscale, False, wait=True))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
-        full_name, op, prescale, postscale = ctx.call
-        name = full_name + ".grad"
+        name, op, prescale, postscale = ctx.call
         reduced = start_allreduce(gradients, None, name, op, prescale, postscale, False, wait=True)
         return (None, None, None, None, *reduced)
 
@@ -58,16 +57,15 @@ class Allgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, full_name: str) -> torch.Tensor:
-        ctx.call = (full_name, tensor.shape[0] if tensor.dim() > 0 else 0)
+        ctx.call = (_names.name_of_gradient(full_name), tensor.shape[0] if tensor.dim() > 0 else 0)
         result: torch.Tensor = start_allgather(tensor, full_name, wait=True)
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
-        full_name, rows = ctx.call
-        name = full_name + ".grad"
-        averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
+        name, rows = ctx.call
         all_rows = start_allgather(torch.tensor([rows]), name + ".rows", wait=True)
+        averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
         first = int(all_rows[: _process.rank()].sum())
         return averaged.narrow(0, first, rows), None
 
@@ -77,13 +75,12 @@ class Broadcast(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, full_name: str) -> torch.Tensor:
-        ctx.call = (root_rank, full_name)
+        ctx.call = (root_rank, _names.name_of_gradient(full_name))
         result: torch.Tensor = start_broadcast(tensor, None, root_rank, full_name, wait=True)
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
-        root_rank, full_name = ctx.call
-        name = full_name + ".grad"
+        root_rank, name = ctx.call
         averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
         return (averaged if _process.rank() == root_rank else torch.zeros_like(averaged)), None, None

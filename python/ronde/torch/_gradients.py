@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
 
 import torch
 
-from ronde.exceptions import UnsupportedError
+from ronde import _abi, _operation
+from ronde._lib import last_error, library
+from ronde.exceptions import DuplicateNameError, UnsupportedError
 from ronde.torch import _names
 from ronde.torch._handles import Handle, synchronize
+from ronde.torch._places import Place, Places, Reduction, Unit
 from ronde.torch._start import start_allreduce
+from ronde.torch._tensors import as_sent, memory_order
+from ronde.torch.compression import Compression
+
+_OK = _abi.OK
 
 
 class How(NamedTuple):
@@ -23,18 +30,29 @@ class How(NamedTuple):
     sparse_as_dense: bool
 
 
+class _Member:
+    """A parameter in its unit."""
+
+    __slots__ = ("parameter", "unit", "left")
+
+    def __init__(self, parameter: torch.nn.Parameter, unit: Unit, passes: int) -> None:
+        self.parameter = parameter
+        self.unit = unit
+        self.left = passes  # backward passes until its gradient is complete
+
+
 class _Packed(NamedTuple):
-    """A gradient as it travels."""
+    """A gradient as it travels from private memory."""
 
     parameter: torch.nn.Parameter
     gradient: torch.Tensor  # as autograd has left it in p.grad
-    sent: torch.Tensor  # its memory, or a compressed copy
-    is_copy: bool
+    bare: torch.Tensor  # its memory, in the order in which it travels
+    sent: torch.Tensor  # the same, or a compressed copy
     context: Any  # of the compressor
 
 
 class _Flight(NamedTuple):
-    """One request under way: a gradient, or a group of them."""
+    """One request under way from private memory: a gradient, or a group of them."""
 
     handle: Handle
     packed: List[_Packed]
@@ -43,39 +61,55 @@ class _Flight(NamedTuple):
 class Reducer:
     """Starts the reduction of a gradient, or of a group of gradients, as soon as it is complete, and waits for all.
 
-    ``units`` lists what is reduced by one request each: mostly single parameters. The order in which they get ready may
-    differ between ranks; they meet by name.
+    Units are what is reduced by one request each: mostly single parameters. The order in which they get ready may
+    differ between ranks; they meet by name. Single parameters have a place in shared memory (see ``_places``) and go
+    from there by slot; groups, what is compressed and what has no place go from private memory.
     """
 
     def __init__(self, passes: int, how: How) -> None:
         self._how = how
         self._passes = passes
-        self._units: List[List[torch.nn.Parameter]] = []
-        self._unit_names: List[str] = []
-        self._unit_of: Dict[torch.nn.Parameter, int] = {}
-        self._passes_left: Dict[torch.nn.Parameter, int] = {}
-        self._incomplete: Dict[int, int] = {}  # unit -> members still to come; units that are not under way
-        self._flights: Dict[int, _Flight] = {}
+        self._units: List[Unit] = []
+        self._members: List[_Member] = []
+        self._unwatched: List[int] = []  # members without a hook, since they were frozen
+        self._flights: Dict[Unit, Union[_Flight, Place]] = {}
+        self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
+        self._submit_slot = library().ronde_submit_slot
 
     def add_unit(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:
         """From now on these parameters' gradients are reduced, together, under this name."""
-        unit = len(self._units)
-        self._units.append(list(parameters))
-        self._unit_names.append(_names.name_of("allreduce" if len(parameters) == 1 else "grouped_allreduce", name))
-        # A model outlives its optimizer at times; then its gradients must not be sent any more.
+        how = self._how
+        is_single = len(parameters) == 1
+        unit = Unit(
+            _names.name_of("allreduce" if is_single else "grouped_allreduce", name),
+            list(parameters),
+            # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
+            is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,
+        )
+        self._units.append(unit)
+        for parameter in parameters:
+            self._members.append(_Member(parameter, unit, self._passes))
+            self._unwatched.append(len(self._members) - 1)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Has autograd call for the members that need a gradient; what is frozen waits for a later call."""
+        for index in self._unwatched:
+            if self._members[index].parameter.requires_grad:
+                self._add_hook(index)
+        self._unwatched = [i for i in self._unwatched if not self._members[i].parameter.requires_grad]
+
+    def _add_hook(self, index: int) -> None:
+        # A model outlives its optimizer at times; then its gradients must neither be sent nor keep memory any more.
         reference = weakref.ref(self)
 
-        def on_gradient(parameter: torch.Tensor) -> None:
+        def on_gradient(_: torch.Tensor) -> None:
             reducer = reference()
             if reducer is not None:
-                reducer._count(parameter)  # type: ignore[arg-type]
+                reducer._count(reducer._members[index])
 
-        for parameter in parameters:
-            self._unit_of[parameter] = unit
-            self._passes_left[parameter] = self._passes
-            if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
-        self._incomplete[unit] = len(parameters)
+        parameter = self._members[index].parameter
+        parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
 
     @property
     def pending(self) -> bool:
@@ -85,7 +119,7 @@ class Reducer:
     @property
     def touched(self) -> bool:
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
-        return bool(self._flights) or any(left != self._passes for left in self._passes_left.values())
+        return bool(self._flights) or any(member.left != self._passes for member in self._members)
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again."""
@@ -95,33 +129,87 @@ class Reducer:
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
         self._flights.clear()
-        for parameter in self._passes_left:
-            self._passes_left[parameter] = self._passes
-        for unit, members in enumerate(self._units):
-            self._incomplete[unit] = len(members)
+        for member in self._members:
+            member.left = self._passes
+        for unit in self._units:
+            unit.missing = len(unit.parameters)
 
-    def _count(self, parameter: torch.nn.Parameter) -> None:
-        left = self._passes_left[parameter] - 1
-        unit = self._unit_of[parameter]
+    def _count(self, member: _Member) -> None:
+        unit = member.unit
+        left = member.left - 1
         if left < 0:
             raise AssertionError(
-                f"'{self._unit_names[unit]}': a gradient was computed more often than backward_passes_per_step="
+                f"'{unit.name}': a gradient was computed more often than backward_passes_per_step="
                 f"{self._passes} times before step() or synchronize(). Raise backward_passes_per_step to accumulate "
                 "gradients; torch.utils.checkpoint needs use_reentrant=False."
             )
-        self._passes_left[parameter] = left
+        member.left = left
         if left == 0:
-            self._incomplete[unit] -= 1
-            if self._incomplete[unit] == 0:
+            unit.missing -= 1
+            if unit.missing == 0:
                 self._start(unit)
+        elif not unit.is_private:
+            self._move_in(unit)  # what is still to come is added there
 
-    def _start(self, unit: int) -> None:
+    def _start(self, unit: Unit) -> None:
+        place = unit.place
+        if place is None or unit.parameters[0].grad is not place.view or place.view.data_ptr() != place.address:
+            place = self._move_in(unit)
+        if place is None:
+            self._start_private(unit)
+            return
+        place.busy = True
+        status = self._submit_slot(place.number)
+        if status != _OK:
+            self._submit_again(unit, place, status)
+            return
+        self._flights[unit] = place
+
+    def _submit_again(self, unit: Unit, place: Place, status: int) -> None:
+        error = last_error(status, unit.name)
+        if self._places.are_outdated():
+            self._start(unit)
+            return
+        if isinstance(error, DuplicateNameError):  # by an earlier one that nobody has waited for
+            _operation.release_finished()
+            place.slot.reclaim()
+            status = self._submit_slot(place.number)
+            if status == _OK:
+                self._flights[unit] = place
+                return
+            error = last_error(status, unit.name)
+        raise error
+
+    def _move_in(self, unit: Unit) -> Optional[Place]:
+        """Brings the gradient to its place, which becomes ``p.grad``; None: it has none and stays where it is."""
+        place = None if unit.is_private else self._places.of(unit)
+        if place is None:
+            return None
+        parameter = unit.parameters[0]
+        view = place.view
+        gradient: Optional[torch.Tensor] = parameter.grad
+        if gradient is view:
+            return place
+        if gradient is None:  # unused on this rank, but perhaps not on the others
+            view.zero_()
+        else:
+            if gradient.requires_grad:  # of create_graph=True: the graph belongs to this tensor and no other
+                return None
+            if gradient.layout is not torch.strided:
+                if not self._how.sparse_as_dense:
+                    return None
+                gradient = gradient.to_dense()
+            view.copy_(gradient)
+        parameter.grad = view
+        return place
+
+    def _start_private(self, unit: Unit) -> None:
         how = self._how
-        packed = [self._pack(parameter, self._unit_names[unit]) for parameter in self._units[unit]]
+        if unit.place is not None:
+            unit.place.is_free()  # frees the name
+        packed = [self._pack(parameter, unit.name) for parameter in unit.parameters]
         tensors = [item.sent for item in packed]
-        handle = start_allreduce(
-            tensors, tensors, self._unit_names[unit], how.op, how.prescale, how.postscale, False, wait=False
-        )
+        handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
         self._flights[unit] = _Flight(handle, packed)
 
     def _pack(self, parameter: torch.nn.Parameter, name: str) -> _Packed:
@@ -136,29 +224,44 @@ class Reducer:
                 )
             bare = bare.to_dense()
             gradient = parameter.grad = bare
+        bare = as_sent(bare, memory_order(parameter))
         sent, context = self._how.compression.compress(bare)
-        return _Packed(parameter, gradient, sent, sent is not bare, context)
+        return _Packed(parameter, gradient, bare, sent, context)
 
     def synchronize(self) -> None:
         """Starts what no hook has started, waits for all, and leaves the results in ``p.grad``.
 
         If one fails, none is waited for any more and the error is raised; the gradients are then of no use.
         """
-        for unit, members in enumerate(self._units):
-            if unit not in self._flights and any(parameter.requires_grad for parameter in members):
+        if self._unwatched:
+            self._watch()
+        for unit in self._units:
+            if unit not in self._flights and any(parameter.requires_grad for parameter in unit.parameters):
                 self._start(unit)
-        flights = list(self._flights.values())
+        flights = list(self._flights.items())
         self.restart()
         with torch.no_grad():
-            for flight in flights:
-                self._store(flight.packed, synchronize(flight.handle))
+            for unit, flight in flights:
+                if isinstance(flight, Place):
+                    flight.slot.wait()
+                    flight.busy = False
+                    _put(unit.parameters[0], flight.view)
+                else:
+                    self._store(flight.packed, synchronize(flight.handle))
 
     def _store(self, packed: Iterable[_Packed], results: Iterable[torch.Tensor]) -> None:
         for item, result in zip(packed, results):
-            if item.is_copy:
-                item.gradient.detach().copy_(self._how.compression.decompress(result, item.context))
-            current = item.parameter.grad
-            if current is None:  # set to None between backward and here
-                item.parameter.grad = item.gradient
-            elif current is not item.gradient:
-                current.detach().copy_(item.gradient.detach())
+            if item.sent is not item.bare:
+                item.bare.copy_(self._how.compression.decompress(result, item.context))
+            _put(item.parameter, item.gradient)
+
+
+def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
+    current = parameter.grad
+    if current is gradient:
+        return
+    if current is None:  # set to None between backward and here
+        parameter.grad = gradient
+    else:
+        current.detach().copy_(gradient.detach())

@@ -8,7 +8,8 @@ from typing import Any, List, Optional, Tuple
 import torch
 
 from ronde._operation import Operation, Output
-from ronde.exceptions import InvalidArgumentError
+from ronde.exceptions import InvalidArgumentError, RondeError
+from ronde.torch import _names
 from ronde.torch._tensors import TORCH_DTYPES
 
 #: From here on a result is not copied out of the ticket's memory but is that memory. In bytes.
@@ -68,7 +69,12 @@ def synchronize(handle: Any) -> Any:
     if operation is None:
         return None
     handle._operation = None  # a failed or interrupted wait gives the operation up by itself
-    operation.wait()
+    try:
+        operation.wait()
+    except RondeError:
+        _names.waited_for(operation.name)
+        raise
+    _names.waited_for(operation.name)
     return finish(operation, handle._outputs, handle._copy_back, handle._single)
 
 

@@ -10,14 +10,27 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from ronde import _abi, _operation
-from ronde.exceptions import InvalidArgumentError
+from ronde.exceptions import InvalidArgumentError, RondeError
+from ronde.torch import _names
 from ronde.torch._handles import Handle, finish
 from ronde.torch._tensors import check, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
 
-def _scale(factor: float, which: str) -> float:
+def _submit(op: int, full_name: str, *arguments: Any, wait: bool, **settings: Any) -> _operation.Operation:
+    """`_operation.submit`, after which the number of an unnamed operation is free if nobody will wait for it."""
+    try:
+        operation = _operation.submit(op, full_name, *arguments, wait=wait, **settings)
+    except RondeError:
+        _names.waited_for(full_name)
+        raise
+    if wait:
+        _names.waited_for(full_name)
+    return operation
+
+
+def scale(factor: float, which: str) -> float:
     # The C interface takes 0 for "not given".
     if factor == 0:
         raise InvalidArgumentError(f"{which} is 0: the result would be zeros whatever the ranks have", 1)
@@ -47,15 +60,15 @@ def start_allreduce(
         outputs = list(targets)
         buffers = inputs  # of a tensor that is contiguous its own memory, else the copy
         copy_back = [(target, buffer) for target, buffer in zip(outputs, buffers) if target is not buffer]
-    operation = _operation.submit(
+    operation = _submit(
         _abi.ALLREDUCE,
         full_name,
         [view_of(tensor) for tensor in inputs],
         [buffer.data_ptr() for buffer in buffers],
         (inputs, buffers),
         reduce_op=op,
-        prescale=_scale(prescale, "prescale_factor"),
-        postscale=_scale(postscale, "postscale_factor"),
+        prescale=scale(prescale, "prescale_factor"),
+        postscale=scale(postscale, "postscale_factor"),
         wait=wait,
     )
     if wait:
@@ -67,7 +80,7 @@ def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
     """All ranks' tensors along dimension 0, in memory that the ticket makes."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _operation.submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
+    operation = _submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
     if wait:
         return finish(operation, None, [], True)
     return Handle(operation, None, [], True)
@@ -85,7 +98,7 @@ def start_broadcast(
     else:
         buffer, output = source, target
     copy_back: _Copies = [] if output is buffer else [(output, buffer)]
-    operation = _operation.submit(
+    operation = _submit(
         _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], (source, buffer), root=root_rank, wait=wait
     )
     if wait:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, Optional, Tuple
 
 import torch
 
@@ -56,3 +56,24 @@ def staged(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
         return tensor
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def memory_order(tensor: torch.Tensor) -> Optional[Tuple[int, ...]]:
+    """The dimensions of a dense tensor from the slowest in memory to the fastest, so that ``tensor.permute(order)`` is
+    contiguous. None if it is contiguous as it is, or not dense."""
+    if tensor.is_contiguous() or tensor.dim() >= _abi.MAX_DIMENSIONS:
+        return None
+    size, stride = tensor.shape, tensor.stride()
+    order = sorted((d for d in range(tensor.dim()) if size[d] != 1), key=lambda d: (-stride[d], d))
+    expected = 1
+    for dimension in reversed(order):
+        if stride[dimension] != expected:
+            return None
+        expected *= size[dimension]
+    return (*(d for d in range(tensor.dim()) if size[d] == 1), *order)
+
+
+def as_sent(tensor: torch.Tensor, order: Optional[Tuple[int, ...]]) -> torch.Tensor:
+    """A view of the tensor as ranks exchange it: in this order of its memory. The leading 1 tells another order from
+    the plain one: ranks whose orders differ are told so, instead of adding up what does not belong together."""
+    return tensor if order is None else tensor.permute(order).unsqueeze(0)

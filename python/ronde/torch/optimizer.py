@@ -211,6 +211,10 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             name.
         sparse_as_dense: sparse gradients are made dense; without it they are an error.
 
+    Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
+    memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
+    ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only.
+
     In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """

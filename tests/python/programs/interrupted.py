@@ -11,6 +11,14 @@ import torch
 import ronde.torch as hvd
 
 
+def step() -> None:
+    """Waits for gradients in shared memory."""
+    parameter = torch.nn.Parameter(torch.ones(4))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1))
+    parameter.sum().backward()
+    optimizer.step()
+
+
 def main() -> None:
     torch.set_num_threads(1)
     hvd.init()
@@ -18,6 +26,7 @@ def main() -> None:
     call = {
         "allreduce": lambda: hvd.allreduce(torch.ones(4), name="never"),
         "synchronize": lambda: hvd.synchronize(hvd.allreduce_async_(torch.ones(4), name="never")),
+        "step": step,
         "barrier": hvd.barrier,
         "broadcast": lambda: hvd.broadcast(torch.ones(4), 1, name="never"),
         "allgather": lambda: hvd.allgather(torch.ones(4), name="never"),

@@ -1,0 +1,47 @@
+"""Shared buckets: memory that every rank of the host maps, so that an all-reduce of what lies in it copies nothing.
+
+A bucket is given back when nobody refers to it any more, also long after ``shutdown()``; until then it is ordinary
+memory of this process. A forked child does not have it: touching it there ends the child (see :func:`holds`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from ctypes import byref, c_void_p
+from typing import Any, Dict
+
+from ronde import _operation
+from ronde._lib import check, library
+
+#: Address -> bytes of the buckets that are alive.
+_alive: Dict[int, int] = {}
+
+
+def allocate(name: str, n_bytes: int) -> Any:
+    """``n_bytes`` > 0 of zeroed memory at a multiple of 4096, as a ctypes array: whoever keeps that keeps the bucket.
+
+    Local; ranks that allocate the same sizes in the same order get memory that all-reduces need not copy. Raises
+    RondeError with the code RONDE_OUT_OF_MEMORY where there is no room: use private memory then. ``name`` is for
+    messages. NotInitializedError (a ValueError) before ``init()``.
+    """
+    data = c_void_p()
+    encoded = name.encode()
+    check(library().ronde_alloc_bucket(None, encoded, len(encoded), n_bytes, byref(data)))
+    address = data.value or 0
+    memory = (ctypes.c_char * n_bytes).from_address(address)
+    _alive[address] = n_bytes
+    # Not at exit: what then still refers to it may still read it.
+    weakref.finalize(memory, _free, address).atexit = False
+    return memory
+
+
+def _free(address: int) -> None:
+    _alive.pop(address, None)
+    if not _operation.in_forked_child():
+        library().ronde_free_bucket(address)
+
+
+def holds(address: int) -> bool:
+    """Whether the address is in a bucket that is alive."""
+    return any(first <= address < first + n_bytes for first, n_bytes in list(_alive.items()))

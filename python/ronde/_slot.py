@@ -1,0 +1,103 @@
+"""A request that comes back each step: described once, then submitted by a number, for less than a microsecond."""
+
+from __future__ import annotations
+
+import sys
+from ctypes import byref, c_int32, c_int64, c_void_p
+from typing import Any, Callable, NoReturn
+
+from ronde import _abi, _operation
+from ronde._lib import check, error_from, last_error, library, new_error_info
+from ronde._operation import SLICE, Block, View, fill
+
+_OK = _abi.OK
+_TIMED_OUT = _abi.TIMED_OUT
+_INTERRUPTED = _abi.INTERRUPTED
+
+
+class Slot:
+    """One all-reduce in place. Submit it with ``ronde_submit_slot(number)``, then :meth:`wait`, then again.
+
+    It keeps the memory alive; dropped while under way it does so until the engine has done with it. It belongs to the
+    engine that runs when it is made: after a shutdown its submit fails.
+    """
+
+    __slots__ = ("number", "name", "_keep", "__weakref__")
+
+    def __init__(
+        self, name: str, view: View, keep: Any, *, reduce_op: int, prescale: float = 1.0, postscale: float = 1.0
+    ) -> None:
+        """Raises what a submit of this request would raise at once."""
+        self.number = -1
+        self.name = name
+        self._keep = keep
+        block = Block()
+        arrays = fill(block, _abi.ALLREDUCE, name, [view], None, reduce_op, 0, prescale, postscale)
+        number = c_int64()
+        status = library().ronde_register_slot(None, block.address, byref(number))
+        del arrays
+        if status != _OK:
+            raise last_error(status, name)
+        self.number = number.value
+
+    def wait(self) -> None:
+        """Until the request under way has ended. Other threads run meanwhile and Ctrl-C is answered; the request then
+        stays under way. Raises what :meth:`ronde._operation.Operation.wait` does."""
+        wait = library().ronde_wait_slot
+        status = wait(self.number, SLICE)
+        while (status == _TIMED_OUT or status == _INTERRUPTED) and not self._has_failed():
+            status = wait(self.number, SLICE)
+        if status != _OK:
+            self._fail(status)
+
+    def _error_info(self, info: _abi.ErrorInfo) -> bool:
+        """Whether the request under way has ended; how, is then in ``info``."""
+        ticket = c_void_p()
+        if library().ronde_slot_ticket(self.number, byref(ticket)) != _OK:
+            return False
+        return bool(library().ronde_ticket_error(ticket, byref(info)) == _OK)
+
+    def _has_failed(self) -> bool:
+        info = new_error_info()
+        return self._error_info(info) and info.status != _OK
+
+    def _fail(self, status: int) -> NoReturn:
+        error = last_error(status, self.name)
+        info = new_error_info()
+        raise error_from(info) if self._error_info(info) and info.status != _OK else error
+
+    def done(self) -> bool:
+        """Whether nothing is under way. Never blocks. Raises ForkedError in a forked child."""
+        if self.number < 0:
+            return True
+        flag = c_int32()
+        status = library().ronde_test_slot(self.number, byref(flag))
+        if status == _abi.INVALID_ARGUMENT:  # never submitted
+            return True
+        check(status)
+        return flag.value != 0
+
+    def reclaim(self) -> bool:
+        """After a submit that nobody has waited for: whether it has ended; its outcome is then forgotten and the slot
+        may be submitted again. Never blocks."""
+        if not self.done():
+            return False
+        library().ronde_wait_slot(self.number, SLICE)
+        return True
+
+    def release(self) -> None:
+        """Forgets the slot. Requires: :meth:`done`. Again, or in a forked child: does nothing."""
+        number = self.number
+        if number < 0 or _operation.in_forked_child():
+            return
+        self.number = -1
+        library().ronde_unregister_slot(number)
+        self._keep = None
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.number < 0 or is_finalizing() or _operation.in_forked_child():
+            return
+        if self.done():
+            self.release()
+        else:
+            _operation.abandon(self)

@@ -1,0 +1,126 @@
+"""Shared buckets as tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+
+import torch
+
+from ronde import _abi, _bucket, _process
+from ronde._operation import View
+from ronde.exceptions import RondeError
+from ronde.torch._tensors import DTYPE_CODES, as_sent, check, memory_order, view_of
+
+__all__ = ["Home", "can_have_home", "empty_shared", "homes_for"]
+
+#: Where each tensor in a bucket begins: at a multiple of that, so that no two share a line of the cache. In bytes.
+_ALIGNMENT = 128
+
+#: A bucket ends before it would grow beyond that, unless a single tensor does. In bytes.
+_BUCKET_BYTES = 64 * 1024 * 1024
+
+
+class Home(NamedTuple):
+    """A place in a bucket, laid out in memory as the tensor it was made for."""
+
+    tensor: torch.Tensor
+    address: int
+    shape: torch.Size
+    stride: Tuple[int, ...]
+    dtype: torch.dtype
+    sent: View  # the same memory as it travels
+
+    def fits(self, other: torch.Tensor) -> bool:
+        """Whether the tensor has the layout of this place, and this place is still where it was: ``module.to()`` puts
+        another storage under a gradient."""
+        return (
+            other.dtype is self.dtype
+            and other.shape == self.shape
+            and other.stride() == self.stride
+            and other.is_cpu
+            and self.tensor.data_ptr() == self.address
+        )
+
+
+def can_have_home(tensor: torch.Tensor) -> bool:
+    """Whether a bucket can hold its like: dense, in host memory, and no more than an ordinary tensor or parameter."""
+    return (
+        type(tensor) in (torch.nn.Parameter, torch.Tensor)
+        and tensor.layout is torch.strided
+        and tensor.is_cpu
+        and tensor.dtype in DTYPE_CODES
+        and tensor.numel() > 0
+        and (tensor.is_contiguous() or memory_order(tensor) is not None)
+    )
+
+
+def _home_in(memory: Any, offset: int, like: torch.Tensor) -> Home:
+    with torch.inference_mode(False), torch.no_grad():
+        # A storage for each, and no view of the whole bucket: torch.save() of one must not write all of them.
+        flat = torch.frombuffer(memory, dtype=like.dtype, offset=offset, count=like.numel())
+        tensor = torch.empty(0, dtype=like.dtype, device="cpu")
+        tensor.set_(flat.untyped_storage(), 0, like.shape, like.stride())
+        sent = view_of(as_sent(tensor, memory_order(tensor)))
+    return Home(tensor, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, sent)
+
+
+def _n_bytes(tensor: torch.Tensor) -> int:
+    """Of a place for it, with what fills it up."""
+    n_bytes = tensor.numel() * tensor.element_size()
+    return (n_bytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+
+
+def _buckets_of(tensors: Sequence[torch.Tensor]) -> Iterator[List[int]]:
+    """Indices of what shares a bucket: tensors of one type, in their order."""
+    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+        bucket: List[int] = []
+        total = 0
+        for index, tensor in enumerate(tensors):
+            if tensor.dtype is not dtype:
+                continue
+            if bucket and total + _n_bytes(tensor) > _BUCKET_BYTES:
+                yield bucket
+                bucket, total = [], 0
+            bucket.append(index)
+            total += _n_bytes(tensor)
+        yield bucket
+
+
+def homes_for(tensors: Sequence[torch.Tensor], name: str) -> Iterator[Tuple[int, Home]]:
+    """A zeroed place for each of the tensors, with its index. Requires: :func:`can_have_home`.
+
+    Ranks that ask for the same tensors in the same order get the same layout. Raises RondeError with the code
+    RONDE_OUT_OF_MEMORY once there is no more room; what came before stays. The memory goes with the last tensor in it.
+    """
+    for number, bucket in enumerate(_buckets_of(tensors)):
+        memory = _bucket.allocate(f"{name}.{number}", sum(_n_bytes(tensors[index]) for index in bucket))
+        offset = 0
+        for index in bucket:
+            yield index, _home_in(memory, offset, tensors[index])
+            offset += _n_bytes(tensors[index])
+
+
+def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A new tensor, of zeros, in memory that all ranks of the host share: ``allreduce_`` of it copies nothing where
+    every rank has made the same such tensors in the same order. Elsewhere the result is the same and takes longer.
+
+    Arguments:
+        size: as in ``torch.empty``: numbers, or one sequence of them.
+
+    Asks no other rank. The tensor is yours for good, also after ``shutdown()``, but not in forked children, which must
+    not touch it. Where the machine or the container has no room it lies in ordinary memory.
+    Raises NotInitializedError (a ValueError) before ``init()``.
+    """
+    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    _process.size()  # raises before init(), whatever the size
+    like = torch.empty(shape, dtype=dtype, device="meta")
+    check(torch.empty(0, dtype=dtype), "empty_shared")
+    if like.numel() == 0:
+        return torch.zeros(shape, dtype=dtype)
+    try:
+        memory = _bucket.allocate("empty_shared", _n_bytes(like))
+    except RondeError as error:
+        if error.code != _abi.OUT_OF_MEMORY:
+            raise
+        return torch.zeros(shape, dtype=dtype)
+    return _home_in(memory, 0, like).tensor

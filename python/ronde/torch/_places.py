@@ -1,0 +1,165 @@
+"""Gradients that live in shared buckets: who has a place there, and how a gradient gets into it.
+
+Autograd makes each gradient in memory of its own; it cannot be told where. So the fresh gradient is copied to its
+place, once, and the place becomes ``p.grad``: there the all-reduce works, there the optimizer reads the result, and
+there further backward passes add to it until the next ``zero_grad()``.
+
+A gradient without a place travels from private memory, each on each rank by itself: ranks see no difference but time.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from typing import Iterable, List, NamedTuple, Optional
+
+import torch
+
+from ronde import _abi, _bucket, _process
+from ronde._slot import Slot
+from ronde.exceptions import RondeError
+from ronde.torch._buckets import Home, can_have_home, homes_for
+
+_log = logging.getLogger("ronde")
+
+
+class Reduction(NamedTuple):
+    """What is done to gradients on their way."""
+
+    op: int
+    prescale: float
+    postscale: float
+
+
+class Place:
+    """The home of one parameter's gradient, with the slot that reduces it there."""
+
+    __slots__ = ("home", "view", "address", "slot", "number", "busy")
+
+    def __init__(self, home: Home, name: str, reduction: Reduction) -> None:
+        self.home = home
+        self.view = home.tensor
+        self.address = home.address
+        self.slot = Slot(
+            name,
+            home.sent,
+            home.tensor,
+            reduce_op=reduction.op,
+            prescale=reduction.prescale,
+            postscale=reduction.postscale,
+        )
+        self.number = self.slot.number
+        self.busy = False  # submitted, and nobody has seen it end
+
+    def is_free(self) -> bool:
+        """Whether the engine has done with it: not sure after an interrupted wait, or if all was forgotten."""
+        if self.busy:
+            self.busy = not self.slot.reclaim()
+        return not self.busy
+
+
+class Unit:
+    """What is reduced by one request: a parameter's gradient, or those of a group."""
+
+    __slots__ = ("name", "parameters", "missing", "place", "is_private", "refused_in")
+
+    def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.missing = len(parameters)  # members whose gradient is still to come
+        self.place: Optional[Place] = None
+        self.is_private = is_private  # never has a place
+        self.refused_in = 0  # the epoch of the engine in which it can have none
+
+
+def _epoch_now() -> int:
+    """0: not initialised."""
+    return _process.epoch() if _process.is_initialized() else 0
+
+
+class Places:
+    """Gives units their places: all that have none, at once, whenever one asks for its own.
+
+    A place lasts until the parameter changes its layout (``module.to()``) or the engine ends. Ranks whose units ask in
+    another order, or that have other parameters frozen, may get other layouts, and then reduce more slowly.
+    """
+
+    def __init__(self, units: List[Unit], reduction: Reduction) -> None:
+        self._units = units
+        self._reduction = reduction
+        self._epoch = 0  # in which the places were made
+        self._told_in = 0
+
+    def of(self, unit: Unit) -> Optional[Place]:
+        """The place that fits the unit's parameter as it is now, after laying out what has none. None: it stays
+        private."""
+        parameter = unit.parameters[0]
+        place = unit.place
+        if place is None or not place.home.fits(parameter):
+            epoch = _epoch_now()
+            if epoch == 0 or unit.refused_in == epoch:
+                return None
+            self._lay_out(epoch)
+            place = unit.place
+            if place is None or not place.home.fits(parameter):
+                return None
+        return place if place.is_free() else None
+
+    def are_outdated(self) -> bool:
+        """Whether the engine that they were made for has ended; they are then forgotten."""
+        if _epoch_now() == self._epoch:
+            return False
+        for unit in self._units:
+            unit.place = None
+        return True
+
+    def _lay_out(self, epoch: int) -> None:
+        self._epoch = epoch
+        lacking = [unit for unit in self._units if self._lacks_place(unit)]
+        for unit in lacking:
+            unit.place = None
+            unit.refused_in = epoch
+        try:
+            for index, home in homes_for([unit.parameters[0] for unit in lacking], "gradients"):
+                unit = lacking[index]
+                parameter = unit.parameters[0]
+                unit.place = Place(home, unit.name, self._reduction)
+                unit.refused_in = 0
+                _residents[id(parameter)] = parameter
+        except RondeError as error:
+            if error.code != _abi.OUT_OF_MEMORY:
+                raise
+            if self._told_in != epoch:
+                self._told_in = epoch
+                _log.warning("Ronde: some gradients stay in private memory, which is slower: %s", error)
+
+    def _lacks_place(self, unit: Unit) -> bool:
+        """Whether it could have a place and has none that fits."""
+        parameter = unit.parameters[0]
+        if unit.is_private or unit.refused_in == self._epoch:
+            return False
+        if not parameter.requires_grad:
+            return False  # frozen, perhaps for good: no memory unless that changes
+        if not can_have_home(parameter):
+            unit.refused_in = self._epoch
+            unit.place = None
+            return False
+        return unit.place is None or (not unit.place.home.fits(parameter) and unit.place.is_free())
+
+
+# ---- Forked children ------------------------------------------------------------------------------------------------
+
+#: Parameters whose gradient may be in a bucket; by identity, since comparing tensors compares their values.
+_residents: "weakref.WeakValueDictionary[int, torch.nn.Parameter]" = weakref.WeakValueDictionary()
+
+
+def _leave_buckets(parameters: Iterable[torch.nn.Parameter]) -> None:
+    """A forked child does not have the memory of buckets. Better no gradient than one whose first use is the end."""
+    for parameter in parameters:
+        gradient = parameter.grad
+        if gradient is not None and gradient.layout is torch.strided and _bucket.holds(gradient.data_ptr()):
+            parameter.grad = None
+
+
+os.register_at_fork(after_in_child=lambda: _leave_buckets(list(_residents.values())))
