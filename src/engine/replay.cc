@@ -99,6 +99,7 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   }
   run.data->bind(place, ticket->request().tensors);
   run.data->copy_in(place);
+  ticket->set_alone(run.tickets.size() == 1);
   if (run.tickets.size() > 1) {
     if (run.filling_since == 0 || !member_.is_half_full(bucket)) {
       run.filling_since = clock_.now();

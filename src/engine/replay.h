@@ -65,7 +65,7 @@ class Replay final : public agreement::Sink {
   /// Somebody waits for this ticket, so what it waits for is looked at closely.
   void want(Ticket& ticket) {
     ticket.want();
-    if (replaying_.load(std::memory_order_relaxed) && !look_soon_.load(std::memory_order_relaxed)) {
+    if (!ticket.is_alone() && replaying_.load(std::memory_order_relaxed) && !look_soon_.load(std::memory_order_relaxed)) {
       look_soon_.store(true, std::memory_order_relaxed);
       has_work_.store(true, std::memory_order_release);
     }

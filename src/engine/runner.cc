@@ -232,7 +232,14 @@ void Runner::call_sleepers() {
 
 bool Runner::try_step(bool whole) {
   std::unique_lock lock(step_mutex_, std::try_to_lock);
-  return lock.owns_lock() && (whole || !engine_->only_replays() ? engine_->step() : engine_->poll());
+  if (!lock.owns_lock()) {
+    return false;
+  }
+  struct Steps {
+    bool& flag;
+    ~Steps() { flag = false; }  // also when memory runs out
+  } steps{driver_steps_ = true};
+  return whole || !engine_->only_replays() ? engine_->step() : engine_->poll();
 }
 
 template <typename Condition>
@@ -240,8 +247,8 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
   bell_.disarm();
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
   Nanoseconds idle_since = timed_out_.exchange(false) ? clock_.now() - kYieldFor : 0;
-  for (unsigned look = 0;; ++look) {
-    // What is replayed moves by words of the peers alone, so most looks are at those.
+  for (unsigned look = 1;; ++look) {
+    // What is replayed moves by words of the peers alone, so most looks, and the first, are at those.
     const bool moved = try_step(look % kLooksPerStep == 0);
     if (satisfied()) {
       return {};
@@ -332,8 +339,8 @@ void Runner::on_finished(const TicketPtr& ticket) {
   if (sleepers_.load() > 0) {
     call_sleepers();
   }
-  if (driver_.load()) {
-    // The driver may sleep while the engine thread finishes its ticket. Awake, this costs a fence and a load.
+  if (driver_.load() && !driver_steps_) {
+    // The driver may sleep while the engine thread finishes its ticket.
     engine_->arena().ring(engine_->arena().rank());
   }
 }

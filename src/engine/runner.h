@@ -110,6 +110,7 @@ class Runner {
   std::vector<pollfd> poll_set_;  ///< engine thread only
   Nanoseconds spin_for_ = 0;   ///< how long a driver polls without giving up its core
 
+  bool driver_steps_ = false;          ///< guarded by step_mutex_: it is the driver that steps
   std::mutex step_mutex_;              ///< the progress lock: guards the engine's one-thread-at-a-time side
   std::atomic<bool> driver_{false};    ///< a waiting thread has the driver's role
   std::atomic<bool> lingering_{false}; ///< a driver has gone since the timer was last looked at

@@ -53,6 +53,9 @@ class Ticket {
     std::int64_t shared_offset = -1;
   };
   const Place& place() const { return place_; }
+  /// The only one of its bucket, last time: then no other can keep the bucket from being full.
+  bool is_alone() const { return alone_.load(std::memory_order_relaxed); }
+  void set_alone(bool alone) { alone_.store(alone, std::memory_order_relaxed); }
   void set_place(const Place& place) { place_ = place; }
   /// When its time is up, once that is known.
   Nanoseconds deadline() const { return deadline_; }
@@ -112,6 +115,7 @@ class Ticket {
   DoneCallback on_done_;
   std::atomic<bool> done_{false};
   std::atomic<bool> wanted_{false};
+  std::atomic<bool> alone_{false};
   Place place_;
   Nanoseconds deadline_ = kNever;
   Status status_;
