@@ -161,13 +161,6 @@ void Coordinator::answer(const std::string& name, Held& held) {
   }
   control::ExecEntry::Item item{name};
   item.offset = offset;
-  if (first.kind == OpKind::alloc_bucket) {
-    const Status given = allocate(held, item.offset);
-    if (!given) {
-      append_error(name, given.code(), given.failed_rank(), given.message());
-      return;
-    }
-  }
   if (first.kind == OpKind::allgather) {
     item.rows = gathered_rows(held.has, held.descriptors, first.tensors.size());
   }
@@ -185,24 +178,6 @@ void Coordinator::answer(const std::string& name, Held& held) {
       put_in_force();
     }
   }
-}
-
-Status Coordinator::allocate(const Held& held, std::int64_t& offset) {
-  for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
-    if (held.has[i] && held.descriptors[i].refused) {
-      return Status::error(Code::out_of_memory, "rank " + std::to_string(group_.ranks[i]) +
-                                                    " has no memory for a shared bucket; every rank keeps private ones")
-          .with_rank(group_.ranks[i]);
-    }
-  }
-  const std::uint64_t bytes = payload_bytes(held.descriptors.front());
-  const std::optional<std::int64_t> given = heap_.allocate(bytes, kPageAlign);
-  if (!given) {
-    return Status::error(Code::out_of_memory, "no room for a shared bucket of " + std::to_string(bytes) +
-                                                  " bytes in the ranks' heap; every rank keeps private ones");
-  }
-  offset = *given;
-  return {};
 }
 
 void Coordinator::append_error(const std::string& name, Code code, int failed_rank, std::string text) {

@@ -78,7 +78,6 @@ class Coordinator {
   };
 
   void answer(const std::string& name, Held& held);
-  Status allocate(const Held& held, std::int64_t& offset);
   bool is_complete(const Held& held) const;
   void forget(const std::string& name);
   void append(control::Message entry);

@@ -271,54 +271,5 @@ TEST_F(CoordinatorPlansTest, ExecSaysWhereAllRanksShowTheSamePlace) {
   EXPECT_EQ(last_exec_.items[0].offset, kNoOffset);
 }
 
-class AllocBucket : public CoordinatorPlansTest {
- protected:
-  static Descriptor memory(std::int64_t bytes, bool refused = false) {
-    Descriptor descriptor;
-    descriptor.kind = OpKind::alloc_bucket;
-    descriptor.tensors = {{DType::uint8, {bytes}}};
-    descriptor.refused = refused;
-    return descriptor;
-  }
-  void ask(const std::string& name, std::int64_t bytes) {
-    for (int member : {0, 1}) {
-      ASSERT_TRUE(request(member, name, 9, memory(bytes)));
-    }
-  }
-};
-
-TEST_F(AllocBucket, IsAnsweredWithAnOffsetThatIsGivenOutAgainOnceAllHaveFreedIt) {
-  ask("m", 600000);
-  EXPECT_THAT(log(), ElementsAre("exec m"));
-  const std::int64_t offset = last_exec_.items[0].offset;
-  EXPECT_EQ(offset % static_cast<std::int64_t>(kPageAlign), 0);
-  ask("n", 600000);
-  EXPECT_THAT(log(), ElementsAre("error n"));
-  EXPECT_EQ(last_error_.code, Code::out_of_memory);
-  ASSERT_TRUE(coordinator_.on_free(0, offset));
-  EXPECT_EQ(coordinator_.on_free(0, offset).code(), Code::internal);
-  ask("n", 600000);
-  EXPECT_THAT(log(), ElementsAre("error n"));
-  ASSERT_TRUE(coordinator_.on_free(1, offset));
-  ask("n", 600000);
-  EXPECT_THAT(log(), ElementsAre("exec n"));
-  EXPECT_EQ(coordinator_.on_free(1, offset + 4096).code(), Code::internal);
-}
-
-TEST_F(AllocBucket, IsRefusedToAllIfOneRankRefuses) {
-  ASSERT_TRUE(request(0, "m", 0, memory(100)));
-  ASSERT_TRUE(request(1, "m", 0, memory(100, true)));
-  EXPECT_THAT(log(), ElementsAre("error m"));
-  EXPECT_EQ(last_error_.code, Code::out_of_memory);
-  EXPECT_EQ(last_error_.failed_rank, 1);
-}
-
-TEST_F(AllocBucket, IsNeverPlanned) {
-  for (int i = 0; i < 4; ++i) {
-    ask("m", 4096);
-    EXPECT_THAT(log(), ElementsAre("exec m"));
-  }
-}
-
 }  // namespace
 }  // namespace ronde::agreement

@@ -76,8 +76,7 @@ struct ExecEntry {
     std::string name;
     /// allgather: for each tensor the first extents of all members (0 of one that has joined); else empty.
     std::vector<std::vector<std::int64_t>> rows = {};
-    /// alloc_bucket: where the memory begins. Else: where the tensors lie in the heap of every rank, if all showed the
-    /// same; kNoOffset if not.
+    /// Where the tensors lie in the heap of every rank, if all showed the same; kNoOffset if not.
     std::int64_t offset = kNoOffset;
     /// While a member has joined: what the others asked for, so that it can take part.
     std::optional<Descriptor> descriptor = {};

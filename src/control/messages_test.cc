@@ -23,7 +23,6 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.position = 23;
   request.descriptor.planned_group = {5, 2};
   request.descriptor.shared_offset = 4096;
-  request.descriptor.refused = true;
   const Envelope back = round_trip({3, request});
   EXPECT_EQ(back.group, 3);
   const auto& message = std::get<RequestMessage>(back.message);
@@ -33,7 +32,6 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.timeout, 17);
   EXPECT_EQ(message.position, 23u);
   EXPECT_EQ(message.descriptor.shared_offset, 4096);
-  EXPECT_TRUE(message.descriptor.refused);
 }
 
 TEST(Messages, EveryLogEntrySurvivesTheWire) {

@@ -11,20 +11,12 @@
 namespace ronde::engine {
 namespace {
 
+using test::inputs;
 using test::LocalWorld;
+using test::Vectors;
+using test::with_timeout;
 using testing::AllOf;
 using testing::HasSubstr;
-
-using Vectors = std::vector<std::vector<float>>;
-
-/// One vector a rank: rank + 1 everywhere.
-Vectors inputs(int size, std::size_t elements) {
-  Vectors all;
-  for (int rank = 0; rank < size; ++rank) {
-    all.emplace_back(elements, static_cast<float>(rank + 1));
-  }
-  return all;
-}
 
 class Worlds : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, Worlds, testing::Values(1, 2, 3, 5, 8));
@@ -248,11 +240,6 @@ TEST(Engine, WhatIsNotBuiltIsRefusedAtOnce) {
 }
 
 // ---- Deadlines and stalls
-
-Request with_timeout(Request request, Nanoseconds timeout) {
-  request.timeout = timeout;
-  return request;
-}
 
 TEST(Engine, TimeIsUpOnAllRanksAndTheLateOneOwesTheError) {
   LocalWorld world(3);

@@ -62,17 +62,6 @@ std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instan
   return bucket.slots_offset + static_cast<std::int64_t>(index * round_to_lines(payload_bytes(bucket)));
 }
 
-std::uint64_t signature(const Bucket& bucket) {
-  ByteWriter writer;
-  writer.put(bucket.kind);
-  write_members(writer, bucket.members);
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::byte byte : writer.bytes()) {
-    hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3;
-  }
-  return hash;
-}
-
 bool fits(const BucketMember& member, const Descriptor& descriptor) {
   return member.descriptor == descriptor &&
          (member.descriptor.shared_offset == kNoOffset || member.descriptor.shared_offset == descriptor.shared_offset);

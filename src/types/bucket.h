@@ -72,9 +72,6 @@ enum class SlotUse : std::uint32_t { input = 0, result = 1 };
 /// never two. Requires: kind staged.
 std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance);
 
-/// FNV-1a over everything in the description but id and offsets: equal on all ranks, or they would not replay the same.
-std::uint64_t signature(const Bucket& bucket);
-
 /// Whether a request with this descriptor may take the member's place.
 bool fits(const BucketMember& member, const Descriptor& descriptor);
 

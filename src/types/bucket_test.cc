@@ -35,20 +35,6 @@ TEST(Bucket, FourSlotsThatDoNotOverlap) {
   EXPECT_EQ(slot_offset(bucket, SlotUse::result, 3), 4096 + 768);
 }
 
-TEST(Bucket, SignatureTellsWhatIsReplayedAndNotWhere) {
-  const Bucket bucket = bucket_of(BucketKind::staged, {40});
-  Bucket elsewhere = bucket;
-  elsewhere.id = 9;
-  elsewhere.slots_offset = 0;
-  EXPECT_EQ(signature(bucket), signature(elsewhere));
-  Bucket other = bucket;
-  other.members[0].descriptor.tensors[0].shape[0] = 41;
-  EXPECT_NE(signature(bucket), signature(other));
-  other = bucket;
-  other.kind = BucketKind::ordered;
-  EXPECT_NE(signature(bucket), signature(other));
-}
-
 TEST(Bucket, AMemberThatAllShareWantsTheSameOffset) {
   BucketMember member = bucket_of(BucketKind::direct, {4}).members[0];
   Descriptor descriptor = member.descriptor;

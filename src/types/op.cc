@@ -16,7 +16,6 @@ std::string_view op_name(OpKind kind) {
     case OpKind::recv: return "recv";
     case OpKind::barrier: return "barrier";
     case OpKind::join: return "join";
-    case OpKind::alloc_bucket: return "alloc_bucket";
   }
   return "unknown";
 }

@@ -19,7 +19,6 @@ enum class OpKind : std::int32_t {
   recv = 9,
   barrier = 10,
   join = 11,
-  alloc_bucket = 64,  ///< of the engine's own making, not in <ronde/ronde.h>: memory that all ranks of the host share
 };
 
 /// The first six are Horovod's numbers.

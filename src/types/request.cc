@@ -183,7 +183,6 @@ void write(ByteWriter& writer, const Descriptor& descriptor) {
   writer.put(descriptor.planned_group.id);
   writer.put(descriptor.planned_group.size);
   writer.put(descriptor.shared_offset);
-  writer.put(static_cast<std::uint8_t>(descriptor.refused ? 1 : 0));
 }
 
 Descriptor read_descriptor(ByteReader& reader) {
@@ -205,7 +204,6 @@ Descriptor read_descriptor(ByteReader& reader) {
   descriptor.planned_group.id = reader.get<std::uint64_t>();
   descriptor.planned_group.size = reader.get<std::uint32_t>();
   descriptor.shared_offset = reader.get<std::int64_t>();
-  descriptor.refused = reader.get<std::uint8_t>() != 0;
   return descriptor;
 }
 

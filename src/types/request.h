@@ -64,8 +64,6 @@ struct Descriptor {
 
   /// Where the tensors begin in the heap (bytes, symmetric: see types/bucket.h); -1: they are private, or not adjacent.
   std::int64_t shared_offset = -1;
-  /// alloc_bucket only: this rank cannot give the memory, so no rank shall get it.
-  bool refused = false;
 
   bool operator==(const Descriptor& other) const;
 };

@@ -103,6 +103,19 @@ Request request_of(OpKind kind, const std::string& name, std::vector<float>& val
 
 }  // namespace
 
+Vectors inputs(int size, std::size_t elements) {
+  Vectors all;
+  for (int rank = 0; rank < size; ++rank) {
+    all.emplace_back(elements, static_cast<float>(rank + 1));
+  }
+  return all;
+}
+
+Request with_timeout(Request request, Nanoseconds timeout) {
+  request.timeout = timeout;
+  return request;
+}
+
 Request allreduce(const std::string& name, std::vector<float>& values, ReduceOp op) {
   Request request = request_of(OpKind::allreduce, name, values);
   request.reduce_op = op;

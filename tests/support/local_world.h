@@ -52,7 +52,12 @@ class LocalWorld {
   std::vector<bool> paused_;
 };
 
-// ---- Requests in one line
+// ---- Values and requests in one line
+
+using Vectors = std::vector<std::vector<float>>;
+/// One vector a rank: rank + 1 everywhere.
+Vectors inputs(int size, std::size_t elements);
+Request with_timeout(Request request, Nanoseconds timeout);
 
 /// All-reduce in place of `values`, which must outlive the ticket.
 Request allreduce(const std::string& name, std::vector<float>& values, ReduceOp op = ReduceOp::sum);

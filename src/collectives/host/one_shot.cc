@@ -21,11 +21,10 @@ class OneShot final : public Operation {
         is_streaming_(list_.bytes() >= channel.thresholds().stream && !list_.any_in_place()) {
     const std::size_t most =
         std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(channel.thresholds().chunk)});
-    // Chunks of the same size, so that the last is not a stub.
-    const std::size_t chunks = (list_.bytes() + most - 1) / most;
-    chunk_bytes_ = round_up_to_line((list_.bytes() + chunks - 1) / chunks);
-    to_reduce_ = to_publish_ = first_ = channel.begin(chunks);
-    last_ = first_ + chunks - 1;
+    const Chunks chunks(list_.bytes(), most);
+    chunk_bytes_ = chunks.bytes_each;
+    to_reduce_ = to_publish_ = first_ = channel.begin(chunks.count);
+    last_ = first_ + chunks.count - 1;
   }
 
   Progress advance() override {

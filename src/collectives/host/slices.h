@@ -12,6 +12,15 @@ constexpr std::size_t round_up_to_line(std::size_t bytes) {
   return (bytes + transport::kLineBytes - 1) / transport::kLineBytes * transport::kLineBytes;
 }
 
+/// How `bytes` are cut into chunks of at most `most`: all of the same size but for rounding, so that the last is not a
+/// stub.
+struct Chunks {
+  Chunks(std::size_t bytes, std::size_t most)
+      : count((bytes + most - 1) / most), bytes_each(round_up_to_line((bytes + count - 1) / count)) {}
+  std::size_t count;
+  std::size_t bytes_each;  ///< a multiple of a line
+};
+
 /// Positions of a gather list.
 struct Range {
   std::size_t begin = 0;

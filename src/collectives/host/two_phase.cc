@@ -19,14 +19,14 @@ class TwoPhase final : public Operation {
         reducer_({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, static_cast<std::size_t>(channel.size())),
         list_(plan),
         is_streaming_(list_.bytes() >= channel.thresholds().stream && !list_.any_in_place()) {
-    // Chunks of the same size, so that the last is not a stub. Both are multiples of a line, hence of an element, and
-    // a slice is at most slot_bytes / p rounded up to a line, which is what a result slot holds.
+    // Multiples of a line, hence of an element; and a slice is at most slot_bytes / p rounded up to a line, which is
+    // what a result slot holds.
     const std::size_t most =
         std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(channel.thresholds().chunk)});
-    const std::size_t chunks = (list_.bytes() + most - 1) / most;
-    chunk_bytes_ = round_up_to_line((list_.bytes() + chunks - 1) / chunks);
-    first_ = channel.begin(chunks);
-    last_ = first_ + chunks - 1;
+    const Chunks chunks(list_.bytes(), most);
+    chunk_bytes_ = chunks.bytes_each;
+    first_ = channel.begin(chunks.count);
+    last_ = first_ + chunks.count - 1;
     to_publish_ = to_reduce_ = to_copy_ = first_;
   }
 
