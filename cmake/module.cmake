@@ -1,15 +1,18 @@
 # ronde_module(name DEPENDS ...): the folder src/<name> as one static library `ronde_<name>`.
 #
 # The link list is the list of permitted includes, and the compiler enforces it: a module's headers are reachable only
-# through a folder of its own (build/include/<name>/<name> -> src/<name>), which only its dependants see. So
+# through a folder of its own (RONDE_VIEWS/<name>/<name> -> src/<name>), which only its dependants see. So
 # `#include "reduce/reduce.h"` compiles in exactly those modules that list reduce, directly or through what they list.
 #
 # Sources are all .cc files below the folder; x_test.cc files beside them become one test program <name>_test whose
-# cases carry the label `unit`. TEST_DEPENDS names what the tests need on top.
+# cases carry the label `unit`. TEST_DEPENDS names what the tests need on top. NO_THREADS: neither the module nor its
+# tests know threads or what they share, so ThreadSanitizer has nothing to look at.
+set(RONDE_VIEWS "${PROJECT_BINARY_DIR}/include" CACHE PATH "where those folders are; builds that share it share ccache's objects")
+
 function(ronde_module name)
-  cmake_parse_arguments(ARG "NO_GLOB" "" "DEPENDS;PRIVATE_DEPENDS;TEST_DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "NO_GLOB;NO_THREADS" "" "DEPENDS;PRIVATE_DEPENDS;TEST_DEPENDS;SOURCES" ${ARGN})
   set(folder "${PROJECT_SOURCE_DIR}/src/${name}")
-  set(view "${PROJECT_BINARY_DIR}/include/${name}")
+  set(view "${RONDE_VIEWS}/${name}")
   file(MAKE_DIRECTORY "${view}")
   file(CREATE_LINK "${folder}" "${view}/${name}" SYMBOLIC)
 
@@ -24,18 +27,16 @@ function(ronde_module name)
     add_library(ronde_${name} STATIC ${sources})
     target_include_directories(ronde_${name} PUBLIC "${view}")
     target_link_libraries(ronde_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ronde_warnings ${ARG_PRIVATE_DEPENDS})
-    if(RONDE_SANITIZE)
-      # Sanitizer builds are the longest of `make test`, and headers are half of it. The other presets compile file by
-      # file, so that each file still proves to include what it uses.
-      set_target_properties(ronde_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    endif()
+    ronde_fast_library(ronde_${name})
   else()
     add_library(ronde_${name} INTERFACE)
     target_include_directories(ronde_${name} INTERFACE "${view}")
     target_link_libraries(ronde_${name} INTERFACE ${ARG_DEPENDS})
   endif()
 
-  ronde_module_tests(${name} LINK ronde_${name} ${ARG_TEST_DEPENDS})
+  if(NOT (ARG_NO_THREADS AND RONDE_SANITIZE STREQUAL "tsan"))
+    ronde_module_tests(${name} LINK ronde_${name} ${ARG_TEST_DEPENDS})
+  endif()
 endfunction()
 
 # ronde_module_tests(name LINK ...): the program <name>_test from all x_test.cc below src/<name>, if there are any.

@@ -240,7 +240,7 @@ TEST_F(BucketPlannerTest, ARefusedBucketIsNotPlannedAgain) {
 
 TEST_F(BucketPlannerTest, NamesThatComeOnceAreForgottenInTheEnd) {
   learn({{"kept", tensor(1)}});
-  for (std::size_t i = 0; i < 3 * BucketPlanner::kNamesKept; ++i) {
+  for (std::size_t i = 0; i < BucketPlanner::kNamesKept + BucketPlanner::kNamesKept / 8; ++i) {
     answer("once." + std::to_string(i), tensor(1));
   }
   EXPECT_LE(planner_.names_known(), BucketPlanner::kNamesKept + 1);

@@ -11,12 +11,13 @@
 
 #include "agreement/coordinator.h"
 #include "agreement/member.h"
+#include "base/effort_for_tests.h"
 
 namespace ronde::agreement {
 namespace {
 
 constexpr std::size_t kRanks = 2;
-constexpr int kInstances = 2000;
+constexpr int kInstances = effort(10000);
 constexpr int kBreakEvery = 50;
 
 /// What one rank writes and all read. Bucket 0 is the only one.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "agreement/world_for_tests.h"
+#include "base/effort_for_tests.h"
 
 namespace ronde::agreement::testing_world {
 namespace {
@@ -33,7 +34,7 @@ TEST(Interleaving, EveryHistoryKeepsWhatIsPromisedAndEveryCellIsEntered) {
     std::printf("%s", run_again_with_events(only).c_str());
     return;
   }
-  const std::uint64_t histories = number_from("RONDE_AGREEMENT_HISTORIES", 10000);
+  const std::uint64_t histories = number_from("RONDE_AGREEMENT_HISTORIES", kUnderThreadSanitizer ? 200 : effort(10000));  // one thread
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= histories; ++seed) {
     World world(Author(seed).write());
@@ -42,12 +43,15 @@ TEST(Interleaving, EveryHistoryKeepsWhatIsPromisedAndEveryCellIsEntered) {
     ASSERT_EQ(violation, "") << "history " << seed << "; again with RONDE_AGREEMENT_SEED=" << seed << "\n"
                              << run_again_with_events(seed);
   }
-  EXPECT_EQ(coverage.complaints(), "") << coverage.table();
+  if (kFullEffort) {
+    EXPECT_EQ(coverage.complaints(), "") << coverage.table();
+  }
 }
 
 /// A thousand steps with two optimizers in turn, a metric every ten steps and a phase without any request: once each
 /// name is known nothing goes to the coordinator any more.
 TEST(Interleaving, TheSteadyStateSendsNothing) {
+  constexpr int kSteps = std::max(effort(1000), 100);
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     Scenario scenario;
     scenario.seed = seed;
@@ -59,7 +63,7 @@ TEST(Interleaving, TheSteadyStateSendsNothing) {
     std::size_t learnt = 0;
     for (int rank = 0; rank < scenario.ranks; ++rank) {
       std::vector<Op>& program = scenario.programs.emplace_back();
-      for (int step = 0; step < 1000; ++step) {
+      for (int step = 0; step < kSteps; ++step) {
         std::vector<std::size_t> names =
             step % 2 == 0 ? std::vector<std::size_t>{0, 1} : std::vector<std::size_t>{2, 3};
         dice.shuffle(names);

@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "base/effort_for_tests.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {
@@ -106,9 +107,9 @@ TEST_P(Worlds, BroadcastAllgatherBarrier) {
 
 // Forty tensors, another order on every rank and every step, ranks stepped in random order: all right, every time.
 TEST_P(Worlds, AnyOrderOfSubmissionAndAnyInterleaving) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (int seed = 0; seed < effort(20); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
+    std::mt19937 random(static_cast<unsigned>(seed));
     LocalWorld world(GetParam());
     constexpr int kTensors = 40;
     for (int step = 0; step < 3; ++step) {

@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "base/effort_for_tests.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {
@@ -97,7 +98,7 @@ class Steps {
 
 /// Sizes of every kind of bucket: inline, one shot, fused, staged, ordered.
 const std::vector<std::pair<std::string, std::size_t>> kModel = {
-    {"scalar", 1}, {"bias", 100}, {"norm", 64}, {"conv", 3000}, {"dense", 40000}, {"head", 300001}, {"nothing", 0}};
+    {"scalar", 1}, {"bias", 100}, {"norm", 64}, {"conv", 3000}, {"dense", 40000}, {"head", 100001}, {"nothing", 0}};
 
 class ReplayWorlds : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, ReplayWorlds, testing::Values(2, 3, 5, 8));
@@ -126,7 +127,7 @@ TEST(Replay, AThousandStepsOfAScriptSendNothing) {
   model[5].second = 70000;  // still ordered, and a thousand of it are quick
   const std::vector<std::pair<std::string, std::size_t>> other = {{"generator.a", 50}, {"generator.b", 20000}};
   std::uint64_t before = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < effort(1000); ++i) {
     ASSERT_NO_FATAL_FAILURE(steps.step(i % 2 == 0 ? model : other));
     if (i % 10 == 9) {
       ASSERT_NO_FATAL_FAILURE(steps.step({{"metric", 1}}));
@@ -172,7 +173,7 @@ TEST_P(ReplayWorlds, AnotherShapeOnOneRankIsTheSameErrorEverywhereAndTheOthersAr
   for (int rank = 0; rank < world.size(); ++rank) {
     steps.submit(rank, "conv", 3000);
     tickets.push_back(world.submit(rank, test::allreduce("norm", odd[static_cast<std::size_t>(rank)])));
-    steps.submit(rank, "head", 300001);
+    steps.submit(rank, "head", 100001);
   }
   ASSERT_NO_FATAL_FAILURE(steps.finish());
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -290,7 +291,7 @@ class ReplayVictim : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, ReplayVictim, testing::Values(0, 1, 2));
 
 TEST_P(ReplayVictim, ADeathInReplayEndsEveryCallWithItsName) {
-  for (int steps_before = 0; steps_before < 12; ++steps_before) {
+  for (int steps_before = 0; steps_before < 12; steps_before += 12 / effort(12)) {
     Steps steps(3);
     for (int i = 0; i < 6; ++i) {
       ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
@@ -331,7 +332,7 @@ TEST_P(ReplayVictim, ARankThatLeavesInReplayFailsWhatTheOthersWaitFor) {
   std::vector<TicketPtr> tickets;
   for (int rank = 0; rank < 3; ++rank) {
     if (rank != GetParam()) {
-      tickets.push_back(steps.submit(rank, "head", 300001));
+      tickets.push_back(steps.submit(rank, "head", 100001));
       tickets.push_back(steps.submit(rank, "bias", 100));
     }
   }
@@ -353,7 +354,7 @@ TEST_P(ReplayWorlds, AllLeaveTogetherFromReplay) {
     ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
   }
   for (int rank = 0; rank < steps.world.size(); ++rank) {
-    steps.submit(rank, "head", 300001);
+    steps.submit(rank, "head", 100001);
     steps.world.engine(rank).begin_leave();
   }
   ASSERT_NO_FATAL_FAILURE(steps.finish());

@@ -35,7 +35,7 @@ bool runs_v3() {
   return runs_v2() && __builtin_cpu_supports("avx") && __builtin_cpu_supports("avx2") &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") && has_f16c();
 }
-bool runs_v4() {
+[[maybe_unused]] bool runs_v4() {
   return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
@@ -46,15 +46,19 @@ std::vector<Level> find_levels() {
   std::vector<Level> levels{{"scalar", &level_scalar::table()}};
 #if defined(__x86_64__)
   __builtin_cpu_init();
+#if !defined(RONDE_ONE_VECTOR_LEVEL)
   if (runs_v2()) {
     levels.push_back({"x86-64-v2", &level_v2::table()});
   }
+#endif
   if (runs_v3()) {
     levels.push_back({"x86-64-v3", &level_v3::table()});
   }
+#if !defined(RONDE_ONE_VECTOR_LEVEL)
   if (runs_v4()) {
     levels.push_back({"x86-64-v4", &level_v4::table()});
   }
+#endif
 #elif defined(__aarch64__)
   levels.push_back({"aarch64", &level_aarch64::table()});
 #endif

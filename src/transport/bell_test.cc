@@ -13,7 +13,7 @@
 namespace ronde::transport {
 namespace {
 
-constexpr Nanoseconds kPatience = 20 * kSecond;
+constexpr Nanoseconds kLongEnough = 20 * kSecond;
 
 bool readable(int fd, int milliseconds) {
   pollfd entry{fd, POLLIN, 0};
@@ -46,7 +46,7 @@ TEST(Bell, ARingBetweenArmingAndSleepingIsNotLost) {
   Sleeper sleeper(bell);
   sleeper.arm(kWaiterSleeps);
   ring_bell(bell, -1);
-  EXPECT_EQ(sleeper.sleep_in_futex(kPatience), Wake::rung);
+  EXPECT_EQ(sleeper.sleep_in_futex(kLongEnough), Wake::rung);
 }
 
 TEST(Bell, SleepEndsAtItsLimit) {
@@ -97,7 +97,7 @@ void play(std::atomic<int>& turn, int mine, int other, int rounds, BellLine& own
         break;
       }
       sleeper.arm(kWaiterSleeps);
-      if (turn.load(std::memory_order_acquire) != mine && sleeper.sleep_in_futex(kPatience) == Wake::timeout) {
+      if (turn.load(std::memory_order_acquire) != mine && sleeper.sleep_in_futex(kLongEnough) == Wake::timeout) {
         timeouts.fetch_add(1);
         return;
       }
@@ -143,7 +143,7 @@ TEST(Bell, NoWakeUpIsLostOnTheEventfd) {
     flag.store(round, std::memory_order_release);
     ring_bell(bell, fd.get());
     const RealClock clock;
-    const Nanoseconds deadline = clock.now() + kPatience;
+    const Nanoseconds deadline = clock.now() + kLongEnough;
     while (seen.load(std::memory_order_acquire) < round && clock.now() < deadline) {
       std::this_thread::yield();
     }

@@ -16,10 +16,11 @@ def environment(run, root, tmp_path_factory):
     """A virtual environment with nothing but what `pip install .` put there."""
     folder = tmp_path_factory.mktemp("bare") / "venv"
     run(sys.executable, "-m", "venv", folder)
-    # A folder of its own for the build, inside the tree: the compiler cache then knows the objects.
-    run(folder / "bin/pip", "install", "--config-settings", "build-dir=build/bare",
-        "--config-settings", "cmake.define.RONDE_CCACHE=ON", root,
-        env={"PATH": BARE_PATH}, limit_s=900)
+    # With the release preset's settings, so that the compiler cache has the objects; the folder is this test's own.
+    settings = ("build-dir=build/bare", "cmake.define.RONDE_CCACHE=ON", "cmake.define.RONDE_WERROR=ON",
+                f"cmake.define.RONDE_VIEWS={root / 'build/include'}")
+    run(folder / "bin/pip", "install", *(word for each in settings for word in ("--config-settings", each)), root,
+        env={"PATH": BARE_PATH, "CC": "cc", "CXX": "c++"}, limit_s=900)
     return folder
 
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 
+#include "cli/measuring/format.h"
 #include "cli/measuring/sizes.h"
 
 namespace ronde::cli {
@@ -19,13 +19,6 @@ constexpr double kLeft = 80;
 constexpr double kRight = 24;
 constexpr double kTop = 44;
 constexpr double kBottom = 56;
-
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[512];
-  const int length = std::snprintf(text, sizeof text, pattern, values...);
-  return std::string(text, length < 0 ? 0 : std::min(static_cast<std::size_t>(length), sizeof text - 1));
-}
 
 std::string escaped(const std::string& text) {
   std::string result;

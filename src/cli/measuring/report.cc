@@ -1,21 +1,14 @@
 #include "cli/measuring/report.h"
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/measuring/format.h"
 #include "cli/measuring/sizes.h"
 
 namespace ronde::cli {
 
 namespace {
-
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char line[256];
-  const int length = std::snprintf(line, sizeof line, pattern, values...);
-  return std::string(line, length < 0 ? 0 : static_cast<std::size_t>(length));
-}
 
 /// Nanoseconds are what the clock tells; more digits would be noise.
 double rounded(double microseconds) { return std::round(microseconds * 1000) / 1000; }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort_for_tests.h"
 #include "collectives/host/bucket_world_for_tests.h"
 #include "collectives/host/budget.h"
 #include "store/memory_store.h"
@@ -101,7 +102,7 @@ TEST_P(Buckets, HundredsOfInstancesWithoutAClosingBarrier) {
   for (const BucketKind kind : kKinds) {
     for (const std::int64_t elements : {2, 100, 800}) {
       if (kind != BucketKind::inlined || elements == 2) {
-        cases.push_back(make_case(kind, spec_of(GetParam(), {elements}), 200));
+        cases.push_back(make_case(kind, spec_of(GetParam(), {elements}), effort(200)));
       }
     }
   }

@@ -1,6 +1,7 @@
 // What every collective over a HostArena must do, in worlds of 1, 2, 3, 5 and 8 ranks.
 #include <gtest/gtest.h>
 
+#include "base/effort_for_tests.h"
 #include "collectives/host/world_for_tests.h"
 
 namespace ronde::collectives {
@@ -220,7 +221,7 @@ TEST_P(Conformance, ThousandsOfMixedPlansBackToBack) {
   std::mt19937_64 random(static_cast<std::uint64_t>(size()));
   for (const int slots : {2, 3, 4}) {
     std::vector<JobSpec> specs;
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < effort(300); ++i) {
       specs.push_back(random_spec(size(), 6000, random));
     }
     run(tiny_slots(size(), slots), specs);
@@ -228,7 +229,7 @@ TEST_P(Conformance, ThousandsOfMixedPlansBackToBack) {
 }
 
 TEST_P(Conformance, ThousandsOfSmallAllreduces) {
-  std::vector<JobSpec> specs(1000, spec(OpKind::allreduce, {1}));
+  std::vector<JobSpec> specs(static_cast<std::size_t>(effort(1000)), spec(OpKind::allreduce, {1}));
   run(transport::RegionLayout::for_size(size()), specs);
 }
 

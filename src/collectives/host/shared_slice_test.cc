@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort_for_tests.h"
 #include "collectives/host/world_for_tests.h"
 
 namespace ronde::collectives {
@@ -10,7 +11,7 @@ namespace {
 TEST(SharedSlice, EveryByteHasOneOwnerAndNoLineHasTwo) {
   std::mt19937_64 random(5);
   for (const int ranks : {1, 2, 3, 5, 8, 31}) {
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < effort(200); ++round) {
       std::vector<HeapExtent> tensors;
       std::size_t at = random() % 32 * 8;
       for (std::uint64_t count = 1 + random() % 4; count > 0; --count) {

@@ -1,0 +1,68 @@
+# A build from nothing takes half the time when headers and templates, of which the standard library, GoogleTest and
+# CLI11 have plenty, cost once for several sources.
+#
+#   RONDE_UNITS        several sources of a library or program are compiled as one. The dev preset compiles them file by
+#                      file: each proves to include what it uses, and an edit compiles one file.
+#   RONDE_TEST_UNITS   several tests are compiled as one; OFF while one works on a single one.
+#   RONDE_PRECOMPILED  the standard library's headers are compiled once (dev's preset and the sanitizers'; a file that
+#                      includes too little of it fails in tools/lint).
+#
+# What two files of a unit both need is declared once, where both can include it, not twice in anonymous namespaces.
+option(RONDE_UNITS "compile several sources as one" ON)
+option(RONDE_TEST_UNITS "compile several tests as one" ON)
+option(RONDE_PRECOMPILED "compile the standard library's headers once" OFF)
+
+set(ronde_standard_headers <algorithm> <array> <atomic> <charconv> <chrono> <condition_variable> <cstdint> <cstring>
+  <deque> <functional> <map> <memory> <mutex> <optional> <span> <sstream> <string> <string_view> <thread> <tuple>
+  <unordered_map> <utility> <variant> <vector>)
+
+# ronde_fast_library(target), ronde_fast_program(target): for sources; a program's are compiled with other flags than a
+# library's (PIE), so its precompiled headers are its own. Call them once all options of the target are set.
+function(ronde_fast_library target)
+  if(RONDE_PRECOMPILED)
+    if(NOT TARGET ronde_library_headers)
+      file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/library_headers.cc" CONTENT "")
+      add_library(ronde_library_headers STATIC "${PROJECT_BINARY_DIR}/library_headers.cc")
+      target_link_libraries(ronde_library_headers PRIVATE ronde_warnings)
+      target_precompile_headers(ronde_library_headers PRIVATE ${ronde_standard_headers})
+    endif()
+    target_precompile_headers(${target} REUSE_FROM ronde_library_headers)
+  endif()
+  ronde_fast_program(${target})
+endfunction()
+
+# Not CMake's own unity builds: their files lie in the build's folder, and the compiler cache, which looks at a source's
+# path, would not see that the release preset, the wheel and its test compile the same. These lie beside RONDE_VIEWS.
+function(ronde_fast_program target)
+  if(NOT RONDE_UNITS)
+    return()
+  endif()
+  set(number 0)
+  set(text "")
+  set(in_unit 0)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  list(LENGTH sources left)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    set_source_files_properties("${source}" PROPERTIES HEADER_FILE_ONLY ON)
+    string(APPEND text "#include \"${source}\"\n")
+    math(EXPR in_unit "${in_unit} + 1")
+    math(EXPR left "${left} - 1")
+    if(in_unit EQUAL 8 OR left EQUAL 0)
+      set(unit "${RONDE_VIEWS}/units/${target}_${number}.cc")
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}" @ONLY)
+      target_sources(${target} PRIVATE "${unit}")
+      math(EXPR number "${number} + 1")
+      set(text "")
+      set(in_unit 0)
+    endif()
+  endforeach()
+endfunction()
+
+# The headers of tests are always precompiled (cmake/test_program.cmake).
+function(ronde_fast_tests target)
+  if(RONDE_TEST_UNITS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+  endif()
+endfunction()

@@ -1,0 +1,26 @@
+// How often a test repeats what it tries at random. A sanitizer multiplies the time of every access and reports a fault
+// at its first occurrence: there a tenth of the repetitions must do, so that all tests fit into a quarter of an hour.
+#pragma once
+
+#include <algorithm>
+
+namespace ronde {
+
+/// `full`, in a sanitizer's build a tenth of it.
+constexpr int effort(int full) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return std::max(full / 10, 1);
+#else
+  return full;
+#endif
+}
+
+constexpr bool kFullEffort = effort(10) == 10;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kUnderThreadSanitizer = true;
+#else
+constexpr bool kUnderThreadSanitizer = false;
+#endif
+
+}  // namespace ronde
