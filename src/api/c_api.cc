@@ -1,12 +1,14 @@
 // The C interface: library, life of an engine, topology. Thin: checks, converts, calls.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "api/convert.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "collectives/host/table.h"
 
 #ifndef RONDE_VERSION
 #error "the build defines RONDE_VERSION"
@@ -138,6 +140,21 @@ ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) 
                                 from.bytes_reduced,    from.control_messages, replay.entries,  replay.installs,
                                 replay.breaks,         replay.instances};
     std::memcpy(counters, &all, std::min(counters->struct_size, sizeof all));  // callers may know fewer or more
+    return {};
+  });
+}
+
+ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* bytes) {
+  return guarded([&]() -> Status {
+    if (text == nullptr || bytes == nullptr) {
+      return null_argument(text == nullptr ? "text" : "bytes");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    transport::HostArena& arena = runner->engine().arena();
+    thread_local std::string row;
+    row = collectives::Table::row_text(arena.size(), collectives::load_thresholds(arena.control(0).rules));
+    *text = row.c_str();
+    *bytes = row.size();
     return {};
   });
 }

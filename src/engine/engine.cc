@@ -98,23 +98,58 @@ Status Engine::submit_again(const TicketPtr& ticket) {
   return hand_in(ticket);
 }
 
+Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
+  submitted = 0;
+  if (is_closed_.load(std::memory_order_relaxed)) {
+    RONDE_RETURN_IF_ERROR(accepting(tickets.front()->name()));
+  }
+  constexpr std::size_t kAtOnce = 32;
+  while (submitted < tickets.size()) {
+    // Names first: the engine may not finish a ticket that is not known to be under way.
+    Status taken;
+    std::size_t count = 0;
+    while (count < kAtOnce && submitted + count < tickets.size() && taken) {
+      taken = pending_.insert(tickets[submitted + count]);
+      count += taken ? 1 : 0;
+    }
+    const std::span<const TicketPtr> some = tickets.subspan(submitted, count);
+    counters_.requests.fetch_add(count, std::memory_order_relaxed);
+    const std::size_t placed = replay_.place(some);
+    submitted += placed;
+    if (placed < count) {
+      counters_.requests.fetch_sub(count - placed, std::memory_order_relaxed);
+      Status handed_in;
+      for (std::size_t i = placed; i < count; ++i) {
+        if (handed_in) {
+          handed_in = hand_in(some[i]);
+          submitted += handed_in ? 1 : 0;
+        } else {
+          pending_.withdraw(*some[i], handed_in);
+        }
+      }
+      RONDE_RETURN_IF_ERROR(handed_in);
+    }
+    RONDE_RETURN_IF_ERROR(taken);
+  }
+  return {};
+}
+
 Status Engine::hand_in(const TicketPtr& ticket) {
+  // Counted first, so that what is finished is never more.
+  counters_.requests.fetch_add(1, std::memory_order_relaxed);
   if (replay_.place(ticket)) {
-    counters_.requests.fetch_add(1, std::memory_order_relaxed);
-    outstanding_.fetch_add(1, std::memory_order_relaxed);
     return {};
   }
   {
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
     std::lock_guard lock(inbox_mutex_);
     if (closed_) {
-      counters_.requests.fetch_add(1, std::memory_order_relaxed);
-      outstanding_.fetch_add(1, std::memory_order_relaxed);
       inbox_.push_back(ticket);
       inbox_full_.store(true, std::memory_order_release);
       return {};
     }
   }
+  counters_.requests.fetch_sub(1, std::memory_order_relaxed);
   const Status refused = accepting(ticket->name());
   pending_.withdraw(*ticket, refused);
   return refused;
@@ -262,9 +297,10 @@ bool Engine::publish_log() {
 
 /// What agreement has left to do.
 bool Engine::apply_outcome(Nanoseconds now) {
+  const bool any_completed = finish_completed();
   Replay::Outcome outcome;
   if (!replay_.take(outcome)) {
-    return false;
+    return any_completed;
   }
   if (outcome.settings) {
     plan_settings_ = *outcome.settings;
@@ -273,12 +309,6 @@ bool Engine::apply_outcome(Nanoseconds now) {
     if (const TicketPtr ticket = pending_.find(0, name)) {
       finish(ticket, std::move(status));
     }
-  }
-  for (const TicketPtr& ticket : outcome.completed) {
-    for (const RequestTensor& pair : ticket->request().tensors) {
-      counters_.bytes_reduced.fetch_add(pair.input.bytes(), std::memory_order_relaxed);
-    }
-    finish(ticket, {});
   }
   for (auto& [message, deadline] : outcome.messages) {
     send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
@@ -350,7 +380,8 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
 void Engine::plan_finished(const PlanRun& run, const Status& status) {
   counters_.plans.fetch_add(1, std::memory_order_relaxed);
   if (run.plan.kind == OpKind::allreduce) {
-    counters_.bytes_reduced.fetch_add(run.plan.bytes(), std::memory_order_relaxed);
+    counters_.bytes_reduced.store(counters_.bytes_reduced.load(std::memory_order_relaxed) + run.plan.bytes(),
+                                  std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : run.owners) {
     if (ticket->plan_finished(status)) {
@@ -360,14 +391,49 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
   }
 }
 
+/// Who waits is told once for many.
+bool Engine::finish_completed() {
+  std::vector<TicketPtr>& completed = replay_.completed();
+  if (completed.empty()) {
+    return false;
+  }
+  std::uint64_t bytes = counters_.bytes_reduced.load(std::memory_order_relaxed);
+  for (const TicketPtr& ticket : completed) {
+    for (const RequestTensor& pair : ticket->request().tensors) {
+      bytes += pair.input.bytes();
+    }
+    end(ticket, {});
+  }
+  counters_.bytes_reduced.store(bytes, std::memory_order_relaxed);
+  completed.clear();
+  if (on_finished_) {
+    on_finished_();
+  }
+  return true;
+}
+
+void Engine::end(const TicketPtr& ticket, Status status) {
+  finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!ticket->on_done()) {
+    ticket->finish(std::move(status));
+    return;
+  }
+  // Once it is done its caller may submit it again: what the callback is told is taken before that.
+  std::shared_ptr<void> owner = ticket->take_owner();
+  Status copy = status;
+  ticket->finish(std::move(status));
+  if (on_callback_) {
+    on_callback_(ticket, std::move(copy), std::move(owner));
+  }
+}
+
 void Engine::finish(const TicketPtr& ticket, Status status) {
   if (ticket->is_done()) {
     return;
   }
-  outstanding_.fetch_sub(1, std::memory_order_relaxed);
-  ticket->finish(std::move(status));
+  end(ticket, std::move(status));
   if (on_finished_) {
-    on_finished_(ticket);
+    on_finished_();
   }
 }
 

@@ -76,6 +76,8 @@ class Engine {
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
   /// The same for one without a callback, whose request check() has passed; the first time too.
   Status submit_again(const TicketPtr& ticket);
+  /// Of many, in order, until one is refused; `submitted` says how many were not.
+  Status submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted);
   /// After the caller has waited for or given up the ticket.
   void free_name(Ticket& ticket) { pending_.free_name(ticket); }
   /// A ticket that kept its name is not submitted again. Requires: it was waited for.
@@ -84,7 +86,9 @@ class Engine {
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
   void notice_end(int peer) { loss_.notice(peer); }
-  bool has_outstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
+  bool has_outstanding() const {
+    return finished_.load(std::memory_order_relaxed) != counters_.requests.load(std::memory_order_relaxed);
+  }
   bool has_input() const { return inbox_full_.load(std::memory_order_acquire) || replay_.has_work(); }
   const Topology& topology() const { return topology_; }
   const Settings& settings() const { return settings_; }
@@ -115,8 +119,13 @@ class Engine {
   /// The ranks that have not left, for the report of a shutdown that timed out.
   bool everyone_left() const { return replay_.all_left(); }
 
-  /// Called for every ticket as it finishes, under the progress lock; wakes waiters, queues callbacks. Set once.
-  void set_on_finished(std::function<void(const TicketPtr&)> hook) { on_finished_ = std::move(hook); }
+  /// Called under the progress lock: `on_finished` after one or several tickets have finished, to wake who waits;
+  /// `on_callback` for each that has a callback, to queue it, with how it ended and what it owned. Set once.
+  using CallbackHook = std::function<void(const TicketPtr&, Status, std::shared_ptr<void>)>;
+  void set_hooks(std::function<void()> on_finished, CallbackHook on_callback) {
+    on_finished_ = std::move(on_finished);
+    on_callback_ = std::move(on_callback);
+  }
 
  private:
   enum class State { working, failing, failed };
@@ -132,7 +141,9 @@ class Engine {
   bool apply_outcome(Nanoseconds now);
   void send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now);
   Status plan(const std::vector<control::ExecEntry::Item>& items);
+  void end(const TicketPtr& ticket, Status status);
   void finish(const TicketPtr& ticket, Status status);
+  bool finish_completed();
   void plan_finished(const PlanRun& run, const Status& status);
   void check_time(Nanoseconds now);
   bool step_failing(Nanoseconds now);
@@ -168,7 +179,8 @@ class Engine {
   Loss loss_;
   observe::StallReport stall_;
   Counters counters_;
-  std::function<void(const TicketPtr&)> on_finished_;
+  std::function<void()> on_finished_;
+  CallbackHook on_callback_;
 
   State state_ = State::working;
   Nanoseconds failing_since_ = 0;
@@ -183,7 +195,7 @@ class Engine {
   Status closed_;                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
   std::atomic<bool> is_closed_{false};  ///< a hint
   std::atomic<bool> inbox_full_{false};
-  std::atomic<int> outstanding_{0};
+  std::atomic<std::uint64_t> finished_{0};  ///< of counters_.requests; written under the progress lock
 };
 
 }  // namespace ronde::engine

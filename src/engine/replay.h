@@ -40,7 +40,6 @@ class Replay final : public agreement::Sink {
   /// What the engine has to do after any of the calls below, in this order.
   struct Outcome {
     std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
-    std::vector<TicketPtr> completed;                    ///< well
     std::optional<control::SettingsEntry> settings;
     std::vector<std::vector<control::ExecEntry::Item>> agreed;  ///< each to be planned together, in this order
     std::vector<std::pair<control::Message, Nanoseconds>> messages;  ///< to the coordinator; with a request its deadline
@@ -57,6 +56,8 @@ class Replay final : public agreement::Sink {
   /// Puts the ticket into its bucket if its name is replayed just now; false: it must be handed in to the engine.
   /// Requires: the name is taken by this ticket.
   bool place(const TicketPtr& ticket);
+  /// The same for the first ones of many; returns how many. Takes the gate now and then, not for each.
+  std::size_t place(std::span<const TicketPtr> tickets);
   /// Whether the engine should be driven: a bucket was published, something waits to be sent or told, or the first
   /// request has come after a quiet time, from when on clocks must be watched.
   bool has_work() const {
@@ -95,7 +96,9 @@ class Replay final : public agreement::Sink {
   std::vector<int> stuck(Nanoseconds now) const;
   /// In a break: the ranks that what was decided waits for.
   std::vector<int> draining_for() const;
-  /// What the calls above have left to do; empty if nothing.
+  /// Those whose requests are over well, for the engine to finish and then to clear.
+  std::vector<TicketPtr>& completed() { return completed_; }
+  /// What else the calls above have left to do; empty if nothing.
   bool take(Outcome& outcome);
 
   // What only the calls above change.
@@ -146,6 +149,7 @@ class Replay final : public agreement::Sink {
   };
 
   void send(control::Message message);
+  bool place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>& descriptor);
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
   bool make_ready(const Bucket& bucket);
   Status open_lane();
@@ -177,6 +181,7 @@ class Replay final : public agreement::Sink {
   std::atomic<bool> look_soon_{false};
 
   std::vector<std::uint32_t> active_;  ///< published, ascending
+  std::vector<TicketPtr> completed_;
   Nanoseconds next_check_ = 0;
   Nanoseconds last_look_ = 0;
 };

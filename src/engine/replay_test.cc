@@ -98,7 +98,7 @@ class Steps {
 
 /// Sizes of every kind of bucket: inline, one shot, fused, staged, ordered.
 const std::vector<std::pair<std::string, std::size_t>> kModel = {
-    {"scalar", 1}, {"bias", 100}, {"norm", 64}, {"conv", 3000}, {"dense", 40000}, {"head", 100001}, {"nothing", 0}};
+    {"scalar", 1}, {"bias", 100}, {"norm", 64}, {"conv", 3000}, {"dense", 20000}, {"head", 70001}, {"nothing", 0}};
 
 class ReplayWorlds : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, ReplayWorlds, testing::Values(2, 3, 5, 8));
@@ -173,7 +173,7 @@ TEST_P(ReplayWorlds, AnotherShapeOnOneRankIsTheSameErrorEverywhereAndTheOthersAr
   for (int rank = 0; rank < world.size(); ++rank) {
     steps.submit(rank, "conv", 3000);
     tickets.push_back(world.submit(rank, test::allreduce("norm", odd[static_cast<std::size_t>(rank)])));
-    steps.submit(rank, "head", 100001);
+    steps.submit(rank, "head", 70001);
   }
   ASSERT_NO_FATAL_FAILURE(steps.finish());
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -332,7 +332,7 @@ TEST_P(ReplayVictim, ARankThatLeavesInReplayFailsWhatTheOthersWaitFor) {
   std::vector<TicketPtr> tickets;
   for (int rank = 0; rank < 3; ++rank) {
     if (rank != GetParam()) {
-      tickets.push_back(steps.submit(rank, "head", 100001));
+      tickets.push_back(steps.submit(rank, "head", 70001));
       tickets.push_back(steps.submit(rank, "bias", 100));
     }
   }
@@ -354,7 +354,7 @@ TEST_P(ReplayWorlds, AllLeaveTogetherFromReplay) {
     ASSERT_NO_FATAL_FAILURE(steps.step(kModel));
   }
   for (int rank = 0; rank < steps.world.size(); ++rank) {
-    steps.submit(rank, "head", 100001);
+    steps.submit(rank, "head", 70001);
     steps.world.engine(rank).begin_leave();
   }
   ASSERT_NO_FATAL_FAILURE(steps.finish());

@@ -54,7 +54,10 @@ Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
   for (int peer = 0; peer < engine_->arena().size(); ++peer) {
     peer_fds_.push_back(peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer));
   }
-  engine_->set_on_finished([this](const TicketPtr& ticket) { on_finished(ticket); });
+  engine_->set_hooks([this] { on_finished(); },
+                     [this](const TicketPtr& ticket, Status status, std::shared_ptr<void> owner) {
+                       queue_callback(ticket, std::move(status), std::move(owner));
+                     });
 }
 
 Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock) {
@@ -104,12 +107,10 @@ Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
 }
 
 Status Runner::submit_all(std::span<const TicketPtr> tickets) {
-  Status first;
-  for (const TicketPtr& ticket : tickets) {
-    if (Status status = first ? engine_->submit_again(ticket) : first; !status) {
-      first = status;
-      ticket->finish(std::move(status));
-    }
+  std::size_t submitted = 0;
+  const Status first = engine_->submit_again(tickets, submitted);
+  for (const TicketPtr& ticket : tickets.subspan(submitted)) {
+    ticket->finish(first);
   }
   if (engine_->has_input()) {
     kick();
@@ -305,37 +306,40 @@ Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at)
 }
 
 void Runner::stop_driving() {
-  driver_.store(false);
+  // The engine thread looks at these two in the other order, so it does not take a loop of waits for the end of one.
+  lingering_.store(true, std::memory_order_relaxed);
+  driver_.store(false, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleepers_.load() > 0) {
     call_sleepers();  // one of them takes the role, unless its own ticket is done: so the timer runs in any case
   }
-  lingering_.store(true);
   start_linger(engine_->has_outstanding() || engine_->has_input());
 }
 
 /// Makes the engine thread look at the bell soon. One timer call per linger, not per wait.
 void Runner::start_linger(bool work_is_under_way) {
-  if (!timer_armed_.exchange(true) || work_is_under_way) {
+  if (work_is_under_way || (!timer_armed_.load(std::memory_order_relaxed) && !timer_armed_.exchange(true))) {
+    timer_armed_.store(true, std::memory_order_relaxed);
     itimerspec when{};
     when.it_value.tv_nsec = work_is_under_way ? kShortLinger : kLinger;
     ::timerfd_settime(linger_timer_.get(), 0, &when, nullptr);
   }
 }
 
-void Runner::on_finished(const TicketPtr& ticket) {
+void Runner::queue_callback(const TicketPtr& ticket, Status status, std::shared_ptr<void> owner) {
+  {
+    std::lock_guard lock(callback_mutex_);
+    callbacks_.push_back({ticket, std::move(status), std::move(owner)});
+  }
+  if (!kicked_.exchange(true)) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+  }
+}
+
+void Runner::on_finished() {
   // Between "done" and the look at the sleepers, as a sleeper counts itself before its last look at "done".
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (ticket->on_done()) {
-    {
-      std::lock_guard lock(callback_mutex_);
-      callbacks_.push_back({ticket, ticket->status(), ticket->take_owner()});
-    }
-    if (!kicked_.exchange(true)) {
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
-    }
-  }
   if (sleepers_.load() > 0) {
     call_sleepers();
   }

@@ -90,7 +90,8 @@ class Runner {
   Status sleep_until_called(std::uint32_t seen, Nanoseconds limit_at);
   void call_sleepers();
 
-  void on_finished(const TicketPtr& ticket);
+  void on_finished();
+  void queue_callback(const TicketPtr& ticket, Status status, std::shared_ptr<void> owner);
   void kick();
   void start_linger(bool work_is_under_way);
   bool is_attentive(Nanoseconds now);

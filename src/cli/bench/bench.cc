@@ -1,5 +1,6 @@
 #include "cli/bench/bench.h"
 
+#include <ronde/ronde.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +29,7 @@ constexpr const char* kFooter = R"(Examples:
   ronde bench allreduce --bytes 64K,16M --dtype bfloat16 --in-place --form slot --plot allreduce.svg
   ronde bench allreduce --gradients resnet50 --mode blocking --in-place
   ronde bench allreduce --many 3000x1K --overlap 10
+  ronde bench --table --ranks 4
   ronde run -n 2 -- ronde bench broadcast --bytes 1M --json
 
 --bytes is the size of one rank's input. All ranks start a call together, from a line in shared memory of their own; its
@@ -48,14 +50,13 @@ constexpr int kDefaultRanks = 2;
 struct Words {
   BenchWords bench;
   int ranks = 0;  ///< 0: not given
+  bool table = false;
 };
 
 bool is_in_job() { return std::getenv("RONDE_RANK") != nullptr && std::getenv("RONDE_SIZE") != nullptr; }
 
-/// Becomes `ronde run` of this very program. Returns only if that cannot be: the exit code.
-int start_ranks(BenchOptions options, int ranks) {
-  // The ranks' standard error is a pipe to the launcher: whether a person looks on is known here only.
-  options.progress = isatty(STDERR_FILENO) != 0;
+/// Becomes `ronde run` of this very program with these arguments. Returns only if that cannot be: the exit code.
+int start_ranks(std::vector<std::string> program_arguments, int ranks) {
   std::string self(4096, '\0');
   const ssize_t length = readlink("/proc/self/exe", self.data(), self.size());
   if (length <= 0) {
@@ -64,7 +65,7 @@ int start_ranks(BenchOptions options, int ranks) {
   }
   self.resize(static_cast<std::size_t>(length));
   std::vector<std::string> words{"ronde", "run", "--no-prefix", "-n", std::to_string(ranks), "--", self};
-  for (std::string& word : to_arguments(options)) {
+  for (std::string& word : program_arguments) {
     words.push_back(std::move(word));
   }
   std::vector<char*> arguments;
@@ -101,6 +102,25 @@ int measure_here(const BenchOptions& options) {
   return 1;
 }
 
+/// What --table does on a rank.
+int print_table() {
+  const char* text = nullptr;
+  std::size_t bytes = 0;
+  ronde_topology topology{};
+  topology.struct_size = sizeof topology;
+  if (ronde_init(nullptr) != RONDE_OK || ronde_get_topology(nullptr, &topology) != RONDE_OK ||
+      ronde_get_table(nullptr, &text, &bytes) != RONDE_OK) {
+    std::fprintf(stderr, "ronde bench: %s\n", ronde_last_error());
+    return 1;
+  }
+  if (topology.rank == 0) {
+    std::printf("# for %d rank%s of one host, in bytes; RONDE_TABLE, such lines or a file with them, gives others\n%s",
+                topology.size, topology.size == 1 ? "" : "s", text);
+  }
+  ronde_shutdown();
+  return 0;
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -108,18 +128,31 @@ void add_bench_command(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("bench", kAbout);
   command->formatter(std::make_shared<HelpFormatter>("bench OPERATION [OPTIONS]"));
   command->footer(kFooter);
+  words->bench.form.clear();
   add_bench_options(*command, words->bench);
+  command->get_option("operation")->required(false);
+  command->add_flag("--table", words->table, "prints the thresholds of the algorithms instead, for so many ranks");
   command->add_option("-n,--ranks", words->ranks, "ranks to start (2); inside a job its ranks measure")
       ->type_name("N")
       ->check(CLI::Range(1, 256));
   command->callback([words] {
-    const BenchOptions options = understood(words->bench);
+    if (!words->table && words->bench.op.empty()) {
+      throw CLI::RequiredError("operation: allreduce, broadcast, allgather or barrier");
+    }
     if (is_in_job() && words->ranks != 0 && std::to_string(words->ranks) != std::getenv("RONDE_SIZE")) {
       throw CLI::ValidationError(
           "--ranks", "this is a rank of a job of " + std::string(std::getenv("RONDE_SIZE")) + "; leave --ranks away");
     }
-    const int code =
-        is_in_job() ? measure_here(options) : start_ranks(options, words->ranks != 0 ? words->ranks : kDefaultRanks);
+    const int ranks = words->ranks != 0 ? words->ranks : kDefaultRanks;
+    int code = 0;
+    if (words->table) {
+      code = is_in_job() ? print_table() : start_ranks({"bench", "--table"}, ranks);
+    } else {
+      BenchOptions options = understood(words->bench);
+      // The ranks' standard error is a pipe to the launcher: whether a person looks on is known here only.
+      options.progress |= isatty(STDERR_FILENO) != 0;
+      code = is_in_job() ? measure_here(options) : start_ranks(to_arguments(options), ranks);
+    }
     if (code != 0) {
       throw CLI::RuntimeError(code);
     }

@@ -53,7 +53,9 @@ void add_bench_options(CLI::App& command, BenchWords& words) {
   add_work_options(command, words);
   command
       .add_option("--form", words.form,
-                  "how the call is made: by name, by a slot registered once, or as a persistent plan")
+                  words.form.empty() ? "how the call is made: by name, by a slot registered once, or as a persistent "
+                                       "plan (all-reduces without this option; others by name)"
+                                     : "how the call is made: by name, by a slot registered once, or as a persistent plan")
       ->type_name("FORM")
       ->check(CLI::IsMember({"name", "slot", "persistent"}))
       ->capture_default_str();
@@ -73,7 +75,8 @@ void add_bench_options(CLI::App& command, BenchWords& words) {
 BenchOptions understood(const BenchWords& words) {
   BenchOptions options = words.options;
   options.op = *parse_bench_op(words.op);
-  options.form = *parse_bench_form(words.form);
+  options.form = words.form.empty() ? options.op == BenchOp::allreduce ? BenchForm::persistent : BenchForm::name
+                                    : *parse_bench_form(words.form);
   options.mode = *parse_set_mode(words.mode);
   if (!words.gradients.empty() && !words.many.empty()) {
     throw CLI::ValidationError("--many", "there is one set of tensors: give --gradients or --many");

@@ -15,7 +15,7 @@ namespace ronde::cli {
 struct BenchWords {
   std::string op;
   std::string bytes = "8,1K,64K,1M,16M,64M";
-  std::string form = "name";
+  std::string form = "name";  ///< empty: persistent if the operation can be
   std::string gradients;
   std::string many;
   std::string mode = "async";

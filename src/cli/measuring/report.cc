@@ -23,6 +23,15 @@ const char* mode_text(SetMode mode) {
   return "";
 }
 
+const char* form_text(BenchForm form) {
+  switch (form) {
+    case BenchForm::name: return "name";
+    case BenchForm::slot: return "slot";
+    case BenchForm::persistent: return "persistent plan";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string table_head(const BenchOptions& options, int ranks) {
@@ -34,8 +43,8 @@ std::string table_head(const BenchOptions& options, int ranks) {
   if (!options.set.empty()) {
     what += ", " + options.set + " " + mode_text(options.mode);
   }
-  what += ", " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", by " +
-          std::string(bench_form_name(options.form)) + "; a call takes as long as its slowest rank\n";
+  what += ", " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", by " + form_text(options.form) +
+          "; a call takes as long as its slowest rank\n";
   what += format("%8s %8s %12s %12s %12s %12s %12s", "bytes", "calls", "min us", "median us", "p99 us", "algo GB/s",
                  "bus GB/s");
   return what + (options.overlap_us > 0 ? format(" %12s %12s\n", "compute us", "exposed us") : "\n");

@@ -47,6 +47,9 @@ class Buckets : public testing::TestWithParam<int> {
 
 TEST_P(Buckets, OfEveryTypeAndOperation) {
   for (const DType dtype : kTypes) {
+    if (kUnderThreadSanitizer && dtype != DType::float32 && dtype != DType::bfloat16) {
+      continue;  // threads meet in the same places whatever the type is
+    }
     std::vector<BucketCase> cases;
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
       for (const BucketKind kind : kKinds) {

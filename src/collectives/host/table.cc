@@ -156,14 +156,18 @@ Result<Table> Table::from_environment() {
 std::string Table::text() const {
   std::string text;
   for (const Row& row : rows_) {
-    text += "ranks " + (row.ranks == kAnyRanks ? std::string("any") : std::to_string(row.ranks)) + ":";
-    for (const Field& field : kFields) {
-      text += (field.name == kFields.front().name ? " " : ", ") + std::string(field.name) + " " +
-              std::to_string(row.thresholds.*field.value);
-    }
-    text += "\n";
+    text += row_text(row.ranks, row.thresholds);
   }
   return text;
+}
+
+std::string Table::row_text(int ranks, const Thresholds& thresholds) {
+  std::string text = "ranks " + (ranks == kAnyRanks ? std::string("any") : std::to_string(ranks)) + ":";
+  for (const Field& field : kFields) {
+    text += (field.name == kFields.front().name ? " " : ", ") + std::string(field.name) + " " +
+            std::to_string(thresholds.*field.value);
+  }
+  return text + "\n";
 }
 
 const Thresholds& Table::of(int ranks) const {

@@ -47,6 +47,8 @@ class Table {
 
   /// What parse() reads.
   std::string text() const;
+  /// One row of it.
+  static std::string row_text(int ranks, const Thresholds& thresholds);
   /// The row for a world of so many ranks.
   const Thresholds& of(int ranks) const;
   bool operator==(const Table&) const = default;

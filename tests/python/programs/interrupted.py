@@ -1,10 +1,11 @@
-"""Rank 0 blocks in a collective that rank 1 never joins, until it gets SIGINT. Argument: which call blocks."""
+"""Rank 0 blocks in collectives that rank 1 never joins, each until it gets SIGINT. Arguments: which calls block."""
 
 import os
 import signal
 import sys
 import threading
 import time
+from typing import Callable
 
 import torch
 
@@ -23,20 +24,26 @@ def main() -> None:
     torch.set_num_threads(1)
     hvd.init()
     pids = hvd.allgather_object(os.getpid())
-    call = {
+    calls = {
         "allreduce": lambda: hvd.allreduce(torch.ones(4), name="never"),
-        "synchronize": lambda: hvd.synchronize(hvd.allreduce_async_(torch.ones(4), name="never")),
+        "synchronize": lambda: hvd.synchronize(hvd.allreduce_async_(torch.ones(4), name="never, too")),
         "step": step,
         "barrier": hvd.barrier,
         "broadcast": lambda: hvd.broadcast(torch.ones(4), 1, name="never"),
         "allgather": lambda: hvd.allgather(torch.ones(4), name="never"),
         "shutdown": hvd.shutdown,
-    }[sys.argv[1]]
+    }
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # for sigwait, however early it comes
     if hvd.rank() == 1:
         # Only sleeps: the other rank waits for it in vain, and ends it in the end.
         signal.sigwait({signal.SIGTERM})
         return
+    for name in sys.argv[1:]:
+        interrupt(name, calls[name])
+    os.kill(pids[1], signal.SIGTERM)
+
+
+def interrupt(name: str, call: Callable[[], object]) -> None:
     sent = [0.0]
 
     def send() -> None:
@@ -47,10 +54,9 @@ def main() -> None:
     threading.Timer(0.7, send).start()
     try:
         call()
-        print("returned")
+        print(f"{name} returned")
     except KeyboardInterrupt:
-        print(f"answered after {time.monotonic() - sent[0]:.4f} s", flush=True)
-    os.kill(pids[1], signal.SIGTERM)
+        print(f"{name} answered after {time.monotonic() - sent[0]:.4f} s", flush=True)
 
 
 main()
