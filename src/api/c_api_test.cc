@@ -130,6 +130,14 @@ TEST_F(OneRank, ABucketIsMemory) {
   EXPECT_EQ(ronde_free_bucket(nullptr), RONDE_OK);
 }
 
+TEST_F(OneRank, TheTableInForceIsTold) {
+  const char* text = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(ronde_get_table(nullptr, &text, &bytes), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(std::string(text, bytes).rfind("ranks 1: inline ", 0), 0u) << text;
+  EXPECT_EQ(ronde_get_table(nullptr, nullptr, &bytes), RONDE_INVALID_ARGUMENT);
+}
+
 TEST(CApi, AFailedInitDoesNotCount) {
   ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
   const std::uint64_t before = epoch();

@@ -201,6 +201,28 @@ TEST(Engine, ASecondSubmitOfATakenNameIsRefusedAtOnce) {
   EXPECT_TRUE(world.try_submit(0, test::allreduce("x", values)));
 }
 
+TEST(Engine, OfManySubmittedAtOnceThoseBeforeARefusedOneAreUnderWay) {
+  LocalWorld world(1);
+  Vectors values = inputs(5, 3);
+  const TicketPtr taken = world.submit(0, test::allreduce("3", values[4]));
+  std::vector<TicketPtr> tickets;
+  for (std::size_t i = 1; i < 5; ++i) {
+    tickets.push_back(std::make_shared<Ticket>(test::allreduce(std::to_string(i), values[i - 1])));
+    tickets.back()->keep_name();
+  }
+  std::size_t submitted = 9;
+  const Status status = world.engine(0).submit_again(tickets, submitted);
+  EXPECT_EQ(status.code(), Code::duplicate_name);
+  EXPECT_THAT(status.message(), HasSubstr("'3'"));
+  EXPECT_EQ(submitted, 2u);
+  EXPECT_EQ(world.engine(0).counters().requests, 3u);
+  world.settle();
+  EXPECT_TRUE(taken->is_done());
+  EXPECT_TRUE(tickets[0]->is_done() && tickets[1]->is_done());
+  EXPECT_FALSE(tickets[2]->is_done() || tickets[3]->is_done()) << "the caller says so of those";
+  EXPECT_FALSE(world.engine(0).has_outstanding());
+}
+
 TEST(Engine, AMismatchIsTheSameErrorEverywhereAndTheJobGoesOn) {
   LocalWorld world(3);
   for (int round = 0; round < 3; ++round) {

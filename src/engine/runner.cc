@@ -32,6 +32,8 @@ constexpr Nanoseconds kAttentionSpan = 10 * kMillisecond;
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
 /// A driver looks at all else than replayed buckets once in so many times.
 constexpr unsigned kLooksPerStep = 8;
+/// And at the clock once in so many: that takes as long as a look at the peers.
+constexpr unsigned kLooksPerClock = 4;
 /// With a core to itself a driver polls this long before it begins to yield. Short: yielding costs a fifth of a
 /// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
 constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
@@ -253,6 +255,9 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
     const bool moved = try_step(look % kLooksPerStep == 0);
     if (satisfied()) {
       return {};
+    }
+    if (!moved && look % kLooksPerClock != 0 && spin_for_ > 0) {
+      continue;
     }
     const Nanoseconds now = clock_.now();
     if (now >= limit_at) {

@@ -90,6 +90,7 @@ Result<Topology> topology_of(const JoinOptions& options) {
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting,
                                            std::uint64_t epoch, const Clock& clock) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
+  RONDE_ASSIGN_OR_RETURN(const collectives::Table table, collectives::Table::from_environment());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
@@ -97,7 +98,7 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<transport::HostArena> arena,
       meet(options, topology, meeting + "/" + std::to_string(epoch), settings.init_timeout));
-  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table);
   return Runner::start(
       std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock);
 }

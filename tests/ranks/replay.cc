@@ -33,7 +33,7 @@ class Model {
   /// `extra`: elements that the middle tensor has more than before; another number is another shape, so replay breaks.
   void step(std::size_t extra) {
     const std::vector<std::pair<std::string, std::size_t>> sizes = {
-        {"scalar", 1}, {"bias", 100}, {"conv", 5000 + extra}, {"dense", 60000}, {"head", 100001}};
+        {"scalar", 1}, {"bias", 100}, {"conv", 5000 + extra}, {"dense", 20000}, {"head", 70001}};
     const auto p = static_cast<float>(size());
     const auto start = static_cast<float>(step_ % 1000);
     std::vector<Ticket> tickets;
@@ -100,8 +100,8 @@ void stop_through_breaks(int victim) {
       stopper = std::make_unique<Stopper>(process_of(victim), static_cast<unsigned>(victim + 1));
     }
     Model model;
-    for (int i = 0; i < 400; ++i) {
-      ASSERT_NO_FATAL_FAILURE(model.step(static_cast<std::size_t>(i / 40 % 2)));
+    for (int i = 0; i < 240; ++i) {
+      ASSERT_NO_FATAL_FAILURE(model.step(static_cast<std::size_t>(i / 30 % 2)));
     }
   }
   EXPECT_GE(counters().breaks, 2u);

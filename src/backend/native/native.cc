@@ -1,6 +1,5 @@
 #include "backend/native/native.h"
 
-#include "base/log.h"
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
 #include "reduce/reduce.h"
@@ -46,14 +45,6 @@ class NativeBackend final : public Backend {
 
 std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena, const collectives::Table& table) {
   return std::make_unique<NativeBackend>(arena, table);
-}
-
-std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena) {
-  const Result<collectives::Table> table = collectives::Table::from_environment();
-  if (!table) {
-    log(LogLevel::error, arena.rank(), table.status().message() + "; the built-in table is used");
-  }
-  return make_native_backend(arena, table ? table.value() : collectives::Table::built_in());
 }
 
 }  // namespace ronde::backend

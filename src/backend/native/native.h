@@ -11,9 +11,7 @@ namespace ronde::backend {
 
 /// For the group of all ranks of the host, group index = rank in the arena. The arena must outlive the backend and its
 /// operations, and this must be the only backend over it. Used under one lock. `table`: the first rank's is everyone's.
-std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena, const collectives::Table& table);
-/// The same with the table of RONDE_TABLE; one that cannot be read is logged and the built-in one taken. (An init that
-/// reads the table itself can fail instead: collectives::Table::from_environment().)
-std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena);
+std::unique_ptr<Backend> make_native_backend(transport::HostArena& arena,
+                                             const collectives::Table& table = collectives::Table::built_in());
 
 }  // namespace ronde::backend
