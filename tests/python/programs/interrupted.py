@@ -54,9 +54,9 @@ def interrupt(name: str, call: Callable[[], object]) -> None:
     threading.Timer(0.7, send).start()
     try:
         call()
-        print(f"{name} returned")
+        print(f"returned: {name}", flush=True)
     except KeyboardInterrupt:
-        print(f"{name} answered after {time.monotonic() - sent[0]:.4f} s", flush=True)
+        print(f"answered after {time.monotonic() - sent[0]:.4f} s: {name}", flush=True)
 
 
 main()
