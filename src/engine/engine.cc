@@ -183,8 +183,7 @@ bool Engine::step() {
   }
   const Progress progress = executor_.advance(now);
   moved |= progress != Progress::idle;
-  if (!moved && is_held_up(now)) {
-    start_failing(now);
+  if (!moved && give_up_if_held_up(now)) {
     return true;
   }
   note_left();
@@ -200,8 +199,18 @@ bool Engine::poll() {
 }
 
 /// A collective is under way and will not end: a rank that takes part has gone, or has not moved for too long.
-bool Engine::is_held_up(Nanoseconds now) const {
-  return (!executor_.is_idle() && now >= executor_.deadline()) || waits_for_departed() || !replay_.stuck(now).empty();
+bool Engine::give_up_if_held_up(Nanoseconds now) {
+  if (const std::vector<int> gone = departed(); !gone.empty()) {
+    start_failing(now, gone, true);
+    return true;
+  }
+  const std::vector<int> stuck = replay_.stuck(now);
+  if (stuck.empty() && (executor_.is_idle() || now < executor_.deadline())) {
+    return false;
+  }
+  const std::vector<int> late = held_up_by();
+  start_failing(now, late.empty() ? stuck : late, false);
+  return true;
 }
 
 bool Engine::take_submissions(Nanoseconds now) {

@@ -147,13 +147,13 @@ class Engine {
   void plan_finished(const PlanRun& run, const Status& status);
   void check_time(Nanoseconds now);
   bool step_failing(Nanoseconds now);
-  void start_failing(Nanoseconds now);
+  void start_failing(Nanoseconds now, const std::vector<int>& late, bool departed);
   void fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones);
   void close(Status reason);
   void report_stalls(Nanoseconds now);
   void note_left();
-  bool is_held_up(Nanoseconds now) const;
-  bool waits_for_departed() const;
+  bool give_up_if_held_up(Nanoseconds now);
+  std::vector<int> departed() const;
   std::vector<int> held_up_by() const;
   std::vector<TicketPtr> close_agreement(const Status& reason);
   bool has_gone(int peer) const;

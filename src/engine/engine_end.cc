@@ -54,9 +54,26 @@ void Engine::note_left() {
   }
 }
 
-bool Engine::waits_for_departed() const {
-  const std::vector<int> late = held_up_by();
-  return std::any_of(late.begin(), late.end(), [this](int peer) { return has_gone(peer); });
+/// Of the ranks that what is agreed and under way waits for, those that have gone and will never do their part.
+std::vector<int> Engine::departed() const {
+  // Who has gone is looked up before what is lacking: a rank does its part before it says that it goes. The other way
+  // round a rank that does both between the two looks would seem to owe what it has just given.
+  std::vector<int> gone;
+  for (int peer = 0; peer < arena_->size(); ++peer) {
+    if (peer != arena_->rank() && has_gone(peer)) {
+      gone.push_back(peer);
+    }
+  }
+  if (gone.empty()) {
+    return {};
+  }
+  std::vector<int> departed;
+  for (int peer : held_up_by()) {
+    if (std::find(gone.begin(), gone.end(), peer) != gone.end()) {
+      departed.push_back(peer);
+    }
+  }
+  return departed;
 }
 
 /// The ranks that what is agreed and under way waits for.
@@ -153,15 +170,10 @@ std::string Engine::peer_text(int peer) const {
   return "rank " + std::to_string(peer) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
 }
 
-void Engine::start_failing(Nanoseconds now) {
+/// `late`: the ranks without which what is under way cannot end; `departed`: they have left. Empty when a rank died.
+void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool departed) {
   state_ = State::failing;
   failing_since_ = now;
-  std::vector<int> late;
-  if (!loss_.any()) {
-    late = held_up_by();
-    late = late.empty() ? replay_.stuck(now) : late;
-  }
-  const bool departed = waits_for_departed();
   std::string late_text;
   for (int peer : late) {
     late_text += (late_text.empty() ? "" : ", ") + peer_text(peer);
@@ -198,7 +210,7 @@ bool Engine::step_failing(Nanoseconds now) {
     return had_input;
   }
   if (state_ == State::working) {
-    start_failing(now);
+    start_failing(now, {}, false);
   }
   if (!loss_.settle() && now < failing_since_ + settings_.quiet_timeout) {
     return false;

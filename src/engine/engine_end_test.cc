@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <utility>
+
 #include "engine/engine.h"
 #include "support/local_world.h"
 
@@ -246,6 +250,80 @@ TEST(EngineEnd, RanksThatLeaveInTheMiddleAreNamed) {
   EXPECT_EQ(tickets[0]->status().code(), Code::peer_left);
   EXPECT_EQ(tickets[0]->status().failed_rank(), 1);
   EXPECT_THAT(tickets[0]->status().message(), AllOf(HasSubstr("rank 1 ("), HasSubstr("has left in the middle")));
+}
+
+/// A rank's backend that lets something happen right after its engine has looked what it waits for.
+class Interrupted : public backend::Backend {
+ public:
+  Interrupted(std::unique_ptr<backend::Backend> inner, std::function<void()>& then)
+      : inner_(std::move(inner)), then_(then) {}
+
+  std::string_view name() const override { return inner_->name(); }
+  Status supports(const Plan& plan) const override { return inner_->supports(plan); }
+  std::unique_ptr<Operation> launch(const Plan& plan) override {
+    return std::make_unique<Work>(inner_->launch(plan), then_);
+  }
+
+ private:
+  struct Work : Operation {
+    Work(std::unique_ptr<Operation> of, std::function<void()>& what) : inner(std::move(of)), then(what) {}
+    Progress advance() override { return inner->advance(); }
+    std::vector<int> waiting_for() const override {
+      std::vector<int> late = inner->waiting_for();
+      if (then) {
+        std::exchange(then, {})();
+      }
+      return late;
+    }
+    std::unique_ptr<Operation> inner;
+    std::function<void()>& then;
+  };
+
+  std::unique_ptr<backend::Backend> inner_;
+  std::function<void()>& then_;
+};
+
+// Once in hundreds of runs this failed what both ranks had done: "timed out while executing".
+TEST(EngineEnd, ARankMayDoItsPartAndLeaveAtAnyMoment) {
+  std::function<void()> then;
+  LocalWorld world(3, {}, [&](int rank, std::unique_ptr<backend::Backend> backend) {
+    return rank == 0 ? std::make_unique<Interrupted>(std::move(backend), then) : std::move(backend);
+  });
+  const auto do_part_and_leave = [&](int rank) {
+    while (world.step(rank)) {
+    }
+    world.engine(rank).begin_leave();
+    world.engine(rank).finish_leave();
+  };
+  Vectors values = inputs(3, 10);
+  std::vector<TicketPtr> tickets;
+  for (int rank : {0, 1, 2}) {
+    tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
+  }
+  // Rank 2 is gone, so rank 0 looks whether it waits for somebody who is; while it does, rank 1 goes too.
+  bool has_left = false;
+  then = [&] {
+    do_part_and_leave(1);
+    has_left = true;
+  };
+  world.step(1);
+  world.step(2);
+  while (world.engine(0).arena().control(0).ticks.published.value == 0) {
+    ASSERT_TRUE(world.step(0));
+  }
+  do_part_and_leave(2);
+  for (int i = 0; i < 10 && !has_left; ++i) {
+    world.step(0);
+  }
+  ASSERT_TRUE(has_left);
+  while (world.step(0)) {  // as when rank 1 has rung its bell
+  }
+  for (int rank : {0, 1}) {
+    ASSERT_TRUE(tickets[static_cast<std::size_t>(rank)]->is_done()) << rank;
+    EXPECT_TRUE(tickets[static_cast<std::size_t>(rank)]->status())
+        << tickets[static_cast<std::size_t>(rank)]->status().message();
+  }
+  EXPECT_EQ(values[0], std::vector<float>(10, 6));
 }
 
 }  // namespace

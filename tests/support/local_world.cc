@@ -10,7 +10,7 @@
 
 namespace ronde::test {
 
-LocalWorld::LocalWorld(int size, engine::Settings settings)
+LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
     : dead_(static_cast<std::size_t>(size)), paused_(static_cast<std::size_t>(size)) {
   auto arenas = transport::make_loopback_world(size, transport::RegionLayout::for_size(size));
   for (int rank = 0; rank < size; ++rank) {
@@ -18,7 +18,10 @@ LocalWorld::LocalWorld(int size, engine::Settings settings)
     topology.rank = topology.local_rank = rank;
     topology.size = topology.local_size = size;
     auto& arena = arenas[static_cast<std::size_t>(rank)];
-    auto backend = backend::make_native_backend(*arena);
+    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+    if (wrap) {
+      backend = wrap(rank, std::move(backend));
+    }
     engines_.push_back(std::make_unique<engine::Engine>(topology, std::move(arena), std::move(backend), settings,
                                                         clock_));
   }

@@ -16,7 +16,9 @@ namespace ronde::test {
 
 class LocalWorld {
  public:
-  explicit LocalWorld(int size, engine::Settings settings = {});
+  /// Puts something between a rank's engine and its backend.
+  using Wrap = std::function<std::unique_ptr<backend::Backend>(int rank, std::unique_ptr<backend::Backend>)>;
+  explicit LocalWorld(int size, engine::Settings settings = {}, const Wrap& wrap = {});
   ~LocalWorld();
 
   int size() const { return static_cast<int>(engines_.size()); }
