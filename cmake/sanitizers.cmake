@@ -2,6 +2,7 @@
 # a report is a bug. Test programs link ronde_test_flags as well: the tests' own code is not optimised there, which would
 # take twice as long to compile and save little in running.
 add_library(ronde_test_flags INTERFACE)
+target_include_directories(ronde_test_flags INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(NOT RONDE_SANITIZE)
   target_compile_options(ronde_test_flags INTERFACE -O1)
 endif()

@@ -11,7 +11,7 @@
 
 #include "agreement/coordinator.h"
 #include "agreement/member.h"
-#include "base/effort_for_tests.h"
+#include "support/effort.h"
 
 namespace ronde::agreement {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "agreement/world_for_tests.h"
-#include "base/effort_for_tests.h"
+#include "support/effort.h"
 
 namespace ronde::agreement::testing_world {
 namespace {

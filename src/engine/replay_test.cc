@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "base/effort_for_tests.h"
+#include "support/effort.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {

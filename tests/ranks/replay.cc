@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/effort.h"
 #include "support/rank_test.h"
 
 namespace ronde::test {
@@ -88,6 +89,8 @@ int process_of(int rank) {
   return process;
 }
 
+constexpr int kSteps = kFullEffort ? 240 : 80;
+
 /// By another rank each time the test is run with another victim: rank 0 coordinates, the others do not.
 void stop_through_breaks(int victim) {
   ronde::init();
@@ -100,12 +103,12 @@ void stop_through_breaks(int victim) {
       stopper = std::make_unique<Stopper>(process_of(victim), static_cast<unsigned>(victim + 1));
     }
     Model model;
-    for (int i = 0; i < 240; ++i) {
-      ASSERT_NO_FATAL_FAILURE(model.step(static_cast<std::size_t>(i / 30 % 2)));
+    for (int i = 0; i < kSteps; ++i) {
+      ASSERT_NO_FATAL_FAILURE(model.step(static_cast<std::size_t>(i / (kSteps / 8) % 2)));
     }
   }
   EXPECT_GE(counters().breaks, 2u);
-  EXPECT_GT(counters().replayed, 300u);
+  EXPECT_GT(counters().replayed, static_cast<std::uint64_t>(kSteps));
   ronde::shutdown();
 }
 

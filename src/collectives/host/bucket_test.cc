@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/effort_for_tests.h"
 #include "collectives/host/bucket_world_for_tests.h"
 #include "collectives/host/budget.h"
 #include "store/memory_store.h"
+#include "support/effort.h"
 #include "transport/loopback/loopback.h"
 #include "transport/shm/processes_for_tests.h"
 

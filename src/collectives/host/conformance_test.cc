@@ -1,8 +1,8 @@
 // What every collective over a HostArena must do, in worlds of 1, 2, 3, 5 and 8 ranks.
 #include <gtest/gtest.h>
 
-#include "base/effort_for_tests.h"
 #include "collectives/host/world_for_tests.h"
+#include "support/effort.h"
 
 namespace ronde::collectives {
 namespace {

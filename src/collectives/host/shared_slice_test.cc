@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/effort_for_tests.h"
 #include "collectives/host/world_for_tests.h"
+#include "support/effort.h"
 
 namespace ronde::collectives {
 namespace {
