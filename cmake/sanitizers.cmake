@@ -4,7 +4,7 @@
 add_library(ronde_test_flags INTERFACE)
 target_include_directories(ronde_test_flags INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 if(NOT RONDE_SANITIZE)
-  target_compile_options(ronde_test_flags INTERFACE -O1)
+  target_compile_options(ronde_test_flags INTERFACE -Og)
 endif()
 if(RONDE_SANITIZE STREQUAL "asan")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

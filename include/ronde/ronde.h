@@ -190,6 +190,7 @@ typedef struct ronde_counters {
   uint64_t installs;          /* times that buckets came into force */
   uint64_t breaks;            /* times that replay fell back to agreement by messages */
   uint64_t replayed;          /* buckets reduced without a message */
+  uint64_t direct_bytes;      /* of bytes_reduced, those reduced in the tensors themselves: all ranks had them in buckets */
 } ronde_counters;
 /* Counts since init. Fills as much as struct_size says. */
 RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters);
@@ -314,9 +315,9 @@ RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 
 /* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
 
-/* An all-reduce, in place, of a tensor that lies in a bucket is done in the tensor itself: nothing is copied in or out,
- * on every rank whose tensor lies at the same place of its own bucket of the same size, allocated in the same order.
- * Where they do not, the result is the same and only takes longer.
+/* An all-reduce, in place, of a tensor that lies in a bucket on every rank is done in the tensor itself: nothing is
+ * copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far from a
+ * multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the counters tells.
  *
  * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
  * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a forked

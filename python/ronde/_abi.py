@@ -76,6 +76,7 @@ class Counters(Structure):
         ("installs", c_uint64),
         ("breaks", c_uint64),
         ("replayed", c_uint64),
+        ("direct_bytes", c_uint64),
     ]
 
 

@@ -148,7 +148,7 @@ def epoch() -> int:
 
 
 def counters() -> dict[str, int]:
-    """What this rank has done since ``init()``: requests, plans, fused_tensors, bytes_reduced, control_messages."""
+    """What this rank has done since ``init()``, by the names of ``ronde_counters`` in ``ronde/ronde.h``."""
     values = _abi.Counters(struct_size=ctypes.sizeof(_abi.Counters))
     check(library().ronde_get_counters(None, ctypes.byref(values)))
     return {name: int(getattr(values, name)) for name, *_ in _abi.Counters._fields_[1:]}

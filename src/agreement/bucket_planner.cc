@@ -22,9 +22,8 @@ bool is_plannable(const Descriptor& descriptor) {
 /// Names with equal keys may share a bucket: reduced alike, all private or all shared.
 using FusionKey = std::tuple<ReduceOp, DType, double, double, bool>;
 
-FusionKey fusion_key(const Descriptor& descriptor) {
-  return {descriptor.reduce_op, descriptor.tensors.front().dtype, descriptor.prescale, descriptor.postscale,
-          descriptor.shared_offset != kNoOffset};
+FusionKey fusion_key(const Descriptor& descriptor, bool shared) {
+  return {descriptor.reduce_op, descriptor.tensors.front().dtype, descriptor.prescale, descriptor.postscale, shared};
 }
 
 BucketKind kind_of(std::uint64_t bytes, bool shared, const ByteLimits& limits) {
@@ -39,15 +38,14 @@ BucketKind kind_of(std::uint64_t bytes, bool shared, const ByteLimits& limits) {
 
 // ---- What happened
 
-void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, std::uint64_t asked,
-                            std::uint64_t answered) {
+void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places,
+                            std::uint64_t asked, std::uint64_t answered) {
   if (names_.size() >= forget_at_) {
     forget_names_that_came_once();
   }
   const auto found = names_.try_emplace(name).first;
   History& history = found->second;
-  const bool equal =
-      history.known && history.descriptor == descriptor && history.descriptor.shared_offset == descriptor.shared_offset;
+  const bool equal = history.known && history.descriptor == descriptor && history.places == places;
   if (!equal) {
     history.changes += history.known ? 1 : 0;
     history.never |= history.changes >= kMaxChanges;
@@ -55,6 +53,7 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
     history.same = 0;
     history.before_mark = history.answers;
     history.descriptor = descriptor;
+    history.places = places;
     if (history.bucket != kNone) {
       dissolve(history.bucket);
     }
@@ -272,7 +271,7 @@ std::vector<std::uint32_t> BucketPlanner::pack(const std::vector<const std::stri
       continue;
     }
     const std::uint64_t bytes = payload_bytes(history.descriptor);
-    std::vector<Draft>& open = drafts[fusion_key(history.descriptor)];
+    std::vector<Draft>& open = drafts[fusion_key(history.descriptor, !history.places.empty())];
     const auto joins = [&](Draft& draft) {
       std::array<Round, kEqualAnswers> common = draft.common;
       for (std::size_t i = 0; i < common.size(); ++i) {
@@ -311,10 +310,10 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
     history.bucket = id;
     planned.members.push_back(&history);
     planned.together.push_back(history.answers);
-    planned.bucket.members.push_back({*name, history.descriptor});
+    planned.bucket.members.push_back({*name, history.descriptor, history.places});
   }
-  planned.bucket.kind = kind_of(payload_bytes(planned.bucket),
-                                planned.members.front()->descriptor.shared_offset != kNoOffset, settings_.limits);
+  planned.bucket.kind =
+      kind_of(payload_bytes(planned.bucket), !planned.members.front()->places.empty(), settings_.limits);
   return id;
 }
 

@@ -34,8 +34,9 @@ class BucketPlanner {
 
   // ---- What happened.
 
-  /// A name was answered with EXEC. `descriptor.shared_offset` is what all ranks showed, or kNoOffset.
-  void on_exec(const std::string& name, const Descriptor& descriptor, std::uint64_t asked, std::uint64_t answered);
+  /// A name was answered with EXEC. `places`: of its tensor on the ranks.
+  void on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places, std::uint64_t asked,
+               std::uint64_t answered);
   /// A name was answered with ERROR.
   void on_error(const std::string& name);
   /// The others of its bucket waited in vain for this name: it gets a bucket of its own, for good.
@@ -83,6 +84,7 @@ class BucketPlanner {
 
   struct History {
     Descriptor descriptor;
+    HeapPlaces places;
     bool known = false;
     bool never = false;  ///< refused, or changed too often
     bool alone = false;  ///< demoted

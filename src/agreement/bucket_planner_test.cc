@@ -18,11 +18,15 @@ class BucketPlannerTest : public testing::Test {
     descriptor.shared_offset = offset;
     return descriptor;
   }
+  static HeapPlaces places(const Descriptor& descriptor) {
+    return descriptor.shared_offset == kNoOffset ? HeapPlaces{}
+                                                 : HeapPlaces{descriptor.shared_offset, descriptor.shared_offset + 128};
+  }
   /// All of these were requested before the answer to any was read, then answered one after the other.
   void round(const std::vector<std::pair<std::string, Descriptor>>& names) {
     const std::uint64_t asked = position_;
     for (const auto& [name, descriptor] : names) {
-      planner_.on_exec(name, descriptor, asked, ++position_);
+      planner_.on_exec(name, descriptor, places(descriptor), asked, ++position_);
     }
   }
   void answer(const std::string& name, const Descriptor& descriptor) { round({{name, descriptor}}); }

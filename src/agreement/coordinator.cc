@@ -55,6 +55,21 @@ std::vector<std::vector<std::int64_t>> gathered_rows(const std::vector<bool>& ha
   return rows;
 }
 
+/// Where the tensor lies on each member; empty if one has none, has it in private memory, or has it otherwise within a
+/// line, where slices could not be cut on lines of all.
+HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors) {
+  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
+  HeapPlaces places;
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    const std::int64_t place = descriptors[i].shared_offset;
+    if (!has[i] || place == kNoOffset || place % kLine != descriptors.front().shared_offset % kLine) {
+      return {};
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange heap)
@@ -142,14 +157,11 @@ void Coordinator::forget(const std::string& name) {
 void Coordinator::answer(const std::string& name, Held& held) {
   const auto holder = static_cast<std::size_t>(std::find(held.has.begin(), held.has.end(), true) - held.has.begin());
   Descriptor first = held.descriptors[holder];
-  std::int64_t offset = first.shared_offset;
   for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
     const Descriptor& other = held.descriptors[i];
     if (!held.has[i]) {
-      offset = kNoOffset;  // has joined, has no tensor
       continue;
     }
-    offset = other.shared_offset == offset ? offset : kNoOffset;
     const std::string what = disagreement(first, other);
     if (!what.empty()) {
       append_error(name, Code::mismatch, -1,
@@ -159,8 +171,9 @@ void Coordinator::answer(const std::string& name, Held& held) {
       return;
     }
   }
+  const HeapPlaces places = places_of(held.has, held.descriptors);
   control::ExecEntry::Item item{name};
-  item.offset = offset;
+  item.places = places;
   if (first.kind == OpKind::allgather) {
     item.rows = gathered_rows(held.has, held.descriptors, first.tensors.size());
   }
@@ -172,8 +185,8 @@ void Coordinator::answer(const std::string& name, Held& held) {
   }
   std::get<control::ExecEntry>(log_.back()).items.push_back(std::move(item));
   if (plans()) {
-    first.shared_offset = offset;
-    planner_.on_exec(name, first, held.asked, position_);
+    first.shared_offset = kNoOffset;
+    planner_.on_exec(name, first, places, held.asked, position_);
     if (planner_.waits_for_phase(name)) {
       put_in_force();
     }

@@ -260,15 +260,23 @@ TEST_F(CoordinatorPlansTest, WhoLeavesEndsPlanning) {
   EXPECT_THAT(log(), testing::Not(testing::Contains(HasSubstr("install"))));
 }
 
-TEST_F(CoordinatorPlansTest, ExecSaysWhereAllRanksShowTheSamePlace) {
+TEST_F(CoordinatorPlansTest, ExecSaysWhereTheTensorLiesOnEveryRank) {
   ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 512)));
   log();
-  EXPECT_EQ(last_exec_.items[0].offset, 512);
+  EXPECT_EQ(last_exec_.items[0].places, (HeapPlaces{512, 512}));
   ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 640)));
   EXPECT_THAT(log(), ElementsAre("exec x")) << "that is no disagreement";
-  EXPECT_EQ(last_exec_.items[0].offset, kNoOffset);
+  EXPECT_EQ(last_exec_.items[0].places, (HeapPlaces{512, 640}));
+  ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
+  ASSERT_TRUE(request(1, "x", 0, tensor(1, 516)));
+  log();
+  EXPECT_EQ(last_exec_.items[0].places, HeapPlaces{}) << "no cut lies on a line of both";
+  ASSERT_TRUE(request(0, "x", 0, tensor(1)));
+  ASSERT_TRUE(request(1, "x", 0, tensor(1, 512)));
+  log();
+  EXPECT_EQ(last_exec_.items[0].places, HeapPlaces{}) << "private on one rank";
 }
 
 }  // namespace

@@ -38,11 +38,13 @@ struct NameSpec {
   bool shared = true;
   PlannedGroup group = {};
 
-  Descriptor descriptor(Variant variant) const {
+  /// Each rank has its tensors elsewhere.
+  Descriptor descriptor(Variant variant, std::size_t rank) const {
     Descriptor made;
     made.tensors.push_back({DType::float32, {elements + (variant == Variant::other_shape ? 1 : 0)}});
     made.planned_group = group;
-    made.shared_offset = shared && variant != Variant::other_place ? (name[1] - '0' + 1) * 1024 : kNoOffset;
+    made.shared_offset = shared && variant != Variant::other_place ? (name[1] - '0' + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
+                                                                  : kNoOffset;
     return made;
   }
 };

@@ -91,7 +91,7 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
     send(name, sink);
     return Lane::sent;
   }
-  const bool fitting = fits(buckets_[name.bucket].agreed.members[name.place], descriptor);
+  const bool fitting = fits(buckets_[name.bucket].agreed.members[name.place], descriptor, own_);
   if (mode_ == Mode::replay && fitting) {
     put(name.bucket, name.place, name, copied, sink);
     return Lane::placed;

@@ -20,13 +20,13 @@ inline Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset)
   return descriptor;
 }
 
-/// Rank 1 of 3. Bucket 0: "a" and "b", staged; 1: "c", inline; 2: "d", direct at 1024.
+/// Rank 1 of 3. Bucket 0: "a" and "b", staged; 1: "c", inline; 2: "d", direct at 1024 on this rank.
 class MemberTest : public testing::Test {
  protected:
   MemberTest() {
     prepare({0, BucketKind::staged, 0, 4096, {{"a", tensor(100)}, {"b", tensor(100)}}});
     prepare({1, BucketKind::inlined, 128, kNoOffset, {{"c", tensor(1)}}});
-    prepare({2, BucketKind::direct, 384, kNoOffset, {{"d", tensor(100, 1024)}}});
+    prepare({2, BucketKind::direct, 384, kNoOffset, {{"d", tensor(100), {0, 1024, 128}}}});
     sink_.take();
   }
   void prepare(const Bucket& bucket) { read(control::PrepareEntry{bucket}); }

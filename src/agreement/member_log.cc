@@ -172,7 +172,7 @@ void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sin
       if (name.lane != Lane::sent) {
         continue;
       }
-      if (fits(buckets_[id].agreed.members[place], name.descriptor)) {
+      if (fits(buckets_[id].agreed.members[place], name.descriptor, own_)) {
         count_lane(name, Lane::none);
         put(id, place, name, 0, sink);
       } else {

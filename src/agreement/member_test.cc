@@ -160,7 +160,7 @@ TEST_F(MemberTest, JoinWaitsForItsOwnRequestsInLearning) {
   member_.step(Executed{"a"}, sink_);
   EXPECT_THAT(sink_.take(), ElementsAre("join"));
   EXPECT_EQ(submit_b(), Lane::failed) << "nothing is submitted after join";
-  read(control::ExecEntry{{{"b", {}, kNoOffset, tensor(100)}}});
+  read(control::ExecEntry{{{"b", {}, {}, tensor(100)}}});
   EXPECT_THAT(sink_.take(), ElementsAre(HasSubstr("fail b"), "execute b")) << "it takes part for the others";
   read(control::JoinDoneEntry{2});
   EXPECT_THAT(sink_.take(), ElementsAre("join_done 2"));

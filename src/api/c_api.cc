@@ -138,7 +138,7 @@ ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) 
     const engine::Replay::Counters& replay = runner->engine().replay_counters();
     const ronde_counters all = {counters->struct_size, from.requests,  from.plans,       from.fused_tensors,
                                 from.bytes_reduced,    from.control_messages, replay.entries,  replay.installs,
-                                replay.breaks,         replay.instances};
+                                replay.breaks,         replay.instances,      from.direct_bytes + replay.direct_bytes};
     std::memcpy(counters, &all, std::min(counters->struct_size, sizeof all));  // callers may know fewer or more
     return {};
   });

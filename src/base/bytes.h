@@ -88,4 +88,23 @@ class ByteReader {
   bool ok_ = true;
 };
 
+// ---- Lists of numbers, with their length before them
+
+template <typename T>
+void write_numbers(ByteWriter& writer, const std::vector<T>& numbers) {
+  writer.put(static_cast<std::uint32_t>(numbers.size()));
+  for (T number : numbers) {
+    writer.put(number);
+  }
+}
+
+template <typename T>
+std::vector<T> read_numbers(ByteReader& reader) {
+  std::vector<T> numbers(reader.get_count(sizeof(T)));
+  for (T& number : numbers) {
+    number = reader.get<T>();
+  }
+  return numbers;
+}
+
 }  // namespace ronde

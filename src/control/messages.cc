@@ -4,23 +4,6 @@ namespace ronde::control {
 
 namespace {
 
-template <typename T>
-void write_numbers(ByteWriter& writer, const std::vector<T>& numbers) {
-  writer.put(static_cast<std::uint32_t>(numbers.size()));
-  for (T number : numbers) {
-    writer.put(number);
-  }
-}
-
-template <typename T>
-std::vector<T> read_numbers(ByteReader& reader) {
-  std::vector<T> numbers(reader.get_count(sizeof(T)));
-  for (T& number : numbers) {
-    number = reader.get<T>();
-  }
-  return numbers;
-}
-
 void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put_string(message.name);
   ronde::write(writer, message.descriptor);
@@ -48,7 +31,7 @@ void write(ByteWriter& writer, const ExecEntry& entry) {
     for (const std::vector<std::int64_t>& rows : item.rows) {
       write_numbers(writer, rows);
     }
-    writer.put(item.offset);
+    write_numbers(writer, item.places);
     writer.put(static_cast<std::uint8_t>(item.descriptor ? 1 : 0));
     if (item.descriptor) {
       ronde::write(writer, *item.descriptor);
@@ -121,7 +104,7 @@ ExecEntry read_exec(ByteReader& reader) {
     for (std::vector<std::int64_t>& rows : item.rows) {
       rows = read_numbers<std::int64_t>(reader);
     }
-    item.offset = reader.get<std::int64_t>();
+    item.places = read_numbers<std::int64_t>(reader);
     if (reader.get<std::uint8_t>() != 0) {
       item.descriptor = read_descriptor(reader);
     }

@@ -76,8 +76,8 @@ struct ExecEntry {
     std::string name;
     /// allgather: for each tensor the first extents of all members (0 of one that has joined); else empty.
     std::vector<std::vector<std::int64_t>> rows = {};
-    /// Where the tensors lie in the heap of every rank, if all showed the same; kNoOffset if not.
-    std::int64_t offset = kNoOffset;
+    /// Where its tensor lies in the members' heaps; empty if one has it elsewhere.
+    HeapPlaces places = {};
     /// While a member has joined: what the others asked for, so that it can take part.
     std::optional<Descriptor> descriptor = {};
   };

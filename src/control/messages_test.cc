@@ -53,12 +53,12 @@ TEST(Messages, EveryLogEntrySurvivesTheWire) {
   ASSERT_EQ(exec.items.size(), 2u);
   EXPECT_EQ(exec.items[1].name, "b");
   EXPECT_EQ(exec.items[1].rows, (std::vector<std::vector<std::int64_t>>{{1, 2}, {}}));
-  EXPECT_EQ(exec.items[1].offset, kNoOffset);
+  EXPECT_EQ(exec.items[1].places, HeapPlaces{});
   EXPECT_FALSE(exec.items[1].descriptor);
   Descriptor scalar;
   scalar.tensors = {{DType::float64, {}}};
-  const auto joined = std::get<ExecEntry>(round_trip({0, ExecEntry{{{"c", {}, 128, scalar}}}}).message);
-  EXPECT_EQ(joined.items.at(0).offset, 128);
+  const auto joined = std::get<ExecEntry>(round_trip({0, ExecEntry{{{"c", {}, {128, 640}, scalar}}}}).message);
+  EXPECT_EQ(joined.items.at(0).places, (HeapPlaces{128, 640}));
   EXPECT_EQ(joined.items.at(0).descriptor, scalar);
 }
 
@@ -79,7 +79,7 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   bucket.slots_offset = 8192;
   bucket.members = {{"x", {}}, {"y", {}}};
   bucket.members[1].descriptor.tensors = {{DType::float32, {3}}};
-  bucket.members[1].descriptor.shared_offset = 64;
+  bucket.members[1].places = {64, 192};
   EXPECT_EQ(std::get<PrepareEntry>(round_trip({0, PrepareEntry{bucket}}).message).bucket, bucket);
   const auto install = std::get<InstallEntry>(round_trip({0, InstallEntry{8, {7, 9}}}).message);
   EXPECT_EQ(install.epoch, 8u);

@@ -354,7 +354,7 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
     if (!item.rows.empty()) {
       RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows));
     }
-    agreed.push_back({&ticket->request(), item.rows, item.offset});
+    agreed.push_back({&ticket->request(), item.rows, item.places});
     tickets.push_back(std::move(ticket));
   }
   std::vector<int> plans_of(tickets.size());
@@ -391,6 +391,9 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
   if (run.plan.kind == OpKind::allreduce) {
     counters_.bytes_reduced.store(counters_.bytes_reduced.load(std::memory_order_relaxed) + run.plan.bytes(),
                                   std::memory_order_relaxed);
+    if (run.plan.is_shared()) {
+      counters_.direct_bytes.fetch_add(run.plan.bytes(), std::memory_order_relaxed);
+    }
   }
   for (const TicketPtr& ticket : run.owners) {
     if (ticket->plan_finished(status)) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "support/effort.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {
@@ -143,7 +144,7 @@ TEST(EngineEnd, TwoDeathsAreBothNamed) {
 // ---- Leaving
 
 class WorldsEnd : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, WorldsEnd, testing::Values(1, 2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, WorldsEnd, testing::ValuesIn(kWorldsByHand));
 
 TEST_P(WorldsEnd, AllLeaveTogether) {
   LocalWorld world(GetParam());

@@ -14,7 +14,7 @@ FusionKey fusion_key(const Agreed& agreed, const Tensor& tensor) {
   const Request& request = *agreed.request;
   return {request.kind,     request.reduce_op, tensor.dtype,
           request.root,     request.prescale,  request.postscale,
-          agreed.offset >= 0};  // private ones would keep shared ones from being reduced where they lie
+          !agreed.places.empty()};  // private ones would keep shared ones from being reduced where they lie
 }
 
 bool fuses(OpKind kind) { return kind == OpKind::allreduce || kind == OpKind::broadcast; }
@@ -38,7 +38,7 @@ class Packer {
     const Request& request = *agreed.request;
     const RequestTensor& tensor = request.tensors[index];
     PlannedWork& work = room_for(agreed, tensor.input);
-    work.plan.members.push_back({request.name, tensor.input, tensor.output, agreed.offset});
+    work.plan.members.push_back({request.name, tensor.input, tensor.output, agreed.places});
     work.owners.push_back(owner);
     if (index < agreed.rows.size()) {
       work.plan.rows.push_back(agreed.rows[index]);
@@ -46,7 +46,7 @@ class Packer {
   }
   void add_barrier(std::size_t owner, const Request& request) {
     works_.push_back(start_plan(request, group_));
-    works_.back().plan.members.push_back({request.name, {}, {}, kNoOffset});
+    works_.back().plan.members.push_back({request.name, {}, {}});
     works_.back().plan.members.back().input.shape = {0};
     works_.back().plan.members.back().output.shape = {0};
     works_.back().owners.push_back(owner);

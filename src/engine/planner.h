@@ -16,7 +16,7 @@ namespace ronde::engine {
 struct Agreed {
   const Request* request = nullptr;
   std::vector<std::vector<std::int64_t>> rows;
-  std::int64_t offset = kNoOffset;  ///< where its one tensor lies in the heap of every rank
+  HeapPlaces places = {};  ///< of its one tensor
 };
 
 struct PlannedWork {

@@ -100,7 +100,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
 
 bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
   const auto where = member_.where(ticket.name());
-  if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor)) {
+  if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
     return false;
   }
   ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.shared_offset});
@@ -156,6 +156,8 @@ void Replay::complete(std::uint32_t bucket, std::uint64_t) {
   }
   // One thread at a time adds: no need to lock the bus.
   counters_.instances.store(counters_.instances.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  counters_.direct_bytes.store(counters_.direct_bytes.load(std::memory_order_relaxed) + run.direct_bytes,
+                               std::memory_order_relaxed);
 }
 
 void Replay::fail(const std::string& name, Status status) {
@@ -262,7 +264,12 @@ bool Replay::make_ready(const Bucket& bucket) {
       static_cast<std::uint64_t>(in_lane) >= collectives::OrderedLane::kEntries) {
     return false;  // the lane's ring would run over; every rank counts alike
   }
-  if (!reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
+  const bool places_fit =
+      std::all_of(bucket.members.begin(), bucket.members.end(), [&](const BucketMember& member) {
+        return member.places.empty() ? bucket.kind != BucketKind::direct
+                                     : member.places.size() == static_cast<std::size_t>(arena_.size());
+      });
+  if (!places_fit || !reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
       !commit(bucket.line_offset, line_bytes(bucket.kind)) || !commit(bucket.slots_offset, slots_bytes(bucket)) ||
       (bucket.kind == BucketKind::ordered && !open_lane())) {
     return false;
@@ -271,6 +278,7 @@ bool Replay::make_ready(const Bucket& bucket) {
   auto run = std::make_unique<Run>();
   run->data = collectives::make_bucket(arena_, bucket, thresholds_, lane_.get());
   run->tickets.resize(bucket.members.size());
+  run->direct_bytes = bucket.kind == BucketKind::direct ? payload_bytes(bucket) : 0;
   runs_[bucket.id] = std::move(run);
   return true;
 }

@@ -34,6 +34,7 @@ class Replay final : public agreement::Sink {
     std::atomic<std::uint64_t> installs{0};   ///< INSTALL and ADD read
     std::atomic<std::uint64_t> breaks{0};     ///< epochs left
     std::atomic<std::uint64_t> instances{0};  ///< buckets reduced without a message
+    std::atomic<std::uint64_t> direct_bytes{0};  ///< of those where the tensors lie
     std::atomic<std::uint64_t> entries{0};    ///< log entries read
   };
 
@@ -139,6 +140,7 @@ class Replay final : public agreement::Sink {
   struct Run {
     std::unique_ptr<collectives::HostBucket> data;
     std::vector<TicketPtr> tickets;    ///< by place; guarded by the gate
+    std::uint64_t direct_bytes = 0;    ///< payload of a direct bucket
     Nanoseconds since = 0;             ///< when check_time() first saw the instance under way
     Nanoseconds wanted_since = 0;      ///< when it first saw it half full and somebody waiting for a part of it
     Nanoseconds filling_since = 0;     ///< of a fused one: when its first request came

@@ -101,7 +101,7 @@ const std::vector<std::pair<std::string, std::size_t>> kModel = {
     {"scalar", 1}, {"bias", 100}, {"norm", 64}, {"conv", 3000}, {"dense", 20000}, {"head", 70001}, {"nothing", 0}};
 
 class ReplayWorlds : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, ReplayWorlds, testing::Values(2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, ReplayWorlds, testing::ValuesIn(kWorldsOfSeveralByHand));
 
 TEST_P(ReplayWorlds, TheSteadyStateSendsNothing) {
   Steps steps(GetParam());
@@ -490,7 +490,12 @@ TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {
   LocalWorld world(GetParam());
   constexpr std::size_t kElements = 100003;
   std::vector<std::shared_ptr<void>> buckets;
+  std::vector<std::shared_ptr<void>> others;
   for (int rank = 0; rank < world.size(); ++rank) {
+    // Each rank has allocated something else before, so the offsets differ.
+    auto other = world.engine(rank).shared_heap()->allocate(static_cast<std::size_t>(rank) * 5000);
+    ASSERT_TRUE(other) << other.status().message();
+    others.push_back(*other);
     auto bucket = world.engine(rank).shared_heap()->allocate(kElements * sizeof(float));
     ASSERT_TRUE(bucket) << bucket.status().message();
     buckets.push_back(*bucket);
@@ -519,6 +524,11 @@ TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {
     }
   }
   EXPECT_GT(world.engine(0).replay_counters().instances, 0u);
+  if (world.size() > 1) {
+    EXPECT_GT(world.engine(0).counters().direct_bytes, 0u);
+    EXPECT_EQ(world.engine(0).counters().direct_bytes + world.engine(0).replay_counters().direct_bytes,
+              world.engine(0).counters().bytes_reduced);
+  }
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 // that an all-reduce of what lies in it is done in the tensors themselves (collectives/host/direct.h).
 //
 // Allocation is local: no rank is asked. That is enough, because every rank maps every other's whole heap, and a tensor's
-// offset travels with its request. Ranks that allocate the same sizes in the same order get the same offsets, which is
-// what direct reduction needs; ranks that do not are still right, through staging.
+// offset travels with its request.
 //
 // A bucket is ordinary memory of its owner for as long as it likes, also after shutdown: it keeps the mapping alive. The
 // peers' views end with their arenas.

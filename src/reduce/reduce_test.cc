@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "reduce/small_float_reference.h"
+#include "support/effort.h"
 
 namespace ronde::reduce {
 namespace {
@@ -310,7 +311,9 @@ void expect_contract(const Reduction& what, const Sweep& sweep, const std::vecto
       SCOPED_TRACE(testing::Message() << reduce_op_name(what.op) << ", " << ranks << " ranks, " << count
                                       << " elements, scales " << what.prescale << " and " << what.postscale);
       const Bytes expected = run("scalar", what, inputs, ranks, count, Placement::separate);
-      expect_reference(what, inputs, ranks, count, expected);
+      if (kFullEffort) {  // a sanitizer looks at accesses, not at values
+        expect_reference(what, inputs, ranks, count, expected);
+      }
       for (std::string_view level : levels()) {
         SCOPED_TRACE(level);
         for (Placement placement : {Placement::separate, Placement::shifted_twice_stored, Placement::in_place}) {

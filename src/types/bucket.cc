@@ -13,6 +13,7 @@ void write_members(ByteWriter& writer, const std::vector<BucketMember>& members)
   for (const BucketMember& member : members) {
     writer.put_string(member.name);
     write(writer, member.descriptor);
+    write_numbers(writer, member.places);
   }
 }
 
@@ -26,11 +27,6 @@ std::string_view bucket_kind_name(BucketKind kind) {
     case BucketKind::direct: return "direct";
   }
   return "unknown";
-}
-
-bool BucketMember::operator==(const BucketMember& other) const {
-  return name == other.name && descriptor == other.descriptor &&
-         descriptor.shared_offset == other.descriptor.shared_offset;
 }
 
 std::uint64_t payload_bytes(const Descriptor& descriptor) {
@@ -62,9 +58,9 @@ std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instan
   return bucket.slots_offset + static_cast<std::int64_t>(index * round_to_lines(payload_bytes(bucket)));
 }
 
-bool fits(const BucketMember& member, const Descriptor& descriptor) {
+bool fits(const BucketMember& member, const Descriptor& descriptor, int index) {
   return member.descriptor == descriptor &&
-         (member.descriptor.shared_offset == kNoOffset || member.descriptor.shared_offset == descriptor.shared_offset);
+         (member.places.empty() || member.places[static_cast<std::size_t>(index)] == descriptor.shared_offset);
 }
 
 void write(ByteWriter& writer, const Bucket& bucket) {
@@ -85,6 +81,7 @@ Bucket read_bucket(ByteReader& reader) {
   for (BucketMember& member : bucket.members) {
     member.name = reader.get_string();
     member.descriptor = read_descriptor(reader);
+    member.places = read_numbers<std::int64_t>(reader);
   }
   return bucket;
 }

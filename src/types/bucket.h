@@ -1,8 +1,9 @@
 // Bucket: what replay agrees on as one thing: a fixed list of named requests that are reduced together, again and
 // again, without a message (docs/agreement.md). Its description is agreed once (PREPARE) and is the same on every rank.
 //
-// All offsets are symmetric: bytes from the beginning of the heap that every rank of the host maps of every other, the
-// same on every rank; the coordinator gives them out (agreement/heap_map.h).
+// Offsets of lines and slots are bytes from the beginning of the heap that every rank of the host maps of every other,
+// the same on every rank; the coordinator gives them out (agreement/heap_map.h). Offsets of shared tensors are each
+// rank's own.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "types/heap_places.h"
 #include "types/request.h"
 
 namespace ronde {
@@ -21,7 +23,7 @@ enum class BucketKind : std::int32_t {
   inlined = 0,  ///< the payload lies in the flag's line; complete once all have published, there is no done flag
   staged = 1,   ///< private tensors through input and result slots in the heap
   ordered = 2,  ///< private and larger: through chunk slots that all ordered buckets share, in the leader's order
-  direct = 3,   ///< the tensors themselves lie in the heap, at the same offsets on all ranks
+  direct = 3,   ///< the tensors themselves lie in the ranks' heaps
 };
 
 /// "inline", ...; "unknown" for a number that names no kind.
@@ -34,16 +36,14 @@ struct ByteLimits {
   bool operator==(const ByteLimits&) const = default;
 };
 
-inline constexpr std::int64_t kNoOffset = -1;
 inline constexpr std::uint64_t kBucketLineBytes =
     128;  ///< one writer's line; two cache lines, which are fetched in pairs
 
 struct BucketMember {
   std::string name;
-  /// shared_offset: where the tensor lies on every rank if they all showed the same; kNoOffset if not (then every rank
-  /// must take its tensor for private).
-  Descriptor descriptor;
-  bool operator==(const BucketMember&) const;  ///< the offset counts
+  Descriptor descriptor;  ///< without a shared_offset
+  HeapPlaces places = {}; ///< empty: every rank takes its tensor for private, wherever it lies
+  bool operator==(const BucketMember&) const = default;
 };
 
 struct Bucket {
@@ -72,8 +72,8 @@ enum class SlotUse : std::uint32_t { input = 0, result = 1 };
 /// never two. Requires: kind staged.
 std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance);
 
-/// Whether a request with this descriptor may take the member's place.
-bool fits(const BucketMember& member, const Descriptor& descriptor);
+/// Whether a request with this descriptor may take the member's place, on the rank with this index in the group.
+bool fits(const BucketMember& member, const Descriptor& descriptor, int index);
 
 void write(ByteWriter& writer, const Bucket& bucket);
 /// Requires a check of reader.ok() afterwards; what is read from a broken record is harmless.

@@ -35,19 +35,20 @@ TEST(Bucket, FourSlotsThatDoNotOverlap) {
   EXPECT_EQ(slot_offset(bucket, SlotUse::result, 3), 4096 + 768);
 }
 
-TEST(Bucket, AMemberThatAllShareWantsTheSameOffset) {
+TEST(Bucket, AMemberThatAllShareWantsEachRanksOwnPlace) {
   BucketMember member = bucket_of(BucketKind::direct, {4}).members[0];
   Descriptor descriptor = member.descriptor;
-  EXPECT_TRUE(fits(member, descriptor));
+  EXPECT_TRUE(fits(member, descriptor, 0));
   descriptor.shared_offset = 64;
-  EXPECT_TRUE(fits(member, descriptor)) << "a member taken for private may lie anywhere";
-  member.descriptor.shared_offset = 64;
-  EXPECT_TRUE(fits(member, descriptor));
-  descriptor.shared_offset = 128;
-  EXPECT_FALSE(fits(member, descriptor));
-  descriptor.shared_offset = 64;
+  EXPECT_TRUE(fits(member, descriptor, 0)) << "a member taken for private may lie anywhere";
+  member.places = {64, 192};
+  EXPECT_TRUE(fits(member, descriptor, 0));
+  EXPECT_FALSE(fits(member, descriptor, 1));
+  descriptor.shared_offset = 192;
+  EXPECT_FALSE(fits(member, descriptor, 0));
+  EXPECT_TRUE(fits(member, descriptor, 1));
   descriptor.tensors[0].shape = {5};
-  EXPECT_FALSE(fits(member, descriptor));
+  EXPECT_FALSE(fits(member, descriptor, 1));
 }
 
 TEST(Bucket, EveryKindHasAName) {

@@ -1,10 +1,12 @@
 // Plan: one backend call that all ranks of a group agreed on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "types/heap_places.h"
 #include "types/op.h"
 #include "types/tensor.h"
 
@@ -15,9 +17,9 @@ struct PlanMember {
   std::string name;
   Tensor input;
   Tensor output;
-  /// Where the tensor lies in the heap that the ranks of the host share, if all ranks have it there at this same offset
-  /// and in place; -1 if not. An all-reduce whose members all have one is done in the tensors themselves.
-  std::int64_t shared_offset = -1;
+  /// Where the tensor lies in the ranks' heaps, if all ranks have it there and in place; else empty. An all-reduce whose
+  /// members all have places is done in the tensors themselves.
+  HeapPlaces places = {};
 };
 
 /// All members of a plan have the same dtype. Executed by every rank of the group with its own pointers, in the same
@@ -33,6 +35,11 @@ struct Plan {
   /// allgather only: for each member the extent of dimension 0 on each rank of the group.
   std::vector<std::vector<std::int64_t>> rows;
 
+  /// All of it lies in the ranks' heaps.
+  bool is_shared() const {
+    return !members.empty() && std::none_of(members.begin(), members.end(),
+                                            [](const PlanMember& member) { return member.places.empty(); });
+  }
   std::size_t bytes() const {
     std::size_t total = 0;
     for (const PlanMember& member : members) {

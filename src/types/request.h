@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "types/group.h"
+#include "types/heap_places.h"
 #include "types/op.h"
 #include "types/tensor.h"
 
@@ -62,8 +63,8 @@ struct Descriptor {
 
   // ---- This rank's own circumstances: not part of what must be equal, of == or of disagreement().
 
-  /// Where the tensors begin in the heap (bytes, symmetric: see types/bucket.h); -1: they are private, or not adjacent.
-  std::int64_t shared_offset = -1;
+  /// Where the tensors begin in this rank's heap; kNoOffset: they are private, or not adjacent.
+  std::int64_t shared_offset = kNoOffset;
 
   bool operator==(const Descriptor& other) const;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 namespace ronde {
 
@@ -22,5 +23,15 @@ constexpr bool kUnderThreadSanitizer = true;
 #else
 constexpr bool kUnderThreadSanitizer = false;
 #endif
+
+/// In how many random orders one thread plays the parts of all ranks, where threads play them as well: ThreadSanitizer
+/// has nothing to see in it.
+constexpr int kOrdersByHand = kUnderThreadSanitizer ? 0 : (kFullEffort ? 2 : 1);
+
+/// World sizes of tests in which one thread plays all ranks and no others do.
+inline const std::vector<int> kWorldsByHand =
+    kUnderThreadSanitizer ? std::vector<int>{2, 3} : std::vector<int>{1, 2, 3, 5, 8};
+inline const std::vector<int> kWorldsOfSeveralByHand =
+    kUnderThreadSanitizer ? std::vector<int>{2, 3} : std::vector<int>{2, 3, 5, 8};
 
 }  // namespace ronde

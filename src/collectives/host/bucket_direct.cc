@@ -6,10 +6,10 @@ namespace ronde::collectives {
 
 namespace {
 
-std::vector<HeapExtent> extents(const Bucket& bucket) {
-  std::vector<HeapExtent> tensors;
+std::vector<SharedTensor> shared_tensors(const Bucket& bucket) {
+  std::vector<SharedTensor> tensors;
   for (const BucketMember& member : bucket.members) {
-    tensors.push_back({static_cast<std::size_t>(member.descriptor.shared_offset), payload_bytes(member.descriptor)});
+    tensors.push_back({member.places, payload_bytes(member.descriptor)});
   }
   return tensors;
 }
@@ -17,7 +17,7 @@ std::vector<HeapExtent> extents(const Bucket& bucket) {
 class DirectBucket final : public HostBucket {
  public:
   DirectBucket(transport::HostArena& arena, const Bucket& bucket)
-      : HostBucket(arena, bucket), slice_(arena, reduction(), extents(bucket)) {}
+      : HostBucket(arena, bucket), slice_(arena, reduction(), shared_tensors(bucket)) {}
 
   void bind(std::size_t, std::span<const RequestTensor>) override {}
   void copy_in(std::size_t) override {}

@@ -35,10 +35,10 @@ JobSpec spec_of(int size, std::vector<std::int64_t> elements, DType dtype = DTyp
 class Buckets : public testing::TestWithParam<int> {
  protected:
   static void run(const std::vector<BucketCase>& cases) {
-    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    for (int seed = 1; seed <= kOrdersByHand; ++seed) {
       BucketWorld world(loopback(GetParam()), cases, kSmall);
       ASSERT_TRUE(world.ok());
-      EXPECT_EQ(world.run_by_hand(seed), "");
+      EXPECT_EQ(world.run_by_hand(static_cast<std::uint64_t>(seed)), "");
     }
     BucketWorld world(loopback(GetParam()), cases, kSmall);
     EXPECT_EQ(world.run_threads(), "");

@@ -248,10 +248,13 @@ class BucketWorld {
       at += round_up_to_line(slots_bytes(bucket));
       for (BucketMember& member : bucket.members) {
         if (bucket.kind == BucketKind::direct) {
-          // Not on a line: cuts must find lines themselves.
+          // Not on a line: cuts must find lines themselves. Elsewhere on each rank.
           at += 16;
-          member.descriptor.shared_offset = static_cast<std::int64_t>(at);
-          at += (payload_bytes(member.descriptor) + 15) / 16 * 16;
+          member.places.clear();
+          for (std::size_t rank = 0; rank < arenas_.size(); ++rank) {
+            member.places.push_back(static_cast<std::int64_t>(at + rank * transport::kLineBytes));
+          }
+          at += (payload_bytes(member.descriptor) + 15) / 16 * 16 + arenas_.size() * transport::kLineBytes;
         }
       }
       at = round_up_to_line(at);
@@ -265,9 +268,8 @@ class BucketWorld {
       std::size_t before = 0;
       for (const Descriptor::Spec& spec : member.descriptor.tensors) {
         if (tensor-- == 0) {
-          return member.descriptor.shared_offset < 0
-                     ? nullptr
-                     : arenas_[rank]->heap(static_cast<int>(rank)) + member.descriptor.shared_offset + before;
+          return member.places.empty() ? nullptr
+                                       : arenas_[rank]->heap(static_cast<int>(rank)) + member.places[rank] + before;
         }
         before += static_cast<std::size_t>(element_count(spec.shape)) * dtype_bytes(spec.dtype);
       }

@@ -7,10 +7,10 @@ namespace ronde::collectives {
 
 namespace {
 
-std::vector<HeapExtent> extents(const Plan& plan) {
-  std::vector<HeapExtent> tensors;
+std::vector<SharedTensor> shared_tensors(const Plan& plan) {
+  std::vector<SharedTensor> tensors;
   for (const PlanMember& member : plan.members) {
-    tensors.push_back({static_cast<std::size_t>(member.shared_offset), member.input.bytes()});
+    tensors.push_back({member.places, member.input.bytes()});
   }
   return tensors;
 }
@@ -19,7 +19,7 @@ class Direct final : public Operation {
  public:
   Direct(HostChannel& channel, const Plan& plan)
       : channel_(channel),
-        slice_(channel.arena(), {plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, extents(plan)),
+        slice_(channel.arena(), {plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, shared_tensors(plan)),
         tick_(channel.begin(1)) {
     channel_.publish(tick_);
   }

@@ -17,7 +17,7 @@
 
 namespace ronde::collectives {
 
-/// Requires: size() > 1, plan.bytes() > 0, every member in place and at its shared_offset on every rank.
+/// Requires: size() > 1, plan.bytes() > 0, every member in place and at its places.
 std::unique_ptr<Operation> direct_allreduce(HostChannel& channel, const Plan& plan);
 
 }  // namespace ronde::collectives

@@ -1,7 +1,5 @@
 #include "collectives/host/select.h"
 
-#include <algorithm>
-
 #include "collectives/host/allgather.h"
 #include "collectives/host/alone.h"
 #include "collectives/host/barrier.h"
@@ -14,16 +12,11 @@ namespace ronde::collectives {
 
 namespace {
 
-bool lies_in_heap(const Plan& plan) {
-  return std::all_of(plan.members.begin(), plan.members.end(),
-                     [](const PlanMember& member) { return member.shared_offset >= 0; });
-}
-
 std::unique_ptr<Operation> start_allreduce(HostChannel& channel, const Plan& plan) {
   if (channel.size() == 1 || plan.bytes() == 0) {
     return allreduce_alone(plan);
   }
-  if (lies_in_heap(plan)) {
+  if (plan.is_shared()) {
     return direct_allreduce(channel, plan);
   }
   return staged_allreduce(channel, plan);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/round_up.h"
+
 namespace ronde::collectives {
 
 namespace {
@@ -10,13 +12,13 @@ using transport::kLineBytes;
 
 /// Where, counted in bytes of the list, the cut nearest behind `position` lies that is on a line of some tensor or at
 /// its end.
-std::size_t cut_behind(const std::vector<HeapExtent>& tensors, std::size_t position) {
+std::size_t cut_behind(const std::vector<SharedTensor>& tensors, std::size_t position) {
   std::size_t begin = 0;
-  for (const HeapExtent& tensor : tensors) {
+  for (const SharedTensor& tensor : tensors) {
     if (position < begin + tensor.bytes) {
-      const std::size_t address = tensor.offset + (position - begin);
-      const std::size_t aligned = (address + kLineBytes - 1) / kLineBytes * kLineBytes;
-      return begin + std::min(aligned - tensor.offset, tensor.bytes);
+      const std::size_t offset = static_cast<std::size_t>(tensor.places.front()) % kLineBytes;
+      const std::size_t aligned = round_up(offset + (position - begin), kLineBytes);
+      return begin + std::min(aligned - offset, tensor.bytes);
     }
     begin += tensor.bytes;
   }
@@ -25,9 +27,9 @@ std::size_t cut_behind(const std::vector<HeapExtent>& tensors, std::size_t posit
 
 }  // namespace
 
-std::vector<HeapExtent> slice_of(const std::vector<HeapExtent>& tensors, int ranks, int rank) {
+std::vector<Extent> slice_of(const std::vector<SharedTensor>& tensors, int ranks, int rank) {
   std::size_t total = 0;
-  for (const HeapExtent& tensor : tensors) {
+  for (const SharedTensor& tensor : tensors) {
     total += tensor.bytes;
   }
   // At least two lines each: less is not worth a second rank's work.
@@ -38,44 +40,47 @@ std::vector<HeapExtent> slice_of(const std::vector<HeapExtent>& tensors, int ran
   };
   const std::size_t first = cut(rank);
   const std::size_t last = cut(rank + 1);
-  std::vector<HeapExtent> mine;
+  std::vector<Extent> mine;
   std::size_t begin = 0;
-  for (const HeapExtent& tensor : tensors) {
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     const std::size_t from = std::max(first, begin);
-    const std::size_t to = std::min(last, begin + tensor.bytes);
+    const std::size_t to = std::min(last, begin + tensors[tensor].bytes);
     if (from < to) {
-      mine.push_back({tensor.offset + (from - begin), to - from});
+      mine.push_back({tensor, from - begin, to - from});
     }
-    begin += tensor.bytes;
+    begin += tensors[tensor].bytes;
   }
   return mine;
 }
 
 SharedSlice::SharedSlice(transport::HostArena& arena, const reduce::Reduction& reduction,
-                         const std::vector<HeapExtent>& tensors)
+                         const std::vector<SharedTensor>& tensors)
     : reducer_(reduction, static_cast<std::size_t>(arena.size())),
+      ranks_(static_cast<std::size_t>(arena.size())),
       mine_(slice_of(tensors, arena.size(), arena.rank())),
-      inputs_(static_cast<std::size_t>(arena.size())),
-      outputs_(static_cast<std::size_t>(arena.size())) {
-  for (int rank = 0; rank < arena.size(); ++rank) {
-    heaps_.push_back(arena.heap(rank));
+      inputs_(ranks_),
+      outputs_(ranks_) {
+  for (const Extent& extent : mine_) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const std::int64_t place = tensors[extent.tensor].places[rank];
+      begins_.push_back(arena.heap(static_cast<int>(rank)) + place + extent.begin);
+    }
   }
 }
 
 bool SharedSlice::advance(Budget& budget) {
-  const std::size_t ranks = heaps_.size();
-  const std::size_t most = std::max(kBudgetBytes / ranks / kLineBytes, std::size_t{1}) * kLineBytes;
+  const std::size_t most = std::max(kBudgetBytes / ranks_ / kLineBytes, std::size_t{1}) * kLineBytes;
   while (extent_ < mine_.size()) {
-    const HeapExtent& extent = mine_[extent_];
+    const Extent& extent = mine_[extent_];
     const std::size_t bytes = std::min(most, extent.bytes - at_);
-    if (!budget.allows(bytes * ranks)) {
+    if (!budget.allows(bytes * ranks_)) {
       return false;
     }
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      inputs_[rank] = outputs_[rank] = heaps_[rank] + extent.offset + at_;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      inputs_[rank] = outputs_[rank] = begins_[extent_ * ranks_ + rank] + at_;
     }
     reducer_.to_all(inputs_.data(), bytes / reducer_.element_bytes(), outputs_);
-    budget.spend(bytes * ranks);
+    budget.spend(bytes * ranks_);
     at_ += bytes;
     if (at_ == extent.bytes) {
       ++extent_;

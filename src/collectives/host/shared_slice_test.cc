@@ -12,28 +12,30 @@ TEST(SharedSlice, EveryByteHasOneOwnerAndNoLineHasTwo) {
   std::mt19937_64 random(5);
   for (const int ranks : {1, 2, 3, 5, 8, 31}) {
     for (int round = 0; round < effort(200); ++round) {
-      std::vector<HeapExtent> tensors;
+      std::vector<SharedTensor> tensors;
       std::size_t at = random() % 32 * 8;
       for (std::uint64_t count = 1 + random() % 4; count > 0; --count) {
-        tensors.push_back({at, random() % (round % 2 == 0 ? 100 : 5000) * 8});
+        tensors.push_back({{static_cast<std::int64_t>(at)}, random() % (round % 2 == 0 ? 100 : 5000) * 8});
         at += (tensors.back().bytes + transport::kLineBytes - 1) / transport::kLineBytes * transport::kLineBytes +
               transport::kLineBytes;
       }
       std::vector<int> owner(at, -1);
       for (int rank = 0; rank < ranks; ++rank) {
-        for (const HeapExtent& extent : slice_of(tensors, ranks, rank)) {
+        for (const Extent& extent : slice_of(tensors, ranks, rank)) {
           ASSERT_GT(extent.bytes, 0u);
-          for (std::size_t byte = 0; byte < extent.bytes; ++byte) {
-            ASSERT_EQ(owner[extent.offset + byte], -1);
-            owner[extent.offset + byte] = rank;
+          const std::size_t offset = static_cast<std::size_t>(tensors[extent.tensor].places[0]) + extent.begin;
+          for (std::size_t byte = offset; byte < offset + extent.bytes; ++byte) {
+            ASSERT_EQ(owner[byte], -1);
+            owner[byte] = rank;
           }
         }
       }
-      for (const HeapExtent& tensor : tensors) {
-        for (std::size_t byte = 0; byte < tensor.bytes; ++byte) {
-          ASSERT_NE(owner[tensor.offset + byte], -1);
-          if (byte > 0 && (tensor.offset + byte) % transport::kLineBytes != 0) {
-            ASSERT_EQ(owner[tensor.offset + byte], owner[tensor.offset + byte - 1]) << "a line of two ranks";
+      for (const SharedTensor& tensor : tensors) {
+        const auto offset = static_cast<std::size_t>(tensor.places[0]);
+        for (std::size_t byte = offset; byte < offset + tensor.bytes; ++byte) {
+          ASSERT_NE(owner[byte], -1);
+          if (byte > offset && byte % transport::kLineBytes != 0) {
+            ASSERT_EQ(owner[byte], owner[byte - 1]) << "a line of two ranks";
           }
         }
       }
@@ -43,31 +45,36 @@ TEST(SharedSlice, EveryByteHasOneOwnerAndNoLineHasTwo) {
 
 TEST(SharedSlice, OfALargeTensorIsAnEqualPart) {
   for (int rank = 0; rank < 4; ++rank) {
-    const auto mine = slice_of({{256, 4 << 20}}, 4, rank);
+    const auto mine = slice_of({{{256}, 4 << 20}}, 4, rank);
     ASSERT_EQ(mine.size(), 1u);
     EXPECT_EQ(mine[0].bytes, std::size_t{1} << 20);
-    EXPECT_EQ(mine[0].offset, 256 + static_cast<std::size_t>(rank) * (1 << 20));
+    EXPECT_EQ(mine[0].begin, static_cast<std::size_t>(rank) * (1 << 20));
   }
 }
 
 TEST(SharedSlice, OfATinyTensorIsOneRanksAltogether) {
-  EXPECT_EQ(slice_of({{16, 24}}, 4, 0).size(), 1u);
-  EXPECT_EQ(slice_of({{16, 24}}, 4, 0)[0].bytes, 24u);
-  EXPECT_TRUE(slice_of({{16, 24}}, 4, 3).empty());
-  EXPECT_TRUE(slice_of({{16, 0}}, 4, 0).empty());
+  EXPECT_EQ(slice_of({{{16}, 24}}, 4, 0).size(), 1u);
+  EXPECT_EQ(slice_of({{{16}, 24}}, 4, 0)[0].bytes, 24u);
+  EXPECT_TRUE(slice_of({{{16}, 24}}, 4, 3).empty());
+  EXPECT_TRUE(slice_of({{{16}, 0}}, 4, 0).empty());
 }
 
-/// Gives the job's tensors a place in the heaps from `at` on, off the lines; where they end.
+/// Gives the job's tensors places in the heaps from `at` on, off the lines and elsewhere on each rank; where they end.
 std::size_t move_to_heaps(Job& job, const std::vector<std::byte*>& heaps, std::size_t at) {
   for (std::size_t member = 0; member < job.expected.size(); ++member) {
     at += 16;
+    HeapPlaces places;
+    for (std::size_t rank = 0; rank < heaps.size(); ++rank) {
+      places.push_back(static_cast<std::int64_t>(at + (heaps.size() - rank) * transport::kLineBytes));
+    }
     for (std::size_t rank = 0; rank < heaps.size(); ++rank) {
       PlanMember& entry = job.plans[rank].members[member];
-      std::memcpy(heaps[rank] + at, entry.input.data, entry.input.bytes());
-      entry.input.data = entry.output.data = heaps[rank] + at;
-      entry.shared_offset = static_cast<std::int64_t>(at);
+      std::byte* const place = heaps[rank] + places[rank];
+      std::memcpy(place, entry.input.data, entry.input.bytes());
+      entry.input.data = entry.output.data = place;
+      entry.places = places;
     }
-    at += (job.expected[member].size() + 15) / 16 * 16;
+    at += (job.expected[member].size() + 15) / 16 * 16 + (heaps.size() + 1) * transport::kLineBytes;
   }
   return at;
 }
