@@ -182,7 +182,7 @@ class Rank {
       plan_ = Plan();
       plan_.dtype = options_.dtype;
       plan_.members.push_back(
-          {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? static_cast<std::int64_t>(kTensorAt) : -1});
+          {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? places() : ronde::HeapPlaces()});
       return [this] {
         const auto operation = start(channel_, plan_);
         spin_until(has_own_core_, [&] { return advance(*operation); });
@@ -191,7 +191,7 @@ class Rank {
     if (form == "bound") {
       slice_ =
           std::make_unique<SharedSlice>(arena_, ronde::reduce::Reduction{options_.dtype, ronde::ReduceOp::sum, 1, 1},
-                                        std::vector<ronde::collectives::HeapExtent>{{kTensorAt, bytes}});
+                                        std::vector<ronde::collectives::SharedTensor>{{places(), bytes}});
       return [this] {
         slice_->restart();
         for (bool done = false; !done;) {
@@ -210,7 +210,7 @@ class Rank {
     description.slots_offset = kSlotsAt;
     description.members.resize(1);
     description.members[0].descriptor.tensors = {{options_.dtype, tensor(input, bytes).shape}};
-    description.members[0].descriptor.shared_offset = kTensorAt;
+    description.members[0].places = places();
     bucket_ = make_bucket(arena_, description, options_.thresholds, lane_.get());
     bucket_->enter(1);
     const RequestTensor tensors[] = {{tensor(input, bytes), tensor(output, bytes)}};
@@ -222,6 +222,10 @@ class Rank {
     };
   }
 
+  /// The tensor's, the same on all ranks.
+  ronde::HeapPlaces places() const {
+    return ronde::HeapPlaces(static_cast<std::size_t>(options_.ranks), static_cast<std::int64_t>(kTensorAt));
+  }
   /// As long as something moves there is no pause.
   template <typename Machine>
   static bool advance(Machine& machine) {

@@ -336,7 +336,9 @@ typedef struct ronde_plan ronde_plan; /* requests that are started together */
  * names, in any order. All ranks make a plan of the same names; on_done must be NULL. */
 RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* requests, size_t count,
                                          ronde_plan** plan);
-/* Submits all of them. RONDE_DUPLICATE_NAME before the last start was waited for; nothing is submitted then. */
+/* Submits all of them. After an error those before the one it speaks of may be under way: ronde_plan_wait() before their
+ * memory is touched. RONDE_DUPLICATE_NAME before the last start was waited for, with nothing submitted, or where another
+ * request has one of the names. */
 RONDE_API ronde_status ronde_plan_start(ronde_plan* plan);
 /* Waits for all, as ronde_wait_all(). RONDE_INVALID_ARGUMENT if it was never started. */
 RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 
 #include "ronde/ronde.h"
@@ -151,6 +152,16 @@ TEST(CApi, AFailedInitDoesNotCount) {
   EXPECT_NE(std::string(ronde_last_error()).find("RONDE_STORE"), std::string::npos) << ronde_last_error();
   ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
   EXPECT_EQ(epoch(), before + 1) << "or it would not meet the others, who did not see it fail";
+  ASSERT_EQ(ronde_shutdown(), RONDE_OK);
+}
+
+TEST(CApi, ATableThatCannotBeUnderstoodEndsInit) {
+  ASSERT_EQ(::setenv("RONDE_TABLE", "ranks two", 1), 0);
+  EXPECT_EQ(ronde_init(nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ronde_last_error()).find("RONDE_TABLE: in the row \"ranks two\""), std::string::npos)
+      << ronde_last_error();
+  ASSERT_EQ(::unsetenv("RONDE_TABLE"), 0);
+  EXPECT_EQ(ronde_init(nullptr), RONDE_OK) << ronde_last_error();
   ASSERT_EQ(ronde_shutdown(), RONDE_OK);
 }
 

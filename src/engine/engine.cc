@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +13,11 @@ namespace ronde::engine {
 namespace {
 
 constexpr int kMessagesPerStep = 256;  ///< so that one step stays short
+
+Status no_memory(const Ticket& ticket) {
+  return Status::error(Code::out_of_memory, "no memory left to submit '" + ticket.name() + "'")
+      .with_tensor(ticket.name());
+}
 
 Group everyone(int size) {
   Group group;
@@ -114,11 +120,16 @@ Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& sub
     }
     const std::span<const TicketPtr> some = tickets.subspan(submitted, count);
     counters_.requests.fetch_add(count, std::memory_order_relaxed);
-    const std::size_t placed = replay_.place(some);
+    std::size_t placed = 0;
+    Status handed_in;
+    try {
+      replay_.place(some, placed);
+    } catch (const std::bad_alloc&) {
+      handed_in = no_memory(*some[placed]);
+    }
     submitted += placed;
     if (placed < count) {
       counters_.requests.fetch_sub(count - placed, std::memory_order_relaxed);
-      Status handed_in;
       for (std::size_t i = placed; i < count; ++i) {
         if (handed_in) {
           handed_in = hand_in(some[i]);
@@ -137,10 +148,11 @@ Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& sub
 Status Engine::hand_in(const TicketPtr& ticket) {
   // Counted first, so that what is finished is never more.
   counters_.requests.fetch_add(1, std::memory_order_relaxed);
-  if (replay_.place(ticket)) {
-    return {};
-  }
-  {
+  Status refused;
+  try {
+    if (replay_.place(ticket)) {
+      return {};
+    }
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
     std::lock_guard lock(inbox_mutex_);
     if (closed_) {
@@ -148,9 +160,11 @@ Status Engine::hand_in(const TicketPtr& ticket) {
       inbox_full_.store(true, std::memory_order_release);
       return {};
     }
+    refused = closed_.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
+  } catch (const std::bad_alloc&) {
+    refused = no_memory(*ticket);
   }
   counters_.requests.fetch_sub(1, std::memory_order_relaxed);
-  const Status refused = accepting(ticket->name());
   pending_.withdraw(*ticket, refused);
   return refused;
 }
@@ -409,17 +423,30 @@ bool Engine::finish_completed() {
   if (completed.empty()) {
     return false;
   }
-  std::uint64_t bytes = counters_.bytes_reduced.load(std::memory_order_relaxed);
-  for (const TicketPtr& ticket : completed) {
-    for (const RequestTensor& pair : ticket->request().tensors) {
-      bytes += pair.input.bytes();
+  // Whatever happens on the way (a callback may find no memory to be queued in), none is ended twice: a caller may have
+  // submitted it again. Those not reached are ended by the next call.
+  struct Telling {
+    Engine& engine;
+    std::vector<TicketPtr>& completed;
+    std::size_t ended = 0;
+    std::uint64_t bytes = 0;
+    ~Telling() {
+      engine.counters_.bytes_reduced.store(engine.counters_.bytes_reduced.load(std::memory_order_relaxed) + bytes,
+                                           std::memory_order_relaxed);
+      if (ended == completed.size()) {
+        completed.clear();
+      } else {
+        completed.erase(completed.begin(), completed.begin() + static_cast<std::ptrdiff_t>(ended));
+      }
+      if (engine.on_finished_) {
+        engine.on_finished_();
+      }
     }
+  } telling{*this, completed};
+  while (telling.ended < completed.size()) {
+    const TicketPtr& ticket = completed[telling.ended++];
+    telling.bytes += ticket->input_bytes();
     end(ticket, {});
-  }
-  counters_.bytes_reduced.store(bytes, std::memory_order_relaxed);
-  completed.clear();
-  if (on_finished_) {
-    on_finished_();
   }
   return true;
 }

@@ -131,7 +131,7 @@ void Engine::look_who_is_gone() {
     return;
   }
   // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If it
-  // cannot end without the coordinator, is_held_up() sees that.
+  // cannot end without the coordinator, departed() sees that.
   if (!executor_.is_idle() || !replay_.is_out()) {
     return;
   }

@@ -11,8 +11,10 @@ namespace {
 
 using Locked = std::lock_guard<Gate>;
 
-/// Of many, so many tickets are placed under one hold of the gate: some microseconds.
+/// Of many, so many tickets are placed under one hold of the gate, or so many bytes of them, which are copied in: some
+/// microseconds.
 constexpr std::size_t kPlacedAtOnce = 32;
+constexpr std::size_t kBytesAtOnce = 64 << 10;
 
 /// In place and alone: the only form that can be reduced where it lies.
 std::int64_t offset_in_heap(const Request& request, const transport::HostArena& arena) {
@@ -60,18 +62,19 @@ bool Replay::place(const TicketPtr& ticket) {
   return place_under_gate(ticket, descriptor);
 }
 
-std::size_t Replay::place(std::span<const TicketPtr> tickets) {
-  std::size_t placed = 0;
+void Replay::place(std::span<const TicketPtr> tickets, std::size_t& placed) {
+  placed = 0;
   while (placed < tickets.size() && replaying_.load(std::memory_order_relaxed)) {
     Locked gate(gate_);
-    for (std::size_t i = 0; i < kPlacedAtOnce && placed < tickets.size(); ++i, ++placed) {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < kPlacedAtOnce && bytes < kBytesAtOnce && placed < tickets.size(); ++i, ++placed) {
       std::optional<Descriptor> descriptor;
       if (!place_under_gate(tickets[placed], descriptor)) {
-        return placed;
+        return;
       }
+      bytes += tickets[placed]->input_bytes();
     }
   }
-  return placed;
 }
 
 /// `descriptor` may be made before the gate is taken, which makes its time under it shorter.
@@ -88,13 +91,18 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
     }
   }
   const Ticket::Place at = ticket->place();
-  TicketPtr& held = runs_[at.bucket]->tickets[at.place];
-  held = ticket;
-  const auto lane = member_.step(
+  struct Held {
+    TicketPtr& ticket;
+    agreement::Lane lane = agreement::Lane::none;
+    ~Held() {
+      if (lane != agreement::Lane::placed) {
+        ticket.reset();
+      }
+    }
+  } held{runs_[at.bucket]->tickets[at.place]};
+  held.ticket = ticket;
+  held.lane = member_.step(
       agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().shared_offset}, *this);
-  if (lane != agreement::Lane::placed) {
-    held.reset();
-  }
   return true;
 }
 

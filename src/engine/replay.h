@@ -57,8 +57,8 @@ class Replay final : public agreement::Sink {
   /// Puts the ticket into its bucket if its name is replayed just now; false: it must be handed in to the engine.
   /// Requires: the name is taken by this ticket.
   bool place(const TicketPtr& ticket);
-  /// The same for the first ones of many; returns how many. Takes the gate now and then, not for each.
-  std::size_t place(std::span<const TicketPtr> tickets);
+  /// The same for the first `placed` of many; also how many it were when memory ran out. Takes the gate now and then.
+  void place(std::span<const TicketPtr> tickets, std::size_t& placed);
   /// Whether the engine should be driven: a bucket was published, something waits to be sent or told, or the first
   /// request has come after a quiet time, from when on clocks must be watched.
   bool has_work() const {

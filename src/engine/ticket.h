@@ -28,10 +28,14 @@ class Ticket {
   explicit Ticket(Request request, DoneCallback on_done = {})
       : request_(std::move(request)), on_done_(std::move(on_done)) {
     canonicalise(request_);
+    for (const RequestTensor& pair : request_.tensors) {
+      input_bytes_ += pair.input.bytes();
+    }
   }
 
   const Request& request() const { return request_; }
   const std::string& name() const { return request_.name; }
+  std::size_t input_bytes() const { return input_bytes_; }
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   /// How it ended. Requires: is_done().
@@ -112,6 +116,7 @@ class Ticket {
 
  private:
   Request request_;
+  std::size_t input_bytes_ = 0;
   DoneCallback on_done_;
   std::atomic<bool> done_{false};
   std::atomic<bool> wanted_{false};
