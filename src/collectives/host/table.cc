@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <limits>
 #include <sstream>
 
 #include "base/environment.h"
@@ -12,8 +11,6 @@
 namespace ronde::collectives {
 
 namespace {
-
-constexpr int kAnyRanks = std::numeric_limits<int>::max();
 
 struct Field {
   std::string_view name;
@@ -133,10 +130,10 @@ Result<Table> Table::parse(std::string_view text) {
   return table;
 }
 
-Result<Table> Table::from_environment() {
+Result<std::optional<Table>> Table::from_environment() {
   const std::optional<std::string> value = environment_text("RONDE_TABLE");
   if (!value) {
-    return built_in();
+    return std::optional<Table>();
   }
   std::string text = *value;
   if (!text.starts_with("ranks")) {
@@ -150,7 +147,10 @@ Result<Table> Table::from_environment() {
     text = content.str();
   }
   Result<Table> table = parse(text);
-  return table ? std::move(table) : Result<Table>(table.status().with_context("RONDE_TABLE"));
+  if (!table) {
+    return table.status().with_context("RONDE_TABLE");
+  }
+  return std::optional<Table>(std::move(*table));
 }
 
 std::string Table::text() const {
