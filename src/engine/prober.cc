@@ -32,6 +32,7 @@ std::unique_ptr<Prober> Prober::start(ProbeTask task, Reduced reduced, Propose p
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     prober->thread_ = std::thread([self = prober.get()] { self->run(); });
+    pthread_setname_np(prober->thread_.native_handle(), "ronde-probe");
   } catch (const std::system_error&) {
     prober.reset();
   }
@@ -48,7 +49,6 @@ Prober::~Prober() {
 }
 
 void Prober::run() {
-  pthread_setname_np(pthread_self(), "ronde-probe");
   Nanoseconds pause = task_.hand_over ? task_.again : task_.first;
   Nanoseconds retry = task_.retry;
   std::uint64_t seen = 0;

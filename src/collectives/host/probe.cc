@@ -153,12 +153,12 @@ std::optional<double> play(Court& court, const std::atomic<std::uint32_t>& stop)
   std::thread helper;
   try {
     helper = std::thread([&court, &stop, limit, core = cores[1]] {
-      pthread_setname_np(pthread_self(), "ronde-probe");
       Player player(court, stop, limit);
       if (CoreSet::only(core).apply()) {
         help(court, player);
       }
     });
+    pthread_setname_np(helper.native_handle(), "ronde-probe");
   } catch (const std::system_error&) {
     return std::nullopt;
   }
