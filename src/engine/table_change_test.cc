@@ -140,14 +140,20 @@ TEST_P(TableChange, InTheMiddleOfLearningAndReplay) {
       names[4].second += 1;  // a break, for its place has another shape
     }
     names.push_back({"once " + std::to_string(round), 1000});
+    names.push_back({"late " + std::to_string(round / 8), 30000});  // comes into force in the middle of an epoch
+    const int slow = static_cast<int>(random_() % static_cast<unsigned>(world_.size()));
+    world_.pause(slow);  // it reads the log later than the others
     if (random_() % 3 == 0) {
       propose();
     }
     submit_all(names);
-    step_some(20);
+    step_some(40);
     if (random_() % 3 == 0) {
       propose();
     }
+    step_some(40);
+    world_.resume(slow);
+    step_some(40);
     ASSERT_NO_FATAL_FAILURE(finish());
     expect_one_row();
     replayed = instances(0);
