@@ -59,6 +59,7 @@ Table Table::built_in() {
   // One shot fetches (p - 1) N bytes and waits once, two phases fetch 2 (p - 1)/p N and wait twice: for two ranks the
   // same bytes, for more its limit falls with p. Chunks get smaller for more ranks because the staging of all shares
   // the caches.
+  // Measured on the machine of kReference (derived_table.h); another machine's numbers go in proportion to these.
   Table table;
   table.rows_ = {
       {2, {.one_shot = kMostBytes, .chunk = 262144}},

@@ -18,7 +18,7 @@ namespace ronde::collectives {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 65536;
+constexpr std::size_t kLongestFile = 65536;
 constexpr std::string_view kHandOver = ", hand-over ";
 
 /// At most so many bytes from the beginning; of a long list the kernel makes no more than is asked for.
@@ -108,7 +108,7 @@ std::optional<ProbedTable> TableCache::load() const {
       about.st_uid != ::geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return std::nullopt;
   }
-  const std::string text = read_some(file.get(), kMostBytes);
+  const std::string text = read_some(file.get(), kLongestFile);
   const std::string head = identity_ + std::string(kHandOver);
   if (!text.starts_with(head)) {
     return std::nullopt;
