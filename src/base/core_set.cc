@@ -65,8 +65,8 @@ std::vector<int> two_apart(const std::vector<int>& cores) {
     return {};
   }
   const std::string of_first = siblings_of(cores.front());
-  const auto other = std::find_if(cores.begin() + 1, cores.end(),
-                                  [&](int core) { return siblings_of(core) != of_first; });
+  const auto other =
+      std::find_if(cores.begin() + 1, cores.end(), [&](int core) { return siblings_of(core) != of_first; });
   return {cores.front(), other == cores.end() ? cores[1] : *other};
 }
 

@@ -60,7 +60,7 @@ void Prober::run() {
     try {
       if (is_due && !look()) {
         pause = std::min(retry, task_.again);
-        retry *= 2;
+        retry = 2 * pause;
       } else {
         retry = task_.retry;
       }

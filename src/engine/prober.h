@@ -4,8 +4,8 @@
 //
 // It measures once, some time after init so that short jobs never pay, unless an earlier job of this boot has left its
 // table. After that it looks at the hand-over between two cores, at most once a minute and not when nothing was reduced
-// since the last look; on virtual machines that changes for minutes at a time. Two looks in a row must say so, since one
-// may have met something else that runs.
+// since the last look; on virtual machines that changes for minutes at a time. Two looks in a row must say so, since
+// one may have met something else that runs.
 //
 // The thread sleeps but for these milliseconds. It runs at the process's own priority: one of a lower one cannot be had
 // back by an ordinary user, never gets two busy cores at once, and whoever joins it would wait for its turn.
@@ -29,12 +29,12 @@ struct ProbeTask {
   using Stop = std::atomic<std::uint32_t>;
 
   int ranks = 2;
-  Thresholds row;                                      ///< in force
-  std::optional<double> hand_over = {};                ///< from which `row` follows, if it was measured
-  std::optional<collectives::TableCache> cache = {};   ///< where to keep what is measured
-  Nanoseconds first = 300 * kMillisecond;              ///< after the start, if nothing was measured before
-  Nanoseconds again = 60 * kSecond;                    ///< between two looks
-  Nanoseconds retry = kSecond;                         ///< when the cores were busy; twice as long each time
+  Thresholds row;                                     ///< in force
+  std::optional<double> hand_over = {};               ///< from which `row` follows, if it was measured
+  std::optional<collectives::TableCache> cache = {};  ///< where to keep what is measured
+  Nanoseconds first = 300 * kMillisecond;             ///< after the start, if nothing was measured before
+  Nanoseconds again = 60 * kSecond;                   ///< between two looks
+  Nanoseconds retry = kSecond;                        ///< when the cores were busy; twice as long each time
   std::function<std::optional<collectives::Measurement>(const Stop&)> measure = collectives::measure;
   std::function<std::optional<double>(const Stop&)> measure_hand_over = collectives::measure_hand_over;
 };

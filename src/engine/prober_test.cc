@@ -47,11 +47,12 @@ class ProberTest : public testing::Test {
   }
   TableCache cache() const { return {folder_ + "/table", "# here"}; }
   void start(ProbeTask task) {
-    prober_ = Prober::start(std::move(task), [this] { return reduced_ += reduces_ ? 1 : 0; },
-                            [this](const Thresholds& row) {
-                              std::lock_guard lock(mutex_);
-                              proposed_.push_back(row);
-                            });
+    prober_ = Prober::start(
+        std::move(task), [this] { return reduced_ += reduces_ ? 1 : 0; },
+        [this](const Thresholds& row) {
+          std::lock_guard lock(mutex_);
+          proposed_.push_back(row);
+        });
     ASSERT_NE(prober_, nullptr);
   }
   std::vector<Thresholds> proposed() {

@@ -184,9 +184,7 @@ Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds de
   return deadline;
 }
 
-void Replay::execute(std::vector<control::ExecEntry::Item> items) {
-  outcome_.agreed.emplace_back(std::move(items));
-}
+void Replay::execute(std::vector<control::ExecEntry::Item> items) { outcome_.agreed.emplace_back(std::move(items)); }
 
 /// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
 /// long as it lives; the lane takes another one at INSTALL only, when nobody has anything in it (install()).
@@ -297,7 +295,8 @@ Status Replay::open_lane() {
 
 void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
   // Before an INSTALL every rank has finished what was decided in the epoch before, and nobody begins in the lane until
-  // all have read the entry. A rank may open its lane later than others, so what it opens it with is kept, not looked up.
+  // all have read the entry. A rank may open its lane later than others, so what it opens it with is kept, not looked
+  // up.
   if (!added) {
     lane_table_ = table_;
     if (lane_ && lane_table_) {

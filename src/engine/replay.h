@@ -45,7 +45,7 @@ class Replay final : public agreement::Sink {
   struct Outcome {
     std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
     std::optional<control::SettingsEntry> settings;
-    std::vector<Answer> agreed;  ///< in this order
+    std::vector<Answer> agreed;                                      ///< in this order
     std::vector<std::pair<control::Message, Nanoseconds>> messages;  ///< to the coordinator; with a request its deadline
     std::optional<std::string> bug;
   };

@@ -20,8 +20,8 @@ const Thresholds kRows[] = {
     {.inlined = 56, .one_shot = 500, .staged = 1000, .chunk = 65536},
 };
 
-const std::vector<std::pair<std::string, std::size_t>> kNames = {
-    {"a", 1}, {"b", 10}, {"c", 100}, {"d", 600}, {"e", 4000}, {"f", 30000}, {"g", 70001}};
+const std::vector<std::pair<std::string, std::size_t>> kNames = {{"a", 1},    {"b", 10},    {"c", 100},  {"d", 600},
+                                                                 {"e", 4000}, {"f", 30000}, {"g", 70001}};
 
 struct Call {
   int rank = 0;
@@ -131,12 +131,12 @@ TEST_P(TableChange, BetweenPlansThatAreQueued) {
 // Learning and replay in a random mix, breaks too: names that come now and then, another shape now and then.
 TEST_P(TableChange, InTheMiddleOfLearningAndReplay) {
   std::uint64_t replayed = 0;
-  for (int round = 0; round < effort(150); ++round) {
+  for (int round = 0; round < effort(200); ++round) {
     auto names = kNames;
     if (random_() % 4 == 0) {
       names.push_back({"now and then", 50});
     }
-    if (round % 25 == 24) {
+    if (round % 10 == 9) {
       names[4].second += 1;  // a break, for its place has another shape
     }
     names.push_back({"once " + std::to_string(round), 1000});

@@ -32,8 +32,8 @@ constexpr std::size_t kCopies = 12;
 struct Court {
   alignas(transport::kLineBytes) std::atomic<std::uint32_t> ball{0};
   alignas(transport::kLineBytes) std::atomic<bool> over{false};
-  std::array<std::byte, kBlockBytes> block{};   ///< written by the caller, fetched by the helper
-  std::array<std::byte, kBlockBytes> first{};   ///< the helper's own
+  std::array<std::byte, kBlockBytes> block{};  ///< written by the caller, fetched by the helper
+  std::array<std::byte, kBlockBytes> first{};  ///< the helper's own
   std::array<std::byte, kBlockBytes> second{};
   std::vector<double> fetches;  ///< nanoseconds; the helper's until the ball is back
   std::vector<double> copies;

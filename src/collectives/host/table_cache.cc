@@ -104,8 +104,8 @@ std::optional<TableCache> TableCache::of_this_user() {
 std::optional<ProbedTable> TableCache::load() const {
   const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat about {};
-  if (!file.is_open() || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
-      about.st_uid != ::geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+  if (!file.is_open() || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != ::geteuid() ||
+      (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return std::nullopt;
   }
   const std::string text = read_some(file.get(), kLongestFile);

@@ -61,7 +61,8 @@ TEST_F(TableCacheTest, WhatCannotBeReadCountsAsNothing) {
   const std::string whole = text();
   for (const std::string& broken :
        {std::string(), std::string("nonsense"), whole.substr(0, 20), whole.substr(0, whole.find('\n') + 1),
-        whole + "ranks 2: chunk x\n", whole.substr(0, whole.find("hand-over ")) + "hand-over ns\nranks 2: chunk 4096\n"}) {
+        whole + "ranks 2: chunk x\n",
+        whole.substr(0, whole.find("hand-over ")) + "hand-over ns\nranks 2: chunk 4096\n"}) {
     write(broken);
     EXPECT_FALSE(cache().load()) << broken;
   }
