@@ -50,6 +50,9 @@ class BucketPlanner {
   /// All ranks have left the epoch.
   void on_epoch_over();
 
+  /// Of the buckets proposed from now on.
+  void set_limits(const ByteLimits& limits) { settings_.limits = limits; }
+
   // ---- What to do.
 
   /// New buckets, without offsets; each is to be prepared or refused. `quiet`: no request is held just now, so a step

@@ -42,6 +42,8 @@ class Coordinator {
   /// The member submits nothing any more: every name that it has not submitted fails now. It has left (a LEFT entry)
   /// once the names that it has submitted are answered, or at once if it does not wait for that (`final`).
   void on_leave(int member, bool final);
+  /// Another row is in force from here on: for what is agreed and planned after this. Nothing if somebody leaves.
+  void on_table(const Thresholds& thresholds);
   /// Fails every name whose time is up, naming the members that have not come.
   void on_time(Nanoseconds now);
   /// When on_time() has something to do at the earliest; kNever if nothing waits under a limit.

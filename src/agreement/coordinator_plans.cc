@@ -47,6 +47,15 @@ void Coordinator::prepare_new_buckets() {
   }
 }
 
+/// PREPARE of a bucket that is proposed after this comes behind the entry, so its kind and what every rank makes of it
+/// go by the same row.
+void Coordinator::on_table(const Thresholds& thresholds) {
+  if (leaving_.empty() && left_.empty()) {
+    append(control::TableEntry{thresholds});
+    planner_.set_limits({thresholds.inlined, thresholds.staged});
+  }
+}
+
 Status Coordinator::on_prepared(int member, const control::PreparedMessage& message) {
   const auto found = preparing_.find(message.bucket);
   if (found == preparing_.end() || !found->second.answered.insert(member).second) {

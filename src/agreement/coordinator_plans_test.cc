@@ -52,6 +52,8 @@ class CoordinatorPlansTest : public testing::Test {
         words.push_back("retire" + list(retired->buckets));
       } else if (const auto* done = std::get_if<control::JoinDoneEntry>(&entry)) {
         words.push_back("join_done " + std::to_string(done->last));
+      } else if (const auto* table = std::get_if<control::TableEntry>(&entry)) {
+        words.push_back("table " + std::to_string(table->thresholds.staged));
       } else {
         words.push_back("other");
       }
@@ -258,6 +260,18 @@ TEST_F(CoordinatorPlansTest, WhoLeavesEndsPlanning) {
   coordinator_.on_leave(0, false);
   prepared(0);
   EXPECT_THAT(log(), testing::Not(testing::Contains(HasSubstr("install"))));
+}
+
+TEST_F(CoordinatorPlansTest, AnotherTableDividesWhatWasAgreedAndIsPlannedBy) {
+  round("x", 0);
+  coordinator_.on_table({.staged = 300});
+  round("x", 0);
+  EXPECT_THAT(log(), ElementsAre("exec x", "table 300", "exec x", "prepare 0"));
+  EXPECT_EQ(last_bucket_.kind, BucketKind::ordered) << "its 400 bytes were staged before";
+  coordinator_.on_leave(0, false);
+  log();
+  coordinator_.on_table({});
+  EXPECT_THAT(log(), IsEmpty()) << "nothing can be agreed any more";
 }
 
 TEST_F(CoordinatorPlansTest, ExecSaysWhereTheTensorLiesOnEveryRank) {

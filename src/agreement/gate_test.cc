@@ -102,6 +102,7 @@ class RankOfThreads final : public Sink {
   void send_join() override { bug("nobody joins"); }
   void send_leave() override { bug("nobody leaves"); }
   void settings(const control::SettingsEntry&) override {}
+  void table(const Thresholds&) override {}
   void execute(std::vector<control::ExecEntry::Item> items) override { to_learn_ += items.size(); }
   void prepare(const Bucket& bucket) override { outbox_.emplace_back(control::PreparedMessage{bucket.id, false}); }
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}

@@ -40,6 +40,7 @@ class CountingSink final : public Sink {
   void send_join() override {}
   void send_leave() override {}
   void settings(const control::SettingsEntry&) override {}
+  void table(const Thresholds&) override {}
   void execute(std::vector<control::ExecEntry::Item>) override {}
   void prepare(const Bucket&) override {}
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}

@@ -42,6 +42,8 @@ void Member::read(control::Message entry, Sink& sink) {
     read_left(*left, sink);
   } else if (const auto* settings = std::get_if<control::SettingsEntry>(&entry)) {
     sink.settings(*settings);
+  } else if (const auto* table = std::get_if<control::TableEntry>(&entry)) {
+    sink.table(table->thresholds);
   } else if (std::holds_alternative<control::AllLeftEntry>(entry)) {
     all_left_ = true;
   } else {

@@ -45,6 +45,26 @@ TEST_P(ReadingWhileWorking, TheLogIsNotReadDuringABreak) {
   EXPECT_THAT(std::vector(done.end() - 3, done.end()), ElementsAre(HasSubstr("end 1"), "execute x", "fail y too late"));
 }
 
+TEST_P(ReadingWhileWorking, AnotherTableHoldsFromItsPlaceInTheLog) {
+  submit("x", tensor(1));
+  submit("y", tensor(1));
+  enter(GetParam());
+  sink_.take();
+  read(control::ExecEntry{{{"x"}}});
+  read(control::TableEntry{{.one_shot = 77}});
+  read(control::ExecEntry{{{"y"}}});
+  if (GetParam() == Mode::frozen) {
+    decide({0, 0, 0});
+  } else if (GetParam() == Mode::drain) {
+    member_.step(AllPublished{2}, sink_);
+    member_.step(Reduced{2}, sink_);
+    member_.step(AllDone{2}, sink_);
+  }
+  const std::vector<std::string> done = sink_.take();
+  ASSERT_GE(done.size(), 3u);
+  EXPECT_THAT(std::vector(done.end() - 3, done.end()), ElementsAre("execute x", "table one_shot 77", "execute y"));
+}
+
 TEST_P(ReadingAfterwards, TheLogIsOver) {
   enter(GetParam());
   read(control::ExecEntry{{{"x"}}});
@@ -52,6 +72,7 @@ TEST_P(ReadingAfterwards, TheLogIsOver) {
   read(control::InstallEntry{2, {0}});
   read(control::AddEntry{1, {0}});
   read(control::JoinDoneEntry{0});
+  read(control::TableEntry{});
   EXPECT_THAT(sink_.take(), IsEmpty());
 }
 

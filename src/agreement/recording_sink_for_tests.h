@@ -46,6 +46,7 @@ class RecordingSink final : public Sink {
   void send_join() override { add("join"); }
   void send_leave() override { add("leave"); }
   void settings(const control::SettingsEntry&) override { add("settings"); }
+  void table(const Thresholds& thresholds) override { add("table one_shot " + number(thresholds.one_shot)); }
   void execute(std::vector<control::ExecEntry::Item> items) override {
     std::string line = "execute";
     for (const control::ExecEntry::Item& item : items) {

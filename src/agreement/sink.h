@@ -78,6 +78,8 @@ class Sink {
   // ---- What the log says.
 
   virtual void settings(const control::SettingsEntry& entry) = 0;
+  /// These hold for what is executed and prepared from here on, and not for anything before.
+  virtual void table(const Thresholds& thresholds) = 0;
   /// Plan and execute these together, behind all that was agreed before; step(Executed) for each when it is over. An
   /// item with a descriptor that this rank did not submit: it has joined and takes part with neutral values.
   virtual void execute(std::vector<control::ExecEntry::Item> items) = 0;

@@ -84,6 +84,7 @@ class RankSink final : public Sink {
   void send_join() override;
   void send_leave() override;
   void settings(const control::SettingsEntry&) override {}
+  void table(const Thresholds&) override {}
   void execute(std::vector<control::ExecEntry::Item> items) override;
   void prepare(const Bucket& bucket) override;
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;

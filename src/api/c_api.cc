@@ -150,9 +150,9 @@ ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* by
       return null_argument(text == nullptr ? "text" : "bytes");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    transport::HostArena& arena = runner->engine().arena();
+    const engine::Engine& from = runner->engine();
     thread_local std::string row;
-    row = collectives::Table::row_text(arena.size(), collectives::load_thresholds(arena.control(0).rules));
+    row = collectives::Table::row_text(from.topology().local_size, from.thresholds());
     *text = row.c_str();
     *bytes = row.size();
     return {};

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "types/operation.h"
 #include "types/plan.h"
+#include "types/thresholds.h"
 
 namespace ronde::backend {
 
@@ -19,6 +20,8 @@ class Backend {
   /// Begins the plan. Plans of one backend are launched and finished one at a time, in the same order on every rank.
   /// `plan` must outlive the operation.
   virtual std::unique_ptr<Operation> launch(const Plan& plan) = 0;
+  /// For the plans launched from now on. Every rank calls it between the same two plans.
+  virtual void set_thresholds(const Thresholds&) {}
 };
 
 }  // namespace ronde::backend

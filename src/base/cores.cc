@@ -1,13 +1,12 @@
 #include "base/cores.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 
 #include "base/cgroup.h"
+#include "base/core_set.h"
 
 namespace ronde {
 
@@ -28,25 +27,13 @@ std::optional<long long> parse_integer(std::string_view text) {
 }  // namespace
 
 int affinity_cores() {
-  // A machine may have more processors than a cpu_set_t: the kernel then says EINVAL and wants a larger one.
-  for (int processors = CPU_SETSIZE; processors <= 1 << 20; processors *= 2) {
-    cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(processors));
-    if (set == nullptr) {
-      break;
-    }
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(processors));
-    const int result = ::sched_getaffinity(0, bytes, set);
-    const int failure = errno;
-    const int cores = result == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (result == 0) {
-      return std::max(cores, 1);
-    }
-    if (failure != EINVAL) {
-      break;
-    }
-  }
-  return static_cast<int>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
+  const auto allowed = static_cast<int>(CoreSet::of_this_thread().cores().size());
+  return allowed > 0 ? allowed : static_cast<int>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
+}
+
+double cores_of_this_process() {
+  static const double cores = std::min<double>(affinity_cores(), cgroup_quota().value_or(affinity_cores()));
+  return cores;
 }
 
 std::optional<double> parse_cpu_max(std::string_view text) {

@@ -14,6 +14,9 @@ int affinity_cores();
 /// in front of every path that is read ("" for the machine, a folder for tests).
 std::optional<double> cgroup_quota(const std::string& root = "");
 
+/// What mask and quota leave to this process. Looked up once: limits seldom change, and init shall be quick.
+double cores_of_this_process();
+
 /// A rank's equal part of the cores, rounded down, at least 1.
 int threads_per_rank(int cores, std::optional<double> quota, int ranks);
 

@@ -180,6 +180,7 @@ class LaunchedJob {
     ::unsetenv("XDG_RUNTIME_DIR");
     ::unsetenv("OMP_NUM_THREADS");
     ::setenv("TMPDIR", (folder_ + "/tmp").c_str(), 1);
+    ::setenv("XDG_CACHE_HOME", (folder_ + "/cache").c_str(), 1);
     ::putenv(mark_.data());
     std::vector<char*> pointers;
     for (const std::string& each : arguments) {

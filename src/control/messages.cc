@@ -85,6 +85,13 @@ void write(ByteWriter& writer, const RetireEntry& entry) { write_numbers(writer,
 
 void write(ByteWriter& writer, const JoinDoneEntry& entry) { writer.put(entry.last); }
 
+void write(ByteWriter& writer, const TableEntry& entry) {
+  const Thresholds& row = entry.thresholds;
+  for (std::uint64_t bytes : {row.inlined, row.one_shot, row.staged, row.chunk, row.stream}) {
+    writer.put(bytes);
+  }
+}
+
 RequestMessage read_request(ByteReader& reader) {
   RequestMessage message;
   message.name = reader.get_string();
@@ -142,6 +149,14 @@ SettingsEntry read_settings(ByteReader& reader) {
   return entry;
 }
 
+TableEntry read_table(ByteReader& reader) {
+  Thresholds row;
+  for (std::uint64_t* bytes : {&row.inlined, &row.one_shot, &row.staged, &row.chunk, &row.stream}) {
+    *bytes = reader.get<std::uint64_t>();
+  }
+  return {row};
+}
+
 /// INSTALL and ADD.
 template <typename Entry>
 Entry read_in_force(ByteReader& reader) {
@@ -176,6 +191,7 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 13: return read_in_force<AddEntry>(reader);
     case 14: return RetireEntry{read_numbers<std::uint32_t>(reader)};
     case 15: return JoinDoneEntry{reader.get<std::int32_t>()};
+    case 16: return read_table(reader);
     default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }

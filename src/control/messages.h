@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "types/bucket.h"
 #include "types/request.h"
+#include "types/thresholds.h"
 
 namespace ronde::control {
 
@@ -129,9 +130,15 @@ struct LeftEntry {
 /// All members have left; the last entry.
 struct AllLeftEntry {};
 
+/// From here on these decide which way an all-reduce takes: what is agreed after this entry, and the buckets prepared
+/// after it. What all ranks find in shared memory counts until the first such entry.
+struct TableEntry {
+  Thresholds thresholds;
+};
+
 using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,
                              AllLeftEntry, EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry,
-                             InstallEntry, AddEntry, RetireEntry, JoinDoneEntry>;
+                             InstallEntry, AddEntry, RetireEntry, JoinDoneEntry, TableEntry>;
 
 struct Envelope {
   std::int32_t group = 0;

@@ -89,19 +89,23 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   EXPECT_EQ(add.buckets, (std::vector<std::uint32_t>{1}));
   EXPECT_EQ(std::get<RetireEntry>(round_trip({0, RetireEntry{{2}}}).message).buckets, (std::vector<std::uint32_t>{2}));
   EXPECT_EQ(std::get<JoinDoneEntry>(round_trip({0, JoinDoneEntry{3}}).message).last, 3);
+  const TableEntry table{{1, 2, 3, 4, std::uint64_t{1} << 40}};
+  EXPECT_EQ(std::get<TableEntry>(round_trip({0, table}).message).thresholds, table.thresholds);
 }
 
 TEST(Messages, EveryTruncationIsRefused) {
   RequestMessage request;
   request.name = "grad";
   request.descriptor.tensors = {{DType::float32, {2, 3}}};
-  const std::vector<std::byte> whole = encode({0, request});
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_EQ(decode(std::span(whole).first(length)).status().code(), Code::internal) << length;
+  for (const Envelope& envelope : {Envelope{0, request}, Envelope{0, TableEntry{}}}) {
+    const std::vector<std::byte> whole = encode(envelope);
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      EXPECT_EQ(decode(std::span(whole).first(length)).status().code(), Code::internal) << length;
+    }
+    std::vector<std::byte> longer = whole;
+    longer.push_back({});
+    EXPECT_FALSE(decode(longer));
   }
-  std::vector<std::byte> longer = whole;
-  longer.push_back({});
-  EXPECT_FALSE(decode(longer));
 }
 
 TEST(Messages, UnknownKindAndAbsurdCountsAreRefused) {

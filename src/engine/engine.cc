@@ -169,6 +169,25 @@ Status Engine::hand_in(const TicketPtr& ticket) {
   return refused;
 }
 
+void Engine::propose_table(const Thresholds& thresholds) {
+  std::lock_guard lock(inbox_mutex_);
+  if (closed_) {
+    proposed_ = thresholds;
+    inbox_full_.store(true, std::memory_order_release);
+  }
+}
+
+Thresholds Engine::thresholds() const {
+  std::lock_guard lock(inbox_mutex_);
+  return table_ ? *table_ : collectives::load_thresholds(arena_->control(0).rules);
+}
+
+void Engine::use_table(const Thresholds& thresholds) {
+  executor_.set_table(thresholds);
+  std::lock_guard lock(inbox_mutex_);
+  table_ = thresholds;
+}
+
 void Engine::close(Status reason) {
   std::lock_guard lock(inbox_mutex_);
   if (closed_) {
@@ -232,15 +251,20 @@ bool Engine::take_submissions(Nanoseconds now) {
     return false;
   }
   std::vector<TicketPtr> taken;
+  std::optional<Thresholds> proposed;
   {
     std::lock_guard lock(inbox_mutex_);
     taken.swap(inbox_);
+    proposed.swap(proposed_);
     inbox_full_.store(false, std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : taken) {
     replay_.submit(ticket, now);
   }
-  return !taken.empty();
+  if (proposed && coordinator_) {
+    coordinator_->on_table(*proposed);
+  }
+  return !taken.empty() || proposed;
 }
 
 bool Engine::exchange_messages(Nanoseconds now) {
@@ -340,8 +364,12 @@ bool Engine::apply_outcome(Nanoseconds now) {
     close(replay_.closed());
   }
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
-  for (const std::vector<control::ExecEntry::Item>& items : outcome.agreed) {
-    status = status ? plan(items) : status;
+  for (const Replay::Answer& answer : outcome.agreed) {
+    if (const auto* table = std::get_if<Thresholds>(&answer)) {
+      use_table(*table);
+    } else if (status) {
+      status = plan(std::get<std::vector<control::ExecEntry::Item>>(answer));
+    }
   }
   if (!status) {
     fail(status);

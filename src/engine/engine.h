@@ -83,6 +83,11 @@ class Engine {
   void free_name(Ticket& ticket) { pending_.free_name(ticket); }
   /// A ticket that kept its name is not submitted again. Requires: it was waited for.
   void forget(Ticket& ticket) { pending_.forget(ticket); }
+  /// Asks for another row of the table of thresholds, which counts once it is read in the log. Only the coordinator's
+  /// rank has a say. Somebody must step afterwards.
+  void propose_table(const Thresholds& thresholds);
+  /// The row in force.
+  Thresholds thresholds() const;
   /// Before a caller waits for the ticket.
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
@@ -140,6 +145,7 @@ class Engine {
   Status with_coordinator(int from, const Tell& tell);
   bool publish_log();
   bool apply_outcome(Nanoseconds now);
+  void use_table(const Thresholds& thresholds);
   void send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now);
   Status plan(const std::vector<control::ExecEntry::Item>& items);
   void end(const TicketPtr& ticket, Status status);
@@ -193,6 +199,8 @@ class Engine {
 
   mutable std::mutex inbox_mutex_;
   std::vector<TicketPtr> inbox_;  ///< guarded by inbox_mutex_
+  std::optional<Thresholds> proposed_;  ///< guarded by inbox_mutex_: to be logged
+  std::optional<Thresholds> table_;     ///< guarded by inbox_mutex_: the last that was read in the log
   Status closed_;                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
   std::atomic<bool> is_closed_{false};  ///< a hint
   std::atomic<bool> inbox_full_{false};

@@ -5,12 +5,20 @@
 
 namespace ronde::engine {
 
+void Executor::enqueue(PlanRun run) {
+  run.table = std::exchange(table_of_next_, std::nullopt);
+  queue_.push_back(std::move(run));
+}
+
 Progress Executor::advance(Nanoseconds now) {
   if (queue_.empty()) {
     return Progress::idle;
   }
   if (!operation_) {
     PlanRun& run = queue_.front();
+    if (run.table) {
+      backend_.set_thresholds(*run.table);
+    }
     if (Status supported = backend_.supports(run.plan); !supported) {
       const PlanRun refused = std::move(run);
       queue_.pop_front();

@@ -4,6 +4,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -19,6 +21,7 @@ struct PlanRun {
   /// Without progress for so long it is given up: the longest of its requests' limits, and not less than a peer may be
   /// off its core on a loaded machine.
   Nanoseconds timeout = 5 * kSecond;
+  std::optional<Thresholds> table = {};  ///< in force from this plan on
 };
 
 class Executor {
@@ -27,7 +30,9 @@ class Executor {
   Executor(backend::Backend& backend, std::function<void(const PlanRun&, const Status&)> finished)
       : backend_(backend), finished_(std::move(finished)) {}
 
-  void enqueue(PlanRun run) { queue_.push_back(std::move(run)); }
+  void enqueue(PlanRun run);
+  /// For the plans enqueued from now on; those before run by the row they were agreed under, as on every rank.
+  void set_table(const Thresholds& table) { table_of_next_ = table; }
   /// Moves the first plan on by one piece of work, or starts it.
   Progress advance(Nanoseconds now);
   bool is_idle() const { return queue_.empty(); }
@@ -46,6 +51,7 @@ class Executor {
   std::deque<PlanRun> queue_;
   std::unique_ptr<Operation> operation_;  ///< of the first in the queue
   Nanoseconds deadline_ = kNever;
+  std::optional<Thresholds> table_of_next_;
 };
 
 }  // namespace ronde::engine

@@ -194,8 +194,18 @@ Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds de
   return deadline;
 }
 
-void Replay::execute(std::vector<control::ExecEntry::Item> items) {
-  outcome_.agreed.push_back(std::move(items));
+void Replay::execute(std::vector<control::ExecEntry::Item> items) { outcome_.agreed.emplace_back(std::move(items)); }
+
+/// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
+/// long as it lives; the lane takes another one at INSTALL only, when nobody has anything in it (install()).
+void Replay::table(const Thresholds& thresholds) {
+  table_ = thresholds;
+  outcome_.agreed.emplace_back(thresholds);
+}
+
+/// What the log has told, else what the first rank left in shared memory.
+Thresholds Replay::in_force(const std::optional<Thresholds>& told) const {
+  return told ? *told : collectives::load_thresholds(arena_.control(0).rules);
 }
 
 bool Replay::take(Outcome& outcome) {
@@ -282,9 +292,8 @@ bool Replay::make_ready(const Bucket& bucket) {
       (bucket.kind == BucketKind::ordered && !open_lane())) {
     return false;
   }
-  thresholds_ = collectives::load_thresholds(arena_.control(0).rules);
   auto run = std::make_unique<Run>();
-  run->data = collectives::make_bucket(arena_, bucket, thresholds_, lane_.get());
+  run->data = collectives::make_bucket(arena_, bucket, in_force(table_), lane_.get());
   run->tickets.resize(bucket.members.size());
   run->direct_bytes = bucket.kind == BucketKind::direct ? payload_bytes(bucket) : 0;
   runs_[bucket.id] = std::move(run);
@@ -296,11 +305,20 @@ Status Replay::open_lane() {
     return {};
   }
   RONDE_RETURN_IF_ERROR(arena_.commit(0, collectives::OrderedLane::bytes(arena_.size())));
-  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, collectives::load_thresholds(arena_.control(0).rules));
+  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, in_force(lane_table_));
   return {};
 }
 
-void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool) {
+void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
+  // Before an INSTALL every rank has finished what was decided in the epoch before, and nobody begins in the lane until
+  // all have read the entry. A rank may open its lane later than others, so what it opens it with is kept, not looked
+  // up.
+  if (!added) {
+    lane_table_ = table_;
+    if (lane_ && lane_table_) {
+      lane_->channel().set_thresholds(*lane_table_);
+    }
+  }
   for (std::uint32_t id : buckets) {
     Run& run = *runs_[id];
     run.data->enter(epoch);

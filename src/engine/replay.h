@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "agreement/heap_map.h"
@@ -38,11 +39,14 @@ class Replay final : public agreement::Sink {
     std::atomic<std::uint64_t> entries{0};    ///< log entries read
   };
 
+  /// Of the log: what is to be planned together, or the row that holds for what comes after it.
+  using Answer = std::variant<std::vector<control::ExecEntry::Item>, Thresholds>;
+
   /// What the engine has to do after any of the calls below, in this order.
   struct Outcome {
     std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
     std::optional<control::SettingsEntry> settings;
-    std::vector<std::vector<control::ExecEntry::Item>> agreed;  ///< each to be planned together, in this order
+    std::vector<Answer> agreed;                                      ///< in this order
     std::vector<std::pair<control::Message, Nanoseconds>> messages;  ///< to the coordinator; with a request its deadline
     std::optional<std::string> bug;
   };
@@ -126,6 +130,7 @@ class Replay final : public agreement::Sink {
   void send_join() override { send(control::JoinMessage{}); }
   void send_leave() override { send(control::LeaveMessage{}); }
   void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
+  void table(const Thresholds& thresholds) override;
   void execute(std::vector<control::ExecEntry::Item> items) override;
   void prepare(const Bucket& bucket) override;
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
@@ -155,6 +160,7 @@ class Replay final : public agreement::Sink {
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
   bool make_ready(const Bucket& bucket);
   Status open_lane();
+  Thresholds in_force(const std::optional<Thresholds>& told) const;
   void collect_fresh();
   void moved(std::uint32_t id, Progress progress);
   void look_at_breaks();
@@ -167,7 +173,8 @@ class Replay final : public agreement::Sink {
   transport::HostArena& arena_;
   const PendingTable& pending_;
   const Clock& clock_;
-  collectives::Thresholds thresholds_;
+  std::optional<Thresholds> table_;       ///< of the last TABLE read: for the buckets prepared from now on
+  std::optional<Thresholds> lane_table_;  ///< the same when the last INSTALL was read: the lane's
   std::unique_ptr<collectives::OrderedLane> lane_;
   Counters counters_;
 

@@ -40,12 +40,6 @@ constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
 
 thread_local bool in_callback_of_this_thread = false;
 
-/// Read once: limits seldom change, and init shall be quick.
-double cores_of_this_process() {
-  static const double cores = std::min<double>(affinity_cores(), cgroup_quota().value_or(affinity_cores()));
-  return cores;
-}
-
 }  // namespace
 
 Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
@@ -88,6 +82,15 @@ Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, co
 
 Runner::~Runner() {
   leave_now();
+}
+
+void Runner::start_probing(ProbeTask task) {
+  prober_ = Prober::start(
+      std::move(task), [this] { return engine_->counters().bytes_reduced.load(std::memory_order_relaxed); },
+      [this](const Thresholds& row) {
+        engine_->propose_table(row);
+        kick();
+      });
 }
 
 // ---- Submitting
@@ -492,6 +495,7 @@ Status Runner::shutdown() {
   if (left_.exchange(true)) {
     return {};
   }
+  prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
     engine_->begin_leave();
@@ -521,6 +525,7 @@ void Runner::leave_now() {
   if (left_.exchange(true)) {
     return;
   }
+  prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
     engine_->begin_leave();

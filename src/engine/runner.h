@@ -26,6 +26,7 @@
 
 #include "base/unique_fd.h"
 #include "engine/engine.h"
+#include "engine/prober.h"
 #include "transport/bell.h"
 
 namespace ronde::engine {
@@ -38,6 +39,9 @@ class Runner {
   ~Runner();
 
   Engine& engine() { return *engine_; }
+  /// From now on the table of thresholds is probed in the background, until this runner leaves. At most once, by the
+  /// coordinator's rank, before other threads know the runner.
+  void start_probing(ProbeTask task);
 
   // ---- Any thread.
 
@@ -127,6 +131,7 @@ class Runner {
   std::atomic<bool> stop_{false};
   std::atomic<bool> left_{false};
   std::thread thread_;
+  std::unique_ptr<Prober> prober_;
 };
 
 }  // namespace ronde::engine

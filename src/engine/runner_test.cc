@@ -356,5 +356,36 @@ TEST(Runner, ThreadsBlockedInAWaitAreReleasedByShutdown) {
   waiter.join();
 }
 
+// Threads that wait, engine threads, and the prober's that hands rows in between: what is in force is the same for all.
+TEST_P(Runners, ATableThatIsProbedMeanwhile) {
+  Job job(GetParam());
+  std::atomic<int> probed{0};
+  if (job.size() > 1) {
+    ProbeTask task;
+    task.ranks = job.size();
+    task.first = task.again = task.retry = kMillisecond;
+    task.row = job[0].engine().thresholds();
+    task.measure = [&](const ProbeTask::Stop&) {
+      const double hand_over = ++probed % 2 == 0 ? 25 : 400;
+      return collectives::Measurement{hand_over, 14, 32, std::uint64_t{1} << (20 + probed % 2), 0};
+    };
+    task.measure_hand_over = [](const ProbeTask::Stop&) { return std::optional<double>(100); };
+    job[0].start_probing(std::move(task));
+  }
+  job.run([&](int rank) {
+    for (int i = 0; i < 1000; ++i) {
+      std::vector<float> values(5000, static_cast<float>(rank + i));
+      const TicketPtr ticket = sum("x" + std::to_string(i % 7), values);
+      ASSERT_TRUE(job[rank].submit(ticket));
+      ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+      ASSERT_EQ(values[4999], static_cast<float>(job.size() * (job.size() - 1) / 2 + job.size() * i));
+    }
+  });
+  job.shutdown();
+  for (int rank = 1; rank < job.size(); ++rank) {
+    EXPECT_EQ(job[rank].engine().thresholds(), job[0].engine().thresholds());
+  }
+}
+
 }  // namespace
 }  // namespace ronde::engine

@@ -31,6 +31,8 @@ Result<Settings> settings_from_environment() {
   }
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> replay, environment_integer("RONDE_REPLAY", 0, 1));
   settings.replay = replay.value_or(1) == 1;
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> probe, environment_integer("RONDE_PROBE", 0, 1));
+  settings.probe = probe.value_or(1) == 1;
   return settings;
 }
 

@@ -24,6 +24,8 @@ struct Settings {
   /// RONDE_REPLAY: 0 keeps every request in learning, that is, agreed by messages each time. The coordinator's value is
   /// everyone's.
   bool replay = true;
+  /// RONDE_PROBE: 0 neither measures the table of thresholds in the background nor uses one that was measured.
+  bool probe = true;
   /// Only tensors up to this many bytes are fused: packing large ones costs more than it saves.
   std::uint64_t fusion_small = 64 << 10;
 };

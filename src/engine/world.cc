@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/native/native.h"
+#include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
 #include "store/unix_store.h"
@@ -90,7 +91,7 @@ Result<Topology> topology_of(const JoinOptions& options) {
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting,
                                            std::uint64_t epoch, const Clock& clock) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
-  RONDE_ASSIGN_OR_RETURN(const collectives::Table table, collectives::Table::from_environment());
+  RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, collectives::Table::from_environment());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
@@ -98,9 +99,17 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<transport::HostArena> arena,
       meet(options, topology, meeting + "/" + std::to_string(epoch), settings.init_timeout));
-  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table);
-  return Runner::start(
-      std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock);
+  // The first rank's row is everyone's.
+  TablePlan plan = plan_table(given, settings.probe && topology.local_rank == 0, topology.local_size,
+                              cores_of_this_process(), collectives::TableCache::of_this_user);
+  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, plan.table);
+  RONDE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Runner> runner,
+      Runner::start(std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock));
+  if (plan.task) {
+    runner->start_probing(std::move(*plan.task));
+  }
+  return runner;
 }
 
 }  // namespace ronde::engine

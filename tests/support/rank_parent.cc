@@ -120,6 +120,7 @@ class Parent {
           {"RONDE_LOCAL_RANK", rank},
           {"RONDE_STORE", "unix:" + parent.store_path()},
           {"RONDE_KEY", to_hex(parent.key_)},
+          {"XDG_RUNTIME_DIR", parent.folder_->path()},  // what is measured in a test stays in it
           {kSocketVariable, std::to_string(socket)},
           {kFolderVariable, parent.folder_->path()},
       };

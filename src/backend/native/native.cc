@@ -36,6 +36,7 @@ class NativeBackend final : public Backend {
   }
 
   std::unique_ptr<Operation> launch(const Plan& plan) override { return collectives::start(channel_, plan); }
+  void set_thresholds(const Thresholds& thresholds) override { channel_.set_thresholds(thresholds); }
 
  private:
   collectives::HostChannel channel_;

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <limits>
 #include <sstream>
 
 #include "base/environment.h"
@@ -12,8 +11,6 @@
 namespace ronde::collectives {
 
 namespace {
-
-constexpr int kAnyRanks = std::numeric_limits<int>::max();
 
 struct Field {
   std::string_view name;
@@ -62,6 +59,7 @@ Table Table::built_in() {
   // One shot fetches (p - 1) N bytes and waits once, two phases fetch 2 (p - 1)/p N and wait twice: for two ranks the
   // same bytes, for more its limit falls with p. Chunks get smaller for more ranks because the staging of all shares
   // the caches.
+  // Measured on the machine of kReference (derived_table.h); another machine's numbers go in proportion to these.
   Table table;
   table.rows_ = {
       {2, {.one_shot = kMostBytes, .chunk = 262144}},
@@ -133,10 +131,10 @@ Result<Table> Table::parse(std::string_view text) {
   return table;
 }
 
-Result<Table> Table::from_environment() {
+Result<std::optional<Table>> Table::from_environment() {
   const std::optional<std::string> value = environment_text("RONDE_TABLE");
   if (!value) {
-    return built_in();
+    return std::optional<Table>();
   }
   std::string text = *value;
   if (!text.starts_with("ranks")) {
@@ -150,7 +148,10 @@ Result<Table> Table::from_environment() {
     text = content.str();
   }
   Result<Table> table = parse(text);
-  return table ? std::move(table) : Result<Table>(table.status().with_context("RONDE_TABLE"));
+  if (!table) {
+    return table.status().with_context("RONDE_TABLE");
+  }
+  return std::optional<Table>(std::move(*table));
 }
 
 std::string Table::text() const {

@@ -10,30 +10,29 @@
 //
 // The table belongs to the group: ranks that differ in it would run different algorithms against each other and wait
 // for ever. So the row of the host's first rank is everyone's: it lies in shared memory before anything runs
-// (RulesLine). Another table later, say one that was measured, may take effect only at an agreed position of the log
-// (HostChannel::set_thresholds).
+// (RulesLine). Another one later, measured in the meantime (probe.h), takes effect only at an agreed position of the
+// log (TABLE in docs/agreement.md).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "transport/arena.h"
+#include "types/thresholds.h"
 
 namespace ronde::collectives {
 
-/// One row, in bytes.
-struct Thresholds {
-  std::uint64_t inlined = 56;     ///< private tensors up to this lie in the flag's own line (buckets)
-  std::uint64_t one_shot = 8192;  ///< up to this everybody reads everything, one wait; above two phases
-  std::uint64_t staged = 262144;  ///< buckets up to this have slots of their own; above: ordered
-  std::uint64_t chunk = 131072;   ///< what is larger goes in chunks of at most this, so that the staging stays in cache
-  std::uint64_t stream = 8388608;  ///< from this on results that are out of place are stored past the caches
-  bool operator==(const Thresholds&) const = default;
-};
+/// One row.
+using ronde::Thresholds;
+
+/// The row for worlds that are larger than any other row's.
+inline constexpr int kAnyRanks = std::numeric_limits<int>::max();
 
 class Table {
  public:
@@ -41,9 +40,9 @@ class Table {
   static Table built_in();
   /// INVALID_ARGUMENT with the row and what is wrong in it.
   static Result<Table> parse(std::string_view text);
-  /// RONDE_TABLE, a path or, if it begins with "ranks", the text itself; the built-in table if it is not set. The error
-  /// names the variable.
-  static Result<Table> from_environment();
+  /// RONDE_TABLE, a path or, if it begins with "ranks", the text itself; none if it is not set. The error names the
+  /// variable.
+  static Result<std::optional<Table>> from_environment();
 
   /// What parse() reads.
   std::string text() const;
@@ -55,7 +54,7 @@ class Table {
 
  private:
   struct Row {
-    int ranks = 0;  ///< kAnyRanks for the last
+    int ranks = 0;
     Thresholds thresholds;
     bool operator==(const Row&) const = default;
   };

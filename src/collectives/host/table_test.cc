@@ -63,13 +63,13 @@ TEST(Table, SaysWhatIsWrongInWhichRow) {
 
 TEST(Table, ComesFromTheEnvironmentAsTextOrFile) {
   ASSERT_EQ(::unsetenv("RONDE_TABLE"), 0);
-  EXPECT_EQ(Table::from_environment().value(), Table::built_in());
+  EXPECT_EQ(Table::from_environment().value(), std::nullopt);
   ASSERT_EQ(::setenv("RONDE_TABLE", "ranks any: chunk 4096", 1), 0);
-  EXPECT_EQ(Table::from_environment().value().of(2).chunk, 4096u);
+  EXPECT_EQ(Table::from_environment().value()->of(2).chunk, 4096u);
   const std::string path = testing::TempDir() + "table.txt";
   std::ofstream(path) << "ranks any: chunk 8192\n";
   ASSERT_EQ(::setenv("RONDE_TABLE", path.c_str(), 1), 0);
-  EXPECT_EQ(Table::from_environment().value().of(2).chunk, 8192u);
+  EXPECT_EQ(Table::from_environment().value()->of(2).chunk, 8192u);
   std::ofstream(path) << "ranks any: chunk x\n";
   EXPECT_EQ(Table::from_environment().status().code(), Code::invalid_argument);
   EXPECT_NE(Table::from_environment().status().message().find("RONDE_TABLE"), std::string::npos);
