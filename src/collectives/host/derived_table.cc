@@ -15,9 +15,9 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::array kSizes = {2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192};
 
 std::uint64_t clamp(double bytes, std::uint64_t built_in) {
-  const auto least = static_cast<double>(built_in / kMostChange);
-  const auto most = static_cast<double>(built_in * kMostChange);
-  return static_cast<std::uint64_t>(std::clamp(bytes, least, most));
+  // From above first: what does not fit 64 bits cannot be converted.
+  const double within = std::min(bytes, static_cast<double>(built_in * kMostChange));
+  return std::max(static_cast<std::uint64_t>(within), built_in / kMostChange);
 }
 
 /// Up to how many bytes one shot is as quick, but for a factor that is the same on all machines.

@@ -21,7 +21,7 @@ namespace ronde::collectives {
 namespace {
 
 /// A word goes to and fro so often between two looks at the clock.
-constexpr int kRounds = 16;
+constexpr std::size_t kRounds = 16;
 constexpr std::size_t kBatches = 64;
 /// A block fits any core's own cache, and is long enough that the first line's latency does not count.
 constexpr std::size_t kBlockBytes = 131072;
@@ -114,7 +114,7 @@ std::optional<double> lead(Court& court, Player& player) {
   std::uint32_t hit = 0;
   for (std::size_t batch = 0; batch < kBatches; ++batch) {
     const Nanoseconds begin = player.now();
-    for (int i = 0; i < kRounds; ++i, hit += 2) {
+    for (std::size_t i = 0; i < kRounds; ++i, hit += 2) {
       player.hit(hit + 1);
       if (!player.await(hit + 2)) {
         return std::nullopt;
