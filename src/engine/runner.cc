@@ -252,7 +252,8 @@ template <typename Condition>
 Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
   bell_.disarm();
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
-  Nanoseconds idle_since = timed_out_.exchange(false) ? clock_.now() - kYieldFor : 0;
+  const bool has_polled = timed_out_.load(std::memory_order_relaxed) && timed_out_.exchange(false);
+  Nanoseconds idle_since = has_polled ? clock_.now() - kYieldFor : 0;
   for (unsigned look = 1;; ++look) {
     // What is replayed moves by words of the peers alone, so most looks, and the first, are at those.
     const bool moved = try_step(look % kLooksPerStep == 0);

@@ -79,7 +79,12 @@ Wake Sleeper::sleep_in_futex(Nanoseconds limit) {
   }
 }
 
-void Sleeper::disarm() { bell_->state.store(kAwake, std::memory_order_relaxed); }
+void Sleeper::disarm() {
+  // Peers look at this line with every flag that they store: it must not leave their caches for nothing.
+  if (bell_->state.load(std::memory_order_relaxed) != kAwake) {
+    bell_->state.store(kAwake, std::memory_order_relaxed);
+  }
+}
 
 void silence(int event_fd) {
   std::uint64_t count = 0;
