@@ -5,12 +5,12 @@
 # `#include "reduce/reduce.h"` compiles in exactly those modules that list reduce, directly or through what they list.
 #
 # Sources are all .cc files below the folder; x_test.cc files beside them become one test program <name>_test whose
-# cases carry the label `unit`. TEST_DEPENDS names what the tests need on top. NO_THREADS: neither the module nor its
-# tests know threads or what they share, so ThreadSanitizer has nothing to look at.
+# cases carry the label `unit`. TEST_DEPENDS names what the tests need on top. ThreadSanitizer
+# gets the tests in which threads run: all, or those whose paths match THREADED_TESTS; none with NO_THREADS.
 set(RONDE_VIEWS "${PROJECT_BINARY_DIR}/include" CACHE PATH "where those folders are; builds that share it share ccache's objects")
 
 function(ronde_module name)
-  cmake_parse_arguments(ARG "NO_GLOB;NO_THREADS" "" "DEPENDS;PRIVATE_DEPENDS;TEST_DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "NO_GLOB;NO_THREADS" "" "DEPENDS;PRIVATE_DEPENDS;TEST_DEPENDS;SOURCES;THREADED_TESTS" ${ARGN})
   set(folder "${PROJECT_SOURCE_DIR}/src/${name}")
   set(view "${RONDE_VIEWS}/${name}")
   file(MAKE_DIRECTORY "${view}")
@@ -35,14 +35,19 @@ function(ronde_module name)
   endif()
 
   if(NOT (ARG_NO_THREADS AND RONDE_SANITIZE STREQUAL "tsan"))
-    ronde_module_tests(${name} LINK ronde_${name} ${ARG_TEST_DEPENDS})
+    ronde_module_tests(${name} LINK ronde_${name} ${ARG_TEST_DEPENDS} THREADED ${ARG_THREADED_TESTS})
   endif()
 endfunction()
 
-# ronde_module_tests(name LINK ...): the program <name>_test from all x_test.cc below src/<name>, if there are any.
+# ronde_module_tests(name LINK ... THREADED ...): the program <name>_test from all x_test.cc below src/<name>, if there
+# are any. THREADED as THREADED_TESTS above.
 function(ronde_module_tests name)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LINK;THREADED" ${ARGN})
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*_test.cc")
+  if(ARG_THREADED AND RONDE_SANITIZE STREQUAL "tsan")
+    list(JOIN ARG_THREADED "|" threaded)
+    list(FILTER tests INCLUDE REGEX "/(${threaded})\\.cc$")
+  endif()
   if(RONDE_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gtest_main)

@@ -7,7 +7,10 @@ if(NOT RONDE_SANITIZE)
   target_compile_options(ronde_test_flags INTERFACE -Og)
 endif()
 if(RONDE_SANITIZE STREQUAL "asan")
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Three of UBSan's checks cost an eighth of the time to compile: two for what AddressSanitizer sees itself, one for
+  # casts down a class, of which there are none.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
   # UBSan is for the code under test. In the tests' own, which is mostly matchers, it doubles the time to compile.
   target_compile_options(ronde_test_flags INTERFACE -fno-sanitize=undefined -O0)

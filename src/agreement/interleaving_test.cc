@@ -34,9 +34,7 @@ TEST(Interleaving, EveryHistoryKeepsWhatIsPromisedAndEveryCellIsEntered) {
     std::printf("%s", run_again_with_events(only).c_str());
     return;
   }
-  // One thread plays all of it: ThreadSanitizer has nothing to see.
-  const std::uint64_t histories =
-      number_from("RONDE_AGREEMENT_HISTORIES", kUnderThreadSanitizer ? 200 : effort(10000));
+  const std::uint64_t histories = number_from("RONDE_AGREEMENT_HISTORIES", effort(10000));
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= histories; ++seed) {
     World world(Author(seed).write());

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "support/effort.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {
@@ -144,7 +143,7 @@ TEST(EngineEnd, TwoDeathsAreBothNamed) {
 // ---- Leaving
 
 class WorldsEnd : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, WorldsEnd, testing::ValuesIn(kWorldsByHand));
+INSTANTIATE_TEST_SUITE_P(Sizes, WorldsEnd, testing::Values(1, 2, 3, 5, 8));
 
 TEST_P(WorldsEnd, AllLeaveTogether) {
   LocalWorld world(GetParam());

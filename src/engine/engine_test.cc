@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 class Worlds : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, Worlds, testing::ValuesIn(kWorldsByHand));
+INSTANTIATE_TEST_SUITE_P(Sizes, Worlds, testing::Values(1, 2, 3, 5, 8));
 
 TEST_P(Worlds, AllreduceOfEverySize) {
   LocalWorld world(GetParam());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 namespace ronde {
 
@@ -27,11 +26,5 @@ constexpr bool kUnderThreadSanitizer = false;
 /// In how many random orders one thread plays the parts of all ranks, where threads play them as well: ThreadSanitizer
 /// has nothing to see in it.
 constexpr int kOrdersByHand = kUnderThreadSanitizer ? 0 : (kFullEffort ? 2 : 1);
-
-/// World sizes of tests in which one thread plays all ranks and no others do.
-inline const std::vector<int> kWorldsByHand =
-    kUnderThreadSanitizer ? std::vector<int>{2, 3} : std::vector<int>{1, 2, 3, 5, 8};
-inline const std::vector<int> kWorldsOfSeveralByHand =
-    kUnderThreadSanitizer ? std::vector<int>{2, 3} : std::vector<int>{2, 3, 5, 8};
 
 }  // namespace ronde
