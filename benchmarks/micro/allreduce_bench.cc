@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <sstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -343,12 +344,12 @@ bool parse(int argc, char** argv, Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const ronde::Result<Table> table = Table::from_environment();
+  const ronde::Result<std::optional<Table>> table = Table::from_environment();
   if (!table || !parse(argc, argv, options)) {
     std::fprintf(stderr, "%s\n", table.status().message().c_str());
     return 2;
   }
-  options.thresholds = table.value().of(options.ranks);
+  options.thresholds = table.value().value_or(Table::built_in()).of(options.ranks);
   const auto results = ronde::transport::run_processes(
       RegionLayout::for_size(options.ranks), [&](HostArena& arena) { return Rank(arena, options).run(); }, 600);
   return std::all_of(results.begin(), results.end(), [](int result) { return result == 0; }) ? 0 : 1;

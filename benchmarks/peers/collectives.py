@@ -54,7 +54,9 @@ class Ronde:
         hvd.init()
 
     def run(self, i, source, target):
-        self.hvd.synchronize(self.submit(i, source, target))
+        if source is not target:
+            target.copy_(source)
+        self.hvd.allreduce_(target, name=f"bench.{target.numel()}.{i}", op=self.hvd.Sum)
 
     def submit(self, i, source, target):
         if source is not target:

@@ -105,16 +105,20 @@ def private_tensors(results: Results) -> list[Row]:
 
 
 def shared_buckets(results: Results) -> list[Row]:
-    every = sweep(results, 2, 64 * KIB, 256 * MIB)
-    middle = sweep(results, 2, 4 * MIB, 64 * MIB)
-    return [
-        worst_below("64 KiB to 256 MiB, shared, 2 ranks", "<= 0.5x (2x faster)", 1 / 2,
-                    to_best_peer(results, SHARED, every)),
-        worst_below("4 MiB to 64 MiB, shared, 2 ranks", "<= 0.33x (3x faster)", 1 / 3,
-                    to_best_peer(results, SHARED, middle)),
-        worst_below("64 KiB to 256 MiB, shared, 2 ranks", "<= 1.3x the memory bound", 1.3,
-                    to_bound(results, SHARED, every)),
-    ]
+    """In place the tensors are reduced where they lie; out of place a bucket is memory like any other, so far."""
+    rows = []
+    for place, suffix in (("in_place", ""), ("out_of_place", ", out of place")):
+        every = [cell for cell in sweep(results, 2, 64 * KIB, 256 * MIB) if cell.place == place]
+        middle = [cell for cell in sweep(results, 2, 4 * MIB, 64 * MIB) if cell.place == place]
+        rows += [
+            worst_below(f"64 KiB to 256 MiB, shared, 2 ranks{suffix}", "<= 0.5x (2x faster)", 1 / 2,
+                        to_best_peer(results, SHARED, every)),
+            worst_below(f"4 MiB to 64 MiB, shared, 2 ranks{suffix}", "<= 0.33x (3x faster)", 1 / 3,
+                        to_best_peer(results, SHARED, middle)),
+            worst_below(f"64 KiB to 256 MiB, shared, 2 ranks{suffix}", "<= 1.3x the memory bound", 1.3,
+                        to_bound(results, SHARED, every)),
+        ]
+    return rows
 
 
 def four_ranks(results: Results) -> list[Row]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
-from typing import Any, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple
 
 from ronde import _abi
 from ronde._lib import check, error_from, last_error, library, new_error_info
@@ -37,11 +37,14 @@ class Output(NamedTuple):
 
 
 class Block:
-    """The structs of one call for one tensor, filled anew each time: making them costs more than filling them."""
+    """The structs of one call for one tensor. Making them costs more than filling them, and what comes back step after
+    step, under its name, finds them filled."""
 
-    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at")
+    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen")
 
     def __init__(self) -> None:
+        self.said: Any = None  # what the request says apart from tensors
+        self.seen: Any = None  # the tensor and its output, if there is one tensor
         self.shape = (c_int64 * _abi.MAX_DIMENSIONS)()
         self.input = _abi.Tensor(struct_size=_TENSOR_BYTES, shape=addressof(self.shape))
         self.output = _abi.Tensor(struct_size=_TENSOR_BYTES, shape=addressof(self.shape))
@@ -77,8 +80,11 @@ class Block:
         request.outputs = self.output_at
 
 
-#: Blocks not in use. A block is taken for the duration of a call, so threads and signal handlers each have their own.
-_free_blocks: List[Block] = []
+#: Blocks not in use, by the name of the last request. A block is taken for the duration of a call, so threads and
+#: signal handlers each have their own.
+_free_blocks: Dict[str, Block] = {}
+#: Names may be used that never come again.
+_MOST_FREE_BLOCKS = 4096
 
 #: Operations whose memory the engine may still touch.
 _under_way: Set["Operation"] = set()
@@ -234,17 +240,25 @@ def fill(
     """Writes the request into the block; returns what must live until the call has returned. ``outputs`` as in
     :func:`submit`."""
     request = block.request
-    request.op = op
-    encoded = name.encode()
-    request.name = encoded
-    request.name_bytes = len(encoded)
-    request.reduce_op = reduce_op
-    request.root = root
-    request.prescale = prescale
-    request.postscale = postscale
+    said = (name, op, reduce_op, root, prescale, postscale)
+    if block.said != said:
+        request.op = op
+        encoded = name.encode()
+        request.name = encoded
+        request.name_bytes = len(encoded)
+        request.reduce_op = reduce_op
+        request.root = root
+        request.prescale = prescale
+        request.postscale = postscale
+        block.said = said
     if len(inputs) == 1:
-        block.set_tensor(inputs[0], None if outputs is None else outputs[0])
+        seen = (inputs[0], None if outputs is None else outputs[0])
+        if block.seen != seen:
+            block.seen = None
+            block.set_tensor(*seen)
+            block.seen = seen
         return None
+    block.seen = None
     request.count = len(inputs)
     if not inputs:
         request.inputs = None
@@ -284,10 +298,7 @@ def submit(
     """
     if _abandoned:
         release_finished()
-    try:
-        block = _free_blocks.pop()
-    except IndexError:
-        block = Block()
+    block = _free_blocks.pop(name, None) or Block()
     operation = Operation(name, keep)
     ticket = operation._ticket
     _under_way.add(operation)
@@ -304,7 +315,9 @@ def submit(
         else:
             operation.abandon()
         raise
-    _free_blocks.append(block)
+    if len(_free_blocks) >= _MOST_FREE_BLOCKS:
+        _free_blocks.clear()
+    _free_blocks[name] = block
     if ticket.value is None:
         _under_way.discard(operation)
         raise last_error(status, name)
