@@ -48,7 +48,11 @@ class ProberTest : public testing::Test {
   TableCache cache() const { return {folder_ + "/table", "# here"}; }
   void start(ProbeTask task) {
     prober_ = Prober::start(
-        std::move(task), [this] { return reduced_ += reduces_ ? 1 : 0; },
+        std::move(task),
+        [this] {
+          ++asked_;
+          return reduced_ += reduces_ ? 1 : 0;
+        },
         [this](const Thresholds& row) {
           std::lock_guard lock(mutex_);
           proposed_.push_back(row);
@@ -76,6 +80,7 @@ class ProberTest : public testing::Test {
   std::atomic<std::uint64_t> reduced_{0};
   std::atomic<int> measured_{0};
   std::atomic<int> looked_{0};
+  std::atomic<int> asked_{0};
   std::mutex mutex_;
   std::vector<Thresholds> proposed_;
   std::unique_ptr<Prober> prober_;  // last: its thread uses the others
@@ -130,8 +135,8 @@ TEST_F(ProberTest, DoesNotLookWhileNothingIsReduced) {
   ProbeTask known = task(4);
   known.hand_over = 100;
   start(std::move(known));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(looked_, 0);
+  ASSERT_TRUE(eventually([&] { return asked_ > 5; }));
+  EXPECT_EQ(looked_, 0) << "five times it might have looked";
   reduces_ = true;
   EXPECT_TRUE(eventually([&] { return looked_ > 0; }));
 }
