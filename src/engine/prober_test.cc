@@ -27,7 +27,10 @@ Measurement with_hand_over(double nanoseconds) {
 class ProberTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(::mkdtemp(folder_.data()), nullptr); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override {
+    prober_.reset();  // its thread may be writing into the folder
+    std::filesystem::remove_all(folder_);
+  }
 
   ProbeTask task(int ranks) {
     ProbeTask made;
