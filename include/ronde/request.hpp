@@ -69,6 +69,15 @@ struct BroadcastOptions {
   const Engine* engine = nullptr;
 };
 
+struct AlltoallOptions {
+  std::string_view name = {};
+  std::span<const std::int64_t> splits = {};  ///< rows for each rank; empty: equally many
+  double timeout_s = 0;
+  std::int64_t step = -1;
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;
+};
+
 namespace detail {
 
 /// A request of the C interface with everything it points to.
@@ -100,6 +109,10 @@ class Request {
     request_.outputs = outputs.data();
   }
   void set_root(int root) { request_.root = root; }
+  void set_splits(std::span<const std::int64_t> splits) {
+    request_.splits = splits.data();
+    request_.splits_count = splits.size();
+  }
   void set_reduction(const AllreduceOptions& options) {
     // The C interface reads 0 as "not given".
     if (options.prescale == 0 || options.postscale == 0) {
@@ -221,6 +234,13 @@ namespace detail {
 template <typename Range>
 using ValueOf = std::ranges::range_value_t<Range>;
 
+template <Element T>
+void check_type(const ConstTensorView& view, std::string_view name) {
+  if (view.dtype() != DTypeOf<T>::value) {
+    throw Error(Code::invalid_argument, "the view is of another type than the T of the call", std::string(name));
+  }
+}
+
 inline Ticket allgather(const ConstTensorView& rows, const RequestOptions& options, Ticket (*finish)(Request&)) {
   const ronde_tensor input = rows.to_c();
   Request request(RONDE_ALLGATHER, options);
@@ -244,10 +264,54 @@ requires Element<detail::ValueOf<Range>> Gathered<detail::ValueOf<Range>> allgat
 /// element type, which a view does not know at compile time; throws Code::invalid_argument if it is not the view's.
 template <Element T>
 Gathered<T> allgather(const ConstTensorView& rows, const RequestOptions& options) {
-  if (rows.dtype() != DTypeOf<T>::value) {
-    throw Error(Code::invalid_argument, "allgather<T> of a view of another type", std::string(options.name));
-  }
+  detail::check_type<T>(rows, options.name);
   return Gathered<T>(detail::allgather(rows, options, detail::execute));
+}
+
+// ---- All-to-all: every rank has rows for every rank. Reduce-scatter: every rank gets a part of the reduced tensor -----
+
+namespace detail {
+inline Ticket alltoall(const ConstTensorView& rows, const AlltoallOptions& options, Ticket (*finish)(Request&)) {
+  const ronde_tensor input = rows.to_c();
+  Request request(RONDE_ALLTOALL, options);
+  request.set_inputs({&input, 1});
+  request.set_splits(options.splits);
+  return finish(request);
+}
+inline Ticket reducescatter(const ConstTensorView& tensor, const AllreduceOptions& options,
+                            Ticket (*finish)(Request&)) {
+  const ronde_tensor input = tensor.to_c();
+  Request request(RONDE_REDUCESCATTER, options);
+  request.set_inputs({&input, 1});
+  request.set_reduction(options);
+  return finish(request);
+}
+}  // namespace detail
+
+/// Rank r gets `splits[r]` rows (dimension 0) of each rank, in rank order: received_splits() says how many of whom. The
+/// ranks may have different numbers of rows. T is the view's element type, as in allgather<T>.
+template <Element T>
+Gathered<T> alltoall(const ConstTensorView& rows, const AlltoallOptions& options) {
+  detail::check_type<T>(rows, options.name);
+  return Gathered<T>(detail::alltoall(rows, options, detail::execute));
+}
+template <Element T>
+GatherTicket<T> alltoall_async(const ConstTensorView& rows, const AlltoallOptions& options) {
+  detail::check_type<T>(rows, options.name);
+  return GatherTicket<T>(detail::alltoall(rows, options, detail::submit));
+}
+
+/// The ranks' tensors, of one shape, are reduced as in allreduce(), and each rank gets its rows (dimension 0): equally
+/// many, the first `rows % size` ranks one more.
+template <Element T>
+Gathered<T> reducescatter(const ConstTensorView& tensor, const AllreduceOptions& options) {
+  detail::check_type<T>(tensor, options.name);
+  return Gathered<T>(detail::reducescatter(tensor, options, detail::execute));
+}
+template <Element T>
+GatherTicket<T> reducescatter_async(const ConstTensorView& tensor, const AllreduceOptions& options) {
+  detail::check_type<T>(tensor, options.name);
+  return GatherTicket<T>(detail::reducescatter(tensor, options, detail::submit));
 }
 
 // ---- Broadcast and barrier ----------------------------------------------------------------------------------------

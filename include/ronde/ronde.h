@@ -234,11 +234,13 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  *  BROADCAST       root's data; others' data   same shape; may be the input       yes
  *                  is not read
  *  BARRIER         none (count 0)              none                               -
- *  ALLTOALL        splits: rows for each rank  made by the ticket                 -
- *  REDUCESCATTER   same shape on all ranks     made by the ticket                 -
+ *  ALLTOALL        one; splits: rows for each  made by the ticket: the rows from  -
+ *                  rank, none: equally many    rank 0, then from rank 1, ...
+ *  REDUCESCATTER   same shape on all ranks     made by the ticket: this rank's    -
+ *                                              rows; first ranks get one more
  *  REDUCE, GATHER, SCATTER, SEND, RECV, JOIN   as named; root is the peer of SEND and RECV
  *
- * Everything but ALLREDUCE, ALLGATHER, BROADCAST and BARRIER is RONDE_NOT_IMPLEMENTED so far. */
+ * REDUCE, GATHER, SCATTER, SEND, RECV and JOIN are RONDE_NOT_IMPLEMENTED so far. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;
@@ -253,7 +255,7 @@ typedef struct ronde_request {
   double prescale;              /* each value is multiplied by it as it is read; 0 means 1 */
   double postscale;             /* the result is multiplied by it, last; 0 means 1 */
   double timeout_s;             /* how long the ranks may take to submit and finish; 0: the engine's; < 0: no limit */
-  const int64_t* splits;        /* ALLTOALL: rows for each rank of the group */
+  const int64_t* splits;        /* ALLTOALL: rows for each rank of the group; NULL: equally many */
   size_t splits_count;
   int64_t step;                 /* the caller's step number for better reports, -1 if unknown */
   int32_t tag;                  /* SEND, RECV */
@@ -295,7 +297,7 @@ RONDE_API ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_error_info
  * shape has *ndim extents. Valid until the ticket's release. NULL pointers are skipped. */
 RONDE_API ronde_status ronde_ticket_output(ronde_ticket* ticket, size_t i, void** data, const int64_t** shape,
                                            int32_t* ndim, ronde_dtype* dtype);
-/* ALLTOALL: the rows received from each rank. Not implemented yet. */
+/* ALLTOALL: the rows received from each rank of the group, after success. Valid until the ticket's release. */
 RONDE_API ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t** splits, size_t* count);
 
 /* ---- Slots: a request that comes back each step ------------------------------------------------------------------ */

@@ -112,7 +112,7 @@ inline std::size_t wait_any(std::span<const Ticket> tickets) {
   return index;
 }
 
-/// What an all-gather gave: owns its memory. Move-only.
+/// What an all-gather, all-to-all or reduce-scatter gave: owns its memory. Move-only.
 template <Element T>
 class Gathered {
  public:
@@ -134,10 +134,17 @@ class Gathered {
     view_ = {static_cast<T*>(data), count};
   }
 
-  /// All elements, the ranks' rows in rank order; valid as long as this object.
+  /// All elements; valid as long as this object.
   std::span<T> view() const noexcept { return view_; }
-  /// As the input's, but for dimension 0, which is the sum over the ranks.
+  /// As the input's, but for dimension 0.
   const std::vector<std::int64_t>& shape() const noexcept { return shape_; }
+  /// Of an all-to-all: how many rows came from each rank. Valid as long as this object; throws for another operation.
+  std::span<const std::int64_t> received_splits() const {
+    const std::int64_t* splits = nullptr;
+    std::size_t count = 0;
+    detail::check(ronde_ticket_splits(ticket_.handle(), &splits, &count));
+    return {splits, count};
+  }
 
  private:
   Ticket ticket_;
@@ -145,7 +152,7 @@ class Gathered {
   std::vector<std::int64_t> shape_;
 };
 
-/// An all-gather under way. Move-only; the destructor is that of Ticket.
+/// An operation under way that makes its output. Move-only; the destructor is that of Ticket.
 template <Element T>
 class GatherTicket {
  public:

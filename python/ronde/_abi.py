@@ -20,7 +20,7 @@ BOOL, BFLOAT16 = 9, 10
 COMPLEX64, COMPLEX128 = 11, 12
 FLOAT8_E4M3, FLOAT8_E5M2 = 13, 14
 
-ALLREDUCE, ALLGATHER, BROADCAST, BARRIER = 0, 1, 2, 10
+ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER = 0, 1, 2, 3, 4, 10
 
 AVERAGE, SUM, ADASUM, MIN, MAX, PRODUCT = 0, 1, 2, 3, 4, 5
 
@@ -154,6 +154,7 @@ PROTOTYPES = {
         c_int32,
         [c_void_p, c_size_t, POINTER(c_void_p), POINTER(POINTER(c_int64)), POINTER(c_int32), POINTER(c_int32)],
     ),
+    "ronde_ticket_splits": (c_int32, [c_void_p, POINTER(POINTER(c_int64)), POINTER(c_size_t)]),
     "ronde_register_slot": (c_int32, [c_void_p, c_void_p, POINTER(c_int64)]),
     "ronde_submit_slot": (c_int32, [c_int64]),
     "ronde_wait_slot": (c_int32, [c_int64, c_double]),

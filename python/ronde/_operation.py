@@ -186,6 +186,13 @@ class Operation:
         check(library().ronde_ticket_output(self._ticket, index, byref(data), byref(shape), byref(ndim), byref(dtype)))
         return Output(data.value or 0, tuple(shape[: ndim.value]), dtype.value)
 
+    def received_splits(self) -> List[int]:
+        """Of an alltoall the rows that came from each rank, after :meth:`wait`."""
+        splits = ctypes.POINTER(c_int64)()
+        count = ctypes.c_size_t()
+        check(library().ronde_ticket_splits(self._ticket, byref(splits), byref(count)))
+        return list(splits[: count.value])
+
     def release(self) -> None:
         """Frees the ticket of an operation that has ended. Again, or in a forked child: does nothing."""
         ticket = self._ticket.value
@@ -284,6 +291,7 @@ def submit(
     root: int = 0,
     prescale: float = 1.0,
     postscale: float = 1.0,
+    splits: Optional[Sequence[int]] = None,
     wait: bool = False,
 ) -> Operation:
     """Hands a request in; with ``wait`` returns when it has succeeded, else at once.
@@ -293,6 +301,7 @@ def submit(
         inputs: the tensors; none for a barrier.
         outputs: addresses of the results, shaped as the inputs; None: in place, or made by the ticket (allgather).
         keep: the objects that own the memory; held until the engine has done with it.
+        splits: of an alltoall, rows for each rank; None: equally many.
 
     Raises what :mod:`ronde.exceptions` says: at once if the call is wrong, with ``wait`` also if the work has failed.
     """
@@ -304,11 +313,16 @@ def submit(
     _under_way.add(operation)
     try:
         arrays = fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale)
+        if splits is not None:
+            array = (c_int64 * len(splits))(*splits)
+            block.request.splits, block.request.splits_count = addressof(array), len(splits)
         if wait:
             status = library().ronde_execute(None, block.address, SLICE, byref(ticket))
         else:
             status = library().ronde_submit(None, block.address, byref(ticket))
         del arrays
+        if splits is not None:
+            block.request.splits, block.request.splits_count = None, 0
     except BaseException:
         if ticket.value is None:
             _under_way.discard(operation)

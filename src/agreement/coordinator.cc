@@ -43,13 +43,22 @@ std::string views_text(const Group& group, const std::vector<bool>& has, const s
   return text;
 }
 
-/// For each tensor of an allgather the first extents of all members; of one that has joined 0.
-std::vector<std::vector<std::int64_t>> gathered_rows(const std::vector<bool>& has,
-                                                     const std::vector<Descriptor>& descriptors, std::size_t tensors) {
-  std::vector<std::vector<std::int64_t>> rows(tensors);
-  for (std::size_t t = 0; t < rows.size(); ++t) {
-    for (std::size_t i = 0; i < descriptors.size(); ++i) {
-      rows[t].push_back(has[i] ? descriptors[i].tensors[t].shape.front() : 0);
+/// Of one tensor the rows that the plan needs to know (types/plan.h); of a member that has joined 0.
+std::vector<std::int64_t> rows_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors,
+                                  const Descriptor& first, std::size_t tensor) {
+  const std::size_t members = descriptors.size();
+  if (first.kind == OpKind::reducescatter) {
+    return scattered_rows(first.tensors[tensor].shape.front(), static_cast<int>(members));
+  }
+  std::vector<std::int64_t> rows;
+  for (std::size_t i = 0; i < members; ++i) {
+    const std::int64_t own = has[i] ? descriptors[i].tensors[tensor].shape.front() : 0;
+    if (first.kind == OpKind::allgather) {
+      rows.push_back(own);
+    } else if (has[i] && descriptors[i].splits.size() == members) {
+      rows.insert(rows.end(), descriptors[i].splits.begin(), descriptors[i].splits.end());
+    } else {
+      rows.insert(rows.end(), members, own / static_cast<std::int64_t>(members));
     }
   }
   return rows;
@@ -174,8 +183,8 @@ void Coordinator::answer(const std::string& name, Held& held) {
   const HeapPlaces places = places_of(held.has, held.descriptors);
   control::ExecEntry::Item item{name};
   item.places = places;
-  if (first.kind == OpKind::allgather) {
-    item.rows = gathered_rows(held.has, held.descriptors, first.tensors.size());
+  for (std::size_t tensor = 0; makes_outputs(first.kind) && tensor < first.tensors.size(); ++tensor) {
+    item.rows.push_back(rows_of(held.has, held.descriptors, first, tensor));
   }
   if (held.count < group_.size()) {
     item.descriptor = first;

@@ -227,6 +227,19 @@ ronde_status ronde_ticket_output(ronde_ticket* ticket, size_t i, void** data, co
   });
 }
 
-ronde_status ronde_ticket_splits(ronde_ticket*, const int64_t**, size_t*) {
-  return guarded([] { return not_built("ronde_ticket_splits"); });
+ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t** splits, size_t* count) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr || !ticket->ticket->is_done() || !ticket->ticket->status()) {
+      return Status::error(Code::invalid_argument, "the ticket is null, still under way, or has failed");
+    }
+    if (splits == nullptr || count == nullptr) {
+      return null_argument(splits == nullptr ? "splits" : "count");
+    }
+    if (ticket->ticket->request().kind != OpKind::alltoall) {
+      return Status::error(Code::invalid_argument, "only an alltoall has received splits");
+    }
+    *splits = ticket->ticket->received_splits().data();
+    *count = ticket->ticket->received_splits().size();
+    return {};
+  });
 }

@@ -85,6 +85,10 @@ Result<Request> request_from(const ronde_request* from, Nanoseconds engine_timeo
   RONDE_RETURN_IF_ERROR(read_tensors(*from, request));
   request.reduce_op = static_cast<ReduceOp>(from->reduce_op);
   request.root = from->root;
+  if (from->splits_count > 0 && from->splits == nullptr) {
+    return Status::error(Code::invalid_argument, "splits_count is not 0 but splits is null");
+  }
+  request.splits.assign(from->splits, from->splits + from->splits_count);
   request.prescale = from->prescale == 0.0 ? 1.0 : from->prescale;
   request.postscale = from->postscale == 0.0 ? 1.0 : from->postscale;
   request.timeout = from->timeout_s == 0.0  ? engine_timeout

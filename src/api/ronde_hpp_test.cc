@@ -149,6 +149,24 @@ TEST(RondeHppOneRank, gathered_rows_have_a_shape) {
   EXPECT_THROW(ronde::allgather<float>(ronde::ConstTensorView(values), {.name = "other type"}), ronde::Error);
 }
 
+TEST(RondeHppOneRank, alltoall_and_reducescatter_of_one) {
+  const ronde::Session session;
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const ronde::ConstTensorView view(values, {3, 2});
+  const auto all = ronde::alltoall<float>(view, {.name = "all"});
+  EXPECT_THAT(all.shape(), ElementsAre(3, 2));
+  EXPECT_THAT(all.view(), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(all.received_splits(), ElementsAre(3));
+  const std::vector<std::int64_t> splits{4};
+  EXPECT_THROW(ronde::alltoall<float>(view, {.name = "wrong", .splits = splits}), ronde::Error);
+  const auto part = ronde::reducescatter<float>(view, {.name = "part", .op = ronde::Op::sum, .prescale = 2});
+  EXPECT_THAT(part.shape(), ElementsAre(3, 2));
+  EXPECT_THAT(part.view(), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THROW(part.received_splits(), ronde::Error);
+  auto pending = ronde::reducescatter_async<float>(view, {.name = "pending"});
+  EXPECT_THAT(pending.take().shape(), ElementsAre(3, 2));
+}
+
 TEST(RondeHppOneRank, callback_comes_once) {
   std::atomic<int> calls = 0;
   {

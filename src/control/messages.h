@@ -75,7 +75,7 @@ struct SettingsEntry {
 struct ExecEntry {
   struct Item {
     std::string name;
-    /// allgather: for each tensor the first extents of all members (0 of one that has joined); else empty.
+    /// For each tensor what Plan::rows says of it (0 of a member that has joined); empty for kinds that need none.
     std::vector<std::vector<std::int64_t>> rows = {};
     /// Where its tensor lies in the members' heaps; empty if one has it elsewhere.
     HeapPlaces places = {};

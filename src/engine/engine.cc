@@ -394,7 +394,8 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
       return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
     }
     if (!item.rows.empty()) {
-      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows));
+      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows, static_cast<std::size_t>(group_.index_of(topology_.rank)),
+                                                 group_.ranks.size()));
     }
     agreed.push_back({&ticket->request(), item.rows, item.places});
     tickets.push_back(std::move(ticket));

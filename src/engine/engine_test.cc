@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include <numeric>
 
 #include "support/effort.h"
@@ -103,6 +105,71 @@ TEST_P(Worlds, BroadcastAllgatherBarrier) {
     const auto* data = reinterpret_cast<const float*>(output.data.get());
     EXPECT_EQ(std::vector<float>(data, data + expected.size()), expected);
   }
+}
+
+std::vector<float> output_of(const Ticket& ticket, std::size_t index = 0) {
+  const OwnedOutput& output = ticket.owned_outputs().at(index);
+  const auto* data = reinterpret_cast<const float*>(output.data.get());
+  return {data, data + output.shape.front()};
+}
+
+TEST_P(Worlds, AlltoallAndReducescatterMakeTheirOutputs) {
+  LocalWorld world(GetParam());
+  const auto size = static_cast<std::size_t>(world.size());
+  // Rank r sends r + 1 values to rank 0, r + 2 to rank 1, ...; and reduces size + 1 values, so that rank 0 gets two.
+  Vectors outgoing(size);
+  Vectors reduced = inputs(world.size(), size + 1);
+  std::vector<TicketPtr> sent;
+  std::vector<TicketPtr> scattered;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    Request request;
+    for (std::size_t to = 0; to < size; ++to) {
+      outgoing[rank].insert(outgoing[rank].end(), rank + to + 1, static_cast<float>(100 * rank + to));
+      request.splits.push_back(static_cast<std::int64_t>(rank + to + 1));
+    }
+    const std::vector<std::int64_t> splits = request.splits;
+    request = test::allgather("exchange", outgoing[rank]);
+    request.kind = OpKind::alltoall;
+    request.splits = splits;
+    sent.push_back(world.submit(static_cast<int>(rank), request));
+    request = test::allreduce("scatter", reduced[rank]);
+    request.kind = OpKind::reducescatter;
+    scattered.push_back(world.submit(static_cast<int>(rank), request));
+  }
+  world.settle();
+  const float sum = static_cast<float>(size * (size + 1)) / 2;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    ASSERT_TRUE(sent[rank]->is_done() && sent[rank]->status()) << sent[rank]->status().message();
+    std::vector<float> expected;
+    for (std::size_t from = 0; from < size; ++from) {
+      expected.insert(expected.end(), rank + from + 1, static_cast<float>(100 * from + rank));
+      EXPECT_EQ(sent[rank]->received_splits().at(from), static_cast<std::int64_t>(rank + from + 1));
+    }
+    EXPECT_EQ(output_of(*sent[rank]), expected);
+    ASSERT_TRUE(scattered[rank]->is_done() && scattered[rank]->status()) << scattered[rank]->status().message();
+    EXPECT_EQ(output_of(*scattered[rank]), std::vector<float>(rank == 0 ? 2 : 1, sum));
+  }
+}
+
+TEST_P(Worlds, SplitsThatDoNotFitAreRefusedAtOnce) {
+  LocalWorld world(GetParam());
+  std::vector<float> values(static_cast<std::size_t>(world.size()) + 1);
+  Request request = test::allgather("x", values);
+  request.kind = OpKind::alltoall;
+  if (world.size() > 1) {
+    EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument) << "does not divide";
+  }
+  request.splits.assign(values.size(), 1);
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument) << "one too many";
+  request.splits.assign(static_cast<std::size_t>(world.size()), 1);
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument) << "too few rows";
+  request.splits.front() = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument);
+  request.splits.front() = -1;
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument);
+  request.splits.assign(static_cast<std::size_t>(world.size()), 1);
+  request.splits.front() = 2;
+  EXPECT_TRUE(world.try_submit(0, request)) << "a refused name is not taken";
 }
 
 // Forty tensors, another order on every rank and every step, ranks stepped in random order: all right, every time.
@@ -253,7 +320,7 @@ TEST(Engine, WhatIsNotBuiltIsRefusedAtOnce) {
   LocalWorld world(1);
   std::vector<float> values(3);
   Request request = test::allreduce("x", values);
-  request.kind = OpKind::alltoall;
+  request.kind = OpKind::send;
   EXPECT_EQ(world.try_submit(0, request).code(), Code::not_implemented);
   request.kind = OpKind::allreduce;
   request.group = 1;

@@ -1,26 +1,31 @@
 #include "engine/ticket.h"
 
 #include <new>
+#include <numeric>
 
 namespace ronde::engine {
 
-Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows) {
+Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, std::size_t own, std::size_t ranks) {
   owned_outputs_.clear();
+  received_splits_.clear();
+  for (std::size_t from = 0; request_.kind == OpKind::alltoall && from < ranks; ++from) {
+    received_splits_.push_back(rows.front()[from * ranks + own]);
+  }
   for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
     RequestTensor& pair = request_.tensors[i];
     OwnedOutput output;
     output.shape = pair.input.shape;
-    output.shape.front() = 0;
-    for (std::int64_t extent : rows[i]) {
-      output.shape.front() += extent;
-    }
+    const std::vector<std::int64_t>& parts = request_.kind == OpKind::alltoall ? received_splits_ : rows[i];
+    output.shape.front() = request_.kind == OpKind::reducescatter
+                               ? parts[own]
+                               : std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
     pair.output = pair.input;
     pair.output.shape = output.shape;
     const std::size_t bytes = pair.output.bytes();
     output.data.reset(new (std::nothrow) std::byte[bytes]);
     if (!output.data) {
       return Status::error(Code::out_of_memory, "no memory for the " + std::to_string(bytes) +
-                                                    " bytes that '" + request_.name + "' gathers")
+                                                    " bytes that '" + request_.name + "' gives")
           .with_tensor(request_.name);
     }
     pair.output.data = output.data.get();

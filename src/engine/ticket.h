@@ -40,8 +40,10 @@ class Ticket {
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   /// How it ended. Requires: is_done().
   const Status& status() const { return status_; }
-  /// Requires: is_done() with success and kind allgather; one for each tensor.
+  /// Requires: is_done() with success and makes_outputs(kind); one for each tensor.
   const std::vector<OwnedOutput>& owned_outputs() const { return owned_outputs_; }
+  /// The same, of an alltoall: the rows that came from each member of the group.
+  const std::vector<std::int64_t>& received_splits() const { return received_splits_; }
 
   /// Somebody waits for it, or asks whether it is done: what it waits for should not wait for long.
   void want() { wanted_.store(true, std::memory_order_relaxed); }
@@ -67,8 +69,9 @@ class Ticket {
 
   // ---- The engine's side: under the progress lock.
 
-  /// Gathered extents are known: makes the output memory and points the request at it.
-  Status make_outputs(const std::vector<std::vector<std::int64_t>>& rows);
+  /// The outputs' extents are known (Plan::rows): makes their memory and points the request at it. `own` is this
+  /// rank's index of the group's `ranks`.
+  Status make_outputs(const std::vector<std::vector<std::int64_t>>& rows, std::size_t own, std::size_t ranks);
   /// A request with several tensors may be spread over several plans.
   void expect_plans(int count) {
     plans_left_ = count;
@@ -125,6 +128,7 @@ class Ticket {
   Nanoseconds deadline_ = kNever;
   Status status_;
   std::vector<OwnedOutput> owned_outputs_;
+  std::vector<std::int64_t> received_splits_;
   std::shared_ptr<void> owner_;
   Status plans_status_;
   int plans_left_ = 0;

@@ -32,7 +32,8 @@ struct Plan {
   double postscale = 1.0;
   int root = 0;  ///< index in the group (not the global rank)
   std::vector<PlanMember> members;
-  /// allgather only: for each member the extent of dimension 0 on each rank of the group.
+  /// For each member, extents of dimension 0. allgather: on each rank of the group; reducescatter: of what each gets;
+  /// alltoall: of what rank i has for rank j, at i * ranks + j. Else empty.
   std::vector<std::vector<std::int64_t>> rows;
 
   /// All of it lies in the ranks' heaps.

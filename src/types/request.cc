@@ -15,9 +15,9 @@ bool reduces(OpKind kind) {
   return kind == OpKind::allreduce || kind == OpKind::reduce || kind == OpKind::reducescatter;
 }
 
-/// Shapes agree if equal; of an allgather the first extents may differ.
+/// Shapes agree if equal; of an allgather or alltoall the first extents may differ.
 bool shapes_agree(OpKind kind, const Shape& a, const Shape& b) {
-  if (kind != OpKind::allgather || a.empty() || b.empty()) {
+  if ((kind != OpKind::allgather && kind != OpKind::alltoall) || a.empty() || b.empty()) {
     return a == b;
   }
   return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
@@ -32,6 +32,34 @@ std::string number_text(double value) {
 Status invalid(const Request& request, const std::string& what) {
   return Status::error(Code::invalid_argument, std::string(op_name(request.kind)) + " '" + request.name + "': " + what)
       .with_tensor(request.name);
+}
+
+/// Of an all-to-all, which has one tensor: what of it goes to whom.
+Status validate_splits(const Request& request, const Group& group) {
+  if (request.tensors.size() != 1) {
+    return invalid(request, "one tensor at a time, " + std::to_string(request.tensors.size()) + " were given");
+  }
+  const std::int64_t rows = request.tensors.front().input.shape.front();
+  const std::string found = "the tensor has " + std::to_string(rows) + " rows (its first dimension)";
+  if (request.splits.empty()) {
+    return rows % group.size() == 0 ? Status()
+                                    : invalid(request, found + ", which do not divide by the " +
+                                                           std::to_string(group.size()) +
+                                                           " ranks; say with splits how many go to each");
+  }
+  if (request.splits.size() != static_cast<std::size_t>(group.size())) {
+    return invalid(request, "splits has " + std::to_string(request.splits.size()) + " entries; one for each of the " +
+                                std::to_string(group.size()) + " ranks was expected");
+  }
+  std::int64_t sum = 0;
+  for (std::int64_t each : request.splits) {
+    if (each < 0 || each > rows - sum) {
+      return invalid(request, found + "; the splits must be at least 0 and add up to that");
+    }
+    sum += each;
+  }
+  return sum == rows ? Status()
+                     : invalid(request, found + ", the splits add up to " + std::to_string(sum));
 }
 
 Status validate_tensor(const Request& request, const RequestTensor& pair) {
@@ -59,9 +87,11 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
     return invalid(request, "the data pointer is null but the tensor has " + std::to_string(input.elements()) +
                                 " elements");
   }
-  if (request.kind == OpKind::allgather) {
+  if (makes_outputs(request.kind)) {
     if (input.shape.empty()) {
-      return invalid(request, "a scalar has no first dimension to gather along; reshape it to [1]");
+      return invalid(request, std::string("a scalar has no first dimension to ") +
+                                  (request.kind == OpKind::allgather ? "gather along" : "be cut along") +
+                                  "; reshape it to [1]");
     }
     return {};
   }
@@ -78,6 +108,16 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
 
 }  // namespace
 
+bool makes_outputs(OpKind kind) {
+  return kind == OpKind::allgather || kind == OpKind::alltoall || kind == OpKind::reducescatter;
+}
+
+std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
+  std::vector<std::int64_t> each(static_cast<std::size_t>(ranks), rows / ranks);
+  std::for_each(each.begin(), each.begin() + rows % ranks, [](std::int64_t& own) { ++own; });
+  return each;
+}
+
 void canonicalise(Request& request) {
   if (!reduces(request.kind)) {
     request.reduce_op = ReduceOp::sum;
@@ -86,6 +126,9 @@ void canonicalise(Request& request) {
   }
   if (!has_root(request.kind)) {
     request.root = 0;
+  }
+  if (request.kind != OpKind::alltoall) {
+    request.splits.clear();
   }
 }
 
@@ -97,6 +140,7 @@ Descriptor describe(const Request& request) {
   descriptor.postscale = request.postscale;
   descriptor.root = request.root;
   descriptor.planned_group = request.planned_group;
+  descriptor.splits = request.splits;
   for (const RequestTensor& pair : request.tensors) {
     descriptor.tensors.push_back({pair.input.dtype, pair.input.shape});
   }
@@ -183,6 +227,7 @@ void write(ByteWriter& writer, const Descriptor& descriptor) {
   writer.put(descriptor.planned_group.id);
   writer.put(descriptor.planned_group.size);
   writer.put(descriptor.shared_offset);
+  write_numbers(writer, descriptor.splits);
 }
 
 Descriptor read_descriptor(ByteReader& reader) {
@@ -204,6 +249,7 @@ Descriptor read_descriptor(ByteReader& reader) {
   descriptor.planned_group.id = reader.get<std::uint64_t>();
   descriptor.planned_group.size = reader.get<std::uint32_t>();
   descriptor.shared_offset = reader.get<std::int64_t>();
+  descriptor.splits = read_numbers<std::int64_t>(reader);
   return descriptor;
 }
 
@@ -212,6 +258,8 @@ Status validate(const Request& request, const Group& group) {
     case OpKind::allreduce:
     case OpKind::allgather:
     case OpKind::broadcast:
+    case OpKind::alltoall:
+    case OpKind::reducescatter:
     case OpKind::barrier: break;
     default:
       if (op_name(request.kind) == "unknown") {
@@ -243,7 +291,7 @@ Status validate(const Request& request, const Group& group) {
   for (const RequestTensor& pair : request.tensors) {
     RONDE_RETURN_IF_ERROR(validate_tensor(request, pair));
   }
-  return {};
+  return request.kind == OpKind::alltoall ? validate_splits(request, group) : Status();
 }
 
 }  // namespace ronde

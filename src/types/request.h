@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxTensorsPerRequest = 65536;
 
 struct RequestTensor {
   Tensor input;
-  Tensor output;  ///< same memory as input: in place. Null data where the ticket makes the output (allgather)
+  Tensor output;  ///< same memory as input: in place. Null data where the ticket makes the output (makes_outputs())
 };
 
 /// Marks the requests of one persistent plan: they are planned together as soon as each has been agreed once.
@@ -43,9 +43,15 @@ struct Request {
   double postscale = 1.0;
   Nanoseconds timeout = kNever;  ///< how long the ranks may take, from the first submit to the end
   PlannedGroup planned_group;
+  std::vector<std::int64_t> splits;  ///< alltoall: rows for each member of the group; empty: as many for each
 };
 
-/// What must be equal on all ranks (of an allgather all but the first extent).
+/// Whether the outputs' sizes are told by agreement, or differ from the inputs', so that the ticket owns their memory.
+bool makes_outputs(OpKind kind);
+/// How many rows of `rows` each of `ranks` ranks gets in a reduce-scatter: as equal as can be, the first ones one more.
+std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks);
+
+/// What must be equal on all ranks (of an allgather or alltoall all but the first extent).
 struct Descriptor {
   struct Spec {
     DType dtype = DType::float32;
@@ -65,6 +71,7 @@ struct Descriptor {
 
   /// Where the tensors begin in this rank's heap; kNoOffset: they are private, or not adjacent.
   std::int64_t shared_offset = kNoOffset;
+  std::vector<std::int64_t> splits;  ///< as Request has them
 
   bool operator==(const Descriptor& other) const;
 };

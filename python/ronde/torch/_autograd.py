@@ -3,13 +3,20 @@ gradients to it; it goes by the forward's name, so ranks need not run their grap
 
 from __future__ import annotations
 
-from typing import Any, Tuple, Type
+from typing import Any, List, Optional, Tuple, Type
 
 import torch
 
 from ronde import _abi, _process
 from ronde.torch import _names
-from ronde.torch._start import start_allgather, start_allreduce, start_broadcast
+from ronde.torch._start import (
+    start_allgather,
+    start_allreduce,
+    start_alltoall,
+    start_broadcast,
+    start_grouped_allgather,
+    start_reducescatter,
+)
 
 
 def apply(function: Type[torch.autograd.Function], *arguments: Any) -> Any:
@@ -68,6 +75,68 @@ class Allgather(torch.autograd.Function):
         averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
         first = int(all_rows[: _process.rank()].sum())
         return averaged.narrow(0, first, rows), None
+
+
+class GroupedAllgather(torch.autograd.Function):
+    """``mpi_ops.grouped_allgather``; each rank gets its own rows of the averaged gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, full_name: str, *tensors: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+        ctx.call = (_names.name_of_gradient(full_name), [tensor.shape[0] for tensor in tensors if tensor.dim() > 0])
+        return tuple(start_grouped_allgather(tensors, full_name, wait=True))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
+        name, rows = ctx.call
+        all_rows = start_allgather(torch.tensor([rows]), name + ".rows", wait=True)
+        averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, False, wait=True)
+        firsts = all_rows[: _process.rank()].sum(0).tolist()
+        own = [gradient.narrow(0, first, count) for gradient, first, count in zip(averaged, firsts, rows)]
+        return (None, *own)
+
+
+class Alltoall(torch.autograd.Function):
+    """``mpi_ops.alltoall``; the gradient goes back the way the rows came."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, splits: Optional[List[int]], full_name: str
+    ) -> Tuple[torch.Tensor, torch.Tensor]:
+        if splits is None:
+            # Told to the engine all the same, for the received splits, by which the gradient goes back.
+            rows, rest = divmod(tensor.shape[0] if tensor.dim() > 0 else 1, _process.size())
+            if rest != 0:
+                start_alltoall(tensor, None, full_name, wait=True)  # raises what it says of that
+            splits = [rows] * _process.size()
+        result, received = start_alltoall(tensor, splits, full_name, wait=True)
+        ctx.call = (_names.name_of_gradient(full_name), received.tolist())
+        ctx.mark_non_differentiable(received)
+        return result, received
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
+        name, received = ctx.call
+        returned, _ = start_alltoall(gradients[0], received, name, wait=True)
+        return returned, None, None
+
+
+class Reducescatter(torch.autograd.Function):
+    """``mpi_ops.grouped_reducescatter``; each rank gets all ranks' gradients one after the other: those of a sum times
+    the number of ranks, as Horovod has it, since what follows averages."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, full_name: str, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
+    ) -> Tuple[torch.Tensor, ...]:
+        ctx.call = (_names.name_of_gradient(full_name), op, prescale * postscale)
+        return tuple(start_reducescatter(tensors, full_name, op, prescale, postscale, False, wait=True))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
+        name, op, factor = ctx.call
+        factor *= _process.size() if op == _abi.SUM else 1
+        scaled = [gradient if factor == 1 else gradient * factor for gradient in gradients]
+        return (None, None, None, None, *start_grouped_allgather(scaled, name, wait=True))
 
 
 class Broadcast(torch.autograd.Function):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional, Tuple
+import math
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 
@@ -11,6 +12,9 @@ from ronde._operation import Operation, Output
 from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch import _names
 from ronde.torch._tensors import TORCH_DTYPES
+
+#: Makes the result of an operation that has succeeded, which needs no further care.
+Take = Callable[[Operation], Any]
 
 #: From here on a result is not copied out of the ticket's memory but is that memory. In bytes.
 _WRAP_FROM_BYTES = 64 * 1024
@@ -23,19 +27,11 @@ class Handle:
     done, and then its name is free again.
     """
 
-    __slots__ = ("_operation", "_outputs", "_copy_back", "_single")
+    __slots__ = ("_operation", "_take")
 
-    def __init__(
-        self,
-        operation: Operation,
-        outputs: Optional[List[torch.Tensor]],
-        copy_back: List[Tuple[torch.Tensor, torch.Tensor]],
-        single: bool,
-    ) -> None:
+    def __init__(self, operation: Operation, take: Take) -> None:
         self._operation: Optional[Operation] = operation
-        self._outputs = outputs
-        self._copy_back = copy_back
-        self._single = single
+        self._take = take
 
     @property
     def name(self) -> Optional[str]:
@@ -75,22 +71,35 @@ def synchronize(handle: Any) -> Any:
         _names.waited_for(operation.name)
         raise
     _names.waited_for(operation.name)
-    return finish(operation, handle._outputs, handle._copy_back, handle._single)
+    return handle._take(operation)
 
 
-def finish(
-    operation: Operation,
-    outputs: Optional[List[torch.Tensor]],
-    copy_back: List[Tuple[torch.Tensor, torch.Tensor]],
-    single: bool,
-) -> Any:
-    """The result of an operation that has succeeded; it needs no further care."""
-    if outputs is None:
-        return _ticket_tensor(operation)
-    operation.release()
-    for target, staged in copy_back:
-        target.detach().copy_(staged)
-    return outputs[0] if single else outputs
+def into(outputs: List[torch.Tensor], copy_back: List[Tuple[torch.Tensor, torch.Tensor]], single: bool) -> Take:
+    """The results are these tensors, after the copies ``(target, staged)``; ``single``: the one, not a list."""
+
+    def take(operation: Operation) -> Any:
+        operation.release()
+        for target, staged in copy_back:
+            target.detach().copy_(staged)
+        return outputs[0] if single else outputs
+
+    return take
+
+
+def made_by_ticket(operation: Operation) -> torch.Tensor:
+    """The result is the ticket's only output."""
+    return _ticket_tensors(operation, 1)[0]
+
+
+def all_made_by_ticket(count: int) -> Take:
+    """The results are the ticket's outputs, a list."""
+    return lambda operation: _ticket_tensors(operation, count)
+
+
+def made_with_splits(operation: Operation) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The ticket's only output, and how many rows of it came from each rank (int32)."""
+    splits = torch.tensor(operation.received_splits(), dtype=torch.int32)
+    return made_by_ticket(operation), splits
 
 
 class _TicketMemory:
@@ -103,20 +112,24 @@ class _TicketMemory:
         self._operation.release()
 
 
-def _ticket_tensor(operation: Operation) -> torch.Tensor:
-    """The ticket's first output as a tensor: a copy if small, else over the ticket's own memory."""
-    output: Output = operation.output()
-    dtype = TORCH_DTYPES[output.dtype]
-    count = 1
-    for extent in output.shape:
-        count *= extent
-    n_bytes = count * dtype.itemsize
-    if n_bytes < _WRAP_FROM_BYTES:
-        tensor = torch.empty(output.shape, dtype=dtype)
-        ctypes.memmove(tensor.data_ptr(), output.address, n_bytes)
+def _ticket_tensors(operation: Operation, count: int) -> List[torch.Tensor]:
+    """The ticket's outputs as tensors: small ones as copies, others over the ticket's own memory."""
+    memory: Optional[_TicketMemory] = None
+    tensors = []
+    for index in range(count):
+        output: Output = operation.output(index)
+        dtype = TORCH_DTYPES[output.dtype]
+        n_bytes = math.prod(output.shape) * dtype.itemsize
+        if n_bytes < _WRAP_FROM_BYTES:
+            tensor = torch.empty(output.shape, dtype=dtype)
+            ctypes.memmove(tensor.data_ptr(), output.address, n_bytes)
+        else:
+            memory = memory or _TicketMemory(operation)
+            array = (ctypes.c_char * n_bytes).from_address(output.address)
+            # The array owns the ticket, and the tensor the array.
+            array._owner = memory  # type: ignore[attr-defined]
+            tensor = torch.frombuffer(array, dtype=dtype).view(output.shape)
+        tensors.append(tensor)
+    if memory is None:
         operation.release()
-        return tensor
-    memory = (ctypes.c_char * n_bytes).from_address(output.address)
-    # The array owns the ticket, and the tensor the array.
-    memory._owner = _TicketMemory(operation)  # type: ignore[attr-defined]
-    return torch.frombuffer(memory, dtype=dtype).view(output.shape)
+    return tensors

@@ -12,7 +12,7 @@ import torch
 from ronde import _abi, _operation
 from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch import _names
-from ronde.torch._handles import Handle, finish
+from ronde.torch._handles import Handle, Take, all_made_by_ticket, into, made_by_ticket, made_with_splits
 from ronde.torch._tensors import check, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
@@ -28,6 +28,10 @@ def _submit(op: int, full_name: str, *arguments: Any, wait: bool, **settings: An
     if wait:
         _names.waited_for(full_name)
     return operation
+
+
+def _result(operation: _operation.Operation, take: Take, wait: bool) -> Any:
+    return take(operation) if wait else Handle(operation, take)
 
 
 def scale(factor: float, which: str) -> float:
@@ -71,9 +75,7 @@ def start_allreduce(
         postscale=scale(postscale, "postscale_factor"),
         wait=wait,
     )
-    if wait:
-        return finish(operation, outputs, copy_back, single)
-    return Handle(operation, outputs, copy_back, single)
+    return _result(operation, into(outputs, copy_back, single), wait)
 
 
 def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
@@ -81,9 +83,52 @@ def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
     check(tensor, full_name)
     source = staged(tensor)
     operation = _submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
-    if wait:
-        return finish(operation, None, [], True)
-    return Handle(operation, None, [], True)
+    return _result(operation, made_by_ticket, wait)
+
+
+def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: str, wait: bool) -> Any:
+    """The same for several under one name; a list."""
+    for tensor in tensors:
+        check(tensor, full_name)
+    sources = [staged(tensor) for tensor in tensors]
+    operation = _submit(_abi.ALLGATHER, full_name, [view_of(source) for source in sources], None, sources, wait=wait)
+    return _result(operation, all_made_by_ticket(len(sources)), wait)
+
+
+def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_name: str, wait: bool) -> Any:
+    """What each rank has for this one, in rank order, in memory that the ticket makes; with ``splits`` also how many
+    rows came from each."""
+    check(tensor, full_name)
+    source = staged(tensor)
+    operation = _submit(_abi.ALLTOALL, full_name, [view_of(source)], None, source, splits=splits, wait=wait)
+    return _result(operation, made_by_ticket if splits is None else made_with_splits, wait)
+
+
+def start_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    full_name: str,
+    op: int,
+    prescale: float,
+    postscale: float,
+    single: bool,
+    wait: bool,
+) -> Any:
+    """This rank's rows of the reduced tensors, in memory that the ticket makes. ``single``: the one tensor, no list."""
+    for tensor in tensors:
+        check(tensor, full_name)
+    sources = [staged(tensor) for tensor in tensors]
+    operation = _submit(
+        _abi.REDUCESCATTER,
+        full_name,
+        [view_of(source) for source in sources],
+        None,
+        sources,
+        reduce_op=op,
+        prescale=scale(prescale, "prescale_factor"),
+        postscale=scale(postscale, "postscale_factor"),
+        wait=wait,
+    )
+    return _result(operation, made_by_ticket if single else all_made_by_ticket(len(sources)), wait)
 
 
 def start_broadcast(
@@ -101,6 +146,4 @@ def start_broadcast(
     operation = _submit(
         _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], (source, buffer), root=root_rank, wait=wait
     )
-    if wait:
-        return finish(operation, [output], copy_back, True)
-    return Handle(operation, [output], copy_back, True)
+    return _result(operation, into([output], copy_back, True), wait)

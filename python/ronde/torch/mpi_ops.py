@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, List, Optional, Sequence
 
 import torch
 
 from ronde import _abi, _operation
-from ronde.exceptions import InvalidArgumentError, UnsupportedError
 from ronde.torch import _autograd, _names
+from ronde.torch._arguments import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    needs_gradient,
+    reduce_op,
+    require_some,
+)
 from ronde.torch._handles import Handle, poll, synchronize
-from ronde.torch._start import start_allgather, start_allreduce, start_broadcast
+from ronde.torch._start import start_allreduce, start_broadcast
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.row_ops import (
+    allgather,
+    allgather_async,
+    alltoall,
+    alltoall_async,
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+)
 
 __all__ = [
     "Adasum",
@@ -28,47 +49,26 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
     "broadcast_async",
     "broadcast_async_",
+    "grouped_allgather",
+    "grouped_allgather_async",
     "grouped_allreduce",
     "grouped_allreduce_",
     "grouped_allreduce_async",
     "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "poll",
+    "reducescatter",
+    "reducescatter_async",
     "synchronize",
 ]
-
-Average: int = _abi.AVERAGE
-Sum: int = _abi.SUM
-Adasum: int = _abi.ADASUM
-Min: int = _abi.MIN
-Max: int = _abi.MAX
-Product: int = _abi.PRODUCT
-
-
-def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
-    """The operation meant by ``op`` and its deprecated forerunner ``average``; Average if both are None. ValueError if
-    both are given or ``op`` is no operation, UnsupportedError for Adasum."""
-    if average is not None:
-        if op is not None:
-            raise InvalidArgumentError("give either op or its deprecated forerunner average, not both", 1)
-        warnings.warn("average= is deprecated: use op=Average or op=Sum", DeprecationWarning, stacklevel=3)
-        return Average if average else Sum
-    if op is None:
-        return Average
-    if op == Adasum:
-        raise UnsupportedError("op=Adasum is not implemented yet", 3)
-    if op not in (Average, Sum, Min, Max, Product):
-        raise InvalidArgumentError(f"op={op!r} is none of Average, Sum, Min, Max, Product", 1)
-    return op
-
-
-def _needs_gradient(tensor: torch.Tensor) -> bool:
-    return bool(tensor.requires_grad) and torch.is_grad_enabled()
-
 
 # ---- All-reduce ----------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ def allreduce(
     require_global(process_set)
     full_name = _names.name_of("allreduce", name)
     packed, context = compression.compress(tensor)
-    if _needs_gradient(packed):
+    if needs_gradient(packed):
         result = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
     else:
         result = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
@@ -185,7 +185,7 @@ def grouped_allreduce(
     full_name = _names.name_of("grouped_allreduce", name)
     packed = [compression.compress(tensor) for tensor in tensors]
     bare = [tensor for tensor, _ in packed]
-    if any(_needs_gradient(tensor) for tensor in bare):
+    if any(needs_gradient(tensor) for tensor in bare):
         results = _autograd.apply(_autograd.GroupedAllreduce, full_name, op, prescale_factor, postscale_factor, *bare)
     else:
         results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
@@ -204,7 +204,7 @@ def grouped_allreduce_async(
     """Begins :func:`grouped_allreduce`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
     op = reduce_op(op, average)
     require_global(process_set)
-    _require_some(tensors)
+    require_some(tensors)
     full_name = _names.name_of("grouped_allreduce", name)
     return start_allreduce(  # type: ignore[no-any-return]
         tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
@@ -239,39 +239,11 @@ def grouped_allreduce_async_(
     """Begins :func:`grouped_allreduce_`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
     op = reduce_op(op, average)
     require_global(process_set)
-    _require_some(tensors)
+    require_some(tensors)
     full_name = _names.name_of("grouped_allreduce", name)
     return start_allreduce(  # type: ignore[no-any-return]
         tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
-
-
-def _require_some(tensors: Sequence[torch.Tensor]) -> None:
-    if not tensors:
-        raise InvalidArgumentError("a grouped operation needs at least one tensor", 1)
-
-
-# ---- All-gather ----------------------------------------------------------------------------------------------------
-
-
-def allgather(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> torch.Tensor:
-    """Returns the ranks' tensors one after the other along dimension 0, in rank order. Dimension 0 may differ between
-    ranks, the others and the type may not; a tensor without dimensions is an error. Differentiable."""
-    require_global(process_set)
-    full_name = _names.name_of("allgather", name)
-    if _needs_gradient(tensor):
-        return _autograd.apply(_autograd.Allgather, tensor, full_name)  # type: ignore[no-any-return]
-    return start_allgather(tensor, full_name, wait=True)  # type: ignore[no-any-return]
-
-
-def allgather_async(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """Begins :func:`allgather`; ``synchronize(handle)`` returns the result. Not differentiable."""
-    require_global(process_set)
-    return start_allgather(tensor, _names.name_of("allgather", name), wait=False)  # type: ignore[no-any-return]
 
 
 # ---- Broadcast -----------------------------------------------------------------------------------------------------
@@ -287,7 +259,7 @@ def broadcast(
     rank. Differentiable: the root gets the average of the gradients, the others zeros."""
     require_global(process_set)
     full_name = _names.name_of("broadcast", name)
-    if _needs_gradient(tensor):
+    if needs_gradient(tensor):
         return _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)  # type: ignore[no-any-return]
     return start_broadcast(tensor, None, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
 

@@ -127,7 +127,7 @@ void expect_exact_sums(int size, DType dtype) {
   spec.dtype = dtype;
   spec.elements = {5, 0, 700, 1};
   Job job = make_job(spec);
-  job.expected.clear();
+  job.expected.assign(1, {});
   for (std::size_t member = 0; member < spec.elements.size(); ++member) {
     std::vector<std::byte> expected;
     for (std::size_t i = 0; i < static_cast<std::size_t>(spec.elements[member]); ++i) {
@@ -141,7 +141,7 @@ void expect_exact_sums(int size, DType dtype) {
       const auto* raw = reinterpret_cast<const std::byte*>(&value);
       expected.insert(expected.end(), raw, raw + sizeof value);
     }
-    job.expected.push_back(std::move(expected));
+    job.expected[0].push_back(std::move(expected));
   }
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(size); ++rank) {
     for (std::size_t member = 0; member < spec.elements.size(); ++member) {
@@ -217,6 +217,50 @@ TEST_P(Conformance, AllgatherOfDifferentRows) {
   run(tiny_slots(size()), specs);
 }
 
+TEST_P(Conformance, ReducescatterOfRowsThatDoNotDivide) {
+  std::vector<JobSpec> specs;
+  for (const std::int64_t rows : {0, 1, 2, 7, 8, 40, 1000}) {
+    for (const DType dtype : {DType::float32, DType::bfloat16, DType::int64, DType::uint8}) {
+      specs.push_back(spec(OpKind::reducescatter, {1, 3, 64}));
+      specs.back().rows.assign(3, scattered_rows(rows, size()));
+      specs.back().dtype = dtype;
+      specs.back().reduce_op = rows % 2 == 0 ? ReduceOp::sum : ReduceOp::average;
+      specs.back().prescale = rows == 7 ? 0.37 : 1.0;
+      specs.back().postscale = rows == 40 ? 1.7 : 1.0;
+      specs.back().seed = specs.size();
+    }
+  }
+  for (const int slots : {2, 3, 4}) {
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
+TEST_P(Conformance, AlltoallOfDifferentRows) {
+  std::vector<JobSpec> specs;
+  const auto add = [&](std::vector<std::int64_t> elements, auto rows_of) {
+    specs.push_back(spec(OpKind::alltoall, std::move(elements)));
+    specs.back().dtype = specs.size() % 2 == 0 ? DType::float32 : DType::int8;
+    for (std::size_t member = 0; member < specs.back().elements.size(); ++member) {
+      specs.back().rows.emplace_back();
+      for (int from = 0; from < size(); ++from) {
+        for (int to = 0; to < size(); ++to) {
+          specs.back().rows.back().push_back(rows_of(from, to));
+        }
+      }
+    }
+  };
+  add({1}, [](int, int) { return 1; });
+  add({64}, [](int, int) { return 20; });
+  add({7}, [](int, int) { return 0; });
+  add({3}, [](int from, int to) { return from * 30 + to; });
+  add({3}, [](int from, int to) { return from == 0 && to == 0 ? 1000 : 0; });
+  add({3}, [this](int from, int to) { return from == 0 && to == size() - 1 ? 1000 : 0; });
+  add({0, 2, 5}, [](int from, int to) { return (from + to) % 4; });
+  for (const int slots : {2, 3, 4}) {
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
 TEST_P(Conformance, ThousandsOfMixedPlansBackToBack) {
   std::mt19937_64 random(static_cast<std::uint64_t>(size()));
   for (const int slots : {2, 3, 4}) {
@@ -242,6 +286,10 @@ TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
   specs.push_back(spec(OpKind::broadcast, {300'000}));
   specs.push_back(spec(OpKind::allgather, {1000}));
   specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size()), 90)};
+  specs.push_back(spec(OpKind::reducescatter, {1000}));
+  specs.back().rows = {scattered_rows(901, size())};
+  specs.push_back(spec(OpKind::alltoall, {1000}));
+  specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size() * size()), 90)};
   World world(transport::RegionLayout::for_size(size()), Table::built_in().of(size()));
   EXPECT_EQ(world.run_by_hand(make_jobs(specs), 3), "");
   EXPECT_EQ(world.run_threads(make_jobs(specs)), "");

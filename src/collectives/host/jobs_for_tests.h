@@ -9,6 +9,7 @@
 
 #include "reduce/reduce.h"
 #include "types/plan.h"
+#include "types/request.h"
 
 namespace ronde::collectives {
 
@@ -83,15 +84,20 @@ struct Job {
   std::vector<std::vector<Buffer>> inputs;                         ///< rank x member; empty where in place
   std::vector<std::vector<Buffer>> outputs;                        ///< rank x member
   std::vector<std::vector<std::vector<std::byte>>> input_content;  ///< before the run, rank x member
-  std::vector<std::vector<std::byte>> expected;                    ///< member; the same on every rank
+  std::vector<std::vector<std::vector<std::byte>>> expected;       ///< rank x member; a single one is every rank's
+
+  const std::vector<std::vector<std::byte>>& expected_of(std::size_t rank) const {
+    return expected[expected.size() == 1 ? 0 : rank];
+  }
 
   /// Empty if all is as it must be, else what is wrong on `rank`.
   std::string wrong(std::size_t rank) const {
-    for (std::size_t member = 0; member < expected.size(); ++member) {
+    for (std::size_t member = 0; member < expected_of(rank).size(); ++member) {
+      const std::vector<std::byte>& content = expected_of(rank)[member];
       const std::string where = " of member " + std::to_string(member) + " on rank " + std::to_string(rank);
-      const std::ptrdiff_t different = outputs[rank][member].difference(expected[member]);
+      const std::ptrdiff_t different = outputs[rank][member].difference(content);
       if (different >= 0) {
-        return "byte " + std::to_string(different) + " of " + std::to_string(expected[member].size()) + where +
+        return "byte " + std::to_string(different) + " of " + std::to_string(content.size()) + where +
                " is wrong";
       }
       if (!outputs[rank][member].guards_untouched()) {
@@ -115,13 +121,44 @@ struct JobSpec {
   double postscale = 1.0;
   int root = 0;
   bool in_place = false;
-  std::vector<std::int64_t> elements;  ///< of each member; for allgather, of one row
-  std::vector<std::vector<std::int64_t>> rows;
+  std::vector<std::int64_t> elements;  ///< of each member; where there are rows, of one
+  std::vector<std::vector<std::int64_t>> rows;  ///< as Plan has them
   std::uint64_t seed = 1;
 };
 
-/// What an allreduce, broadcast or allgather of these inputs must give for one member.
-inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::vector<std::vector<std::byte>>& inputs) {
+inline bool gives_each_rank_its_own(OpKind kind) {
+  return kind == OpKind::reducescatter || kind == OpKind::alltoall;
+}
+
+/// How many rows `from` has for `to`, of member m.
+inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::size_t from, std::size_t to) {
+  const auto ranks = static_cast<std::size_t>(spec.size);
+  return spec.kind == OpKind::alltoall ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
+}
+
+/// What these inputs must give for one member on `rank`.
+inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::vector<std::vector<std::byte>>& inputs,
+                                              std::size_t rank, std::size_t member) {
+  const auto part_bytes = [&](std::size_t from, std::size_t to) {
+    return static_cast<std::size_t>(rows_between(spec, member, from, to) * spec.elements[member]) *
+           dtype_bytes(spec.dtype);
+  };
+  const auto part_of = [&](const std::vector<std::byte>& all, std::size_t from) {
+    std::size_t begin = 0;
+    for (std::size_t to = 0; to < rank; ++to) {
+      begin += part_bytes(from, to);
+    }
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
+    return std::vector<std::byte>(first, first + static_cast<std::ptrdiff_t>(part_bytes(from, rank)));
+  };
+  if (spec.kind == OpKind::alltoall) {
+    std::vector<std::byte> all;
+    for (std::size_t from = 0; from < inputs.size(); ++from) {
+      const std::vector<std::byte> part = part_of(inputs[from], from);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
   if (spec.kind == OpKind::broadcast) {
     return inputs[static_cast<std::size_t>(spec.root)];
   }
@@ -139,7 +176,7 @@ inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::ve
   std::vector<std::byte> output(inputs[0].size());
   reduce::reduce({spec.dtype, spec.reduce_op, spec.prescale, spec.postscale}, pointers,
                  output.size() / dtype_bytes(spec.dtype), output.data());
-  return output;
+  return spec.kind == OpKind::reducescatter ? part_of(output, 0) : output;
 }
 
 /// The member's tensors of one rank; in place the input lies in the output, of an allgather in its place there.
@@ -159,6 +196,16 @@ inline void add_member(const JobSpec& spec, Job& job, std::size_t rank, std::siz
   if (gathers) {
     entry.input.shape = {spec.rows[member][rank], spec.elements[member]};
     entry.output.shape = {all_rows, spec.elements[member]};
+  }
+  if (gives_each_rank_its_own(spec.kind)) {
+    std::int64_t rows_out = 0;
+    std::int64_t rows_in = 0;
+    for (std::size_t peer = 0; peer < static_cast<std::size_t>(spec.size); ++peer) {
+      rows_out += rows_between(spec, member, rank, peer);
+      rows_in += rows_between(spec, member, peer, rank);
+    }
+    entry.input.shape = {rows_out, spec.elements[member]};
+    entry.output.shape = {spec.kind == OpKind::alltoall ? rows_in : spec.rows[member][rank], spec.elements[member]};
   }
   const std::size_t bytes = entry.input.bytes();
   job.outputs[rank].emplace_back(entry.output.bytes(), element);
@@ -195,12 +242,15 @@ inline Job make_job(const JobSpec& spec) {
       add_member(spec, job, rank, member);
     }
   }
+  job.expected.resize(gives_each_rank_its_own(spec.kind) ? ranks : 1);
   for (std::size_t member = 0; member < spec.elements.size(); ++member) {
     std::vector<std::vector<std::byte>> inputs;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       inputs.push_back(job.input_content[rank][member]);
     }
-    job.expected.push_back(expected_output(spec, inputs));
+    for (std::size_t rank = 0; rank < job.expected.size(); ++rank) {
+      job.expected[rank].push_back(expected_output(spec, inputs, rank, member));
+    }
   }
   return job;
 }
@@ -215,11 +265,11 @@ inline JobSpec random_spec(int size, std::size_t most_bytes, std::mt19937_64& ra
   spec.seed = random();
   spec.dtype = kTypes[below(std::size(kTypes))];
   spec.in_place = below(2) == 0;
-  const std::uint64_t kind = below(8);
-  spec.kind = kind < 5    ? OpKind::allreduce
-              : kind == 5 ? OpKind::broadcast
-              : kind == 6 ? OpKind::allgather
-                          : OpKind::barrier;
+  constexpr OpKind kKinds[] = {OpKind::allreduce, OpKind::allreduce,     OpKind::allreduce, OpKind::allreduce,
+                               OpKind::allreduce, OpKind::broadcast,     OpKind::allgather, OpKind::barrier,
+                               OpKind::alltoall,  OpKind::reducescatter};
+  spec.kind = kKinds[below(std::size(kKinds))];
+  spec.in_place &= !gives_each_rank_its_own(spec.kind);
   if (spec.kind == OpKind::barrier) {
     return spec;
   }
@@ -229,10 +279,13 @@ inline JobSpec random_spec(int size, std::size_t most_bytes, std::mt19937_64& ra
   // Mostly small, now and then as large as allowed.
   const std::uint64_t most = (below(4) == 0 ? most_bytes : most_bytes / 32) / (members * dtype_bytes(spec.dtype)) + 1;
   for (std::size_t member = 0; member < members; ++member) {
-    if (spec.kind == OpKind::allgather) {
+    if (spec.kind == OpKind::reducescatter) {
+      spec.elements.push_back(static_cast<std::int64_t>(1 + below(5)));
+      spec.rows.push_back(scattered_rows(static_cast<std::int64_t>(below(most / 5 + 1)), size));
+    } else if (spec.kind == OpKind::allgather || spec.kind == OpKind::alltoall) {
       spec.elements.push_back(static_cast<std::int64_t>(1 + below(5)));
       spec.rows.emplace_back();
-      for (int rank = 0; rank < size; ++rank) {
+      for (int i = 0; i < (spec.kind == OpKind::alltoall ? size * size : size); ++i) {
         spec.rows.back().push_back(below(4) == 0 ? 0 : static_cast<std::int64_t>(below(most / 5 + 1)));
       }
     } else {

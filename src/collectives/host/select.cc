@@ -5,6 +5,7 @@
 #include "collectives/host/barrier.h"
 #include "collectives/host/broadcast.h"
 #include "collectives/host/direct.h"
+#include "collectives/host/exchange.h"
 #include "collectives/host/one_shot.h"
 #include "collectives/host/two_phase.h"
 
@@ -34,6 +35,9 @@ std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {
     case OpKind::allreduce: return start_allreduce(channel, plan);
     case OpKind::broadcast: return channel.size() == 1 ? copy_alone(plan) : staged_broadcast(channel, plan);
     case OpKind::allgather: return channel.size() == 1 ? copy_alone(plan) : staged_allgather(channel, plan);
+    case OpKind::alltoall: return channel.size() == 1 ? copy_alone(plan) : staged_alltoall(channel, plan);
+    case OpKind::reducescatter:
+      return channel.size() == 1 ? allreduce_alone(plan) : staged_reducescatter(channel, plan);
     case OpKind::barrier: return flag_barrier(channel);
     default: return nullptr;
   }

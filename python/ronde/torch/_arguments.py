@@ -1,0 +1,46 @@
+"""Arguments that several operations take: what reduces, what is differentiated."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Optional, Sequence
+
+import torch
+
+from ronde import _abi
+from ronde.exceptions import InvalidArgumentError, UnsupportedError
+
+Average: int = _abi.AVERAGE
+Sum: int = _abi.SUM
+Adasum: int = _abi.ADASUM
+Min: int = _abi.MIN
+Max: int = _abi.MAX
+Product: int = _abi.PRODUCT
+
+
+def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
+    """The operation meant by ``op`` and its deprecated forerunner ``average``; Average if both are None. ValueError if
+    both are given or ``op`` is no operation, UnsupportedError for Adasum."""
+    if average is not None:
+        if op is not None:
+            raise InvalidArgumentError("give either op or its deprecated forerunner average, not both", 1)
+        warnings.warn("average= is deprecated: use op=Average or op=Sum", DeprecationWarning, stacklevel=3)
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op == Adasum:
+        raise UnsupportedError("op=Adasum is not implemented yet", 3)
+    if op not in (Average, Sum, Min, Max, Product):
+        raise InvalidArgumentError(f"op={op!r} is none of Average, Sum, Min, Max, Product", 1)
+    return op
+
+
+def needs_gradient(tensor: torch.Tensor) -> bool:
+    """Whether the call is to be differentiated."""
+    return bool(tensor.requires_grad) and torch.is_grad_enabled()
+
+
+def require_some(tensors: Sequence[torch.Tensor]) -> None:
+    """InvalidArgumentError for no tensors."""
+    if not tensors:
+        raise InvalidArgumentError("a grouped operation needs at least one tensor", 1)
