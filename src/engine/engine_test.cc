@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-
 #include <numeric>
 
 #include "support/effort.h"
