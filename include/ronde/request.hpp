@@ -320,7 +320,7 @@ GatherTicket<T> reducescatter_async(const ConstTensorView& tensor, const Allredu
   return GatherTicket<T>(detail::reducescatter(tensor, options, detail::submit));
 }
 
-// ---- Broadcast and barrier ----------------------------------------------------------------------------------------
+// ---- Broadcast, barrier and join ----------------------------------------------------------------------------------
 
 namespace detail {
 inline Ticket broadcast(const TensorView& tensor, const BroadcastOptions& options, Ticket (*finish)(Request&)) {
@@ -344,6 +344,15 @@ inline void broadcast(const TensorView& tensor, const BroadcastOptions& options)
 /// Returns when all ranks have called it.
 inline void barrier(const RequestOptions& options = {.name = "ronde.barrier"}) {
   detail::Request(RONDE_BARRIER, options).execute();
+}
+
+/// This rank has no more data. Returns when every rank of the group has joined; until then the others' operations go on as
+/// if it had neutral values, as <ronde/ronde.h> says, and this rank submits nothing. Returns the rank that joined last.
+inline int join(const RequestOptions& options = {.name = "ronde.join"}) {
+  const Ticket ticket = detail::Request(RONDE_JOIN, options).execute();
+  void* data = nullptr;
+  detail::check(ronde_ticket_output(ticket.handle(), 0, &data, nullptr, nullptr, nullptr));
+  return *static_cast<const std::int32_t*>(data);
 }
 
 }  // namespace v0

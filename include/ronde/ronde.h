@@ -241,9 +241,16 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  *                  rank, none: equally many    rank 0, then from rank 1, ...
  *  REDUCESCATTER   same shape on all ranks     made by the ticket: this rank's    -
  *                                              rows; first ranks get one more
- *  REDUCE, GATHER, SCATTER, SEND, RECV, JOIN   as named; root is the peer of SEND and RECV
+ *  JOIN            none (count 0)              made by the ticket: [1] of int32,  -
+ *                                              the rank that was the last to join
+ *  REDUCE, GATHER, SCATTER, SEND, RECV         as named; root is the peer of SEND and RECV
  *
- * REDUCE, GATHER, SCATTER, SEND, RECV and JOIN are RONDE_NOT_IMPLEMENTED so far. */
+ * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of the
+ * group has joined. Meanwhile the others' requests go on as if it had neutral values: 0 for sum, average and adasum
+ * (the average is still over all ranks), 1 for product, the type's limits for min and max, no rows for ALLGATHER and
+ * ALLTOALL. A broadcast whose root has joined fails with MISMATCH on all that have not. It has no time limit.
+ *
+ * REDUCE, GATHER, SCATTER, SEND and RECV are RONDE_NOT_IMPLEMENTED so far. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;

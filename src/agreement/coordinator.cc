@@ -79,6 +79,27 @@ HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>
   return places;
 }
 
+/// Why these ranks, which have joined, cannot take part with values that change nothing; empty if they can.
+std::string obstacle_to_join(const Descriptor& asked, const std::vector<int>& joined) {
+  if (joined.empty()) {
+    return "";
+  }
+  switch (asked.kind) {
+    case OpKind::allgather:
+    case OpKind::alltoall:
+    case OpKind::barrier: return "";
+    case OpKind::allreduce:
+    case OpKind::reducescatter: break;
+    case OpKind::broadcast:
+      return std::find(joined.begin(), joined.end(), asked.root) == joined.end() ? "" : "its root has nothing to send";
+    default: return "it needs every rank";
+  }
+  const bool has_no_neutral =
+      (asked.reduce_op == ReduceOp::product && asked.prescale != 1.0) ||
+      ((asked.reduce_op == ReduceOp::min || asked.reduce_op == ReduceOp::max) && asked.prescale < 0);
+  return has_no_neutral ? "with this prescale no value is neutral" : "";
+}
+
 }  // namespace
 
 Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange heap)
@@ -163,6 +184,16 @@ void Coordinator::forget(const std::string& name) {
   }
 }
 
+std::vector<int> Coordinator::ranks_without(const std::vector<bool>& has) const {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < has.size(); ++i) {
+    if (!has[i]) {
+      ranks.push_back(group_.ranks[i]);
+    }
+  }
+  return ranks;
+}
+
 void Coordinator::answer(const std::string& name, Held& held) {
   const auto holder = static_cast<std::size_t>(std::find(held.has.begin(), held.has.end(), true) - held.has.begin());
   Descriptor first = held.descriptors[holder];
@@ -179,6 +210,13 @@ void Coordinator::answer(const std::string& name, Held& held) {
                        ". Submit the same under one name on every rank");
       return;
     }
+  }
+  const std::vector<int> joined = held.count < group_.size() ? ranks_without(held.has) : std::vector<int>();
+  if (const std::string obstacle = obstacle_to_join(first, joined); !obstacle.empty()) {
+    append_error(name, Code::mismatch, -1,
+                 descriptor_text(first) + " named '" + name + "' cannot be done while " + ranks_text(joined) +
+                     (joined.size() == 1 ? " has joined: " : " have joined: ") + obstacle);
+    return;
   }
   const HeapPlaces places = places_of(held.has, held.descriptors);
   control::ExecEntry::Item item{name};

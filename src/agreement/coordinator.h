@@ -81,6 +81,7 @@ class Coordinator {
 
   void answer(const std::string& name, Held& held);
   bool is_complete(const Held& held) const;
+  std::vector<int> ranks_without(const std::vector<bool>& has) const;
   void forget(const std::string& name);
   void append(control::Message entry);
   bool plans() const { return heap_range_.begin < heap_range_.end && leaving_.empty() && left_.empty(); }

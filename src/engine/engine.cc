@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "engine/stand_in.h"
 #include "transport/ring_link.h"
 
 namespace ronde::engine {
@@ -257,7 +258,11 @@ bool Engine::take_submissions(Nanoseconds now) {
     inbox_full_.store(false, std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : taken) {
-    replay_.submit(ticket, now);
+    if (ticket->request().kind == OpKind::join) {
+      take_join(ticket);
+    } else {
+      replay_.submit(ticket, now);
+    }
   }
   if (proposed && coordinator_) {
     coordinator_->on_table(*proposed);
@@ -306,6 +311,9 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (auto* request = std::get_if<control::RequestMessage>(&message)) {
     return with_coordinator(
         from, [&](int member) { return coordinator_->on_request(member, std::move(*request), now); });
+  }
+  if (std::holds_alternative<control::JoinMessage>(message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_join(member); });
   }
   if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
     if (coordinator_) {
@@ -361,6 +369,10 @@ bool Engine::apply_outcome(Nanoseconds now) {
   }
   if (!replay_.closed()) {
     close(replay_.closed());
+    finish_join(replay_.closed());
+  }
+  if (outcome.last_joined) {
+    finish_join({}, rank_of(*outcome.last_joined));
   }
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
   for (const Replay::Answer& answer : outcome.agreed) {
@@ -384,11 +396,18 @@ void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline,
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
 }
 
+/// Of what all are about to do; a stand-in where this rank has joined.
+TicketPtr Engine::ticket_of(const control::ExecEntry::Item& item) const {
+  TicketPtr ticket = pending_.find(item.name);
+  // One that is done has only kept its name: nobody has waited for it yet.
+  return join_ && item.descriptor && (!ticket || ticket->is_done()) ? make_stand_in(item.name, *item.descriptor) : ticket;
+}
+
 Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
   std::vector<Agreed> agreed;
   std::vector<TicketPtr> tickets;
   for (const control::ExecEntry::Item& item : items) {
-    TicketPtr ticket = pending_.find(item.name);
+    TicketPtr ticket = ticket_of(item);
     if (!ticket) {
       return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
     }
@@ -479,7 +498,30 @@ bool Engine::finish_completed() {
   return true;
 }
 
+void Engine::take_join(const TicketPtr& ticket) {
+  if (join_) {
+    finish(ticket, Status::error(Code::duplicate_name, "this rank has joined already and waits for the others"));
+    return;
+  }
+  join_ = ticket;
+  replay_.join();
+}
+
+/// `last`: the rank that was the last to join.
+void Engine::finish_join(Status status, int last) {
+  if (const TicketPtr ticket = std::exchange(join_, nullptr)) {
+    if (status) {
+      ticket->give(last);
+    }
+    finish(ticket, std::move(status));
+  }
+}
+
 void Engine::end(const TicketPtr& ticket, Status status) {
+  if (ticket->is_stand_in()) {
+    ticket->finish(std::move(status));
+    return;  // nobody here has asked for it
+  }
   finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!ticket->on_done()) {
     ticket->finish(std::move(status));

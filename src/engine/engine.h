@@ -143,6 +143,9 @@ class Engine {
   Status accepting(const std::string& name) const;
   Status hand_in(const TicketPtr& ticket);
   bool take_submissions(Nanoseconds now);
+  void take_join(const TicketPtr& ticket);
+  void finish_join(Status status, int last = -1);
+  TicketPtr ticket_of(const control::ExecEntry::Item& item) const;
   bool exchange_messages(Nanoseconds now);
   Status handle(int from, control::Message& message, Nanoseconds now);
   template <typename Tell>
@@ -186,6 +189,7 @@ class Engine {
   Group group_;
   control::Control control_;
   PendingTable pending_;
+  TicketPtr join_;  ///< under way
   Replay replay_;
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;

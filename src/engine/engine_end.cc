@@ -269,6 +269,9 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   for (TicketPtr& ticket : close_agreement(later_ones)) {
     tickets.push_back(std::move(ticket));
   }
+  if (join_) {
+    tickets.push_back(std::exchange(join_, nullptr));
+  }
   for (const TicketPtr& ticket : tickets) {
     finish(ticket, reason(*ticket).with_tensor(ticket->name()));
   }

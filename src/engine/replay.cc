@@ -231,6 +231,12 @@ void Replay::executed(const std::string& name) {
   member_.step(agreement::Executed{name}, *this);
 }
 
+void Replay::join() {
+  Locked gate(gate_);
+  has_work_.store(true, std::memory_order_release);
+  member_.step(agreement::JoinCalled{}, *this);
+}
+
 void Replay::leave() {
   Locked gate(gate_);
   has_work_.store(true, std::memory_order_release);

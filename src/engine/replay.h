@@ -48,6 +48,7 @@ class Replay final : public agreement::Sink {
     std::optional<control::SettingsEntry> settings;
     std::vector<Answer> agreed;                                      ///< in this order
     std::vector<std::pair<control::Message, Nanoseconds>> messages;  ///< to the coordinator; with a request its deadline
+    std::optional<int> last_joined;  ///< all members have joined, this one last
     std::optional<std::string> bug;
   };
 
@@ -82,6 +83,8 @@ class Replay final : public agreement::Sink {
   void submit(const TicketPtr& ticket, Nanoseconds now);
   void read(control::Message entry);
   void executed(const std::string& name);
+  /// This rank submits nothing more until the outcome tells who was the last to join. Once in a row.
+  void join();
   void leave();
   /// Every request ends with this; they are in the outcome's `failed`.
   void close(const Status& reason);
@@ -136,7 +139,7 @@ class Replay final : public agreement::Sink {
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
   void ended(std::uint32_t epoch) override;
   void retire(std::uint32_t bucket) override;
-  void join_done(int) override {}
+  void join_done(int last) override { outcome_.last_joined = last; }
   void fail(const std::string& name, Status status) override;
   void bug(std::string_view what) override;
 

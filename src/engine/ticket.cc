@@ -1,5 +1,7 @@
 #include "engine/ticket.h"
 
+#include <cstring>
+#include <memory>
 #include <new>
 #include <numeric>
 
@@ -32,6 +34,20 @@ Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, 
     owned_outputs_.push_back(std::move(output));
   }
   return {};
+}
+
+void Ticket::give(std::int32_t number) {
+  OwnedOutput output;
+  output.shape = {1};
+  output.data = std::make_unique<std::byte[]>(sizeof number);
+  std::memcpy(output.data.get(), &number, sizeof number);
+  RequestTensor pair;
+  pair.output.data = output.data.get();
+  pair.output.dtype = DType::int32;
+  pair.output.shape = output.shape;
+  owned_outputs_.clear();
+  owned_outputs_.push_back(std::move(output));
+  request_.tensors.assign(1, std::move(pair));
 }
 
 }  // namespace ronde::engine

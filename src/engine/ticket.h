@@ -40,7 +40,8 @@ class Ticket {
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   /// How it ended. Requires: is_done().
   const Status& status() const { return status_; }
-  /// Requires: is_done() with success and makes_outputs(kind); one for each tensor.
+  /// Requires: is_done() with success and makes_outputs(kind); one for each tensor. Of a join one, with the rank that was the
+  /// last to join.
   const std::vector<OwnedOutput>& owned_outputs() const { return owned_outputs_; }
   /// The same, of an alltoall: the rows that came from each member of the group.
   const std::vector<std::int64_t>& received_splits() const { return received_splits_; }
@@ -90,6 +91,11 @@ class Ticket {
     status_ = std::move(status);
     done_.store(true, std::memory_order_release);
   }
+  /// Its one output is this number, [1] of int32.
+  void give(std::int32_t number);
+  /// Not a caller's: this rank has joined and takes part with these neutral values, which `memory` owns.
+  void stand_in(std::shared_ptr<void> memory) { stand_in_ = std::move(memory); }
+  bool is_stand_in() const { return stand_in_ != nullptr; }
   const DoneCallback& on_done() const { return on_done_; }
   /// Something that must live until the callback has run: set before each submit, taken when it has finished. Without a
   /// callback nothing is kept: the owner of a slot's ticket would own itself.
@@ -130,6 +136,7 @@ class Ticket {
   std::vector<OwnedOutput> owned_outputs_;
   std::vector<std::int64_t> received_splits_;
   std::shared_ptr<void> owner_;
+  std::shared_ptr<void> stand_in_;
   Status plans_status_;
   int plans_left_ = 0;
   bool keeps_name_ = false;

@@ -11,10 +11,6 @@ bool has_root(OpKind kind) {
   return kind == OpKind::broadcast || kind == OpKind::reduce || kind == OpKind::gather || kind == OpKind::scatter;
 }
 
-bool reduces(OpKind kind) {
-  return kind == OpKind::allreduce || kind == OpKind::reduce || kind == OpKind::reducescatter;
-}
-
 /// Shapes agree if equal; of an allgather or alltoall the first extents may differ.
 bool shapes_agree(OpKind kind, const Shape& a, const Shape& b) {
   if ((kind != OpKind::allgather && kind != OpKind::alltoall) || a.empty() || b.empty()) {
@@ -107,6 +103,10 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
 }
 
 }  // namespace
+
+bool reduces(OpKind kind) {
+  return kind == OpKind::allreduce || kind == OpKind::reduce || kind == OpKind::reducescatter;
+}
 
 bool makes_outputs(OpKind kind) {
   return kind == OpKind::allgather || kind == OpKind::alltoall || kind == OpKind::reducescatter;
@@ -260,7 +260,8 @@ Status validate(const Request& request, const Group& group) {
     case OpKind::broadcast:
     case OpKind::alltoall:
     case OpKind::reducescatter:
-    case OpKind::barrier: break;
+    case OpKind::barrier:
+    case OpKind::join: break;
     default:
       if (op_name(request.kind) == "unknown") {
         return Status::error(Code::invalid_argument,
@@ -272,8 +273,9 @@ Status validate(const Request& request, const Group& group) {
     return Status::error(Code::invalid_argument, "a request's name has 1 to 4096 bytes; this one has " +
                                                      std::to_string(request.name.size()));
   }
-  if (request.kind == OpKind::barrier ? !request.tensors.empty() : request.tensors.empty()) {
-    return invalid(request, request.kind == OpKind::barrier ? "a barrier has no tensors" : "no tensor was given");
+  const bool has_none = request.kind == OpKind::barrier || request.kind == OpKind::join;
+  if (request.tensors.empty() != has_none) {
+    return invalid(request, has_none ? "a " + std::string(op_name(request.kind)) + " has no tensors" : "no tensor was given");
   }
   if (request.tensors.size() > kMaxTensorsPerRequest) {
     return invalid(request, "more than 65536 tensors in one group");

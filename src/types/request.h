@@ -46,6 +46,7 @@ struct Request {
   std::vector<std::int64_t> splits;  ///< alltoall: rows for each member of the group; empty: as many for each
 };
 
+bool reduces(OpKind kind);
 /// Whether the outputs' sizes are told by agreement, or differ from the inputs', so that the ticket owns their memory.
 bool makes_outputs(OpKind kind);
 /// How many rows of `rows` each of `ranks` ranks gets in a reduce-scatter: as equal as can be, the first ones one more.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, List, Optional, Sequence
 
 import torch
@@ -64,6 +65,7 @@ __all__ = [
     "grouped_allreduce_async_",
     "grouped_reducescatter",
     "grouped_reducescatter_async",
+    "join",
     "poll",
     "reducescatter",
     "reducescatter_async",
@@ -300,7 +302,7 @@ def broadcast_async_(
     return start_broadcast(tensor, tensor, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
 
 
-# ---- Barrier -------------------------------------------------------------------------------------------------------
+# ---- Barrier and join -------------------------------------------------------------------------------------------------------
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
@@ -308,3 +310,18 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     group = group_of(process_set)
     _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, group=group, wait=True).release()
     _names.restart(group)
+
+
+def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
+    """This rank has no more data: returns when every rank has joined, and says which was the last.
+
+    Until then the others go on, and operations are done as if this rank had values that change nothing: zeros in a sum
+    or average (which is still over all ranks), ones in a product, no rows in ``allgather``. A broadcast from a rank that
+    has joined fails on the others. Call nothing of Ronde meanwhile. ``device`` is accepted for compatibility.
+    """
+    group = group_of(process_set)
+    operation = _operation.submit(_abi.JOIN, "join.noname", [], None, None, group=group, wait=True)
+    last = ctypes.c_int32.from_address(operation.output().address).value
+    operation.release()
+    _names.restart(group)
+    return last

@@ -1,0 +1,17 @@
+// Stand-in: what a rank that has joined does for a request of the others. They have agreed without it, but the algorithms
+// need every rank: it takes part with values that change no result, and drops what comes out.
+#pragma once
+
+#include <string>
+
+#include "engine/ticket.h"
+#include "types/request.h"
+
+namespace ronde::engine {
+
+/// A ticket for a request like the others' `descriptor`, with memory of its own: of an all-reduce or reduce-scatter the
+/// neutral value of the reduction everywhere, of an all-gather or all-to-all no rows, of a broadcast a place for what
+/// comes. Requires: joined_ranks_can_take_part(). Throws std::bad_alloc.
+TicketPtr make_stand_in(const std::string& name, const Descriptor& descriptor);
+
+}  // namespace ronde::engine
