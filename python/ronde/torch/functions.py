@@ -58,16 +58,16 @@ def _pickler_module() -> Any:
 
 def _bytes_tensor(data: Union[bytes, memoryview]) -> torch.Tensor:
     if len(data) == 0:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
 def _broadcast_bytes(data: bytes, root_rank: int, name: str) -> bytes:
-    length = broadcast_(torch.tensor([len(data)]), root_rank, name + ".sz")
+    length = broadcast_(torch.tensor([len(data)], device="cpu"), root_rank, name + ".sz")
     if _process.rank() == root_rank:
         broadcast_(_bytes_tensor(data), root_rank, name)
         return data
-    return broadcast_(torch.empty(int(length), dtype=torch.uint8), root_rank, name).numpy().tobytes()
+    return broadcast_(torch.empty(int(length), dtype=torch.uint8, device="cpu"), root_rank, name).numpy().tobytes()
 
 
 def broadcast_object(
@@ -94,7 +94,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     if name is None:
         name = "allgather_object"
     data = _bytes_tensor(_pickler_module().dumps(obj))
-    lengths = allgather(torch.tensor([len(data)]), name + ".sz").tolist()
+    lengths = allgather(torch.tensor([len(data)], device="cpu"), name + ".sz").tolist()
     everything = memoryview(allgather(data, name).numpy().data)
     objects = []
     first = 0
@@ -127,7 +127,7 @@ class _TensorsToCome(pickle.Unpickler):
 
     def persistent_load(self, pid: Tuple[Any, ...]) -> torch.Tensor:
         index, shape, dtype = pid
-        return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype))
+        return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype, device="cpu"))
 
 
 def broadcast_optimizer_state(
