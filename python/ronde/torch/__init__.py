@@ -26,7 +26,7 @@ from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
 from ronde.torch import _names
 from ronde.torch._buckets import empty_shared
-from ronde.torch.compression import Compression
+from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
     allgather_object,
     broadcast_object,
@@ -64,6 +64,7 @@ from ronde.torch.mpi_ops import (
     poll,
     reducescatter,
     reducescatter_async,
+    sparse_allreduce_async,
     synchronize,
 )
 from ronde.torch.optimizer import DistributedOptimizer
@@ -73,6 +74,7 @@ __all__ = [
     "Adasum",
     "Average",
     "Compression",
+    "Compressor",
     "DistributedOptimizer",
     "HorovodInternalError",
     "Max",
@@ -120,6 +122,7 @@ __all__ = [
     "reducescatter_async",
     "shutdown",
     "size",
+    "sparse_allreduce_async",
     "synchronize",
 ]
 

@@ -1,0 +1,87 @@
+"""All-reduce of sparse tensors (COO): each rank gathers all ranks' entries and adds up those of the same place. Part of
+:mod:`ronde.torch.mpi_ops`."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import torch
+
+from ronde.exceptions import InvalidArgumentError
+from ronde.torch import _names
+from ronde.torch._arguments import Average, Sum, reduce_op
+from ronde.torch._handles import synchronize
+from ronde.torch._start import start_allgather
+from ronde.torch.compression import Compression
+from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+
+#: Waits, and returns the reduced tensor.
+Finish = Callable[[], torch.Tensor]
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Finish:
+    """Begins the all-reduce of a sparse tensor and returns a function: call it once, it waits and returns the result.
+
+    Arguments:
+        tensor: of layout ``torch.sparse_coo``, of the same shape, type and number of sparse dimensions on every rank;
+            the number of its entries may differ, and be 0.
+        name: by which the ranks meet, in two all-gathers, ``<name>.indices`` and ``<name>.values``; None: they meet by
+            the order of unnamed calls.
+        op: Average (the default) or Sum.
+
+    The result is coalesced: the same bits on every rank. Not differentiable. Raises ValueError if the call is wrong;
+    the function raises CollectiveError if the work fails (see ``synchronize``).
+    """
+    require_global(process_set)
+    return start_sparse_allreduce(tensor, name, reduce_op(op, None), process_set)
+
+
+def start_sparse_allreduce(
+    tensor: torch.Tensor,
+    name: Optional[str],
+    op: int,
+    process_set: ProcessSet,
+    compression: Any = Compression.none,
+    factor: float = 1.0,
+) -> Finish:
+    """The same; ``factor``: what the result is multiplied by; ``compression``: of the values."""
+    full_name = _names.name_of("sparse_allreduce", None) if name is None else name
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
+        found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+        raise InvalidArgumentError(f"'{full_name}': expected a tensor of layout torch.sparse_coo, got {found}", 1)
+    if op not in (Average, Sum):
+        raise InvalidArgumentError(f"'{full_name}' is sparse: its op must be Average or Sum", 1, tensor=full_name)
+    n_ranks = process_set.size() or 1
+    entries = tensor.detach().coalesce()
+    values, context = compression.compress(entries.values())
+    gathered_indices = start_allgather(entries.indices().t().contiguous(), f"allgather.{full_name}.indices", wait=False)
+    gathered_values = start_allgather(values, f"allgather.{full_name}.values", wait=False)
+
+    def finish() -> torch.Tensor:
+        indices = synchronize(gathered_indices)
+        if indices is None:
+            raise InvalidArgumentError(f"'{full_name}': the result was fetched already", 1, tensor=full_name)
+        values = compression.decompress(synchronize(gathered_values), context)
+        _names.waited_for(full_name)
+        # What has 16 bits is added in 32, as everywhere.
+        wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+        total = torch.sparse_coo_tensor(indices.t(), wide, tensor.shape, check_invariants=True).coalesce()
+        reduced = _scaled(total.values(), factor, n_ranks if op == Average else 1).to(values.dtype)
+        return torch.sparse_coo_tensor(total.indices(), reduced, tensor.shape, is_coalesced=True)
+
+    return finish
+
+
+def _scaled(values: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
+    """``values * factor / divisor``, of whole numbers truncated to whole ones. May be the values themselves, changed."""
+    if factor != 1.0:
+        values = (values * factor).to(values.dtype)
+    if divisor == 1:
+        return values
+    is_whole = not (values.is_floating_point() or values.is_complex())
+    return values.div_(divisor, rounding_mode="trunc" if is_whole else None)
