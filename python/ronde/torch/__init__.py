@@ -13,6 +13,18 @@ Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde ru
 from __future__ import annotations
 
 from ronde import _process
+from ronde._capabilities import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
 from ronde._process import (
     cross_rank,
     cross_size,
@@ -69,6 +81,7 @@ from ronde.torch.mpi_ops import (
 )
 from ronde.torch.optimizer import DistributedOptimizer
 from ronde.torch.process_sets import ProcessSet, global_process_set
+from ronde.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     "Adasum",
@@ -83,6 +96,7 @@ __all__ = [
     "Product",
     "RondeError",
     "Sum",
+    "SyncBatchNorm",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -100,10 +114,15 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
     "empty_shared",
     "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -116,10 +135,15 @@ __all__ = [
     "is_initialized",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
     "reducescatter",
     "reducescatter_async",
+    "rocm_built",
     "shutdown",
     "size",
     "sparse_allreduce_async",

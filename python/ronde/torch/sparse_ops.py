@@ -70,9 +70,13 @@ def start_sparse_allreduce(
         _names.waited_for(full_name)
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-        total = torch.sparse_coo_tensor(indices.t(), wide, tensor.shape, check_invariants=True).coalesce()
+        total = torch.sparse_coo_tensor(
+            indices.t(), wide, tensor.shape, device=values.device, check_invariants=True
+        ).coalesce()
         reduced = _scaled(total.values(), factor, n_ranks if op == Average else 1).to(values.dtype)
-        return torch.sparse_coo_tensor(total.indices(), reduced, tensor.shape, is_coalesced=True)
+        return torch.sparse_coo_tensor(
+            total.indices(), reduced, tensor.shape, device=values.device, is_coalesced=True
+        )
 
     return finish
 
