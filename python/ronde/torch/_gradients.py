@@ -82,6 +82,7 @@ class Reducer:
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
         self._layouts_are_open = False
+        self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._flights: Dict[Unit, Union[_Flight, _SparseFlight, Place]] = {}
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
@@ -131,13 +132,13 @@ class Reducer:
 
     @property
     def pending(self) -> bool:
-        """Whether reductions are under way."""
-        return bool(self._flights)
+        """Whether reductions are under way, or held back."""
+        return bool(self._flights) or self._holds_back
 
     @property
     def touched(self) -> bool:
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
-        return bool(self._flights) or any(member.left != self._passes for member in self._members)
+        return self.pending or any(member.left != self._passes for member in self._members)
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again."""
@@ -147,6 +148,7 @@ class Reducer:
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
         self._flights.clear()
+        self._holds_back = False
         for member in self._members:
             member.left = self._passes
         for unit in self._units:
@@ -227,7 +229,9 @@ class Reducer:
         """Whether the gradient goes as a sparse tensor; it is then under way, or held back until :meth:`synchronize`."""
         parameter = unit.parameters[0]
         if unit.layout == UNKNOWN:
-            return parameter.grad is not None and parameter.grad.is_sparse
+            is_sparse = parameter.grad is not None and parameter.grad.is_sparse
+            self._holds_back = self._holds_back or is_sparse
+            return is_sparse
         gradient = _layouts.in_layout(parameter, unit.layout)
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")

@@ -145,13 +145,14 @@ def broadcast_optimizer_state(
     is_root = _process.rank() == root_rank
     skeleton = b""
     tensors: List[torch.Tensor] = []
+    state: Any = None
     if is_root:
         file = io.BytesIO()
         pickler = _TensorsApart(file)
-        pickler.dump(optimizer.state_dict())
+        state = optimizer.state_dict()
+        pickler.dump(state)
         skeleton, tensors = file.getvalue(), pickler.tensors
     skeleton = _broadcast_bytes(skeleton, root_rank, "optimizer_state")
-    state: Any = None
     if not is_root:
         unpickler = _TensorsToCome(io.BytesIO(skeleton))
         state = unpickler.load()
@@ -165,4 +166,5 @@ def broadcast_optimizer_state(
         for tensor, value in zip(tensors, received):
             if tensor is not value:
                 tensor.copy_(value)
-        optimizer.load_state_dict(state)
+    # On the root too: loading casts some state to the parameters' types, and ranks must not differ in that.
+    optimizer.load_state_dict(state)
