@@ -16,7 +16,6 @@ from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
 from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, memory_order
 from ronde.torch.compression import Compression
-from ronde.torch.process_sets import ProcessSet
 from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
 
 _OK = _abi.OK
@@ -30,7 +29,7 @@ class How(NamedTuple):
     prescale: float
     postscale: float
     sparse_as_dense: bool
-    process_set: ProcessSet
+    group: int = 0  # the process set's id
 
 
 class _Member:
@@ -92,7 +91,7 @@ class Reducer:
         how = self._how
         is_single = len(parameters) == 1
         unit = Unit(
-            _names.name_of("allreduce" if is_single else "grouped_allreduce", name),
+            _names.name_of("allreduce" if is_single else "grouped_allreduce", name, how.group),
             list(parameters),
             # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
             is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,
@@ -124,11 +123,6 @@ class Reducer:
 
         parameter = self._members[index].parameter
         parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
-
-    @property
-    def name(self) -> str:
-        """Its first request's: the same on all ranks, and no other reducer's."""
-        return self._units[0].name
 
     @property
     def pending(self) -> bool:
@@ -235,7 +229,7 @@ class Reducer:
         gradient = _layouts.in_layout(parameter, unit.layout)
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
-        finish = start_sparse_allreduce(gradient, unit.name, how.op, how.process_set, how.compression, factor)
+        finish = start_sparse_allreduce(gradient, unit.name, how.op, how.group, how.compression, factor)
         self._flights[unit] = _SparseFlight(finish)
         return True
 
@@ -277,7 +271,7 @@ class Reducer:
         if self._unwatched:
             self._watch()
         if self._layouts_are_open and _layouts.are_open(self._units):
-            _layouts.agree(self._units, self.name + ".layouts")
+            _layouts.agree(self._units, _names.part_of(self._units[0].name, "layouts"))
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         for unit in self._units:
             if unit not in self._flights and unit.needs_gradient():

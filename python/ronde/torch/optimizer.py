@@ -9,12 +9,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
-from ronde import _process
 from ronde.exceptions import InvalidArgumentError, UnsupportedError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch.compression import Compression
 from ronde.torch.mpi_ops import Adasum, Average, allreduce
-from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 __all__ = ["DistributedOptimizer"]
 
@@ -32,6 +31,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _synchronized: bool
     _synchronized_for_scaler: bool
     _synchronize_in_step: bool
+    _process_set: ProcessSet
 
     @property  # type: ignore[override]
     def param_groups(self) -> List[Dict[str, Any]]:
@@ -111,7 +111,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                     self.synchronize()
                 if isinstance(self, torch.optim.LBFGS):
                     # It decides by the loss how often it evaluates: ranks must decide alike.
-                    loss = allreduce(torch.as_tensor(loss).detach(), name=f"{self._reducer.name}.loss")
+                    loss = allreduce(torch.as_tensor(loss).detach(), name="lbfgs.loss", process_set=self._process_set)
             return loss
 
         return evaluate
@@ -258,7 +258,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
     _require_positive(backward_passes_per_step)
-    require_global(process_set)
+    group = group_of(process_set)
     if op == Adasum:
         raise UnsupportedError("op=Adasum is not implemented yet", 3)
     if gradient_predivide_factor != 1.0 and op != Average:
@@ -277,10 +277,11 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._parameter_names = names
     distributed._synchronized = distributed._synchronized_for_scaler = False
     distributed._synchronize_in_step = True
+    distributed._process_set = process_set
     distributed._reducer = None
-    if _process.size() > 1 and process_set.included() and (process_set.size() or 1) > 1:
+    if process_set.included() and process_set.size() != 1:
         factor = gradient_predivide_factor
-        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
+        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, group)
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])

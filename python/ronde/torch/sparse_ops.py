@@ -7,13 +7,14 @@ from typing import Any, Callable, Optional
 
 import torch
 
-from ronde.exceptions import InvalidArgumentError
+from ronde import process_sets
+from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
 from ronde.torch._handles import synchronize
 from ronde.torch._start import start_allgather
 from ronde.torch.compression import Compression
-from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 #: Waits, and returns the reduced tensor.
 Finish = Callable[[], torch.Tensor]
@@ -37,37 +38,43 @@ def sparse_allreduce_async(
     The result is coalesced: the same bits on every rank. Not differentiable. Raises ValueError if the call is wrong;
     the function raises CollectiveError if the work fails (see ``synchronize``).
     """
-    require_global(process_set)
-    return start_sparse_allreduce(tensor, name, reduce_op(op, None), process_set)
+    return start_sparse_allreduce(tensor, name, reduce_op(op, None), group_of(process_set))
 
 
 def start_sparse_allreduce(
     tensor: torch.Tensor,
     name: Optional[str],
     op: int,
-    process_set: ProcessSet,
+    group: int,
     compression: Any = Compression.none,
     factor: float = 1.0,
 ) -> Finish:
-    """The same; ``factor``: what the result is multiplied by; ``compression``: of the values."""
-    full_name = _names.name_of("sparse_allreduce", None) if name is None else name
+    """The same in the process set with this id; ``factor``: what the result is multiplied by; ``compression``: of the
+    values."""
+    shown = "sparse_allreduce" if name is None else name
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
         found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-        raise InvalidArgumentError(f"'{full_name}': expected a tensor of layout torch.sparse_coo, got {found}", 1)
+        raise InvalidArgumentError(f"'{shown}': expected a tensor of layout torch.sparse_coo, got {found}", 1)
     if op not in (Average, Sum):
-        raise InvalidArgumentError(f"'{full_name}' is sparse: its op must be Average or Sum", 1, tensor=full_name)
-    n_ranks = process_set.size() or 1
+        raise InvalidArgumentError(f"'{shown}' is sparse: its op must be Average or Sum", 1, tensor=shown)
+    n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
     values, context = compression.compress(entries.values())
-    gathered_indices = start_allgather(entries.indices().t().contiguous(), f"allgather.{full_name}.indices", wait=False)
-    gathered_values = start_allgather(values, f"allgather.{full_name}.values", wait=False)
+    base = _names.name_of("sparse_allreduce", None, group) if name is None else name
+    names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
+    try:
+        gathered_indices = start_allgather(entries.indices().t().contiguous(), names[0], wait=False)
+        gathered_values = start_allgather(values, names[1], wait=False)
+    except RondeError:
+        _names.waited_for(base)
+        raise
 
     def finish() -> torch.Tensor:
         indices = synchronize(gathered_indices)
         if indices is None:
-            raise InvalidArgumentError(f"'{full_name}': the result was fetched already", 1, tensor=full_name)
+            raise InvalidArgumentError(f"'{shown}': the result was fetched already", 1, tensor=shown)
         values = compression.decompress(synchronize(gathered_values), context)
-        _names.waited_for(full_name)
+        _names.waited_for(base)
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
         total = torch.sparse_coo_tensor(
