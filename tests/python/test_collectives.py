@@ -219,7 +219,7 @@ def test_wrong_calls(hvd):
         hvd.allreduce_(torch.ones(3, device="meta"))
     with pytest.raises(ValueError, match="root"):
         hvd.broadcast(torch.ones(1), 2)
-    with pytest.raises(NotImplementedError, match="process sets"):
+    with pytest.raises(ValueError, match="not registered"):
         hvd.allreduce_(torch.ones(1), process_set=hvd.ProcessSet([0]))
     assert hvd.allreduce(torch.ones(1), name="after") == 1
 

@@ -249,3 +249,15 @@ def test_the_global_process_set_may_be_named(hvd, rank, world):
     model(torch.full((1, 1), rank + 1.0)).sum().backward()
     optimizer.synchronize()
     assert model.weight.grad.item() == (world + 1) / 2
+
+
+@pytest.mark.ranks(3)
+def test_lbfgs_within_a_process_set(hvd, rank):
+    ends = hvd.add_process_set([0, 2])
+    half = BATCH // 2
+    share = {0: (0, half), 1: (0, BATCH), 2: (half, BATCH)}[rank]
+    model = train("LBFGS", *share, lambda optimizer: hvd.DistributedOptimizer(optimizer, process_set=ends))
+    serial = train("LBFGS", 0, BATCH, lambda optimizer: optimizer)
+    for a, b in zip(model.parameters(), serial.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
+    hvd.remove_process_set(ends)

@@ -242,3 +242,23 @@ def test_nothing_is_agreed_in_later_steps_of_a_model_that_is_used_whole(hvd, ran
         optimizer.step()
         counts.append(_process.counters()["requests"] - before)
     assert counts == [3, 2, 2]
+
+
+@pytest.mark.ranks(3)
+def test_within_a_process_set(hvd, rank, world):
+    ends = hvd.add_process_set([0, 2])
+    model = Bags()
+    tables = [*model.first.parameters(), *model.second.parameters()]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(tables, lr=0.1), process_set=ends)
+    if ends.included():
+        expected = (entries(0) + entries(2)).to_dense()
+        assert torch.equal(hvd.sparse_allreduce_async(entries(rank), op=hvd.Sum, process_set=ends)().to_dense(), expected)
+        assert torch.equal(hvd.allreduce(entries(rank), process_set=ends).to_dense(), expected / 2)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(words(step, rank), uses_second(step, rank)).sum().backward()
+        optimizer.step()
+    tables_of_ranks = hvd.allgather(model.first.weight.detach().reshape(1, -1))
+    assert torch.equal(tables_of_ranks[0], tables_of_ranks[2])
+    assert not torch.equal(tables_of_ranks[0], tables_of_ranks[1])
+    hvd.remove_process_set(ends)
