@@ -3,8 +3,8 @@
 
     ronde run -n 2 -- python synthetic_benchmark.py          --help lists what can be varied
 
-Each rank trains on a batch of its own that never changes, so no disk and no decoding is in the way: what is lost from one
-rank to several is the price of averaging and of sharing the machine.
+Each rank trains on a batch of its own that never changes, so no disk and no decoding is in the way: what is lost from
+one rank to several is the price of averaging and of sharing the machine.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ DEVICE = torch.device("xpu", 0)
 
 
 class Remote(torch.Tensor):
-    """Says that it is on DEVICE; without an address. What is computed with it is too, what is copied to the CPU is not."""
+    """Says that it is on DEVICE; has no address. What is computed with it is there too; copies to the CPU are not."""
 
     @staticmethod
     def __new__(cls, values: torch.Tensor):
@@ -54,7 +54,7 @@ class Remote(torch.Tensor):
 
 
 class RemoteFactory(torch.overrides.TorchFunctionMode):
-    """Makes what is asked for on DEVICE a Remote, and copies what is copied there, before PyTorch looks for a driver."""
+    """Makes what is asked for on DEVICE a Remote, and copies what goes there, before PyTorch looks for a driver."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})

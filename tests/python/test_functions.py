@@ -99,7 +99,8 @@ class Odd(torch.optim.Optimizer):
     """Has state and settings that are no tensors, and some that are."""
 
     def __init__(self, parameters, rank: int) -> None:
-        super().__init__(parameters, {"lr": torch.tensor(rank + 0.5), "betas": (rank, 0.5), "notes": [rank, "text", None]})
+        settings = {"lr": torch.tensor(rank + 0.5), "betas": (rank, 0.5), "notes": [rank, "text", None]}
+        super().__init__(parameters, settings)
         for parameter in self.param_groups[0]["params"]:
             self.state[parameter] = {
                 "history": [rank, {"nested": torch.full((2,), float(rank))}],

@@ -261,3 +261,28 @@ def test_lbfgs_within_a_process_set(hvd, rank):
     for a, b in zip(model.parameters(), serial.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
     hvd.remove_process_set(ends)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("groups", [0, 1, 2], ids=["alone", "one group", "two groups"])
+def test_predivide_factors_reach_the_reduction(hvd, rank, monkeypatch, groups):
+    """No value shows them, unless it overflows."""
+    from ronde import _operation
+
+    said = []
+    fill = _operation.fill
+
+    def spy(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more):
+        if "layouts" not in name:
+            said.append((reduce_op, prescale, postscale))
+        return fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more)
+
+    for module in ("ronde._operation.fill", "ronde._slot.fill"):
+        monkeypatch.setattr(module, spy)
+    model = Net(False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), gradient_predivide_factor=4.0, groups=groups
+    )
+    nn.functional.cross_entropy(model(batch(0)[0]), batch(0)[1]).backward()
+    optimizer.step()
+    assert said == [(hvd.Average, 0.25, 4.0)] * (1 if groups == 1 else 2)

@@ -220,7 +220,7 @@ class Reducer:
         return place
 
     def _start_sparse(self, unit: Unit) -> bool:
-        """Whether the gradient goes as a sparse tensor; it is then under way, or held back until :meth:`synchronize`."""
+        """Whether the gradient goes as a sparse tensor: it is then under way, or held back until ``synchronize()``."""
         parameter = unit.parameters[0]
         if unit.layout == UNKNOWN:
             is_sparse = parameter.grad is not None and parameter.grad.is_sparse

@@ -2,8 +2,8 @@
 
 An embedding with ``sparse=True`` has a sparse gradient, but a rank that did not use it in a step has none and cannot
 know. So the ranks tell each other what they have, in ``synchronize()``: once, after the first backward pass, and again
-only as long as there are parameters that no rank has had a gradient of. Until then sparse gradients are held back, dense
-ones are not.
+only as long as there are parameters that no rank has had a gradient of. Until then sparse gradients are held back,
+dense ones are not.
 """
 
 from __future__ import annotations

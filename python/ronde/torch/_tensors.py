@@ -52,7 +52,7 @@ def check(tensor: torch.Tensor, name: str) -> None:
         )
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(
-            f"'{name}' has layout {tensor.layout}: pass tensor.to_dense(), or use sparse_allreduce_async", 1, tensor=name
+            f"'{name}' has layout {tensor.layout}: pass tensor.to_dense() or use sparse_allreduce_async", 1, tensor=name
         )
     if tensor.dtype not in DTYPE_CODES:
         raise InvalidArgumentError(f"'{name}' is of type {tensor.dtype}, which Ronde does not know", 1, tensor=name)

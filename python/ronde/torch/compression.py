@@ -1,7 +1,7 @@
 """What travels instead of a tensor: ``hvd.allreduce(tensor, compression=hvd.Compression.bf16)``.
 
-Taken by ``allreduce``, ``grouped_allreduce``, ``reducescatter``, ``grouped_reducescatter`` and ``DistributedOptimizer``.
-Your own is a subclass of :class:`Compressor`; the class or an object of it may be given.
+Taken by ``allreduce``, ``grouped_allreduce``, ``reducescatter``, ``grouped_reducescatter`` and
+``DistributedOptimizer``. Your own is a subclass of :class:`Compressor`; the class or an object of it may be given.
 """
 
 from __future__ import annotations

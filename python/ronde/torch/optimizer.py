@@ -35,7 +35,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     @property  # type: ignore[override]
     def param_groups(self) -> List[Dict[str, Any]]:
-        """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to unscale gradients and to look for
+        """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to unscale gradients and look for
         infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,
         together. It has no other way to say that it is about to read ``p.grad``."""
         if self._reducer is not None and sys._getframe(1).f_globals.get("__name__") == _SCALER_MODULE:

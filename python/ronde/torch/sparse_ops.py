@@ -89,7 +89,7 @@ def start_sparse_allreduce(
 
 
 def _scaled(values: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
-    """``values * factor / divisor``, of whole numbers truncated to whole ones. May be the values themselves, changed."""
+    """``values * factor / divisor``, of whole numbers truncated to whole ones. It may change the values."""
     if factor != 1.0:
         values = (values * factor).to(values.dtype)
     if divisor == 1:

@@ -16,19 +16,19 @@ __all__ = ["SyncBatchNorm"]
 
 
 class SyncBatchNorm(_BatchNorm):
-    """As ``torch.nn.BatchNorm1d``, ``2d`` and ``3d``, but in training each rank normalises its batch by the mean and the
-    variance of all ranks' batches.
+    """As ``torch.nn.BatchNorm1d``, ``2d`` and ``3d``, but in training each rank normalises its batch by the mean and
+    the variance of all ranks' batches.
 
     Arguments:
         num_features, eps, momentum, affine, track_running_stats: as of ``torch.nn.BatchNorm2d``.
 
-    Input: (N, num_features, ...), on any device; N and what follows may differ between ranks, and be 0. Training mode is
-    collective: every rank must call the layer, and run its backward pass, equally often and in the same order. In
+    Input: (N, num_features, ...), on any device; N and what follows may differ between ranks, and be 0. Training mode
+    is collective: every rank must call the layer, and run its backward pass, equally often and in the same order. In
     evaluation mode, and in a job of one rank, it does exactly what the layers of PyTorch do and asks no other rank.
 
     The gradients of ``weight`` and ``bias`` are those of this rank's batch, as of any other parameter:
-    ``DistributedOptimizer`` averages them. Raises ValueError for an input without dimension 1 and for a single value per
-    channel over all ranks, CollectiveError if the exchange fails.
+    ``DistributedOptimizer`` averages them. Raises ValueError for an input without dimension 1 and for a single value
+    per channel over all ranks, CollectiveError if the exchange fails.
     """
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
@@ -109,7 +109,7 @@ def _total_of(input: torch.Tensor, name: str) -> _Total:
 
 
 class _Normalise(torch.autograd.Function):
-    """``(input - mean) / sqrt(variance + eps) * weight + bias``, where mean and variance depend on all ranks' inputs."""
+    """``(input - mean) / sqrt(variance + eps) * weight + bias``, where mean and variance are of all ranks' inputs."""
 
     @staticmethod
     def forward(
