@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from test_optimizer_classes import CLASSES
+
 
 @pytest.mark.ranks(1, 2, 3)
 def test_broadcast_parameters(hvd, rank, world):
@@ -58,6 +60,79 @@ def test_broadcast_optimizer_state(hvd, rank, kind, fresh):
             for key, value in entries.items():
                 other = state["state"][index][key]
                 assert torch.equal(other, value) if isinstance(value, torch.Tensor) else other == value, key
+
+
+def assert_same_states(states: list[dict]) -> None:
+    """Values and types of everything in the state_dict()s."""
+    first = states[0]
+    for state in states[1:]:
+        assert repr(state["param_groups"]) == repr(first["param_groups"])
+        assert state["state"].keys() == first["state"].keys()
+        for index, entries in first["state"].items():
+            assert state["state"][index].keys() == entries.keys()
+            for key, value in entries.items():
+                other = state["state"][index][key]
+                if isinstance(value, torch.Tensor):
+                    torch.testing.assert_close(other, value, rtol=0, atol=0, msg=lambda text, key=key: f"{key}: {text}")
+                else:
+                    assert other == value and type(other) is type(value), key
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", [name for name in CLASSES if name != "LBFGS"])
+def test_state_of_every_optimizer(hvd, rank, name, dtype):
+    """Also in types that load_state_dict() casts to: ranks whose states differ in type would drift apart."""
+    sparse = name == "SparseAdam"
+    model = nn.Embedding(4, 3, sparse=sparse).to(dtype)
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.25 * (rank + 1))
+    for _ in range(rank + 1):
+        optimizer.zero_grad()
+        model(torch.tensor([rank, 2])).sum().backward()
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    assert_same_states(hvd.allgather_object(optimizer.state_dict()))
+
+
+class Odd(torch.optim.Optimizer):
+    """Has state and settings that are no tensors, and some that are."""
+
+    def __init__(self, parameters, rank: int) -> None:
+        settings = {"lr": torch.tensor(rank + 0.5), "betas": (rank, 0.5), "notes": [rank, "text", None]}
+        super().__init__(parameters, settings)
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter] = {
+                "history": [rank, {"nested": torch.full((2,), float(rank))}],
+                "flag": rank == 0,
+                "nothing": None,
+            }
+
+    def step(self, closure=None):
+        """Nothing."""
+
+
+@pytest.mark.ranks(2, 3)
+def test_state_that_is_no_tensor(hvd, rank):
+    optimizer = Odd(nn.Linear(2, 1).parameters(), rank)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    group = optimizer.param_groups[0]
+    assert group["lr"] == 1.5 and group["betas"] == (1, 0.5) and group["notes"] == [1, "text", None]
+    for entries in optimizer.state.values():
+        assert entries["history"][0] == 1 and entries["history"][1]["nested"].tolist() == [1.0, 1.0]
+        assert entries["flag"] is False and entries["nothing"] is None
+
+
+@pytest.mark.ranks(2)
+def test_state_of_other_parameters_is_refused(hvd, rank):
+    model = nn.Linear(2, 1, bias=rank == 0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if rank == 0:
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    else:
+        with pytest.raises(ValueError, match="parameter group"):
+            hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert hvd.allreduce(torch.ones(1)) == 1
 
 
 @pytest.mark.ranks(2)

@@ -1,4 +1,4 @@
-"""What needs no job: the structs against the header, names, exceptions, compression, the data reader of the example."""
+"""What needs no job: the structs against the header, names, exceptions, the data reader of the example."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-
 import ronde
 from ronde import _abi, exceptions
 from ronde.torch import _names
 from ronde.torch._tensors import DTYPE_CODES
-from ronde.torch.compression import Compression
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "torch"))
@@ -93,14 +90,6 @@ def test_names():
     _names.restart()
     assert _names.name_of("allreduce", None) == "allreduce.noname.1.0"
     _names.reset()
-
-
-def test_compression():
-    packed, context = Compression.fp16.compress(torch.tensor([1.5], dtype=torch.float64))
-    assert packed.dtype == torch.float16 and Compression.fp16.decompress(packed, context).dtype == torch.float64
-    for untouched in (torch.ones(1, dtype=torch.int32), torch.ones(1, dtype=torch.float16)):
-        assert Compression.fp16.compress(untouched)[0] is untouched
-    assert Compression.none.compress(packed)[0] is packed
 
 
 def test_importing_the_package_loads_no_framework():

@@ -16,6 +16,18 @@ from typing import Sequence, Union
 
 from ronde import _process
 from ronde import process_sets as _process_sets
+from ronde._capabilities import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
 from ronde._process import (
     cross_rank,
     cross_size,
@@ -29,7 +41,7 @@ from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
 from ronde.torch import _names
 from ronde.torch._buckets import empty_shared
-from ronde.torch.compression import Compression
+from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
     allgather_object,
     broadcast_object,
@@ -68,15 +80,18 @@ from ronde.torch.mpi_ops import (
     poll,
     reducescatter,
     reducescatter_async,
+    sparse_allreduce_async,
     synchronize,
 )
 from ronde.torch.optimizer import DistributedOptimizer
 from ronde.torch.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from ronde.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     "Adasum",
     "Average",
     "Compression",
+    "Compressor",
     "DistributedOptimizer",
     "HorovodInternalError",
     "Max",
@@ -85,6 +100,7 @@ __all__ = [
     "Product",
     "RondeError",
     "Sum",
+    "SyncBatchNorm",
     "add_process_set",
     "allgather",
     "allgather_async",
@@ -103,10 +119,15 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
     "empty_shared",
     "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -120,13 +141,19 @@ __all__ = [
     "join",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
+    "rocm_built",
     "shutdown",
     "size",
+    "sparse_allreduce_async",
     "synchronize",
 ]
 

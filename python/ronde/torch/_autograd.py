@@ -71,7 +71,7 @@ class Allgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, rows = ctx.call
-        all_rows = start_allgather(torch.tensor([rows]), _names.part_of(name, "rows"), wait=True)
+        all_rows = start_allgather(torch.tensor([rows], device="cpu"), _names.part_of(name, "rows"), wait=True)
         averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
         first = int(all_rows[: process_sets.rank_in(_names.group_of(name))].sum())
         return averaged.narrow(0, first, rows), None
@@ -88,7 +88,7 @@ class GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, rows = ctx.call
-        all_rows = start_allgather(torch.tensor([rows]), _names.part_of(name, "rows"), wait=True)
+        all_rows = start_allgather(torch.tensor([rows], device="cpu"), _names.part_of(name, "rows"), wait=True)
         averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, False, wait=True)
         firsts = all_rows[: process_sets.rank_in(_names.group_of(name))].sum(0).tolist()
         own = [gradient.narrow(0, first, count) for gradient, first, count in zip(averaged, firsts, rows)]

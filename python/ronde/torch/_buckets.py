@@ -114,13 +114,13 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
     shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     _process.size()  # raises before init(), whatever the size
     like = torch.empty(shape, dtype=dtype, device="meta")
-    check(torch.empty(0, dtype=dtype), "empty_shared")
+    check(torch.empty(0, dtype=dtype, device="cpu"), "empty_shared")
     if like.numel() == 0:
-        return torch.zeros(shape, dtype=dtype)
+        return torch.zeros(shape, dtype=dtype, device="cpu")
     try:
         memory = _bucket.allocate("empty_shared", _n_bytes(like))
     except RondeError as error:
         if error.code != _abi.OUT_OF_MEMORY:
             raise
-        return torch.zeros(shape, dtype=dtype)
+        return torch.zeros(shape, dtype=dtype, device="cpu")
     return _home_in(memory, 0, like).tensor

@@ -10,12 +10,13 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde.exceptions import DuplicateNameError, UnsupportedError
-from ronde.torch import _names
+from ronde.torch import _layouts, _names
 from ronde.torch._handles import Handle, synchronize
-from ronde.torch._places import Place, Places, Reduction, Unit
-from ronde.torch._start import start_allreduce
+from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
+from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, memory_order
 from ronde.torch.compression import Compression
+from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
 
 _OK = _abi.OK
 
@@ -59,6 +60,12 @@ class _Flight(NamedTuple):
     packed: List[_Packed]
 
 
+class _SparseFlight(NamedTuple):
+    """A sparse gradient under way."""
+
+    finish: Finish
+
+
 class Reducer:
     """Starts the reduction of a gradient, or of a group of gradients, as soon as it is complete, and waits for all.
 
@@ -73,7 +80,9 @@ class Reducer:
         self._units: List[Unit] = []
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
-        self._flights: Dict[Unit, Union[_Flight, Place]] = {}
+        self._layouts_are_open = False
+        self._holds_back = False  # a sparse gradient, until the layouts are agreed
+        self._flights: Dict[Unit, Union[_Flight, _SparseFlight, Place]] = {}
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
 
@@ -87,6 +96,9 @@ class Reducer:
             # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
             is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,
         )
+        if is_single and not how.sparse_as_dense:
+            unit.layout = UNKNOWN
+            self._layouts_are_open = True
         self._units.append(unit)
         for parameter in parameters:
             self._members.append(_Member(parameter, unit, self._passes))
@@ -114,13 +126,13 @@ class Reducer:
 
     @property
     def pending(self) -> bool:
-        """Whether reductions are under way."""
-        return bool(self._flights)
+        """Whether reductions are under way, or held back."""
+        return bool(self._flights) or self._holds_back
 
     @property
     def touched(self) -> bool:
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
-        return bool(self._flights) or any(member.left != self._passes for member in self._members)
+        return self.pending or any(member.left != self._passes for member in self._members)
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again."""
@@ -130,6 +142,7 @@ class Reducer:
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
         self._flights.clear()
+        self._holds_back = False
         for member in self._members:
             member.left = self._passes
         for unit in self._units:
@@ -155,6 +168,8 @@ class Reducer:
     def _start(self, unit: Unit) -> None:
         place = unit.place
         if place is None or unit.parameters[0].grad is not place.view or place.view.data_ptr() != place.address:
+            if unit.layout != DENSE and self._start_sparse(unit):
+                return
             place = self._move_in(unit)
         if place is None:
             self._start_private(unit)
@@ -197,31 +212,50 @@ class Reducer:
             if gradient.requires_grad:  # of create_graph=True: the graph belongs to this tensor and no other
                 return None
             if gradient.layout is not torch.strided:
-                if not self._how.sparse_as_dense:
+                if unit.layout != DENSE:
                     return None
                 gradient = gradient.to_dense()
             view.copy_(gradient)
         parameter.grad = view
         return place
 
+    def _start_sparse(self, unit: Unit) -> bool:
+        """Whether the gradient goes as a sparse tensor: it is then under way, or held back until ``synchronize()``."""
+        parameter = unit.parameters[0]
+        if unit.layout == UNKNOWN:
+            is_sparse = parameter.grad is not None and parameter.grad.is_sparse
+            self._holds_back = self._holds_back or is_sparse
+            return is_sparse
+        gradient = _layouts.in_layout(parameter, unit.layout)
+        how = self._how
+        factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
+        finish = start_sparse_allreduce(gradient, unit.name, how.op, how.group, how.compression, factor)
+        self._flights[unit] = _SparseFlight(finish)
+        return True
+
     def _start_private(self, unit: Unit) -> None:
         how = self._how
         if unit.place is not None:
             unit.place.is_free()  # frees the name
-        packed = [self._pack(parameter, unit.name) for parameter in unit.parameters]
+        packed = [self._pack(parameter, unit.name, len(unit.parameters) > 1) for parameter in unit.parameters]
         tensors = [item.sent for item in packed]
         handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
         self._flights[unit] = _Flight(handle, packed)
 
-    def _pack(self, parameter: torch.nn.Parameter, name: str) -> _Packed:
+    def _pack(self, parameter: torch.nn.Parameter, name: str, is_grouped: bool) -> _Packed:
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is None:  # unused on this rank, but perhaps not on the others
-            gradient = parameter.grad = torch.zeros_like(parameter)
+            gradient = torch.zeros_like(parameter)
+            if parameter.requires_grad:
+                parameter.grad = gradient
         bare = gradient.detach()
         if bare.layout is not torch.strided:
-            if not self._how.sparse_as_dense:
+            if is_grouped and not self._how.sparse_as_dense:
                 raise UnsupportedError(
-                    f"'{name}' has a sparse gradient: give sparse_as_dense=True to DistributedOptimizer", 3, tensor=name
+                    f"'{name}' has a sparse gradient in a group: leave it out of groups=, or give sparse_as_dense=True "
+                    "to DistributedOptimizer",
+                    3,
+                    tensor=name,
                 )
             bare = bare.to_dense()
             gradient = parameter.grad = bare
@@ -236,8 +270,11 @@ class Reducer:
         """
         if self._unwatched:
             self._watch()
+        if self._layouts_are_open and _layouts.are_open(self._units):
+            _layouts.agree(self._units, _names.part_of(self._units[0].name, "layouts"))
+            self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         for unit in self._units:
-            if unit not in self._flights and any(parameter.requires_grad for parameter in unit.parameters):
+            if unit not in self._flights and unit.needs_gradient():
                 self._start(unit)
         flights = list(self._flights.items())
         self.restart()
@@ -247,6 +284,8 @@ class Reducer:
                     flight.slot.wait()
                     flight.busy = False
                     _put(unit.parameters[0], flight.view)
+                elif isinstance(flight, _SparseFlight):
+                    unit.parameters[0].grad = flight.finish()
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
 
@@ -262,7 +301,9 @@ def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     current = parameter.grad
     if current is gradient:
         return
-    if current is None:  # set to None between backward and here
-        parameter.grad = gradient
+    if current is None:
+        if parameter.requires_grad:  # set to None between backward and here
+            parameter.grad = gradient
+        # Else frozen, in a group with others: a gradient of zeros would have the optimizer decay its weights.
     else:
         current.detach().copy_(gradient.detach())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -98,8 +98,24 @@ def all_made_by_ticket(count: int) -> Take:
 
 def made_with_splits(operation: Operation) -> Tuple[torch.Tensor, torch.Tensor]:
     """The ticket's only output, and how many rows of it came from each rank (int32)."""
-    splits = torch.tensor(operation.received_splits(), dtype=torch.int32)
+    splits = torch.tensor(operation.received_splits(), dtype=torch.int32, device="cpu")
     return made_by_ticket(operation), splits
+
+
+def on(devices: Sequence[torch.device], take: Take) -> Take:
+    """What ``take`` makes, on these devices: a tensor, a list of as many, or a tensor with its splits, which stay."""
+    if all(device.type == "cpu" for device in devices):
+        return take
+
+    def move(operation: Operation) -> Any:
+        made = take(operation)
+        if isinstance(made, list):
+            return [tensor.to(device) for tensor, device in zip(made, devices)]
+        if isinstance(made, tuple):
+            return made[0].to(devices[0]), made[1]
+        return made.to(devices[0])
+
+    return move
 
 
 class _TicketMemory:
@@ -121,7 +137,7 @@ def _ticket_tensors(operation: Operation, count: int) -> List[torch.Tensor]:
         dtype = TORCH_DTYPES[output.dtype]
         n_bytes = math.prod(output.shape) * dtype.itemsize
         if n_bytes < _WRAP_FROM_BYTES:
-            tensor = torch.empty(output.shape, dtype=dtype)
+            tensor = torch.empty(output.shape, dtype=dtype, device="cpu")
             ctypes.memmove(tensor.data_ptr(), output.address, n_bytes)
         else:
             memory = memory or _TicketMemory(operation)

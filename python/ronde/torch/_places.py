@@ -61,10 +61,14 @@ class Place:
         return not self.busy
 
 
+#: Layouts of a gradient; a number between says how many dimensions of a sparse tensor are sparse.
+UNKNOWN, DENSE = 0, 255
+
+
 class Unit:
     """What is reduced by one request: a parameter's gradient, or those of a group."""
 
-    __slots__ = ("name", "parameters", "missing", "place", "is_private", "refused_in")
+    __slots__ = ("name", "parameters", "missing", "place", "is_private", "refused_in", "layout")
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
@@ -73,6 +77,11 @@ class Unit:
         self.place: Optional[Place] = None
         self.is_private = is_private  # never has a place
         self.refused_in = 0  # the epoch of the engine in which it can have none
+        self.layout = DENSE  # in which it travels: the same on all ranks
+
+    def needs_gradient(self) -> bool:
+        """Whether it is to be reduced: something in it is not frozen."""
+        return any(parameter.requires_grad for parameter in self.parameters)
 
 
 def _epoch_now() -> int:

@@ -1,4 +1,5 @@
-"""From tensors to a request: checks them, makes contiguous what is not, finds places for the results, submits.
+"""From tensors to a request: checks them, copies what is not contiguous or not in host memory, finds places for the
+results, submits.
 
 Each function returns the result with ``wait=True``, else a :class:`Handle`. Nothing here knows of autograd or names.
 """
@@ -12,8 +13,8 @@ import torch
 from ronde import _abi, _operation
 from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch import _names
-from ronde.torch._handles import Handle, Take, all_made_by_ticket, into, made_by_ticket, made_with_splits
-from ronde.torch._tensors import check, staged, view_of
+from ronde.torch._handles import Handle, Take, all_made_by_ticket, into, made_by_ticket, made_with_splits, on
+from ronde.torch._tensors import check, host_memory_for, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -58,14 +59,13 @@ def start_allreduce(
     for tensor in tensors:
         check(tensor, full_name)
     inputs = [staged(tensor) for tensor in tensors]
-    copy_back: _Copies = []
     if targets is None:
-        buffers = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in tensors]
-        outputs = buffers
+        outputs = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in tensors]
+        buffers = [host_memory_for(output) for output in outputs]
     else:
         outputs = list(targets)
         buffers = inputs  # of a tensor that is contiguous its own memory, else the copy
-        copy_back = [(target, buffer) for target, buffer in zip(outputs, buffers) if target is not buffer]
+    copy_back: _Copies = [(target, buffer) for target, buffer in zip(outputs, buffers) if target is not buffer]
     operation = _submit(
         _abi.ALLREDUCE,
         full_name,
@@ -85,7 +85,7 @@ def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
     check(tensor, full_name)
     source = staged(tensor)
     operation = _submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
-    return _result(operation, made_by_ticket, wait)
+    return _result(operation, on([tensor.device], made_by_ticket), wait)
 
 
 def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: str, wait: bool) -> Any:
@@ -94,7 +94,7 @@ def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: str, wai
         check(tensor, full_name)
     sources = [staged(tensor) for tensor in tensors]
     operation = _submit(_abi.ALLGATHER, full_name, [view_of(source) for source in sources], None, sources, wait=wait)
-    return _result(operation, all_made_by_ticket(len(sources)), wait)
+    return _result(operation, on([tensor.device for tensor in tensors], all_made_by_ticket(len(sources))), wait)
 
 
 def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_name: str, wait: bool) -> Any:
@@ -103,7 +103,7 @@ def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_n
     check(tensor, full_name)
     source = staged(tensor)
     operation = _submit(_abi.ALLTOALL, full_name, [view_of(source)], None, source, splits=splits, wait=wait)
-    return _result(operation, made_by_ticket if splits is None else made_with_splits, wait)
+    return _result(operation, on([tensor.device], made_by_ticket if splits is None else made_with_splits), wait)
 
 
 def start_reducescatter(
@@ -130,7 +130,8 @@ def start_reducescatter(
         postscale=scale(postscale, "postscale_factor"),
         wait=wait,
     )
-    return _result(operation, made_by_ticket if single else all_made_by_ticket(len(sources)), wait)
+    take = made_by_ticket if single else all_made_by_ticket(len(sources))
+    return _result(operation, on([tensor.device for tensor in tensors], take), wait)
 
 
 def start_broadcast(
@@ -140,8 +141,8 @@ def start_broadcast(
     check(tensor, full_name)
     source = staged(tensor)
     if target is None:
-        buffer = torch.empty(tensor.shape, dtype=tensor.dtype)
-        output = buffer
+        output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        buffer = host_memory_for(output)
     else:
         buffer, output = source, target
     copy_back: _Copies = [] if output is buffer else [(output, buffer)]

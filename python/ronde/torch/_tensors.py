@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Tuple
+import logging
+from typing import Dict, Optional, Set, Tuple
 
 import torch
 
@@ -10,6 +11,9 @@ from ronde import _abi
 from ronde._operation import View
 from ronde.exceptions import InvalidArgumentError
 
+_log = logging.getLogger("ronde")
+
+#: The one table of element types; which operation takes which of them is the library's to say.
 DTYPE_CODES: Dict[torch.dtype, int] = {
     torch.uint8: _abi.UINT8,
     torch.int8: _abi.INT8,
@@ -36,26 +40,46 @@ def view_of(tensor: torch.Tensor) -> View:
 
 
 def check(tensor: torch.Tensor, name: str) -> None:
-    """Raises InvalidArgumentError (a ValueError), naming the tensor, if the engine cannot reach its memory."""
+    """Raises InvalidArgumentError (a ValueError), naming the tensor, if neither the engine nor a copy can reach its
+    values."""
     if not isinstance(tensor, torch.Tensor):
         raise InvalidArgumentError(f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}", 1, tensor=name)
-    if not tensor.is_cpu:
+    if not tensor.is_cpu and tensor.is_meta:
         raise InvalidArgumentError(
-            f"'{name}' is on device {tensor.device}; Ronde takes tensors in host memory only so far: pass tensor.cpu()",
+            f"'{name}' is on device meta and has no values; pass a tensor in host memory or on an accelerator",
             1,
             tensor=name,
         )
     if tensor.layout is not torch.strided:
-        raise InvalidArgumentError(f"'{name}' has layout {tensor.layout}; pass tensor.to_dense()", 1, tensor=name)
+        raise InvalidArgumentError(
+            f"'{name}' has layout {tensor.layout}: pass tensor.to_dense() or use sparse_allreduce_async", 1, tensor=name
+        )
     if tensor.dtype not in DTYPE_CODES:
         raise InvalidArgumentError(f"'{name}' is of type {tensor.dtype}, which Ronde does not know", 1, tensor=name)
 
 
+#: Types of devices whose tensors were copied already.
+_told: Set[str] = set()
+
+
 def staged(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, or a contiguous copy of it; outside autograd."""
-    if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+    """The tensor itself, or a contiguous copy of it in host memory; outside autograd. The copy of another device's
+    tensor waits for the work that the device's current stream has at this moment."""
+    if tensor.is_contiguous() and tensor.is_cpu and not (tensor.is_conj() or tensor.is_neg()):
         return tensor
-    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+    tensor = tensor.detach()
+    if not tensor.is_cpu:
+        if tensor.device.type not in _told:
+            _told.add(tensor.device.type)
+            _log.warning("Ronde: tensors on device %s are copied through host memory, which is slower", tensor.device)
+        tensor = tensor.cpu()  # it blocks: from a stream it returns when the values have come
+    return tensor.resolve_conj().resolve_neg().contiguous()
+
+
+def host_memory_for(tensor: torch.Tensor) -> torch.Tensor:
+    """Where the engine may write what is to go into this new, contiguous tensor: itself, unless it is on another
+    device."""
+    return tensor if tensor.is_cpu else torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
 
 
 def memory_order(tensor: torch.Tensor) -> Optional[Tuple[int, ...]]:

@@ -58,18 +58,18 @@ def _pickler_module() -> Any:
 
 def _bytes_tensor(data: Union[bytes, memoryview]) -> torch.Tensor:
     if len(data) == 0:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
 def _broadcast_bytes(
     data: bytes, root_rank: int, name: str, process_set: ProcessSet = global_process_set
 ) -> bytes:
-    length = broadcast_(torch.tensor([len(data)]), root_rank, name + ".sz", process_set)
+    length = broadcast_(torch.tensor([len(data)], device="cpu"), root_rank, name + ".sz", process_set)
     if _process.rank() == root_rank:
         broadcast_(_bytes_tensor(data), root_rank, name, process_set)
         return data
-    received = broadcast_(torch.empty(int(length), dtype=torch.uint8), root_rank, name, process_set)
+    received = broadcast_(torch.empty(int(length), dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
     return received.numpy().tobytes()
 
 
@@ -97,7 +97,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     if name is None:
         name = "allgather_object"
     data = _bytes_tensor(_pickler_module().dumps(obj))
-    lengths = allgather(torch.tensor([len(data)]), name + ".sz", process_set).tolist()
+    lengths = allgather(torch.tensor([len(data)], device="cpu"), name + ".sz", process_set).tolist()
     everything = memoryview(allgather(data, name, process_set).numpy().data)
     objects = []
     first = 0
@@ -130,7 +130,7 @@ class _TensorsToCome(pickle.Unpickler):
 
     def persistent_load(self, pid: Tuple[Any, ...]) -> torch.Tensor:
         index, shape, dtype = pid
-        return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype))
+        return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype, device="cpu"))
 
 
 def broadcast_optimizer_state(
@@ -148,13 +148,14 @@ def broadcast_optimizer_state(
     is_root = _process.rank() == root_rank
     skeleton = b""
     tensors: List[torch.Tensor] = []
+    state: Any = None
     if is_root:
         file = io.BytesIO()
         pickler = _TensorsApart(file)
-        pickler.dump(optimizer.state_dict())
+        state = optimizer.state_dict()
+        pickler.dump(state)
         skeleton, tensors = file.getvalue(), pickler.tensors
     skeleton = _broadcast_bytes(skeleton, root_rank, "optimizer_state")
-    state: Any = None
     if not is_root:
         unpickler = _TensorsToCome(io.BytesIO(skeleton))
         state = unpickler.load()
@@ -168,4 +169,5 @@ def broadcast_optimizer_state(
         for tensor, value in zip(tensors, received):
             if tensor is not value:
                 tensor.copy_(value)
-        optimizer.load_state_dict(state)
+    # On the root too: loading casts some state to the parameters' types, and ranks must not differ in that.
+    optimizer.load_state_dict(state)

@@ -21,7 +21,7 @@ from ronde.torch._arguments import (
     require_some,
 )
 from ronde.torch._handles import Handle, poll, synchronize
-from ronde.torch._start import start_allreduce, start_broadcast
+from ronde.torch._start import scale, start_allreduce, start_broadcast
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.row_ops import (
@@ -36,6 +36,7 @@ from ronde.torch.row_ops import (
     reducescatter,
     reducescatter_async,
 )
+from ronde.torch.sparse_ops import sparse_allreduce_async, start_sparse_allreduce
 
 __all__ = [
     "Adasum",
@@ -69,6 +70,7 @@ __all__ = [
     "poll",
     "reducescatter",
     "reducescatter_async",
+    "sparse_allreduce_async",
     "synchronize",
 ]
 
@@ -88,18 +90,22 @@ def allreduce(
     """Reduces a tensor over all ranks and returns the result, of the same shape and type, as a new tensor.
 
     Arguments:
-        tensor: the same shape and type on every rank, in host memory.
+        tensor: the same shape and type on every rank. One on an accelerator is copied through host memory. A sparse one
+            is reduced as by :func:`sparse_allreduce_async`.
         average: deprecated; ``op``.
         name: by which the ranks meet; None: they meet by the order of unnamed calls.
-        compression: what travels, ``Compression.none`` or ``Compression.fp16``.
+        compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
         op: Average (the default), Sum, Min, Max or Product.
         prescale_factor, postscale_factor: applied to each rank's values before, to the result after the reduction.
 
-    Differentiable: the gradient is reduced in the same way. Raises ValueError at once if the call is wrong,
-    CollectiveError if the work fails (see ``synchronize``).
+    Differentiable unless sparse: the gradient is reduced in the same way. Raises ValueError at once if the call is
+    wrong, CollectiveError if the work fails (see ``synchronize``).
     """
     op = reduce_op(op, average)
     group = group_of(process_set)
+    if isinstance(tensor, torch.Tensor) and tensor.is_sparse:
+        factor = scale(prescale_factor, "prescale_factor") * scale(postscale_factor, "postscale_factor")
+        return start_sparse_allreduce(tensor, name, op, group, compression, factor)()
     full_name = _names.name_of("allreduce", name, group)
     packed, context = compression.compress(tensor)
     if needs_gradient(packed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -11,10 +12,13 @@ import torch
 from ronde.exceptions import InvalidArgumentError, UnsupportedError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch.compression import Compression
-from ronde.torch.mpi_ops import Adasum, Average
+from ronde.torch.mpi_ops import Adasum, Average, allreduce
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 __all__ = ["DistributedOptimizer"]
+
+#: Where ``torch.amp.GradScaler`` is.
+_SCALER_MODULE = "torch.amp.grad_scaler"
 
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
 
@@ -25,7 +29,28 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _reducer: Optional[Reducer]  # None in a job of one rank
     _parameter_names: Dict[torch.nn.Parameter, str]
     _synchronized: bool
+    _synchronized_for_scaler: bool
     _synchronize_in_step: bool
+    _process_set: ProcessSet
+
+    @property  # type: ignore[override]
+    def param_groups(self) -> List[Dict[str, Any]]:
+        """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to unscale gradients and look for
+        infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,
+        together. It has no other way to say that it is about to read ``p.grad``."""
+        if self._reducer is not None and sys._getframe(1).f_globals.get("__name__") == _SCALER_MODULE:
+            self._synchronize_for_scaler()
+        return self.__dict__["param_groups"]  # type: ignore[no-any-return]
+
+    @param_groups.setter
+    def param_groups(self, groups: List[Dict[str, Any]]) -> None:
+        self.__dict__["param_groups"] = groups
+
+    def _synchronize_for_scaler(self) -> None:
+        assert self._reducer is not None
+        if self._reducer.touched or not self._synchronized:
+            self.synchronize()
+            self._synchronized_for_scaler = True
 
     def synchronize(self) -> None:
         """Waits until the gradients of all ranks are reduced; afterwards ``p.grad`` holds the result.
@@ -37,6 +62,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         if self._reducer is not None:
             self._reducer.synchronize()
         self._synchronized = True
+        self._synchronized_for_scaler = False
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -52,8 +78,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them.
         """
-        if not self._synchronize_in_step:
-            self._synchronized = False
+        is_done = self._synchronized_for_scaler and self._reducer is not None and not self._reducer.touched
+        if is_done or not self._synchronize_in_step:
+            self._synchronized = self._synchronized_for_scaler = False
             return super().step(closure)
         if self._synchronized:
             warnings.warn(
@@ -69,6 +96,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._synchronized = False
         return result
 
+    step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
+
     def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         # Gradients computed before step() are complete; those that the closure computes take their place.
         before = self._reducer is not None and self._reducer.touched
@@ -77,8 +106,12 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
         def evaluate() -> Any:
             loss = closure()
-            if self._reducer is not None and (self._reducer.touched or not before):
-                self.synchronize()
+            if self._reducer is not None:
+                if self._reducer.touched or not before:
+                    self.synchronize()
+                if isinstance(self, torch.optim.LBFGS):
+                    # It decides by the loss how often it evaluates: ranks must decide alike.
+                    loss = allreduce(torch.as_tensor(loss).detach(), name="lbfgs.loss", process_set=self._process_set)
             return loss
 
         return evaluate
@@ -91,6 +124,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                 "optimizer.zero_grad() was called while gradients are being reduced, between backward() and step() or "
                 "synchronize(): call it before backward() or after step()"
             )
+        self._synchronized = self._synchronized_for_scaler = False
         super().zero_grad(*args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -103,7 +137,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """As the wrapped optimizer's; reductions under way are forgotten."""
         if self._reducer is not None:
             self._reducer.restart()
-        self._synchronized = False
+        self._synchronized = self._synchronized_for_scaler = False
         super().load_state_dict(*args, **kwargs)
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
@@ -201,18 +235,24 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         optimizer: any of ``torch.optim`` or a subclass of ``torch.optim.Optimizer``.
         named_parameters: ``model.named_parameters()``; gradients are called by these names, in errors too. None: by
             their place in the optimizer.
-        compression: what travels, ``Compression.none`` or ``Compression.fp16``.
+        compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
         backward_passes_per_step: how many backward passes add up before gradients are reduced; they are added, not
             averaged: scale the loss.
         op: Average, Sum, Min, Max or Product.
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
         groups: how many groups, or lists of parameters, are reduced as one operation each. ``num_groups`` is its old
             name.
-        sparse_as_dense: sparse gradients are made dense; without it they are an error.
+        sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense and reduced as such. Without it
+            their entries are gathered and they stay sparse, see ``sparse_allreduce_async``; op must be Average or Sum,
+            and they must not be in ``groups``.
+        process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
     ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only.
+
+    ``LBFGS`` needs ``step(closure)``, as ever; the closure's loss is averaged over the ranks, so that they evaluate it
+    equally often. ``torch.amp.GradScaler`` may be used as without Ronde: what overflows on one rank is skipped by all.
 
     In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
@@ -235,8 +275,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     # A learning-rate scheduler puts a step() of its own into the instance; that one leads to the wrapped optimizer.
     distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     distributed._parameter_names = names
-    distributed._synchronized = False
+    distributed._synchronized = distributed._synchronized_for_scaler = False
     distributed._synchronize_in_step = True
+    distributed._process_set = process_set
     distributed._reducer = None
     if process_set.included() and process_set.size() != 1:
         factor = gradient_predivide_factor

@@ -1,0 +1,74 @@
+"""What this build of Ronde consists of, under the names that scripts written for Horovod ask for.
+
+Ronde moves data by itself. None of the libraries asked for here is part of it, so that all answers are no: a script
+that goes on only with MPI, say, is told the truth. Importing this loads nothing.
+"""
+
+from __future__ import annotations
+
+from ronde import _process
+
+__all__ = [
+    "ccl_built",
+    "cuda_built",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rocm_built",
+]
+
+
+def mpi_built() -> bool:
+    """Whether data can travel by MPI: False."""
+    return False
+
+
+def gloo_built() -> bool:
+    """Whether data can travel by Gloo: False; where Horovod uses it Ronde has its own."""
+    return False
+
+
+def nccl_built() -> int:
+    """The version of NCCL by which data can travel, such as 21003; 0: it cannot."""
+    return 0
+
+
+def ddl_built() -> bool:
+    """Whether data can travel by IBM's DDL: False."""
+    return False
+
+
+def ccl_built() -> bool:
+    """Whether data can travel by oneCCL: False."""
+    return False
+
+
+def cuda_built() -> bool:
+    """Whether data in the memory of an Nvidia GPU travels from there: False, it is copied through host memory."""
+    return False
+
+
+def rocm_built() -> bool:
+    """Whether data in the memory of an AMD GPU travels from there: False, it is copied through host memory."""
+    return False
+
+
+def mpi_enabled() -> bool:
+    """Whether ranks find each other by MPI in this job: False."""
+    return False
+
+
+def gloo_enabled() -> bool:
+    """Whether ranks find each other by Gloo in this job: False; Ronde does what Horovod needs MPI or Gloo for."""
+    return False
+
+
+def mpi_threads_supported() -> bool:
+    """Whether MPI may be called from several threads: False, there is none. Raises NotInitializedError (a ValueError)
+    before ``init()``."""
+    _process.size()
+    return False

@@ -1,0 +1,98 @@
+"""All-reduce of sparse tensors (COO): each rank gathers all ranks' entries and adds up those of the same place. Part of
+:mod:`ronde.torch.mpi_ops`."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import torch
+
+from ronde import process_sets
+from ronde.exceptions import InvalidArgumentError, RondeError
+from ronde.torch import _names
+from ronde.torch._arguments import Average, Sum, reduce_op
+from ronde.torch._handles import synchronize
+from ronde.torch._start import start_allgather
+from ronde.torch.compression import Compression
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
+
+#: Waits, and returns the reduced tensor.
+Finish = Callable[[], torch.Tensor]
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Finish:
+    """Begins the all-reduce of a sparse tensor and returns a function: call it once, it waits and returns the result.
+
+    Arguments:
+        tensor: of layout ``torch.sparse_coo``, of the same shape, type and number of sparse dimensions on every rank;
+            the number of its entries may differ, and be 0.
+        name: by which the ranks meet, in two all-gathers, ``<name>.indices`` and ``<name>.values``; None: they meet by
+            the order of unnamed calls.
+        op: Average (the default) or Sum.
+
+    The result is coalesced: the same bits on every rank. Not differentiable. Raises ValueError if the call is wrong;
+    the function raises CollectiveError if the work fails (see ``synchronize``).
+    """
+    return start_sparse_allreduce(tensor, name, reduce_op(op, None), group_of(process_set))
+
+
+def start_sparse_allreduce(
+    tensor: torch.Tensor,
+    name: Optional[str],
+    op: int,
+    group: int,
+    compression: Any = Compression.none,
+    factor: float = 1.0,
+) -> Finish:
+    """The same in the process set with this id; ``factor``: what the result is multiplied by; ``compression``: of the
+    values."""
+    shown = "sparse_allreduce" if name is None else name
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
+        found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+        raise InvalidArgumentError(f"'{shown}': expected a tensor of layout torch.sparse_coo, got {found}", 1)
+    if op not in (Average, Sum):
+        raise InvalidArgumentError(f"'{shown}' is sparse: its op must be Average or Sum", 1, tensor=shown)
+    n_ranks = process_sets.size_of(group)
+    entries = tensor.detach().coalesce()
+    values, context = compression.compress(entries.values())
+    base = _names.name_of("sparse_allreduce", None, group) if name is None else name
+    names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
+    try:
+        gathered_indices = start_allgather(entries.indices().t().contiguous(), names[0], wait=False)
+        gathered_values = start_allgather(values, names[1], wait=False)
+    except RondeError:
+        _names.waited_for(base)
+        raise
+
+    def finish() -> torch.Tensor:
+        indices = synchronize(gathered_indices)
+        if indices is None:
+            raise InvalidArgumentError(f"'{shown}': the result was fetched already", 1, tensor=shown)
+        values = compression.decompress(synchronize(gathered_values), context)
+        _names.waited_for(base)
+        # What has 16 bits is added in 32, as everywhere.
+        wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+        total = torch.sparse_coo_tensor(
+            indices.t(), wide, tensor.shape, device=values.device, check_invariants=True
+        ).coalesce()
+        reduced = _scaled(total.values(), factor, n_ranks if op == Average else 1).to(values.dtype)
+        return torch.sparse_coo_tensor(
+            total.indices(), reduced, tensor.shape, device=values.device, is_coalesced=True
+        )
+
+    return finish
+
+
+def _scaled(values: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
+    """``values * factor / divisor``, of whole numbers truncated to whole ones. It may change the values."""
+    if factor != 1.0:
+        values = (values * factor).to(values.dtype)
+    if divisor == 1:
+        return values
+    is_whole = not (values.is_floating_point() or values.is_complex())
+    return values.div_(divisor, rounding_mode="trunc" if is_whole else None)

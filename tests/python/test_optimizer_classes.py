@@ -1,0 +1,288 @@
+"""DistributedOptimizer around every optimizer of torch.optim, with GradScaler, schedulers and hooks of steps."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from test_optimizer import assert_same_bits_on_all_ranks
+
+#: All that the installed PyTorch has.
+CLASSES = sorted(
+    name
+    for name, cls in vars(torch.optim).items()
+    if inspect.isclass(cls) and issubclass(cls, torch.optim.Optimizer) and cls is not torch.optim.Optimizer
+)
+BATCH = 12
+STEPS = 4
+
+
+class Net(nn.Module):
+    """Two layers without biases, since Muon takes matrices only; the first a table for SparseAdam."""
+
+    def __init__(self, sparse: bool) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.table = nn.EmbeddingBag(10, 6, mode="sum", sparse=sparse)
+        self.out = nn.Linear(6, 3, bias=False)
+        self.double()
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.tanh(self.table(words)))
+
+    def trained(self, sparse: bool) -> list[nn.Parameter]:
+        return [self.table.weight] if sparse else list(self.parameters())
+
+
+def batch(step: int, first: int = 0, last: int = BATCH) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(step)
+    words = torch.randint(0, 10, (BATCH, 4), generator=generator)
+    labels = torch.randint(0, 3, (BATCH,), generator=generator)
+    return words[first:last], labels[first:last]
+
+
+def train(name: str, first: int, last: int, wrap) -> Net:
+    cls = getattr(torch.optim, name)
+    sparse = name == "SparseAdam"
+    model = Net(sparse)
+    # Few iterations: it magnifies how sums are rounded.
+    settings = {"line_search_fn": "strong_wolfe", "max_iter": 4} if name == "LBFGS" else {}
+    optimizer = wrap(cls(model.trained(sparse), **settings))
+    for step in range(STEPS):
+        words, labels = batch(step, first, last)
+
+        def closure(words=words, labels=labels):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(words), labels)
+            loss.backward()
+            return loss
+
+        if name == "LBFGS":
+            optimizer.step(closure)
+        else:
+            closure()
+            optimizer.step()
+    return model
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("name", CLASSES)
+def test_equals_a_serial_run(hvd, rank, world, name):
+    model = train(name, rank * BATCH // world, (rank + 1) * BATCH // world, hvd.DistributedOptimizer)
+    serial = train(name, 0, BATCH, lambda optimizer: optimizer)
+    for a, b in zip(model.parameters(), serial.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
+    assert not torch.equal(model.table.weight, Net(False).table.weight), "nothing was learnt"
+    assert_same_bits_on_all_ranks(hvd, model)
+
+
+def test_all_classes_are_walked_over():
+    assert {"SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "LBFGS", "SparseAdam"} <= set(CLASSES)
+
+
+@pytest.mark.ranks(2)
+def test_lbfgs_without_a_closure(hvd):
+    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(nn.Linear(2, 1).parameters()))
+    with pytest.raises(TypeError, match="closure"):
+        optimizer.step()
+
+
+# ---- GradScaler ----------------------------------------------------------------------------------------------------
+
+
+def plain_recipe(scaler, optimizer, model):
+    scaler.step(optimizer)
+
+
+def clipping_recipe(scaler, optimizer, model):
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1e9)
+    scaler.step(optimizer)
+
+
+def explicit_recipe(scaler, optimizer, model):
+    optimizer.synchronize()
+    scaler.unscale_(optimizer)
+    with optimizer.skip_synchronize():
+        scaler.step(optimizer)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("recipe", [plain_recipe, clipping_recipe, explicit_recipe])
+@pytest.mark.parametrize("fused", [False, True], ids=["", "fused"])
+def test_an_overflow_on_one_rank_is_skipped_by_all(hvd, rank, world, recipe, fused):
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1, bias=False)
+    start = model.weight.detach().clone()
+    plain = torch.optim.SGD(model.parameters(), lr=0.5, fused=fused)
+    optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
+    expected, scale = start.clone(), 1024.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step in range(5):
+            overflows = step in (1, 3)
+            optimizer.zero_grad()
+            x = torch.full((1, 3), rank + 1.0)
+            if overflows and rank == world - 1:
+                x[0, 1] = math.inf
+            scaler.scale(model(x).sum()).backward()
+            recipe(scaler, optimizer, model)
+            scaler.update()
+            if overflows:
+                scale /= 2
+            else:
+                expected -= 0.5 * (world + 1) / 2
+            torch.testing.assert_close(model.weight.detach(), expected)
+            assert scaler.get_scale() == scale
+    # Without the scaler again, and with it switched off.
+    off = torch.amp.GradScaler("cpu", enabled=False)
+    for step in (optimizer.step, lambda: off.step(optimizer)):
+        optimizer.zero_grad()
+        model(torch.full((1, 3), rank + 1.0)).sum().backward()
+        step()
+        expected -= 0.5 * (world + 1) / 2
+        torch.testing.assert_close(model.weight.detach(), expected)
+
+
+@pytest.mark.ranks(2)
+def test_a_scaler_after_a_skipped_step_of_a_rank_without_gradients(hvd, rank, world):
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    for x in (math.inf, 4.0, math.inf, 4.0):
+        optimizer.zero_grad()
+        if rank == 0:  # the other takes no part in the backward pass, yet all step or none
+            scaler.scale(model(torch.full((1, 1), x)).sum()).backward()
+        else:
+            scaler.scale(torch.zeros(1))
+        scaler.step(optimizer)
+        scaler.update()
+    assert model.weight.item() == -4.0
+
+
+# ---- Schedulers and hooks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("wrap_first", [True, False], ids=["wrapped before", "wrapped after"])
+def test_schedulers(hvd, rank, world, wrap_first):
+    model = nn.Linear(2, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    if wrap_first:
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    schedulers = [
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch),
+        torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=0),
+    ]
+    if not wrap_first:
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    rates = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.full((1, 2), rank + 1.0)).sum().backward()
+        optimizer.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+        with warnings.catch_warnings():
+            # Of a scheduler made before wrapping PyTorch believes that no step was taken.
+            warnings.simplefilter("error" if wrap_first else "ignore")
+            schedulers[0].step()
+    schedulers[1].step(1.0)
+    schedulers[1].step(2.0)
+    assert rates == [1.0, 0.5, 0.25] and optimizer.param_groups[0]["lr"] == pytest.approx(0.0125)
+    assert model.weight.tolist() == [[-1.75 * (world + 1) / 2] * 2]
+
+
+@pytest.mark.ranks(1, 2)
+def test_hooks_of_steps_are_called_once(hvd):
+    model = nn.Linear(2, 1)
+    plain = torch.optim.SGD(model.parameters(), lr=1.0)
+    calls = []
+    plain.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    for _ in range(2):
+        calls.clear()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        assert calls == ["before", "after"]
+        optimizer.load_state_dict(optimizer.state_dict())
+
+
+# ---- Frozen parameters, process sets -------------------------------------------------------------------------------
+
+
+@pytest.mark.ranks(2)
+def test_a_frozen_parameter_in_a_group_is_left_alone(hvd, rank):
+    model = nn.Linear(2, 1)
+    model.bias.requires_grad_(False)
+    kept = model.bias.clone()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.5), model.named_parameters(), groups=1
+    )
+    for frozen in (True, False, True):
+        model.bias.requires_grad_(not frozen)
+        optimizer.zero_grad()
+        model(torch.full((1, 2), rank + 1.0)).sum().backward()
+        optimizer.synchronize()
+        assert model.weight.grad.tolist() == [[1.5, 1.5]]
+        assert model.bias.grad is None if frozen else model.bias.grad.tolist() == [1.0]
+        with optimizer.skip_synchronize():
+            optimizer.step()
+        assert torch.equal(model.bias, kept) == frozen
+        kept = model.bias.detach().clone()
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_global_process_set_may_be_named(hvd, rank, world):
+    model = nn.Linear(1, 1, bias=False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), process_set=hvd.global_process_set
+    )
+    model(torch.full((1, 1), rank + 1.0)).sum().backward()
+    optimizer.synchronize()
+    assert model.weight.grad.item() == (world + 1) / 2
+
+
+@pytest.mark.ranks(3)
+def test_lbfgs_within_a_process_set(hvd, rank):
+    ends = hvd.add_process_set([0, 2])
+    half = BATCH // 2
+    share = {0: (0, half), 1: (0, BATCH), 2: (half, BATCH)}[rank]
+    model = train("LBFGS", *share, lambda optimizer: hvd.DistributedOptimizer(optimizer, process_set=ends))
+    serial = train("LBFGS", 0, BATCH, lambda optimizer: optimizer)
+    for a, b in zip(model.parameters(), serial.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)
+    hvd.remove_process_set(ends)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("groups", [0, 1, 2], ids=["alone", "one group", "two groups"])
+def test_predivide_factors_reach_the_reduction(hvd, rank, monkeypatch, groups):
+    """No value shows them, unless it overflows."""
+    from ronde import _operation
+
+    said = []
+    fill = _operation.fill
+
+    def spy(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more):
+        if "layouts" not in name:
+            said.append((reduce_op, prescale, postscale))
+        return fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more)
+
+    for module in ("ronde._operation.fill", "ronde._slot.fill"):
+        monkeypatch.setattr(module, spy)
+    model = Net(False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), gradient_predivide_factor=4.0, groups=groups
+    )
+    nn.functional.cross_entropy(model(batch(0)[0]), batch(0)[1]).backward()
+    optimizer.step()
+    assert said == [(hvd.Average, 0.25, 4.0)] * (1 if groups == 1 else 2)

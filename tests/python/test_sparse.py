@@ -1,0 +1,265 @@
+"""Sparse tensors through the all-reduce, and sparse gradients in the optimizer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+
+def entries(rank: int, dtype: torch.dtype = torch.float32, shape: tuple[int, ...] = (7, 3)) -> torch.Tensor:
+    """Rank `rank`'s tensor: rank 0 has no entries, the others a row of their own, one that all have, and one twice."""
+    rows = [] if rank == 0 else [rank % 7, 5, 5]
+    values = torch.arange(1, len(rows) * 3 + 1).reshape(len(rows), 3).to(dtype)
+    return torch.sparse_coo_tensor(torch.tensor([rows], dtype=torch.int64), values, shape)
+
+
+def total(world: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return sum(entries(r, dtype).to_dense().double() for r in range(world))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_sum_and_average(hvd, rank, world, dtype):
+    mine = entries(rank, dtype)
+    finish = hvd.sparse_allreduce_async(mine, name="entries", op=hvd.Sum)
+    result = finish()
+    assert result.is_sparse and result.is_coalesced() and result.dtype == dtype and result.shape == (7, 3)
+    torch.testing.assert_close(result.to_dense().double(), total(world, dtype), rtol=1e-2, atol=0)
+    with pytest.raises(ValueError, match="fetched already"):
+        finish()
+    average = hvd.sparse_allreduce_async(mine)().to_dense()
+    expected = total(world, dtype) / world
+    expected = expected if dtype.is_floating_point else expected.trunc()
+    torch.testing.assert_close(average.double(), expected, rtol=1e-2, atol=0)
+    assert mine._nnz() == (0 if rank == 0 else 3), "the input was changed"
+
+
+@pytest.mark.ranks(2)
+def test_it_is_two_allgathers_under_the_documented_names(hvd, rank, world):
+    mine = entries(rank)
+    if rank == 0:
+        result = hvd.sparse_allreduce_async(mine, "table", hvd.Sum)()
+        assert torch.equal(result.to_dense().double(), total(world))
+    else:
+        mine = mine.coalesce()
+        indices = hvd.allgather(mine.indices().t(), name="table.indices")
+        values = hvd.allgather(mine.values(), name="table.values")
+        assert indices.tolist() == [[1], [5]] and values.shape == (2, 3)
+
+
+@pytest.mark.ranks(2, 3)
+def test_more_sparse_dimensions_and_scalars_as_values(hvd, rank, world):
+    mine = torch.sparse_coo_tensor(torch.tensor([[0, rank], [rank, 1]]), torch.tensor([1.0, 2.0]), (4, 4))
+    expected = sum(
+        torch.sparse_coo_tensor(torch.tensor([[0, r], [r, 1]]), torch.tensor([1.0, 2.0]), (4, 4)).to_dense()
+        for r in range(world)
+    )
+    assert torch.equal(hvd.sparse_allreduce_async(mine, op=hvd.Sum)().to_dense(), expected)
+
+
+@pytest.mark.ranks(2)
+def test_allreduce_takes_sparse_tensors(hvd, rank, world):
+    result = hvd.allreduce(entries(rank), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+    assert torch.equal(result.to_dense().double(), 2 * total(world))
+    packed = hvd.allreduce(entries(rank), compression=hvd.Compression.bf16)
+    assert packed.dtype == torch.float32 and torch.equal(packed.to_dense().double(), total(world) / world)
+
+
+@pytest.mark.ranks(2)
+def test_several_under_way(hvd, rank, world):
+    under_way = [hvd.sparse_allreduce_async(entries(rank) * (i + 1), op=hvd.Sum) for i in range(3)]
+    for i in (2, 0, 1):
+        assert torch.equal(under_way[i]().to_dense().double(), (i + 1) * total(world))
+
+
+@pytest.mark.ranks(2)
+def test_what_is_refused(hvd, rank, world):
+    with pytest.raises(ValueError, match="Average or Sum"):
+        hvd.sparse_allreduce_async(entries(rank), op=hvd.Min)
+    for wrong in (torch.ones(2), torch.eye(2).to_sparse_csr(), [1.0]):
+        with pytest.raises(ValueError, match="torch.sparse_coo"):
+            hvd.sparse_allreduce_async(wrong)
+    for call in (hvd.allreduce_, hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather):
+        with pytest.raises(ValueError, match="sparse_allreduce_async"):
+            call(entries(rank))
+    mine = torch.sparse_coo_tensor(torch.zeros((1, 1), dtype=torch.int64), torch.ones(1, 2 + rank), (3, 2 + rank))
+    with pytest.raises(hvd.HorovodInternalError):
+        hvd.sparse_allreduce_async(mine)()
+    assert hvd.allreduce(torch.ones(1)) == 1
+
+
+# ---- In the optimizer ----------------------------------------------------------------------------------------------
+
+
+class Bags(nn.Module):
+    """Two tables with sparse gradients and a dense layer. A call may leave the second table out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.first = nn.Embedding(11, 3, sparse=True)
+        self.second = nn.EmbeddingBag(9, 3, sparse=True, mode="sum")
+        self.out = nn.Linear(3, 1)
+
+    def forward(self, words: torch.Tensor, with_second: bool) -> torch.Tensor:
+        x = self.first(words).sum(1)
+        return self.out(x + self.second(words % 9) if with_second else x)
+
+
+def words(step: int, rank: int) -> torch.Tensor:
+    return torch.randint(0, 11, (4, 5), generator=torch.Generator().manual_seed(100 * step + rank))
+
+
+def uses_second(step: int, rank: int) -> bool:
+    """Not on rank 0 in the first step, on nobody in the second, on rank 0 only in the third, then on all."""
+    return [rank != 0, False, rank == 0, True, True][step]
+
+
+def train_alone(world: int, make) -> Bags:
+    model = Bags()
+    optimizers = make(model)
+    for step in range(5):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        for r in range(world):
+            (model(words(step, r), uses_second(step, r)).square().mean() / world).backward()
+        if world > 1 and model.second.weight.grad is None:  # counts as a gradient without entries
+            model.second.weight.grad = torch.zeros(9, 3).to_sparse(1)
+        for optimizer in optimizers:
+            optimizer.step()
+    return model
+
+
+SPARSE_OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
+    "sparse adam": lambda p: torch.optim.SparseAdam(p, lr=0.1),
+}
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", SPARSE_OPTIMIZERS)
+def test_tables_that_ranks_do_not_use_in_every_step(hvd, rank, world, kind):
+    def plain(model):
+        tables = [*model.first.parameters(), *model.second.parameters()]
+        return SPARSE_OPTIMIZERS[kind](tables), torch.optim.SGD(model.out.parameters(), lr=0.1)
+
+    model = Bags()
+    names = list(model.named_parameters())
+    optimizers = [hvd.DistributedOptimizer(optimizer, names) for optimizer in plain(model)]
+    for step in range(5):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        model(words(step, rank), uses_second(step, rank)).square().mean().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        if world > 1:
+            assert model.first.weight.grad.is_sparse and model.second.weight.grad.is_sparse
+    expected = train_alone(world, plain)
+    for (name, a), b in zip(names, expected.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+        rows = hvd.allgather(a.detach().reshape(1, -1))
+        assert all(torch.equal(rows[0], row) for row in rows), name
+
+
+@pytest.mark.ranks(2)
+def test_sparse_reductions_start_during_backward_once_known(hvd, rank, world):
+    model = Bags()
+    tables = [*model.first.parameters()]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(tables, lr=0.1), compression=hvd.Compression.fp16)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(words(step, rank), True).sum().backward()
+        assert bool(optimizer._reducer._flights) == (step > 0)
+        with pytest.raises(AssertionError, match="zero_grad"):
+            optimizer.zero_grad()
+        optimizer.step()
+        assert model.first.weight.grad.is_sparse and model.first.weight.grad.dtype == torch.float32
+
+
+@pytest.mark.ranks(2)
+def test_a_gradient_that_is_dense_on_one_rank_is_dense_on_all(hvd, rank, world):
+    model = nn.Embedding(4, 2, sparse=True)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in range(3):
+        optimizer.zero_grad()
+        if rank == 0:
+            model(torch.tensor([1])).sum().backward()
+        else:
+            (model(torch.tensor([1])).sum() + model.weight.sum()).backward()
+        optimizer.synchronize()
+        assert model.weight.grad.to_dense().tolist() == [[0.5] * 2, [1.5] * 2, [0.5] * 2, [0.5] * 2]
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+
+@pytest.mark.ranks(2)
+def test_accumulated_sparse_gradients(hvd, rank, world):
+    model = nn.Embedding(4, 1, sparse=True)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), backward_passes_per_step=2, gradient_predivide_factor=2.0
+    )
+    for how in ({}, {"set_to_none": False}, {}):
+        optimizer.zero_grad(**how)
+        for word in (0, 1 + rank):
+            model(torch.tensor([word])).sum().backward()
+        optimizer.synchronize()
+        assert model.weight.grad.to_dense().flatten().tolist() == [1.0, 0.5, 0.5, 0.0]
+
+
+@pytest.mark.ranks(2)
+def test_sparse_gradients_in_groups(hvd, rank, world):
+    model = Bags()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), groups=1)
+    with pytest.raises(NotImplementedError, match="leave it out of groups"):
+        model(words(0, rank), True).sum().backward()
+    del optimizer
+    for options_of in (
+        lambda model: {"groups": 2, "sparse_as_dense": True},
+        lambda model: {"groups": [list(model.out.parameters())]},
+    ):
+        model = Bags()
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options_of(model))
+        model(words(0, rank), True).sum().backward()
+        optimizer.step()
+        for parameter in model.parameters():
+            rows = hvd.allgather(parameter.detach().reshape(1, -1))
+            assert torch.equal(rows[0], rows[1])
+
+
+@pytest.mark.ranks(2)
+def test_nothing_is_agreed_in_later_steps_of_a_model_that_is_used_whole(hvd, rank, world):
+    from ronde import _process
+
+    model = nn.Linear(3, 2)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    counts = []
+    for _ in range(3):
+        before = _process.counters()["requests"]
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        counts.append(_process.counters()["requests"] - before)
+    assert counts == [3, 2, 2]
+
+
+@pytest.mark.ranks(3)
+def test_within_a_process_set(hvd, rank, world):
+    ends = hvd.add_process_set([0, 2])
+    model = Bags()
+    tables = [*model.first.parameters(), *model.second.parameters()]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(tables, lr=0.1), process_set=ends)
+    if ends.included():
+        expected = (entries(0) + entries(2)).to_dense()
+        finish = hvd.sparse_allreduce_async(entries(rank), op=hvd.Sum, process_set=ends)
+        assert torch.equal(finish().to_dense(), expected)
+        assert torch.equal(hvd.allreduce(entries(rank), process_set=ends).to_dense(), expected / 2)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(words(step, rank), uses_second(step, rank)).sum().backward()
+        optimizer.step()
+    tables_of_ranks = hvd.allgather(model.first.weight.detach().reshape(1, -1))
+    assert torch.equal(tables_of_ranks[0], tables_of_ranks[2])
+    assert not torch.equal(tables_of_ranks[0], tables_of_ranks[1])
+    hvd.remove_process_set(ends)
