@@ -62,6 +62,7 @@ typedef int32_t ronde_dtype;
 enum {
   RONDE_UINT8 = 0,
   RONDE_INT8 = 1,
+  RONDE_UINT16 = 2,
   RONDE_INT16 = 3,
   RONDE_INT32 = 4,
   RONDE_INT64 = 5,

@@ -87,6 +87,7 @@ Kernel integer_scaled_kernel(DType dtype, ReduceOp op) {
   switch (dtype) {
     case DType::uint8: return kernel_of<std::uint8_t>(op);
     case DType::int8: return kernel_of<std::int8_t>(op);
+    case DType::uint16: return kernel_of<std::uint16_t>(op);
     case DType::int16: return kernel_of<std::int16_t>(op);
     case DType::int32: return kernel_of<std::int32_t>(op);
     case DType::int64: return kernel_of<std::int64_t>(op);
