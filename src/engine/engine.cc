@@ -41,8 +41,11 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       control_(transport_.get(), topology.rank, topology.size),
       replay_(group_, *arena_, pending_, clock),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+      pairs_(*arena_, *shared_heap_, control_,
+             [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       loss_(*arena_),
-      stall_(settings.stall) {
+      stall_(settings.stall),
+      pair_is_gone_(static_cast<std::size_t>(topology.size)) {
   if (topology.rank == kCoordinator) {
     const collectives::Thresholds thresholds = collectives::load_thresholds(arena_->control(0).rules);
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
@@ -67,7 +70,10 @@ Status Engine::check(const Request& request) const {
   if (request.group != 0) {
     return Status::error(Code::not_implemented, "groups other than 0 (all ranks) are not implemented yet");
   }
-  RONDE_RETURN_IF_ERROR(validate(request, group_));
+  RONDE_RETURN_IF_ERROR(validate(request, group_, topology_.rank));
+  if (is_pairwise(request.kind)) {
+    return {};  // bytes are moved, whatever they mean, and by no backend
+  }
   for (const RequestTensor& pair : request.tensors) {
     Plan probe;
     probe.kind = request.kind;
@@ -150,7 +156,7 @@ Status Engine::hand_in(const TicketPtr& ticket) {
   counters_.requests.fetch_add(1, std::memory_order_relaxed);
   Status refused;
   try {
-    if (replay_.place(ticket)) {
+    if (!is_pairwise(ticket->request().kind) && replay_.place(ticket)) {
       return {};
     }
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
@@ -208,8 +214,10 @@ bool Engine::step() {
   check_time(now);
   moved |= exchange_messages(now);
   moved |= apply_outcome(now);
+  moved |= pairs_.advance(now);
   if (!moved) {
     look_who_is_gone();
+    moved |= look_at_pairs();
   }
   if (state_ != State::working || check_answers(now)) {
     return true;
@@ -259,7 +267,11 @@ bool Engine::take_submissions(Nanoseconds now) {
     inbox_full_.store(false, std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : taken) {
-    replay_.submit(ticket, now);
+    if (is_pairwise(ticket->request().kind)) {
+      pairs_.submit(ticket, now);
+    } else {
+      replay_.submit(ticket, now);
+    }
   }
   if (proposed && coordinator_) {
     coordinator_->on_table(*proposed);
@@ -323,6 +335,21 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->offset); });
   }
+  if (auto* offer = std::get_if<control::OfferMessage>(&message)) {
+    return pairs_.read(from, std::move(*offer), now);
+  }
+  if (const auto* accept = std::get_if<control::AcceptMessage>(&message)) {
+    return pairs_.read(from, *accept, now);
+  }
+  if (auto* piece = std::get_if<control::PieceMessage>(&message)) {
+    return pairs_.read(from, std::move(*piece), now);
+  }
+  if (const auto* taken = std::get_if<control::TakenMessage>(&message)) {
+    return pairs_.read(from, *taken, now);
+  }
+  if (const auto* give_up = std::get_if<control::GiveUpMessage>(&message)) {
+    return pairs_.read(from, *give_up, now);
+  }
   replay_.read(std::move(message));
   apply_outcome(now);
   return {};
@@ -362,6 +389,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
   }
   if (!replay_.closed()) {
     close(replay_.closed());
+    pairs_.close(replay_.closed());
   }
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
   for (const Replay::Answer& answer : outcome.agreed) {
@@ -509,6 +537,7 @@ void Engine::finish(const TicketPtr& ticket, Status status) {
 
 void Engine::check_time(Nanoseconds now) {
   replay_.check_time(now, settings_.stall);
+  pairs_.check_time(now);
   if (coordinator_) {
     if (now >= coordinator_->next_deadline()) {
       coordinator_->on_time(now);
@@ -533,7 +562,7 @@ Nanoseconds Engine::next_timer() const {
   if (state_ == State::failing) {
     return failing_since_ + settings_.quiet_timeout;
   }
-  Nanoseconds next = std::min(executor_.deadline(), replay_.next_check());
+  Nanoseconds next = std::min({executor_.deadline(), replay_.next_check(), pairs_.next_deadline()});
   if (coordinator_) {
     const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
     next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});

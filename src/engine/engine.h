@@ -19,6 +19,7 @@
 #include "engine/executor.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
+#include "engine/point_to_point.h"
 #include "engine/replay.h"
 #include "engine/settings.h"
 #include "engine/shared_heap.h"
@@ -165,6 +166,7 @@ class Engine {
   std::vector<TicketPtr> close_agreement(const Status& reason);
   bool has_gone(int peer) const;
   void look_who_is_gone();
+  bool look_at_pairs();
   bool check_answers(Nanoseconds now);
   void serve_nobody();
   std::string peer_text(int peer) const;
@@ -183,6 +185,7 @@ class Engine {
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
   Executor executor_;
+  PointToPoint pairs_;
   Loss loss_;
   observe::StallReport stall_;
   Counters counters_;
@@ -193,6 +196,7 @@ class Engine {
   Nanoseconds failing_since_ = 0;
   Nanoseconds next_answer_check_ = 0;
   bool coordinator_is_gone_ = false;
+  std::vector<bool> pair_is_gone_;  ///< by rank: seen to have gone, its last messages perhaps not read yet
   std::vector<PlanRun> abandoned_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;

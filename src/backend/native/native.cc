@@ -27,11 +27,14 @@ class NativeBackend final : public Backend {
     }
     switch (plan.kind) {
       case OpKind::allreduce:
+      case OpKind::reduce:
       case OpKind::reducescatter:
         return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
       case OpKind::broadcast:
       case OpKind::allgather:
       case OpKind::alltoall:
+      case OpKind::gather:
+      case OpKind::scatter:
         return dtype_bytes(plan.dtype) > 0 ? Status() : not_built(std::string(dtype_name(plan.dtype)) + " type");
       case OpKind::barrier: return {};
       default: return not_built(std::string(op_name(plan.kind)));

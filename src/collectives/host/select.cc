@@ -36,6 +36,9 @@ std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {
     case OpKind::broadcast: return channel.size() == 1 ? copy_alone(plan) : staged_broadcast(channel, plan);
     case OpKind::allgather: return channel.size() == 1 ? copy_alone(plan) : staged_allgather(channel, plan);
     case OpKind::alltoall: return channel.size() == 1 ? copy_alone(plan) : staged_alltoall(channel, plan);
+    case OpKind::gather: return channel.size() == 1 ? copy_alone(plan) : staged_gather(channel, plan);
+    case OpKind::scatter: return channel.size() == 1 ? copy_alone(plan) : staged_scatter(channel, plan);
+    case OpKind::reduce: return channel.size() == 1 ? allreduce_alone(plan) : staged_reduce(channel, plan);
     case OpKind::reducescatter:
       return channel.size() == 1 ? allreduce_alone(plan) : staged_reducescatter(channel, plan);
     case OpKind::barrier: return flag_barrier(channel);
