@@ -1,6 +1,6 @@
 #include "reduce/complex_product.h"
 
-#include <cstring>
+#include "reduce/elements.h"
 
 namespace ronde::reduce {
 namespace {
@@ -13,34 +13,22 @@ struct Complex {
 };
 
 template <typename T>
-Complex<T> load(const void* base, std::size_t i) {
-  Complex<T> value;
-  std::memcpy(&value, static_cast<const std::byte*>(base) + i * sizeof value, sizeof value);
-  return value;
-}
-
-template <typename T>
-void store(const Complex<T>& value, void* base, std::size_t i) {
-  std::memcpy(static_cast<std::byte*>(base) + i * sizeof value, &value, sizeof value);
-}
-
-template <typename T>
 void multiply(const Job& job) {
   const auto pre = static_cast<T>(job.prescale);
   const auto post = static_cast<T>(job.postscale);
   for (std::size_t i = 0; i < job.count; ++i) {
-    Complex<T> product = load<T>(job.inputs[0], i);
+    Complex<T> product = load_element<Complex<T>>(job.inputs[0], i);
     product = {product.re * pre, product.im * pre};
     for (std::size_t r = 1; r < job.ranks; ++r) {
-      const Complex<T> factor = load<T>(job.inputs[r], i);
+      const Complex<T> factor = load_element<Complex<T>>(job.inputs[r], i);
       const T re = factor.re * pre;
       const T im = factor.im * pre;
       product = {product.re * re - product.im * im, product.re * im + product.im * re};
     }
     product = {product.re * post, product.im * post};
-    store(product, job.output, i);
+    store_element(product, job.output, i);
     if (job.second_output != nullptr) {
-      store(product, job.second_output, i);
+      store_element(product, job.second_output, i);
     }
   }
 }

@@ -82,7 +82,7 @@ Status supports(const Reduction& reduction) {
   }
   if (find_kernel(level_scalar::table(), reduction, is_scaled(reduction)) == nullptr) {
     const bool lacks_order = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
-    const std::string why = reduction.op == ReduceOp::adasum ? ""
+    const std::string why = reduction.op == ReduceOp::adasum ? ": only an allreduce of floats can"
                             : lacks_order                    ? ": it has no order"
                                                              : ": it has no bits to combine";
     return Status::error(Code::not_implemented, dtype + " cannot be reduced by " + op + why);

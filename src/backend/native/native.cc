@@ -2,6 +2,7 @@
 
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
+#include "reduce/adasum.h"
 #include "reduce/reduce.h"
 
 namespace ronde::backend {
@@ -27,9 +28,12 @@ class NativeBackend final : public Backend {
     }
     switch (plan.kind) {
       case OpKind::allreduce:
+        if (plan.reduce_op == ReduceOp::adasum) {
+          return reduce::adasum_supports(plan.dtype);
+        }
+        [[fallthrough]];
       case OpKind::reduce:
-      case OpKind::reducescatter:
-        return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
+      case OpKind::reducescatter: return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
       case OpKind::broadcast:
       case OpKind::allgather:
       case OpKind::alltoall:

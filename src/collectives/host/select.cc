@@ -1,5 +1,6 @@
 #include "collectives/host/select.h"
 
+#include "collectives/host/adasum.h"
 #include "collectives/host/allgather.h"
 #include "collectives/host/alone.h"
 #include "collectives/host/barrier.h"
@@ -16,6 +17,9 @@ namespace {
 std::unique_ptr<Operation> start_allreduce(HostChannel& channel, const Plan& plan) {
   if (channel.size() == 1 || plan.bytes() == 0) {
     return allreduce_alone(plan);
+  }
+  if (plan.reduce_op == ReduceOp::adasum) {
+    return adasum_allreduce(channel, plan);
   }
   if (plan.is_shared()) {
     return direct_allreduce(channel, plan);
