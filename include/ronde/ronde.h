@@ -69,11 +69,11 @@ enum {
   RONDE_FLOAT16 = 6,
   RONDE_FLOAT32 = 7,
   RONDE_FLOAT64 = 8,
-  RONDE_BOOL = 9,
+  RONDE_BOOL = 9,              /* bytes 0 and 1; SUM, MAX: any, PRODUCT, MIN: all; no AVERAGE, no scales */
   RONDE_BFLOAT16 = 10,
-  RONDE_COMPLEX64 = 11,
+  RONDE_COMPLEX64 = 11,        /* no MIN, no MAX; scales are real */
   RONDE_COMPLEX128 = 12,
-  RONDE_FLOAT8_E4M3 = 13,
+  RONDE_FLOAT8_E4M3 = 13,      /* what is too large becomes 448, the largest; in E5M2 infinity */
   RONDE_FLOAT8_E5M2 = 14
 };
 

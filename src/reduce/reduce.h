@@ -16,8 +16,8 @@
 //    rank has it", bit_xor "an odd number of ranks have it". Neither averaged nor scaled.
 //  - Complex numbers are two floats: scales are real, products (a + bi)(c + di) = (ac - bd) + (ad + bc)i as written,
 //    infinities are not repaired. No order, hence no min and max.
-//  - The 8-bit floats overflow as PyTorch converts: float8_e4m3 (no infinity) to NaN beyond 464, float8_e5m2 to infinity
-//    from 61440 on; nothing saturates.
+//  - The 8-bit floats overflow as PyTorch converts: float8_e4m3, which has no infinity, saturates at 448, float8_e5m2
+//    becomes infinite from 61440 on. NaN stays NaN.
 //  - One rank's values without scales are copied.
 #pragma once
 

@@ -43,7 +43,9 @@ def test_float8_rounds_as_pytorch_converts(hvd, rank, dtype):
         (hvd.Max, torch.maximum(first, second)),
     ):
         result = hvd.allreduce(mine, op=op)
-        rounded = expected.to(dtype)
+        # PyTorch before 2.13 makes a NaN of what is too large for e4m3fn, since then it saturates, as Ronde does.
+        largest = torch.finfo(dtype).max
+        rounded = (expected.clamp(-largest, largest) if dtype == torch.float8_e4m3fn else expected).to(dtype)
         assert result.dtype == dtype
         same = (result.float() == rounded.float()) | (result.float().isnan() & rounded.float().isnan())
         assert same.all(), f"{op}: {pairs[0][~same][:5]} and {pairs[1][~same][:5]}"

@@ -11,6 +11,9 @@ from ronde.torch import _autograd, _names
 from ronde.torch._arguments import (
     Adasum,
     Average,
+    BitAnd,
+    BitOr,
+    BitXor,
     Max,
     Min,
     Product,
@@ -22,7 +25,18 @@ from ronde.torch._arguments import (
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import start_allreduce, start_broadcast
 from ronde.torch.compression import Compression
+from ronde.torch.pair_ops import recv, recv_async, send, send_async
 from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.rooted_ops import (
+    gather,
+    gather_async,
+    reduce,
+    reduce_,
+    reduce_async,
+    reduce_async_,
+    scatter,
+    scatter_async,
+)
 from ronde.torch.row_ops import (
     allgather,
     allgather_async,
@@ -39,6 +53,9 @@ from ronde.torch.row_ops import (
 __all__ = [
     "Adasum",
     "Average",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
     "Max",
     "Min",
     "Product",
@@ -56,6 +73,8 @@ __all__ = [
     "broadcast_",
     "broadcast_async",
     "broadcast_async_",
+    "gather",
+    "gather_async",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -65,8 +84,18 @@ __all__ = [
     "grouped_reducescatter",
     "grouped_reducescatter_async",
     "poll",
+    "recv",
+    "recv_async",
+    "reduce",
+    "reduce_",
+    "reduce_async",
+    "reduce_async_",
     "reducescatter",
     "reducescatter_async",
+    "scatter",
+    "scatter_async",
+    "send",
+    "send_async",
     "synchronize",
 ]
 
@@ -90,7 +119,8 @@ def allreduce(
         average: deprecated; ``op``.
         name: by which the ranks meet; None: they meet by the order of unnamed calls.
         compression: what travels, ``Compression.none`` or ``Compression.fp16``.
-        op: Average (the default), Sum, Min, Max or Product.
+        op: Average (the default), Sum, Min, Max or Product; Adasum of floats; BitAnd, BitOr, BitXor of integers and
+            bool. Of bool, Sum and Max are "any", Product and Min "all".
         prescale_factor, postscale_factor: applied to each rank's values before, to the result after the reduction.
 
     Differentiable: the gradient is reduced in the same way. Raises ValueError at once if the call is wrong,
