@@ -32,8 +32,9 @@ class Adasum final : public Operation {
       begins_.push_back(all);
       all += ranks_ * own(rows_.size() - 1);
     }
-    received_.resize(all * element_);
-    values_.resize(all);
+    // Not set to zero: one call would touch all of it.
+    received_ = std::make_unique_for_overwrite<std::byte[]>(all * element_);
+    values_ = std::make_unique_for_overwrite<double[]>(all);
     start_exchange();
   }
 
@@ -74,7 +75,7 @@ class Adasum final : public Operation {
   }
   /// Where in received_ and values_ the slice that came from a rank begins, in elements.
   std::size_t place(std::size_t member, std::size_t from) const { return begins_[member] + from * own(member); }
-  double* values(std::size_t member, std::size_t from) { return values_.data() + place(member, from); }
+  double* values(std::size_t member, std::size_t from) { return values_.get() + place(member, from); }
 
   /// Goes through `parts` parts of each member's slice, a piece a call: visit(member, part, begin, count). True with
   /// the last piece.
@@ -104,7 +105,7 @@ class Adasum final : public Operation {
       PlanMember member = plan_.members[m];
       member.input.shape = {member.input.elements()};
       member.output = {
-          received_.data() + begins_[m] * element_, plan_.dtype, {static_cast<std::int64_t>(ranks_ * own(m))}, {}};
+          received_.get() + begins_[m] * element_, plan_.dtype, {static_cast<std::int64_t>(ranks_ * own(m))}, {}};
       exchange_.members.push_back(std::move(member));
       std::vector<std::int64_t> rows;
       for (std::size_t from = 0; from < ranks_; ++from) {
@@ -118,7 +119,7 @@ class Adasum final : public Operation {
   void widen_piece() {
     const bool over = next_piece(ranks_, [&](std::size_t m, std::size_t from, std::size_t begin, std::size_t count) {
       const std::size_t at = place(m, from) + begin;
-      reduce::widen(plan_.dtype, received_.data() + at * element_, count, plan_.prescale, values_.data() + at);
+      reduce::widen(plan_.dtype, received_.get() + at * element_, count, plan_.prescale, values_.get() + at);
     });
     if (over) {
       start_round();
@@ -191,7 +192,7 @@ class Adasum final : public Operation {
   void narrow_piece() {
     const bool over = next_piece(1, [&](std::size_t m, std::size_t, std::size_t begin, std::size_t count) {
       const std::size_t at = place(m, left_.front()) + begin;
-      reduce::narrow(plan_.dtype, values_.data() + at, count, plan_.postscale, received_.data() + at * element_);
+      reduce::narrow(plan_.dtype, values_.get() + at, count, plan_.postscale, received_.get() + at * element_);
     });
     if (over) {
       stage_ = Stage::gather;
@@ -205,7 +206,7 @@ class Adasum final : public Operation {
     for (std::size_t m = 0; m < members(); ++m) {
       PlanMember member = plan_.members[m];
       member.input = {
-          received_.data() + place(m, left_.front()) * element_, plan_.dtype, {static_cast<std::int64_t>(own(m))}, {}};
+          received_.get() + place(m, left_.front()) * element_, plan_.dtype, {static_cast<std::int64_t>(own(m))}, {}};
       member.output.shape = {member.output.elements()};
       gather_.members.push_back(std::move(member));
     }
@@ -220,8 +221,8 @@ class Adasum final : public Operation {
   std::vector<std::size_t> left_;                ///< the ranks whose vectors this round combines
   std::vector<std::vector<std::int64_t>> rows_;  ///< by member: the elements of each rank's slice
   std::vector<std::size_t> begins_;              ///< by member: where its slices begin, in elements
-  std::vector<std::byte> received_;
-  std::vector<double> values_;
+  std::unique_ptr<std::byte[]> received_;
+  std::unique_ptr<double[]> values_;
   std::vector<reduce::Products> products_;  ///< of this slice, by member and pair
   std::vector<reduce::Products> told_;      ///< everybody's
   Plan exchange_;
