@@ -83,6 +83,47 @@ struct AlltoallOptions {
   Group group = {};
 };
 
+struct ReduceOptions {
+  std::string_view name = {};
+  int root = 0;  ///< the rank that gets the result
+  Op op = Op::average;
+  double prescale = 1;
+  double postscale = 1;
+  double timeout_s = 0;
+  std::int64_t step = -1;
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;
+  Group group = {};
+};
+
+/// `root`: the rank that gets all rows.
+using GatherOptions = BroadcastOptions;
+
+struct ScatterOptions {
+  std::string_view name = {};
+  int root = 0;                               ///< the rank whose rows are spread
+  std::span<const std::int64_t> splits = {};  ///< there: rows for each rank; empty: equally many
+  double timeout_s = 0;
+  std::int64_t step = -1;
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;
+  Group group = {};
+};
+
+inline constexpr int kAnySource = RONDE_ANY_SOURCE;
+
+/// Of a send or recv. `name` is for reports on this rank only.
+struct PeerOptions {
+  std::string_view name = {};
+  int peer = 0;          ///< another rank; of a recv also kAnySource, whichever sends first
+  std::int32_t tag = 0;  ///< the recvs of a tag take what a rank sends under it, in the order of its sends
+  double timeout_s = 0;
+  std::int64_t step = -1;
+  DoneCallback on_done = {};
+  const Engine* engine = nullptr;
+  Group group = {};
+};
+
 namespace detail {
 
 /// A request of the C interface with everything it points to.
@@ -119,7 +160,9 @@ class Request {
     request_.splits = splits.data();
     request_.splits_count = splits.size();
   }
-  void set_reduction(const AllreduceOptions& options) {
+  void set_tag(std::int32_t tag) { request_.tag = tag; }
+  template <typename Options>
+  void set_reduction(const Options& options) {
     // The C interface reads 0 as "not given".
     if (options.prescale == 0 || options.postscale == 0) {
       throw Error(Code::invalid_argument, "prescale and postscale must not be 0", std::string(options.name));
@@ -274,7 +317,8 @@ Gathered<T> allgather(const ConstTensorView& rows, const RequestOptions& options
   return Gathered<T>(detail::allgather(rows, options, detail::execute));
 }
 
-// ---- All-to-all: every rank has rows for every rank. Reduce-scatter: every rank gets a part of the reduced tensor -----
+// ---- All-to-all: every rank has rows for every rank. Reduce-scatter: every rank gets a part of the reduced tensor
+// -----
 
 namespace detail {
 inline Ticket alltoall(const ConstTensorView& rows, const AlltoallOptions& options, Ticket (*finish)(Request&)) {
@@ -318,6 +362,111 @@ template <Element T>
 GatherTicket<T> reducescatter_async(const ConstTensorView& tensor, const AllreduceOptions& options) {
   detail::check_type<T>(tensor, options.name);
   return GatherTicket<T>(detail::reducescatter(tensor, options, detail::submit));
+}
+
+// ---- Reduce, gather, scatter: one rank has another part than the others --------------------------------------------
+
+namespace detail {
+inline Ticket reduce(const ConstTensorView& input, const ConstTensorView& output, const ReduceOptions& options,
+                     Ticket (*finish)(Request&)) {
+  const ronde_tensor c_input = input.to_c();
+  const ronde_tensor c_output = output.to_c();
+  Request request(RONDE_REDUCE, options);
+  request.set_inputs({&c_input, 1});
+  request.set_outputs({&c_output, 1});
+  request.set_root(options.root);
+  request.set_reduction(options);
+  return finish(request);
+}
+inline Ticket gather(const ConstTensorView& rows, const GatherOptions& options, Ticket (*finish)(Request&)) {
+  const ronde_tensor input = rows.to_c();
+  Request request(RONDE_GATHER, options);
+  request.set_inputs({&input, 1});
+  request.set_root(options.root);
+  return finish(request);
+}
+inline Ticket scatter(const ConstTensorView& rows, const ScatterOptions& options, Ticket (*finish)(Request&)) {
+  const ronde_tensor input = rows.to_c();
+  Request request(RONDE_SCATTER, options);
+  request.set_inputs({&input, 1});
+  request.set_root(options.root);
+  request.set_splits(options.splits);
+  return finish(request);
+}
+}  // namespace detail
+
+/// As allreduce(), but only the root's output is written. `output` has the input's type and shape, and may be its
+/// memory; elsewhere it is not touched.
+inline void reduce(const ConstTensorView& input, const TensorView& output, const ReduceOptions& options) {
+  detail::reduce(input, output, options, detail::execute);
+}
+inline Ticket reduce_async(const ConstTensorView& input, const TensorView& output, const ReduceOptions& options) {
+  return detail::reduce(input, output, options, detail::submit);
+}
+/// In place.
+inline void reduce(const TensorView& tensor, const ReduceOptions& options) {
+  detail::reduce(tensor, tensor, options, detail::execute);
+}
+inline Ticket reduce_async(const TensorView& tensor, const ReduceOptions& options) {
+  return detail::reduce(tensor, tensor, options, detail::submit);
+}
+
+/// As allgather<T>, but only the root gets the rows; the others get none.
+template <Element T>
+Gathered<T> gather(const ConstTensorView& rows, const GatherOptions& options) {
+  detail::check_type<T>(rows, options.name);
+  return Gathered<T>(detail::gather(rows, options, detail::execute));
+}
+template <Element T>
+GatherTicket<T> gather_async(const ConstTensorView& rows, const GatherOptions& options) {
+  detail::check_type<T>(rows, options.name);
+  return GatherTicket<T>(detail::gather(rows, options, detail::submit));
+}
+
+/// Each rank gets its rows of the root's tensor. The others' `rows` say type and shape only: dimension 0 is not looked
+/// at, nothing is read.
+template <Element T>
+Gathered<T> scatter(const ConstTensorView& rows, const ScatterOptions& options) {
+  detail::check_type<T>(rows, options.name);
+  return Gathered<T>(detail::scatter(rows, options, detail::execute));
+}
+template <Element T>
+GatherTicket<T> scatter_async(const ConstTensorView& rows, const ScatterOptions& options) {
+  detail::check_type<T>(rows, options.name);
+  return GatherTicket<T>(detail::scatter(rows, options, detail::submit));
+}
+
+// ---- Send and recv: two ranks, by tag ------------------------------------------------------------------------------
+
+namespace detail {
+inline Ticket message(ronde_op op, const ronde_tensor& tensor, const PeerOptions& options, Ticket (*finish)(Request&)) {
+  Request request(op, options);
+  request.set_inputs({&tensor, 1});
+  request.set_root(options.peer);
+  request.set_tag(options.tag);
+  return finish(request);
+}
+}  // namespace detail
+
+/// Returns when the receiver has the data. Two ranks that both wait in send() wait for each other.
+inline void send(const ConstTensorView& tensor, const PeerOptions& options) {
+  detail::message(RONDE_SEND, tensor.to_c(), options, detail::execute);
+}
+inline Ticket send_async(const ConstTensorView& tensor, const PeerOptions& options) {
+  return detail::message(RONDE_SEND, tensor.to_c(), options, detail::submit);
+}
+/// The rank that sent, of a recv that has succeeded.
+inline int source_of(const Ticket& ticket) {
+  std::int32_t rank = -1;
+  detail::check(ronde_ticket_source(ticket.handle(), &rank));
+  return rank;
+}
+/// Fills the tensor, of the sent one's type and number of elements. Returns the rank that sent.
+inline int recv(const TensorView& tensor, const PeerOptions& options) {
+  return source_of(detail::message(RONDE_RECV, tensor.to_c(), options, detail::execute));
+}
+inline Ticket recv_async(const TensorView& tensor, const PeerOptions& options) {
+  return detail::message(RONDE_RECV, tensor.to_c(), options, detail::submit);
 }
 
 // ---- Broadcast, barrier and join ----------------------------------------------------------------------------------

@@ -62,17 +62,18 @@ typedef int32_t ronde_dtype;
 enum {
   RONDE_UINT8 = 0,
   RONDE_INT8 = 1,
+  RONDE_UINT16 = 2,
   RONDE_INT16 = 3,
   RONDE_INT32 = 4,
   RONDE_INT64 = 5,
   RONDE_FLOAT16 = 6,
   RONDE_FLOAT32 = 7,
   RONDE_FLOAT64 = 8,
-  RONDE_BOOL = 9,
+  RONDE_BOOL = 9,              /* bytes 0 and 1; SUM, MAX: any, PRODUCT, MIN: all; no AVERAGE, no scales */
   RONDE_BFLOAT16 = 10,
-  RONDE_COMPLEX64 = 11,
+  RONDE_COMPLEX64 = 11,        /* no MIN, no MAX; scales are real */
   RONDE_COMPLEX128 = 12,
-  RONDE_FLOAT8_E4M3 = 13,
+  RONDE_FLOAT8_E4M3 = 13,      /* what is too large becomes 448, the largest; in E5M2 infinity */
   RONDE_FLOAT8_E5M2 = 14
 };
 
@@ -91,6 +92,9 @@ enum {
   RONDE_BARRIER = 10,
   RONDE_JOIN = 11
 };
+
+/* As the root of a RECV: from whichever rank sends first under its tag. */
+#define RONDE_ANY_SOURCE (-1)
 
 typedef int32_t ronde_reduce_op;
 enum {
@@ -241,16 +245,30 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  *                  rank, none: equally many    rank 0, then from rank 1, ...
  *  REDUCESCATTER   same shape on all ranks     made by the ticket: this rank's    -
  *                                              rows; first ranks get one more
+ *  REDUCE          same shape on all ranks     same shape, written at the root    yes
+ *                                              only; may be the input
+ *  GATHER          as ALLGATHER                made by the ticket: at the root    yes
+ *                                              the ranks' rows in rank order,
+ *                                              elsewhere no rows
+ *  SCATTER         the root's: as ALLTOALL;    made by the ticket: this rank's    yes
+ *                  the others' rows are not    rows
+ *                  read, dimension 0 and
+ *                  splits are the root's
+ *  SEND            one                         none                               receiver
+ *  RECV            one: the memory to fill     none                               sender, or
+ *                                                                                 ANY_SOURCE
  *  JOIN            none (count 0)              made by the ticket: [1] of int32,  -
  *                                              the rank that was the last to join
- *  REDUCE, GATHER, SCATTER, SEND, RECV         as named; root is the peer of SEND and RECV
+ *
+ * SEND and RECV concern two ranks only and meet by rank and tag, not by name: the recvs of a tag take what a rank sends
+ * under it in the order of its submits. Type and number of elements must be the same, else both are RONDE_MISMATCH. A
+ * send is done when the receiver has the data: two ranks that both wait for their send before they recv wait until the
+ * time limit. Names are local, for reports; a rank does not send to itself (RONDE_INVALID_ARGUMENT).
  *
  * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of the
  * group has joined. Meanwhile the others' requests go on as if it had neutral values: 0 for sum, average and adasum
  * (the average is still over all ranks), 1 for product, the type's limits for min and max, no rows for ALLGATHER and
- * ALLTOALL. A broadcast whose root has joined fails with MISMATCH on all that have not. It has no time limit.
- *
- * REDUCE, GATHER, SCATTER, SEND and RECV are RONDE_NOT_IMPLEMENTED so far. */
+ * ALLTOALL. A broadcast whose root has joined fails with MISMATCH on all that have not. It has no time limit. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;
@@ -261,11 +279,11 @@ typedef struct ronde_request {
   const ronde_tensor* outputs;  /* `count` of them, or NULL: in place where that is possible */
   size_t count;
   ronde_reduce_op reduce_op;
-  int32_t root;                 /* global rank, also inside a group */
+  int32_t root;                 /* global rank, also inside a group; the peer of SEND and RECV */
   double prescale;              /* each value is multiplied by it as it is read; 0 means 1 */
   double postscale;             /* the result is multiplied by it, last; 0 means 1 */
   double timeout_s;             /* how long the ranks may take to submit and finish; 0: the engine's; < 0: no limit */
-  const int64_t* splits;        /* ALLTOALL: rows for each rank of the group; NULL: equally many */
+  const int64_t* splits;        /* ALLTOALL, SCATTER: rows for each rank of the group; NULL: equally many */
   size_t splits_count;
   int64_t step;                 /* the caller's step number for better reports, -1 if unknown */
   int32_t tag;                  /* SEND, RECV */
@@ -309,6 +327,8 @@ RONDE_API ronde_status ronde_ticket_output(ronde_ticket* ticket, size_t i, void*
                                            int32_t* ndim, ronde_dtype* dtype);
 /* ALLTOALL: the rows received from each rank of the group, after success. Valid until the ticket's release. */
 RONDE_API ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t** splits, size_t* count);
+/* RECV: the rank that sent, after success. */
+RONDE_API ronde_status ronde_ticket_source(ronde_ticket* ticket, int32_t* rank);
 
 /* ---- Slots: a request that comes back each step ------------------------------------------------------------------ */
 

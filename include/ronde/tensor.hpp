@@ -27,6 +27,7 @@ inline namespace v0 {
 enum class DType : ronde_dtype {
   uint8 = RONDE_UINT8,
   int8 = RONDE_INT8,
+  uint16 = RONDE_UINT16,
   int16 = RONDE_INT16,
   int32 = RONDE_INT32,
   int64 = RONDE_INT64,
@@ -56,6 +57,7 @@ template <> struct DTypeOf<float> : DTypeIs<DType::float32> {};
 template <> struct DTypeOf<double> : DTypeIs<DType::float64> {};
 template <> struct DTypeOf<unsigned char> : DTypeIs<DType::uint8> {};
 template <> struct DTypeOf<signed char> : DTypeIs<DType::int8> {};
+template <> struct DTypeOf<unsigned short> : DTypeIs<DType::uint16> {};
 template <> struct DTypeOf<short> : DTypeIs<DType::int16> {};
 template <> struct DTypeOf<int> : DTypeIs<DType::int32> {};
 template <> struct DTypeOf<long> : DTypeIs<sizeof(long) == 8 ? DType::int64 : DType::int32> {};

@@ -14,15 +14,19 @@ TIMED_OUT = 8
 INTERRUPTED = 9
 OUT_OF_MEMORY = 14
 
-UINT8, INT8, INT16, INT32, INT64 = 0, 1, 3, 4, 5
+UINT8, INT8, UINT16, INT16, INT32, INT64 = 0, 1, 2, 3, 4, 5
 FLOAT16, FLOAT32, FLOAT64 = 6, 7, 8
 BOOL, BFLOAT16 = 9, 10
 COMPLEX64, COMPLEX128 = 11, 12
 FLOAT8_E4M3, FLOAT8_E5M2 = 13, 14
 
-ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, BARRIER = 0, 1, 2, 3, 4, 10
+ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER = 0, 1, 2, 3, 4
+REDUCE, GATHER, SCATTER, SEND, RECV, BARRIER, JOIN = 5, 6, 7, 8, 9, 10, 11
+
+ANY_SOURCE = -1
 
 AVERAGE, SUM, ADASUM, MIN, MAX, PRODUCT = 0, 1, 2, 3, 4, 5
+BIT_AND, BIT_OR, BIT_XOR = 6, 7, 8
 
 MAX_DIMENSIONS = 32
 
@@ -154,6 +158,7 @@ PROTOTYPES = {
         c_int32,
         [c_void_p, c_size_t, POINTER(c_void_p), POINTER(POINTER(c_int64)), POINTER(c_int32), POINTER(c_int32)],
     ),
+    "ronde_ticket_source": (c_int32, [c_void_p, POINTER(c_int32)]),
     "ronde_ticket_splits": (c_int32, [c_void_p, POINTER(POINTER(c_int64)), POINTER(c_size_t)]),
     "ronde_register_slot": (c_int32, [c_void_p, c_void_p, POINTER(c_int64)]),
     "ronde_submit_slot": (c_int32, [c_int64]),

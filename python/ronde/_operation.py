@@ -193,6 +193,12 @@ class Operation:
         check(library().ronde_ticket_splits(self._ticket, byref(splits), byref(count)))
         return list(splits[: count.value])
 
+    def source(self) -> int:
+        """Of a recv the rank that sent, after :meth:`wait`."""
+        rank = c_int32()
+        check(library().ronde_ticket_source(self._ticket, byref(rank)))
+        return rank.value
+
     def release(self) -> None:
         """Frees the ticket of an operation that has ended. Again, or in a forked child: does nothing."""
         ticket = self._ticket.value
@@ -295,6 +301,7 @@ def submit(
     postscale: float = 1.0,
     splits: Optional[Sequence[int]] = None,
     group: int = 0,
+    tag: int = 0,
     wait: bool = False,
 ) -> Operation:
     """Hands a request in; with ``wait`` returns when it has succeeded, else at once.
@@ -304,8 +311,9 @@ def submit(
         inputs: the tensors; none for a barrier.
         outputs: addresses of the results, shaped as the inputs; None: in place, or made by the ticket (allgather).
         keep: the objects that own the memory; held until the engine has done with it.
-        splits: of an alltoall, rows for each rank; None: equally many.
+        splits: of an alltoall or scatter, rows for each rank; None: equally many.
         group: the process set's id.
+        tag: of a send or recv.
 
     Raises what :mod:`ronde.exceptions` says: at once if the call is wrong, with ``wait`` also if the work has failed.
     """
@@ -320,6 +328,8 @@ def submit(
         if splits is not None:
             array = (c_int64 * len(splits))(*splits)
             block.request.splits, block.request.splits_count = addressof(array), len(splits)
+        if tag:
+            block.request.tag = tag
         if wait:
             status = library().ronde_execute(None, block.address, SLICE, byref(ticket))
         else:
@@ -327,6 +337,8 @@ def submit(
         del arrays
         if splits is not None:
             block.request.splits, block.request.splits_count = None, 0
+        if tag:
+            block.request.tag = 0
     except BaseException:
         if ticket.value is None:
             _under_way.discard(operation)

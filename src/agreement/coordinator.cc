@@ -43,9 +43,10 @@ std::string views_text(const Group& group, const std::vector<bool>& has, const s
   return text;
 }
 
-/// Of one tensor the rows that the plan needs to know (types/plan.h); of a member that has joined 0.
+/// Of one tensor the rows that the plan needs to know (types/plan.h); of a member that has joined 0. `root`: its index
+/// in the group, if the operation has one.
 std::vector<std::int64_t> rows_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors,
-                                  const Descriptor& first, std::size_t tensor) {
+                                  const Descriptor& first, std::size_t root, std::size_t tensor) {
   const std::size_t members = descriptors.size();
   if (first.kind == OpKind::reducescatter) {
     return scattered_rows(first.tensors[tensor].shape.front(), static_cast<int>(members));
@@ -55,6 +56,11 @@ std::vector<std::int64_t> rows_of(const std::vector<bool>& has, const std::vecto
     const std::int64_t own = has[i] ? descriptors[i].tensors[tensor].shape.front() : 0;
     if (first.kind == OpKind::allgather) {
       rows.push_back(own);
+    } else if (first.kind == OpKind::gather) {
+      rows.resize(rows.size() + members);
+      rows[i * members + root] = own;
+    } else if (first.kind == OpKind::scatter && i != root) {
+      rows.resize(rows.size() + members);
     } else if (has[i] && descriptors[i].splits.size() == members) {
       rows.insert(rows.end(), descriptors[i].splits.begin(), descriptors[i].splits.end());
     } else {
@@ -222,7 +228,8 @@ void Coordinator::answer(const std::string& name, Held& held) {
   control::ExecEntry::Item item{name};
   item.places = places;
   for (std::size_t tensor = 0; makes_outputs(first.kind) && tensor < first.tensors.size(); ++tensor) {
-    item.rows.push_back(rows_of(held.has, held.descriptors, first, tensor));
+    const auto root = static_cast<std::size_t>(has_root(first.kind) ? group_.index_of(first.root) : 0);
+    item.rows.push_back(rows_of(held.has, held.descriptors, first, root, tensor));
   }
   if (held.count < group_.size()) {
     item.descriptor = first;

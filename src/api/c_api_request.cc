@@ -227,6 +227,22 @@ ronde_status ronde_ticket_output(ronde_ticket* ticket, size_t i, void** data, co
   });
 }
 
+ronde_status ronde_ticket_source(ronde_ticket* ticket, int32_t* rank) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr || !ticket->ticket->is_done() || !ticket->ticket->status()) {
+      return Status::error(Code::invalid_argument, "the ticket is null, still under way, or has failed");
+    }
+    if (rank == nullptr) {
+      return null_argument("rank");
+    }
+    if (ticket->ticket->request().kind != OpKind::recv) {
+      return Status::error(Code::invalid_argument, "only a recv has a source");
+    }
+    *rank = ticket->ticket->source();
+    return {};
+  });
+}
+
 ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t** splits, size_t* count) {
   return guarded([&]() -> Status {
     if (ticket == nullptr || !ticket->ticket->is_done() || !ticket->ticket->status()) {

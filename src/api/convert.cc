@@ -85,6 +85,7 @@ Result<Request> request_from(const ronde_request* from, Nanoseconds engine_timeo
   RONDE_RETURN_IF_ERROR(read_tensors(*from, request));
   request.reduce_op = static_cast<ReduceOp>(from->reduce_op);
   request.root = from->root;
+  request.tag = from->tag;
   if (from->splits_count > 0 && from->splits == nullptr) {
     return Status::error(Code::invalid_argument, "splits_count is not 0 but splits is null");
   }

@@ -167,6 +167,31 @@ TEST(RondeHppOneRank, alltoall_and_reducescatter_of_one) {
   EXPECT_THAT(pending.take().shape(), ElementsAre(3, 2));
 }
 
+TEST(RondeHppOneRank, reduce_gather_and_scatter_of_one) {
+  const ronde::Session session;
+  std::vector<float> values{1, 2, 3, 4, 5, 6};
+  std::vector<float> result(6);
+  ronde::reduce(values, result, {.name = "reduced", .op = ronde::Op::sum, .prescale = 2});
+  EXPECT_THAT(result, ElementsAre(2, 4, 6, 8, 10, 12));
+  ronde::reduce(values, {.name = "in place", .op = ronde::Op::sum, .postscale = 0.5});
+  EXPECT_THAT(values, ElementsAre(0.5, 1, 1.5, 2, 2.5, 3));
+  ronde::reduce_async(values, {.name = "pending"}).wait();
+  const ronde::ConstTensorView view(result, {3, 2});
+  EXPECT_THAT(ronde::gather<float>(view, {.name = "gathered"}).view(), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THAT(ronde::gather_async<float>(view, {.name = "gathering"}).take().shape(), ElementsAre(3, 2));
+  const std::vector<std::int64_t> splits{3};
+  EXPECT_THAT(ronde::scatter<float>(view, {.name = "scattered", .splits = splits}).shape(), ElementsAre(3, 2));
+  EXPECT_THAT(ronde::scatter_async<float>(view, {.name = "scattering"}).take().view(), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THROW(ronde::reduce(values, {.name = "nobody", .root = 1}), ronde::Error);
+}
+
+TEST(RondeHppOneRank, nobody_to_send_to) {
+  const ronde::Session session;
+  std::vector<float> values(3);
+  EXPECT_THROW(ronde::send(values, {.name = "s", .peer = 0}), ronde::Error);
+  EXPECT_THROW(static_cast<void>(ronde::recv(values, {.name = "r", .peer = ronde::kAnySource})), ronde::Error);
+}
+
 TEST(RondeHppOneRank, callback_comes_once) {
   std::atomic<int> calls = 0;
   {

@@ -22,6 +22,8 @@ class Control {
   Result<bool> receive(int& from, Envelope& envelope);
   /// Pushes what had no room; true once nothing is kept.
   bool flush();
+  /// The same for one peer.
+  bool flush(int peer) { return peer == rank_ || transport_->link(peer).flush(); }
   /// Messages sent to other ranks so far.
   std::uint64_t sent() const { return sent_; }
 

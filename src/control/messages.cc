@@ -92,6 +92,37 @@ void write(ByteWriter& writer, const TableEntry& entry) {
   }
 }
 
+void write(ByteWriter& writer, const OfferMessage& message) {
+  writer.put(message.id);
+  writer.put(message.group);
+  writer.put(message.tag);
+  writer.put(message.dtype);
+  write_numbers(writer, message.shape);
+  writer.put_string(message.name);
+  writer.put_string(message.payload);
+}
+
+void write(ByteWriter& writer, const AcceptMessage& message) { writer.put(message.id); }
+
+void write(ByteWriter& writer, const PieceMessage& message) {
+  writer.put(message.id);
+  writer.put(message.bytes);
+  writer.put(message.place);
+  writer.put_string(message.payload);
+}
+
+void write(ByteWriter& writer, const TakenMessage& message) {
+  writer.put(message.id);
+  writer.put(message.bytes);
+}
+
+void write(ByteWriter& writer, const GiveUpMessage& message) {
+  writer.put(message.id);
+  writer.put(static_cast<std::uint8_t>(message.by_sender ? 1 : 0));
+  writer.put(message.code);
+  writer.put_string(message.text);
+}
+
 RequestMessage read_request(ByteReader& reader) {
   RequestMessage message;
   message.name = reader.get_string();
@@ -173,6 +204,43 @@ PreparedMessage read_prepared(ByteReader& reader) {
   return message;
 }
 
+OfferMessage read_offer(ByteReader& reader) {
+  OfferMessage message;
+  message.id = reader.get<std::uint64_t>();
+  message.group = reader.get<std::int32_t>();
+  message.tag = reader.get<std::int32_t>();
+  message.dtype = reader.get<DType>();
+  message.shape = read_numbers<std::int64_t>(reader);
+  message.name = reader.get_string();
+  message.payload = reader.get_string();
+  return message;
+}
+
+PieceMessage read_piece(ByteReader& reader) {
+  PieceMessage message;
+  message.id = reader.get<std::uint64_t>();
+  message.bytes = reader.get<std::uint64_t>();
+  message.place = reader.get<std::int64_t>();
+  message.payload = reader.get_string();
+  return message;
+}
+
+TakenMessage read_taken(ByteReader& reader) {
+  TakenMessage message;
+  message.id = reader.get<std::uint64_t>();
+  message.bytes = reader.get<std::uint64_t>();
+  return message;
+}
+
+GiveUpMessage read_give_up(ByteReader& reader) {
+  GiveUpMessage message;
+  message.id = reader.get<std::uint64_t>();
+  message.by_sender = reader.get<std::uint8_t>() != 0;
+  message.code = reader.get<Code>();
+  message.text = reader.get_string();
+  return message;
+}
+
 /// The index of an alternative of Message is its number on the wire: append new ones, never reorder.
 Message read_message(std::uint8_t kind, ByteReader& reader) {
   switch (kind) {
@@ -192,6 +260,11 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 14: return RetireEntry{read_numbers<std::uint32_t>(reader)};
     case 15: return JoinDoneEntry{reader.get<std::int32_t>()};
     case 16: return read_table(reader);
+    case 17: return read_offer(reader);
+    case 18: return AcceptMessage{reader.get<std::uint64_t>()};
+    case 19: return read_piece(reader);
+    case 20: return read_taken(reader);
+    case 21: return read_give_up(reader);
     default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }

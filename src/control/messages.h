@@ -1,8 +1,9 @@
-// What ranks say to each other to agree: requests to the coordinator, and its answers, the log (docs/agreement.md).
+// What ranks say to each other: to agree, requests to the coordinator and its answers, the log (docs/agreement.md); and
+// what passes between the two ranks of a send and a recv (engine/point_to_point.h).
 //
 // The log is totally ordered per group: every member gets the same entries in the same order and reads them at its own
-// pace. A request carries the label of its sender: how many ERROR, INSTALL and ADD entries it had read when it was sent,
-// so that the coordinator can tell a request that crossed such an entry on the way.
+// pace. A request carries the label of its sender: how many ERROR, INSTALL and ADD entries it had read when it was
+// sent, so that the coordinator can tell a request that crossed such an entry on the way.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +51,8 @@ struct EndMessage {
 /// have said so.
 struct JoinMessage {};
 
-/// The answer to PREPARE: the sender's side of the bucket's memory exists and its line is zero, or cannot be had (then no
-/// FREE follows).
+/// The answer to PREPARE: the sender's side of the bucket's memory exists and its line is zero, or cannot be had (then
+/// no FREE follows).
 struct PreparedMessage {
   std::uint32_t bucket = 0;
   bool refused = false;
@@ -136,9 +137,50 @@ struct TableEntry {
   Thresholds thresholds;
 };
 
+// ---- Between the two ranks of a send and a recv. A send is known by its sender and a number that the sender gives it.
+
+/// The sender has this for the receiver.
+struct OfferMessage {
+  std::uint64_t id = 0;
+  std::int32_t group = 0;
+  std::int32_t tag = 0;
+  DType dtype = DType::float32;
+  Shape shape = {};
+  std::string name = {};     ///< of the sender's request, for messages
+  std::string payload = {};  ///< all of it if it is short, else nothing
+};
+
+/// The receiver has memory for it: send the pieces.
+struct AcceptMessage {
+  std::uint64_t id = 0;
+};
+
+/// The next bytes: in the payload, or `bytes` of them at `place` in the sender's heap until TAKEN.
+struct PieceMessage {
+  std::uint64_t id = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t place = kNoOffset;
+  std::string payload = {};
+};
+
+/// The receiver has read so many bytes in all; the sender may use the memory of those again.
+struct TakenMessage {
+  std::uint64_t id = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// The send has failed on the side that says so, and fails on the other with this.
+struct GiveUpMessage {
+  std::uint64_t id = 0;
+  bool by_sender = false;
+  Code code = Code::mismatch;
+  std::string text = {};
+};
+
 using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,
                              AllLeftEntry, EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry,
-                             InstallEntry, AddEntry, RetireEntry, JoinDoneEntry, TableEntry>;
+                             InstallEntry, AddEntry, RetireEntry, JoinDoneEntry, TableEntry, OfferMessage,
+                             AcceptMessage, PieceMessage, TakenMessage, GiveUpMessage>;
 
 struct Envelope {
   std::int32_t group = 0;

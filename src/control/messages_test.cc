@@ -93,11 +93,32 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   EXPECT_EQ(std::get<TableEntry>(round_trip({0, table}).message).thresholds, table.thresholds);
 }
 
+TEST(Messages, WhatPassesBetweenTwoRanksSurvivesTheWire) {
+  const OfferMessage offer{7, 2, -3, DType::int8, {2, 3}, "x", std::string("\0\1", 2)};
+  const auto offered = std::get<OfferMessage>(round_trip({0, offer}).message);
+  EXPECT_EQ(
+      std::tie(offered.id, offered.group, offered.tag, offered.dtype, offered.shape, offered.name, offered.payload),
+      std::tie(offer.id, offer.group, offer.tag, offer.dtype, offer.shape, offer.name, offer.payload));
+  EXPECT_EQ(std::get<AcceptMessage>(round_trip({0, AcceptMessage{8}}).message).id, 8u);
+  const PieceMessage piece{9, 4096, 128, "abc"};
+  const auto sent = std::get<PieceMessage>(round_trip({0, piece}).message);
+  EXPECT_EQ(std::tie(sent.id, sent.bytes, sent.place, sent.payload),
+            std::tie(piece.id, piece.bytes, piece.place, piece.payload));
+  const auto taken = std::get<TakenMessage>(round_trip({0, TakenMessage{10, 11}}).message);
+  EXPECT_EQ(taken.id, 10u);
+  EXPECT_EQ(taken.bytes, 11u);
+  const GiveUpMessage give_up{12, true, Code::timed_out, "late"};
+  const auto given = std::get<GiveUpMessage>(round_trip({0, give_up}).message);
+  EXPECT_EQ(std::tie(given.id, given.by_sender, given.code, given.text),
+            std::tie(give_up.id, give_up.by_sender, give_up.code, give_up.text));
+}
+
 TEST(Messages, EveryTruncationIsRefused) {
   RequestMessage request;
   request.name = "grad";
   request.descriptor.tensors = {{DType::float32, {2, 3}}};
-  for (const Envelope& envelope : {Envelope{0, request}, Envelope{0, TableEntry{}}}) {
+  for (const Envelope& envelope :
+       {Envelope{0, request}, Envelope{0, TableEntry{}}, Envelope{0, OfferMessage{}}, Envelope{0, GiveUpMessage{}}}) {
     const std::vector<std::byte> whole = encode(envelope);
     for (std::size_t length = 0; length < whole.size(); ++length) {
       EXPECT_EQ(decode(std::span(whole).first(length)).status().code(), Code::internal) << length;

@@ -15,11 +15,6 @@ namespace {
 
 constexpr int kMessagesPerStep = 256;  ///< so that one step stays short
 
-Status no_memory(const Ticket& ticket) {
-  return Status::error(Code::out_of_memory, "no memory left to submit '" + ticket.name() + "'")
-      .with_tensor(ticket.name());
-}
-
 Group or_everyone(Group group, int size) {
   if (group.ranks.empty()) {
     group.ranks.resize(static_cast<std::size_t>(size));
@@ -31,169 +26,37 @@ Group or_everyone(Group group, int size) {
 }  // namespace
 
 Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
-               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock, Group group)
+               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock, Group group,
+               std::shared_ptr<SharedHeap> jobs_heap)
     : topology_(topology),
       settings_(settings),
       clock_(clock),
       arena_(std::move(arena)),
-      shared_heap_(group.id == 0 ? std::make_shared<SharedHeap>(*arena_) : nullptr),
+      owns_heap_(!jobs_heap),
+      shared_heap_(owns_heap_ ? std::make_shared<SharedHeap>(*arena_) : std::move(jobs_heap)),
       transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
       backend_(std::move(backend)),
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       replay_(group_, *arena_, pending_, clock),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+      pairs_(group_, *arena_, *shared_heap_, control_,
+             [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       loss_(*arena_),
-      stall_(settings.stall) {
+      stall_(settings.stall),
+      pair_is_gone_(static_cast<std::size_t>(topology.size)) {
   if (topology.rank == kCoordinator) {
     const collectives::Thresholds thresholds = collectives::load_thresholds(arena_->control(0).rules);
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
     coordinator_.emplace(group_, entry,
                          topology.size > 1 && settings.replay
-                             ? Replay::behind_lane(agreement::HeapRange{0, static_cast<std::int64_t>(arena_->engine_bytes())}, topology.size)
+                             ? Replay::behind_lane({0, static_cast<std::int64_t>(arena_->engine_bytes())}, topology.size)
                              : agreement::HeapRange{});
   }
 }
 
 Engine::~Engine() { close_heap(); }
-
-// ---- Submitting
-
-Status Engine::accepting(const std::string& name) const {
-  std::lock_guard lock(inbox_mutex_);
-  return closed_ ? Status() : closed_.with_tensor(name).with_context("'" + name + "'");
-}
-
-Status Engine::check(const Request& request) const {
-  RONDE_RETURN_IF_ERROR(validate(request, group_));
-  for (const RequestTensor& pair : request.tensors) {
-    Plan probe;
-    probe.kind = request.kind;
-    probe.reduce_op = request.reduce_op;
-    probe.dtype = pair.input.dtype;
-    probe.prescale = request.prescale;
-    probe.postscale = request.postscale;
-    if (Status supported = backend_->supports(probe); !supported) {
-      return supported.with_tensor(request.name).with_context("'" + request.name + "'");
-    }
-  }
-  return {};
-}
-
-Status Engine::submit(const TicketPtr& ticket) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
-  RONDE_RETURN_IF_ERROR(check(ticket->request()));
-  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  return hand_in(ticket);
-}
-
-Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
-  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  ticket->set_owner(std::move(owner));
-  return hand_in(ticket);
-}
-
-Status Engine::submit_again(const TicketPtr& ticket) {
-  if (is_closed_.load(std::memory_order_relaxed)) {
-    RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
-  }
-  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  return hand_in(ticket);
-}
-
-Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
-  submitted = 0;
-  if (is_closed_.load(std::memory_order_relaxed)) {
-    RONDE_RETURN_IF_ERROR(accepting(tickets.front()->name()));
-  }
-  constexpr std::size_t kAtOnce = 32;
-  while (submitted < tickets.size()) {
-    // Names first: the engine may not finish a ticket that is not known to be under way.
-    Status taken;
-    std::size_t count = 0;
-    while (count < kAtOnce && submitted + count < tickets.size() && taken) {
-      taken = pending_.insert(tickets[submitted + count]);
-      count += taken ? 1 : 0;
-    }
-    const std::span<const TicketPtr> some = tickets.subspan(submitted, count);
-    counters_.requests.fetch_add(count, std::memory_order_relaxed);
-    std::size_t placed = 0;
-    Status handed_in;
-    try {
-      replay_.place(some, placed);
-    } catch (const std::bad_alloc&) {
-      handed_in = no_memory(*some[placed]);
-    }
-    submitted += placed;
-    if (placed < count) {
-      counters_.requests.fetch_sub(count - placed, std::memory_order_relaxed);
-      for (std::size_t i = placed; i < count; ++i) {
-        if (handed_in) {
-          handed_in = hand_in(some[i]);
-          submitted += handed_in ? 1 : 0;
-        } else {
-          pending_.withdraw(*some[i], handed_in);
-        }
-      }
-      RONDE_RETURN_IF_ERROR(handed_in);
-    }
-    RONDE_RETURN_IF_ERROR(taken);
-  }
-  return {};
-}
-
-Status Engine::hand_in(const TicketPtr& ticket) {
-  // Counted first, so that what is finished is never more.
-  counters_.requests.fetch_add(1, std::memory_order_relaxed);
-  Status refused;
-  try {
-    if (replay_.place(ticket)) {
-      return {};
-    }
-    // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
-    std::lock_guard lock(inbox_mutex_);
-    if (closed_) {
-      inbox_.push_back(ticket);
-      inbox_full_.store(true, std::memory_order_release);
-      return {};
-    }
-    refused = closed_.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
-  } catch (const std::bad_alloc&) {
-    refused = no_memory(*ticket);
-  }
-  counters_.requests.fetch_sub(1, std::memory_order_relaxed);
-  pending_.withdraw(*ticket, refused);
-  return refused;
-}
-
-void Engine::propose_table(const Thresholds& thresholds) {
-  std::lock_guard lock(inbox_mutex_);
-  if (closed_) {
-    proposed_ = thresholds;
-    inbox_full_.store(true, std::memory_order_release);
-  }
-}
-
-Thresholds Engine::thresholds() const {
-  std::lock_guard lock(inbox_mutex_);
-  return table_ ? *table_ : collectives::load_thresholds(arena_->control(0).rules);
-}
-
-void Engine::use_table(const Thresholds& thresholds) {
-  executor_.set_table(thresholds);
-  std::lock_guard lock(inbox_mutex_);
-  table_ = thresholds;
-}
-
-void Engine::close(Status reason) {
-  std::lock_guard lock(inbox_mutex_);
-  if (closed_) {
-    closed_ = std::move(reason);
-    is_closed_.store(true, std::memory_order_relaxed);
-  }
-}
 
 // ---- One step
 
@@ -207,8 +70,10 @@ bool Engine::step() {
   check_time(now);
   moved |= exchange_messages(now);
   moved |= apply_outcome(now);
+  moved |= pairs_.advance(now);
   if (!moved) {
     look_who_is_gone();
+    moved |= look_at_pairs();
   }
   if (state_ != State::working || check_answers(now)) {
     return true;
@@ -260,6 +125,8 @@ bool Engine::take_submissions(Nanoseconds now) {
   for (const TicketPtr& ticket : taken) {
     if (ticket->request().kind == OpKind::join) {
       take_join(ticket);
+    } else if (is_pairwise(ticket->request().kind)) {
+      pairs_.submit(ticket, now);
     } else {
       replay_.submit(ticket, now);
     }
@@ -330,6 +197,21 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->offset); });
   }
+  if (auto* offer = std::get_if<control::OfferMessage>(&message)) {
+    return pairs_.read(from, std::move(*offer), now);
+  }
+  if (const auto* accept = std::get_if<control::AcceptMessage>(&message)) {
+    return pairs_.read(from, *accept, now);
+  }
+  if (auto* piece = std::get_if<control::PieceMessage>(&message)) {
+    return pairs_.read(from, std::move(*piece), now);
+  }
+  if (const auto* taken = std::get_if<control::TakenMessage>(&message)) {
+    return pairs_.read(from, *taken, now);
+  }
+  if (const auto* give_up = std::get_if<control::GiveUpMessage>(&message)) {
+    return pairs_.read(from, *give_up, now);
+  }
   replay_.read(std::move(message));
   apply_outcome(now);
   return {};
@@ -369,6 +251,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
   }
   if (!replay_.closed()) {
     close(replay_.closed());
+    pairs_.close(replay_.closed());
     finish_join(replay_.closed());
   }
   if (outcome.last_joined) {
@@ -550,6 +433,7 @@ void Engine::finish(const TicketPtr& ticket, Status status) {
 
 void Engine::check_time(Nanoseconds now) {
   replay_.check_time(now, settings_.stall);
+  pairs_.check_time(now);
   if (coordinator_) {
     if (now >= coordinator_->next_deadline()) {
       coordinator_->on_time(now);
@@ -574,7 +458,7 @@ Nanoseconds Engine::next_timer() const {
   if (state_ == State::failing) {
     return failing_since_ + settings_.quiet_timeout;
   }
-  Nanoseconds next = std::min(executor_.deadline(), replay_.next_check());
+  Nanoseconds next = std::min({executor_.deadline(), replay_.next_check(), pairs_.next_deadline()});
   if (coordinator_) {
     const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
     next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});

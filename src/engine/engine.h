@@ -19,6 +19,7 @@
 #include "engine/executor.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
+#include "engine/point_to_point.h"
 #include "engine/replay.h"
 #include "engine/settings.h"
 #include "engine/shared_heap.h"
@@ -61,9 +62,9 @@ enum class Leaving {
 class Engine {
  public:
   /// `clock` must outlive the engine. One engine per arena. `group`: the ranks of the job that these members are, in the
-  /// order of the arena and the topology; none: they are the job.
+  /// order of the arena and the topology; none: they are the job. `jobs_heap`: with a group, that of the job's engine.
   Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
-         Settings settings, const Clock& clock, Group group = {});
+         Settings settings, const Clock& clock, Group group = {}, std::shared_ptr<SharedHeap> jobs_heap = nullptr);
   ~Engine();
 
   // ---- Any thread.
@@ -105,7 +106,7 @@ class Engine {
   const Replay::Counters& replay_counters() const { return replay_.counters(); }
   transport::HostArena& arena() const { return *arena_; }
   const Clock& clock() const { return clock_; }
-  /// Where callers get memory that the other ranks map too; null in a group's engine: theirs is the job's.
+  /// Where callers get memory that the other ranks map too; one for all engines of a job.
   const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
 
   // ---- One thread at a time (the progress lock).
@@ -172,6 +173,7 @@ class Engine {
   std::vector<TicketPtr> close_agreement(const Status& reason);
   bool has_gone(int peer) const;
   void look_who_is_gone();
+  bool look_at_pairs();
   bool check_answers(Nanoseconds now);
   void serve_nobody();
   void close_heap();
@@ -183,6 +185,7 @@ class Engine {
   Settings settings_;
   const Clock& clock_;
   std::unique_ptr<transport::HostArena> arena_;
+  const bool owns_heap_;
   std::shared_ptr<SharedHeap> shared_heap_;
   std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<backend::Backend> backend_;
@@ -194,6 +197,7 @@ class Engine {
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
   Executor executor_;
+  PointToPoint pairs_;
   Loss loss_;
   observe::StallReport stall_;
   Counters counters_;
@@ -204,6 +208,7 @@ class Engine {
   Nanoseconds failing_since_ = 0;
   Nanoseconds next_answer_check_ = 0;
   bool coordinator_is_gone_ = false;
+  std::vector<bool> pair_is_gone_;  ///< by rank: seen to have gone, its last messages perhaps not read yet
   std::vector<PlanRun> abandoned_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;

@@ -25,6 +25,7 @@ void Engine::begin_leave() {
   close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
   take_submissions(clock_.now());
   if (state_ == State::working) {
+    pairs_.close(Status::error(Code::cancelled, "this rank shut down while the request was pending"));
     replay_.leave();
     apply_outcome(clock_.now());
   }
@@ -38,14 +39,14 @@ Leaving Engine::leaving() const {
     return Leaving::over;
   }
   const bool unreachable = !coordinator_ && (has_gone(kCoordinator) || loss_.is_gone(kCoordinator));
-  if (state_ == State::failing || !executor_.is_idle()) {
+  if (state_ == State::failing || !executor_.is_idle() || pairs_.is_moving()) {
     return Leaving::waiting;
   }
   return replay_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
 }
 
 void Engine::note_left() {
-  if (!leave_noted_ && replay_.self_left() && executor_.is_idle()) {
+  if (!leave_noted_ && replay_.self_left() && executor_.is_idle() && !pairs_.is_moving()) {
     leave_noted_ = true;
     arena_->control(arena_->rank()).state.left.store(1, std::memory_order_release);
   }
@@ -103,7 +104,7 @@ void Engine::serve_nobody() {
 }
 
 void Engine::close_heap() {
-  if (shared_heap_) {
+  if (owns_heap_) {
     shared_heap_->close();
   }
 }
@@ -145,9 +146,30 @@ void Engine::look_who_is_gone() {
                                                            " has left the job (it shut down or exited)")
                             .with_rank(coordinator);
   close(reason);
+  pairs_.close(reason);
   for (const TicketPtr& ticket : close_agreement(reason)) {
     finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
   }
+}
+
+/// The same for what passes between two ranks: true if it should be called again, when all that a peer which has gone
+/// did say has been read.
+bool Engine::look_at_pairs() {
+  bool again = false;
+  for (int peer = 0; peer < arena_->size(); ++peer) {
+    if (peer == arena_->rank() || !pairs_.has_business_with(peer) || !has_gone(peer)) {
+      continue;
+    }
+    if (!pair_is_gone_[static_cast<std::size_t>(peer)]) {
+      pair_is_gone_[static_cast<std::size_t>(peer)] = true;
+      again = true;
+      continue;
+    }
+    pairs_.end_with(peer, Status::error(Code::peer_left, "rank " + std::to_string(rank_of(peer)) +
+                                                             " has left the job (it shut down or exited)")
+                              .with_rank(rank_of(peer)));
+  }
+  return again;
 }
 
 /// The coordinator keeps the limits; this one is for a coordinator that is stopped itself.
@@ -271,6 +293,9 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   }
   if (join_) {
     tickets.push_back(std::exchange(join_, nullptr));
+  }
+  for (TicketPtr& ticket : pairs_.abandon()) {
+    tickets.push_back(std::move(ticket));
   }
   for (const TicketPtr& ticket : tickets) {
     finish(ticket, reason(*ticket).with_tensor(ticket->name()));

@@ -49,11 +49,10 @@ TEST_P(Worlds, AverageMinMaxProduct) {
   for (int rank = 1; rank <= world.size(); ++rank) {
     product *= static_cast<float>(rank);
   }
-  const std::vector<std::pair<ReduceOp, float>> cases = {
-      {ReduceOp::average, static_cast<float>(world.size() + 1) / 2},
-      {ReduceOp::min, 1},
-      {ReduceOp::max, static_cast<float>(world.size())},
-      {ReduceOp::product, product}};
+  const std::vector<std::pair<ReduceOp, float>> cases = {{ReduceOp::average, static_cast<float>(world.size() + 1) / 2},
+                                                         {ReduceOp::min, 1},
+                                                         {ReduceOp::max, static_cast<float>(world.size())},
+                                                         {ReduceOp::product, product}};
   for (const auto& [op, expected] : cases) {
     Vectors values = inputs(world.size(), 5);
     for (int rank = 0; rank < world.size(); ++rank) {
@@ -150,6 +149,55 @@ TEST_P(Worlds, AlltoallAndReducescatterMakeTheirOutputs) {
   }
 }
 
+TEST_P(Worlds, ReduceGatherScatterByTheRoot) {
+  LocalWorld world(GetParam());
+  const auto size = static_cast<std::size_t>(world.size());
+  for (std::size_t root = 0; root < size; ++root) {
+    Vectors reduced = inputs(world.size(), 5);
+    Vectors parts(size);   // rank r has r values
+    Vectors spread(size);  // the root has 1 value for rank 0, 2 for rank 1, ...; the others have one that nobody reads
+    std::vector<float> all;
+    std::vector<TicketPtr> gathers;
+    std::vector<TicketPtr> scatters;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      const std::string at = std::to_string(root);
+      Request request = test::allreduce("reduce " + at, reduced[rank]);
+      request.kind = OpKind::reduce;
+      request.root = static_cast<int>(root);
+      world.submit(static_cast<int>(rank), request);
+      parts[rank].assign(rank, static_cast<float>(rank));
+      all.insert(all.end(), parts[rank].begin(), parts[rank].end());
+      request = test::allgather("gather " + at, parts[rank]);
+      request.kind = OpKind::gather;
+      request.root = static_cast<int>(root);
+      gathers.push_back(world.submit(static_cast<int>(rank), request));
+      spread[rank] = {-1.0f};
+      std::vector<std::int64_t> splits;
+      if (rank == root) {
+        spread[rank].clear();
+        for (std::size_t to = 0; to < size; ++to) {
+          spread[rank].insert(spread[rank].end(), to + 1, static_cast<float>(to));
+          splits.push_back(static_cast<std::int64_t>(to + 1));
+        }
+      }
+      request = test::allgather("scatter " + at, spread[rank]);
+      request.kind = OpKind::scatter;
+      request.root = static_cast<int>(root);
+      request.splits = splits;
+      scatters.push_back(world.submit(static_cast<int>(rank), request));
+    }
+    world.settle();
+    const float sum = static_cast<float>(size * (size + 1)) / 2;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      EXPECT_EQ(reduced[rank], std::vector<float>(5, rank == root ? sum : static_cast<float>(rank + 1)));
+      ASSERT_TRUE(gathers[rank]->is_done() && gathers[rank]->status()) << gathers[rank]->status().message();
+      EXPECT_EQ(output_of(*gathers[rank]), rank == root ? all : std::vector<float>());
+      ASSERT_TRUE(scatters[rank]->is_done() && scatters[rank]->status()) << scatters[rank]->status().message();
+      EXPECT_EQ(output_of(*scatters[rank]), std::vector<float>(rank + 1, static_cast<float>(rank)));
+    }
+  }
+}
+
 TEST_P(Worlds, SplitsThatDoNotFitAreRefusedAtOnce) {
   LocalWorld world(GetParam());
   std::vector<float> values(static_cast<std::size_t>(world.size()) + 1);
@@ -168,6 +216,19 @@ TEST_P(Worlds, SplitsThatDoNotFitAreRefusedAtOnce) {
   EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument);
   request.splits.assign(static_cast<std::size_t>(world.size()), 1);
   request.splits.front() = 2;
+  request.kind = OpKind::scatter;
+  request.root = world.size() - 1;
+  if (world.size() > 1) {
+    std::vector<float> one(1);
+    Request elsewhere = test::allgather("y", one);
+    elsewhere.kind = OpKind::scatter;
+    elsewhere.root = request.root;
+    EXPECT_TRUE(world.try_submit(0, elsewhere)) << "only the root's rows are cut";
+  }
+  request.splits.front() = 3;
+  EXPECT_EQ(world.try_submit(request.root, request).code(), Code::invalid_argument) << "too many rows";
+  request.splits.front() = 2;
+  request.kind = OpKind::alltoall;
   EXPECT_TRUE(world.try_submit(0, request)) << "a refused name is not taken";
 }
 
@@ -198,9 +259,10 @@ TEST_P(Worlds, AnyOrderOfSubmissionAndAnyInterleaving) {
       for (int i = 0; i < kTensors; ++i) {
         for (int rank = 0; rank < world.size(); ++rank) {
           const int t = orders[static_cast<std::size_t>(rank)][static_cast<std::size_t>(i)];
-          tickets.emplace_back(rank, world.submit(rank, test::allreduce("t" + std::to_string(t),
-                                                                        values[static_cast<std::size_t>(t)]
-                                                                              [static_cast<std::size_t>(rank)])));
+          tickets.emplace_back(
+              rank,
+              world.submit(rank, test::allreduce("t" + std::to_string(t),
+                                                 values[static_cast<std::size_t>(t)][static_cast<std::size_t>(rank)])));
           if (random() % 3 == 0) {
             world.step(static_cast<int>(random() % static_cast<unsigned>(world.size())));
           }
@@ -319,7 +381,7 @@ TEST(Engine, WhatIsNotBuiltIsRefusedAtOnce) {
   LocalWorld world(1);
   std::vector<float> values(3);
   Request request = test::allreduce("x", values);
-  request.kind = OpKind::send;
+  request.kind = OpKind::join;
   EXPECT_EQ(world.try_submit(0, request).code(), Code::not_implemented);
   request.kind = OpKind::allreduce;
   EXPECT_TRUE(world.try_submit(0, request)) << "a refused name is not taken";
@@ -398,7 +460,7 @@ TEST(Engine, AStallThatNobodyWantsToHearOfSetsNoTimer) {
 TEST(Engine, AGroupWithATensorThatCannotBeReducedIsRefusedWhole) {
   LocalWorld world(1);
   std::vector<float> values(4, 1);
-  Request request = test::allreduce("group", values);
+  Request request = test::allreduce("group", values, ReduceOp::min);
   Tensor complex = request.tensors.front().input;
   complex.dtype = DType::complex64;
   complex.shape = {2};

@@ -147,7 +147,7 @@ Result<std::shared_ptr<Engine>> Groups::open(const Known& group, std::int32_t id
   topology.epoch = job.topology().epoch;
   std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table_);
   return std::make_shared<Engine>(topology, std::move(arena), std::move(backend), job.settings(), job.clock(),
-                                  Group{id, group.ranks});
+                                  Group{id, group.ranks}, job.shared_heap());
 }
 
 void Groups::give_back(const Known& group) {

@@ -12,9 +12,9 @@ using FusionKey = std::tuple<OpKind, ReduceOp, DType, int, double, double, bool>
 
 FusionKey fusion_key(const Agreed& agreed, const Tensor& tensor) {
   const Request& request = *agreed.request;
-  return {request.kind,     request.reduce_op, tensor.dtype,
-          request.root,     request.prescale,  request.postscale,
-          !agreed.places.empty()};  // private ones would keep shared ones from being reduced where they lie
+  return {request.kind,     request.reduce_op, tensor.dtype,          request.root,
+          request.prescale, request.postscale, !agreed.places.empty()};  // private ones would keep shared ones from
+                                                                         // being reduced where they lie
 }
 
 bool fuses(OpKind kind) { return kind == OpKind::allreduce || kind == OpKind::broadcast; }
@@ -26,7 +26,7 @@ PlannedWork start_plan(const Request& request, const Group& group) {
   work.plan.dtype = request.tensors.empty() ? DType::uint8 : request.tensors.front().input.dtype;
   work.plan.prescale = request.prescale;
   work.plan.postscale = request.postscale;
-  work.plan.root = request.kind == OpKind::broadcast ? group.index_of(request.root) : 0;
+  work.plan.root = has_root(request.kind) ? group.index_of(request.root) : 0;
   return work;
 }
 

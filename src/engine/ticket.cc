@@ -10,14 +10,20 @@ namespace ronde::engine {
 Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, std::size_t own, std::size_t ranks) {
   owned_outputs_.clear();
   received_splits_.clear();
-  for (std::size_t from = 0; request_.kind == OpKind::alltoall && from < ranks; ++from) {
-    received_splits_.push_back(rows.front()[from * ranks + own]);
-  }
   for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
     RequestTensor& pair = request_.tensors[i];
     OwnedOutput output;
     output.shape = pair.input.shape;
-    const std::vector<std::int64_t>& parts = request_.kind == OpKind::alltoall ? received_splits_ : rows[i];
+    std::vector<std::int64_t> parts = rows[i];
+    if (has_rows_for_pairs(request_.kind)) {
+      for (std::size_t from = 0; from < ranks; ++from) {
+        parts[from] = rows[i][from * ranks + own];
+      }
+      parts.resize(ranks);
+    }
+    if (request_.kind == OpKind::alltoall) {
+      received_splits_ = parts;
+    }
     output.shape.front() = request_.kind == OpKind::reducescatter
                                ? parts[own]
                                : std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
@@ -26,8 +32,8 @@ Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, 
     const std::size_t bytes = pair.output.bytes();
     output.data.reset(new (std::nothrow) std::byte[bytes]);
     if (!output.data) {
-      return Status::error(Code::out_of_memory, "no memory for the " + std::to_string(bytes) +
-                                                    " bytes that '" + request_.name + "' gives")
+      return Status::error(Code::out_of_memory,
+                           "no memory for the " + std::to_string(bytes) + " bytes that '" + request_.name + "' gives")
           .with_tensor(request_.name);
     }
     pair.output.data = output.data.get();

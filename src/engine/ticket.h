@@ -46,6 +46,10 @@ class Ticket {
   /// The same, of an alltoall: the rows that came from each member of the group.
   const std::vector<std::int64_t>& received_splits() const { return received_splits_; }
 
+  /// The same, of a recv: the rank that sent. Written under the progress lock.
+  int source() const { return source_; }
+  void set_source(int rank) { source_ = rank; }
+
   /// Somebody waits for it, or asks whether it is done: what it waits for should not wait for long.
   void want() { wanted_.store(true, std::memory_order_relaxed); }
   bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
@@ -139,6 +143,7 @@ class Ticket {
   std::shared_ptr<void> stand_in_;
   Status plans_status_;
   int plans_left_ = 0;
+  int source_ = -1;
   bool keeps_name_ = false;
   std::atomic<std::uint64_t> name_word_{0};
 };

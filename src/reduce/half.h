@@ -7,8 +7,8 @@
 //                      small number; a carry out of the mantissa walks into the exponent, which is what it should do.
 //   subnormal numbers  are whole multiples of 2^(1 - bias - mantissa bits). The fp32 mantissa, its hidden bit made
 //                      visible, is shifted down to that multiple with the same rounding.
-//   overflow           IEEE formats round to infinity. e4m3 (the "fn" kind of PyTorch and OCP) has no infinity: what
-//                      rounds beyond 448 becomes NaN.
+//   overflow           IEEE formats round to infinity. e4m3 (the "fn" kind of PyTorch and OCP) has no infinity: it
+//                      saturates at 448, infinity too, as PyTorch converts (since 2.13; before, to NaN).
 //   NaN                stays NaN, sign and upper payload bits kept, with the quiet bit set: what F16C and NEON do.
 //
 // bfloat16 is fp32's upper half. Widening it only shifts (a signalling NaN stays one), narrowing makes NaNs quiet.
@@ -75,7 +75,7 @@ RONDE_ALWAYS_INLINE constexpr std::uint32_t narrow_small(float value) {
   constexpr std::uint32_t kMagnitudeMask = (1u << (kFormat.bits - 1)) - 1;
   constexpr std::uint32_t kHiddenBit = 1u << kFormat.mantissa_bits;
   constexpr std::uint32_t kInfinity = kMagnitudeMask - (kHiddenBit - 1);
-  constexpr std::uint32_t kOverflow = kFormat.has_infinity ? kInfinity : kMagnitudeMask;
+  constexpr std::uint32_t kOverflow = kFormat.has_infinity ? kInfinity : kMagnitudeMask - 1;
   constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kFormat.bias) << 23;
   constexpr std::uint32_t kSmallestNormal = kRebias + (1u << 23);
 

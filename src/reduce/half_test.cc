@@ -126,7 +126,9 @@ TEST(Half, KnownValues) {
   EXPECT_EQ(narrow_bfloat16(from_bits(0x00018000)), 0x0002) << "subnormal numbers round as any others";
   EXPECT_EQ(narrow_float8_e4m3(448.0f), 0x7e);
   EXPECT_EQ(narrow_float8_e4m3(464.0f), 0x7e);
-  EXPECT_EQ(narrow_float8_e4m3(465.0f), 0x7f) << "there is no infinity";
+  EXPECT_EQ(narrow_float8_e4m3(465.0f), 0x7e) << "there is no infinity";
+  EXPECT_EQ(narrow_float8_e4m3(-from_bits(kFloat32Infinity)), 0xfe);
+  EXPECT_EQ(narrow_float8_e4m3(from_bits(kQuietNan)), 0x7f);
   EXPECT_EQ(narrow_float8_e5m2(57344.0f), 0x7b);
   EXPECT_EQ(narrow_float8_e5m2(61440.0f), 0x7c);
 }

@@ -10,22 +10,11 @@
 #include "reduce/integer_scaled.h"
 
 #include <cstdint>
-#include <cstring>
+
+#include "reduce/elements.h"
 
 namespace ronde::reduce {
 namespace {
-
-template <typename T>
-T load(const void* base, std::size_t i) {
-  T value;
-  std::memcpy(&value, static_cast<const std::byte*>(base) + i * sizeof(T), sizeof value);
-  return value;
-}
-
-template <typename T>
-void store(T value, void* base, std::size_t i) {
-  std::memcpy(static_cast<std::byte*>(base) + i * sizeof(T), &value, sizeof value);
-}
 
 /// Unsigned arithmetic: signed overflow would be undefined.
 std::int64_t combine(ReduceOp op, std::int64_t a, std::int64_t b) {
@@ -50,17 +39,17 @@ T scaled(T value, double scale) {
 template <typename T, ReduceOp kOp>
 void integer_scaled(const Job& job) {
   for (std::size_t i = 0; i < job.count; ++i) {
-    std::int64_t reduced = scaled(load<T>(job.inputs[0], i), job.prescale);
+    std::int64_t reduced = scaled(load_element<T>(job.inputs[0], i), job.prescale);
     for (std::size_t r = 1; r < job.ranks; ++r) {
-      reduced = combine(kOp, reduced, scaled(load<T>(job.inputs[r], i), job.prescale));
+      reduced = combine(kOp, reduced, scaled(load_element<T>(job.inputs[r], i), job.prescale));
     }
     if constexpr (kOp == ReduceOp::average) {
       reduced /= static_cast<std::int64_t>(job.ranks);
     }
     const T result = scaled(static_cast<T>(reduced), job.postscale);
-    store(result, job.output, i);
+    store_element(result, job.output, i);
     if (job.second_output != nullptr) {
-      store(result, job.second_output, i);
+      store_element(result, job.second_output, i);
     }
   }
 }
@@ -87,6 +76,7 @@ Kernel integer_scaled_kernel(DType dtype, ReduceOp op) {
   switch (dtype) {
     case DType::uint8: return kernel_of<std::uint8_t>(op);
     case DType::int8: return kernel_of<std::int8_t>(op);
+    case DType::uint16: return kernel_of<std::uint16_t>(op);
     case DType::int16: return kernel_of<std::int16_t>(op);
     case DType::int32: return kernel_of<std::int32_t>(op);
     case DType::int64: return kernel_of<std::int64_t>(op);

@@ -447,6 +447,31 @@ constexpr void add_integer(KernelTable& table, DType dtype) {
   entry(table, dtype, ReduceOp::bit_xor) = integer_kernel<Plain<Unsigned>, BitXor>;
 }
 
+/// Truth values are the bytes 0 and 1, of which the largest is true if any is, the smallest if all are.
+constexpr void add_bool(KernelTable& table) {
+  for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) {
+    entry(table, DType::boolean, op) = integer_kernel<Plain<std::uint8_t>, Max>;
+  }
+  for (ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bit_and}) {
+    entry(table, DType::boolean, op) = integer_kernel<Plain<std::uint8_t>, Min>;
+  }
+  entry(table, DType::boolean, ReduceOp::bit_xor) = integer_kernel<Plain<std::uint8_t>, BitXor>;
+}
+
+/// Complex numbers are added, divided and scaled (by real numbers) part by part. complex_product.h has the product.
+template <typename Part, template <typename> typename Inner>
+void part_by_part(const Job& job) {
+  Job parts = job;
+  parts.count = 2 * job.count;
+  float_kernel<Plain<Part>, Sum, Inner>(parts);
+}
+
+template <typename Part>
+constexpr void add_complex(KernelTable& table, DType dtype) {
+  entry(table, dtype, ReduceOp::sum) = part_by_part<Part, AsIs>;
+  entry(table, dtype, ReduceOp::average) = part_by_part<Part, Average>;
+}
+
 // The conversions alone. Element i of a step lies in lane i / kJoint of pack i % kJoint.
 
 template <typename Element, int kWidth>
@@ -509,12 +534,13 @@ constexpr KernelTable make_table() {
 #endif
   add_integer<std::uint8_t, std::uint8_t>(table, DType::uint8);
   add_integer<std::int8_t, std::uint8_t>(table, DType::int8);
+  add_integer<std::uint16_t, std::uint16_t>(table, DType::uint16);
   add_integer<std::int16_t, std::uint16_t>(table, DType::int16);
   add_integer<std::int32_t, std::uint32_t>(table, DType::int32);
   add_integer<std::int64_t, std::uint64_t>(table, DType::int64);
-  for (ReduceOp op : {ReduceOp::min, ReduceOp::max, ReduceOp::bit_and, ReduceOp::bit_or, ReduceOp::bit_xor}) {
-    entry(table, DType::boolean, op) = entry(table, DType::uint8, op);
-  }
+  add_bool(table);
+  add_complex<float>(table, DType::complex64);
+  add_complex<double>(table, DType::complex128);
   table.widen_float16 = widen_array<Float16>;
   table.narrow_float16 = narrow_array<Float16>;
   table.widen_bfloat16 = widen_array<Bfloat16>;

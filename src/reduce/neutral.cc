@@ -32,6 +32,7 @@ Extremes extremes_of(DType dtype) {
     case DType::uint8: return integers<std::uint8_t>();
     case DType::int8: return integers<std::int8_t>();
     case DType::int16: return integers<std::int16_t>();
+    case DType::uint16: return integers<std::uint16_t>();
     case DType::int32: return integers<std::int32_t>();
     case DType::int64: return integers<std::int64_t>();
     case DType::float16: return {0x3c00, 0x7c00, 0xfc00};

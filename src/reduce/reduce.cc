@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "reduce/complex_product.h"
 #include "reduce/integer_scaled.h"
 #include "reduce/levels.h"
 
@@ -20,6 +21,9 @@ Kernel at(const KernelTable& table, DType dtype, ReduceOp op) {
 Kernel find_kernel(const KernelTable& table, const Reduction& reduction, bool is_scaled) {
   if (is_integer(reduction.dtype) && (is_scaled || reduction.op == ReduceOp::average)) {
     return integer_scaled_kernel(reduction.dtype, reduction.op);
+  }
+  if (is_complex(reduction.dtype) && reduction.op == ReduceOp::product) {
+    return complex_product_kernel(reduction.dtype);
   }
   if (const Kernel kernel = at(table, reduction.dtype, reduction.op)) {
     return kernel;
@@ -68,11 +72,20 @@ void reduce_on(const Level& level, const Reduction& reduction, std::span<const v
 Status supports(const Reduction& reduction) {
   const std::string dtype(dtype_name(reduction.dtype));
   const std::string op(reduce_op_name(reduction.op));
-  if (find_kernel(level_scalar::table(), reduction, is_scaled(reduction)) == nullptr) {
-    return Status::error(Code::not_implemented, "reducing " + dtype + " by " + op + " is not implemented");
+  if (dtype == "unknown" || op == "unknown") {
+    return Status::error(Code::invalid_argument,
+                         "there is no data type number " + std::to_string(static_cast<int>(reduction.dtype)) +
+                             " or no reduction number " + std::to_string(static_cast<int>(reduction.op)));
   }
-  if (reduction.dtype == DType::boolean && is_scaled(reduction)) {
-    return Status::error(Code::not_implemented, "scaling bool is not implemented");
+  if (reduction.dtype == DType::boolean && (reduction.op == ReduceOp::average || is_scaled(reduction))) {
+    return Status::error(Code::not_implemented, "bool can be neither averaged nor scaled; convert it to a number");
+  }
+  if (find_kernel(level_scalar::table(), reduction, is_scaled(reduction)) == nullptr) {
+    const bool lacks_order = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
+    const std::string why = reduction.op == ReduceOp::adasum ? ": only an allreduce of floats can"
+                            : lacks_order                    ? ": it has no order"
+                                                             : ": it has no bits to combine";
+    return Status::error(Code::not_implemented, dtype + " cannot be reduced by " + op + why);
   }
   return {};
 }

@@ -12,6 +12,12 @@
 //  - conversions from double to an integer type saturate at its limits, NaN becomes 0.
 //  - min and max propagate NaN (any NaN in gives a NaN out; the first of them) and keep the first of +0 and -0. Where a
 //    sum or product meets two NaNs, which of them comes out is not fixed.
+//  - bool is a truth value, the byte 0 or 1: sum, max and bit_or are "any rank has it", product, min and bit_and "every
+//    rank has it", bit_xor "an odd number of ranks have it". Neither averaged nor scaled.
+//  - Complex numbers are two floats: scales are real, products (a + bi)(c + di) = (ac - bd) + (ad + bc)i as written,
+//    infinities are not repaired. No order, hence no min and max.
+//  - The 8-bit floats overflow as PyTorch converts: float8_e4m3, which has no infinity, saturates at 448, float8_e5m2
+//    becomes infinite from 61440 on. NaN stays NaN.
 //  - One rank's values without scales are copied.
 #pragma once
 

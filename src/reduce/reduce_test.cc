@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -26,9 +27,9 @@ __extension__ using Int128 = __int128;
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::array kTypes{DType::uint8,    DType::int8,        DType::int16,      DType::int32,
-                            DType::int64,    DType::float16,     DType::float32,    DType::float64,
-                            DType::bfloat16, DType::float8_e4m3, DType::float8_e5m2};
+constexpr std::array kTypes{DType::uint8,   DType::int8,     DType::uint16,      DType::int16,
+                            DType::int32,   DType::int64,    DType::float16,     DType::float32,
+                            DType::float64, DType::bfloat16, DType::float8_e4m3, DType::float8_e5m2};
 constexpr std::array kOps{ReduceOp::average, ReduceOp::sum,     ReduceOp::min,    ReduceOp::max,
                           ReduceOp::product, ReduceOp::bit_and, ReduceOp::bit_or, ReduceOp::bit_xor};
 constexpr std::size_t kMaxRanks = 8;
@@ -130,7 +131,7 @@ std::int64_t scale_integer(DType dtype, std::int64_t value, double scale) {
     return value;
   }
   const auto width = static_cast<int>(8 * dtype_bytes(dtype));
-  const bool is_signed = dtype != DType::uint8;
+  const bool is_signed = dtype != DType::uint8 && dtype != DType::uint16;
   const Int128 max = (Int128{1} << (is_signed ? width - 1 : width)) - 1;
   const Int128 min = is_signed ? -max - 1 : 0;
   // Every product here fits 128 bits.
@@ -412,13 +413,112 @@ TEST(Reduce, MinAndMaxPropagateNanFromEitherSide) {
   }
 }
 
-TEST(Reduce, BoolTakesMinMaxAndBits) {
-  const std::vector<std::vector<std::uint8_t>> inputs{{0, 0, 1, 1}, {0, 1, 0, 1}};
+TEST(Reduce, BoolIsATruthValue) {
+  // All eight triples, often enough for every level's vectors.
+  std::vector<std::vector<std::uint8_t>> inputs(3, std::vector<std::uint8_t>(8 * 37));
+  std::vector<std::uint8_t> any(8 * 37);
+  std::vector<std::uint8_t> all(8 * 37);
+  std::vector<std::uint8_t> odd(8 * 37);
+  for (std::size_t i = 0; i < any.size(); ++i) {
+    const unsigned bits = i % 8;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      inputs[rank][i] = (bits >> rank) & 1;
+    }
+    any[i] = bits != 0;
+    all[i] = bits == 7;
+    odd[i] = std::popcount(bits) % 2;
+  }
   for (std::string_view level : levels()) {
     const auto by = [&](ReduceOp op) { return reduce_values(level, {.dtype = DType::boolean, .op = op}, inputs); };
-    EXPECT_EQ(by(ReduceOp::min), (std::vector<std::uint8_t>{0, 0, 0, 1}));
-    EXPECT_EQ(by(ReduceOp::max), (std::vector<std::uint8_t>{0, 1, 1, 1}));
-    EXPECT_EQ(by(ReduceOp::bit_xor), (std::vector<std::uint8_t>{0, 1, 1, 0}));
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) {
+      EXPECT_EQ(by(op), any) << level << " " << reduce_op_name(op);
+    }
+    for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bit_and}) {
+      EXPECT_EQ(by(op), all) << level << " " << reduce_op_name(op);
+    }
+    EXPECT_EQ(by(ReduceOp::bit_xor), odd) << level;
+  }
+}
+
+template <typename T>
+void expect_complex(DType dtype) {
+  using C = std::complex<T>;
+  for (const std::size_t ranks : {1u, 2u, 3u, 5u}) {
+    std::vector<std::vector<C>> inputs(ranks, std::vector<C>(77));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t i = 0; i < 77; ++i) {  // small Gaussian integers: everything is exact
+        inputs[rank][i] = C(static_cast<T>((i * 3 + rank) % 7) - 3, static_cast<T>((i + rank * 5) % 5) - 2);
+      }
+    }
+    std::vector<C> sum(77);
+    std::vector<C> product(77, C(4));
+    for (std::size_t i = 0; i < 77; ++i) {
+      for (const std::vector<C>& input : inputs) {
+        sum[i] += input[i] * C(2);
+        product[i] *= input[i] * C(2);
+      }
+    }
+    for (std::string_view level : levels()) {
+      EXPECT_EQ(reduce_values(level, {.dtype = dtype, .op = ReduceOp::sum, .prescale = 2}, inputs), sum) << level;
+      const Reduction scaled{.dtype = dtype, .op = ReduceOp::product, .prescale = 2, .postscale = 4};
+      EXPECT_EQ(reduce_values(level, scaled, inputs), product) << level << " " << ranks;
+      const std::vector<C> average = reduce_values(level, {.dtype = dtype, .op = ReduceOp::average}, inputs);
+      for (std::size_t i = 0; i < 77; ++i) {
+        EXPECT_EQ(average[i], sum[i] / T{2} / static_cast<T>(ranks)) << level;
+      }
+    }
+  }
+}
+
+TEST(Reduce, ComplexNumbers) {
+  expect_complex<float>(DType::complex64);
+  expect_complex<double>(DType::complex128);
+}
+
+TEST(Reduce, HalfWithAPrescaleRoundsOnceOnThreeRanks) {
+  // In fp16 1/3 of each would be rounded before the sum; the accumulator is fp32, and the store rounds once.
+  using Codes = std::vector<std::uint16_t>;
+  std::mt19937_64 random(3);
+  std::vector<Codes> inputs(3, Codes(999));
+  Codes expected(999);
+  std::size_t differs_if_rounded_twice = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    float sum = 0;
+    double rounded_twice = 0;
+    for (Codes& input : inputs) {
+      input[i] = static_cast<std::uint16_t>(random_code(DType::float16, random) & 0xbfff);  // finite
+      const double value = reference::decode(reference::kFloat16, input[i]);
+      sum += static_cast<float>(value) * static_cast<float>(1.0 / 3);
+      rounded_twice += reference::decode(reference::kFloat16, reference::encode(reference::kFloat16, value / 3));
+    }
+    expected[i] = static_cast<std::uint16_t>(reference::encode(reference::kFloat16, sum));
+    differs_if_rounded_twice += reference::encode(reference::kFloat16, rounded_twice) != expected[i];
+  }
+  ASSERT_GT(differs_if_rounded_twice, 100u);
+  for (std::string_view level : levels()) {
+    EXPECT_EQ(reduce_values(level, {.dtype = DType::float16, .op = ReduceOp::sum, .prescale = 1.0 / 3}, inputs),
+              expected)
+        << level;
+  }
+}
+
+TEST(Reduce, EveryPairOfFloat8) {
+  for (const DType dtype : {DType::float8_e4m3, DType::float8_e5m2}) {
+    const reference::Format format = *small_format(dtype);
+    std::vector<std::vector<std::uint8_t>> inputs(2, std::vector<std::uint8_t>(65536));
+    for (std::size_t i = 0; i < 65536; ++i) {
+      inputs[0][i] = static_cast<std::uint8_t>(i);
+      inputs[1][i] = static_cast<std::uint8_t>(i >> 8);
+    }
+    const std::vector<std::uint8_t> sums = reduce_values(level(), {.dtype = dtype, .op = ReduceOp::sum}, inputs);
+    for (std::size_t i = 0; i < 65536; ++i) {
+      const double sum = reference::decode(format, inputs[0][i]) + reference::decode(format, inputs[1][i]);
+      if (std::isnan(sum)) {
+        ASSERT_TRUE(reference::is_nan(format, sums[i])) << i;
+      } else {
+        ASSERT_EQ(sums[i], reference::encode(format, sum)) << i;
+      }
+    }
   }
 }
 
@@ -433,8 +533,11 @@ TEST(Reduce, SupportsWhatItSays) {
   }
   const Status status = supports({.dtype = DType::complex64, .op = ReduceOp::min});
   EXPECT_EQ(status.code(), Code::not_implemented);
-  EXPECT_EQ(status.message(), "reducing complex64 by min is not implemented");
-  EXPECT_FALSE(supports({.dtype = DType::boolean, .op = ReduceOp::sum}));
+  EXPECT_EQ(status.message(), "complex64 cannot be reduced by min: it has no order");
+  EXPECT_EQ(supports({.op = ReduceOp::bit_and}).message(),
+            "float32 cannot be reduced by bit_and: it has no bits to combine");
+  EXPECT_EQ(supports({.dtype = DType::boolean, .op = ReduceOp::average}).message(),
+            "bool can be neither averaged nor scaled; convert it to a number");
   EXPECT_FALSE(supports({.dtype = DType::boolean, .op = ReduceOp::max, .postscale = 2}));
   EXPECT_FALSE(supports({.dtype = static_cast<DType>(-1)}));
   EXPECT_FALSE(supports({.op = static_cast<ReduceOp>(99)}));

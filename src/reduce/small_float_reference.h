@@ -20,6 +20,8 @@ struct Format {
   std::uint32_t overflow_code() const {
     return has_infinity ? ((1u << exponent_bits) - 1) << mantissa_bits : sign_bit() - 1;
   }
+  /// What numbers too large become.
+  std::uint32_t largest_code() const { return has_infinity ? overflow_code() : overflow_code() - 1; }
 };
 
 inline constexpr Format kFloat16{5, 10, true};
@@ -53,7 +55,7 @@ inline std::uint32_t encode(Format format, double value) {
   const std::uint32_t sign = std::signbit(value) ? format.sign_bit() : 0;
   const double magnitude = std::fabs(value);
   if (std::isinf(magnitude)) {
-    return sign | format.overflow_code();
+    return sign | format.largest_code();
   }
   const int smallest_exponent = 1 - format.bias();
   const int exponent = magnitude == 0 ? smallest_exponent : std::max(std::ilogb(magnitude), smallest_exponent);
@@ -61,7 +63,7 @@ inline std::uint32_t encode(Format format, double value) {
   const double steps = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
   // A normal number has 2^mantissa_bits steps below it that its exponent field stands for.
   const double code = steps + std::ldexp(exponent - smallest_exponent, format.mantissa_bits);
-  return sign | static_cast<std::uint32_t>(std::min<double>(code, format.overflow_code()));
+  return sign | static_cast<std::uint32_t>(std::min<double>(code, format.largest_code()));
 }
 
 }  // namespace ronde::reduce::reference

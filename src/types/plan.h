@@ -33,7 +33,7 @@ struct Plan {
   int root = 0;  ///< index in the group (not the global rank)
   std::vector<PlanMember> members;
   /// For each member, extents of dimension 0. allgather: on each rank of the group; reducescatter: of what each gets;
-  /// alltoall: of what rank i has for rank j, at i * ranks + j. Else empty.
+  /// alltoall, gather, scatter: of what rank i has for rank j, at i * ranks + j. Else empty.
   std::vector<std::vector<std::int64_t>> rows;
 
   /// All of it lies in the ranks' heaps.

@@ -7,13 +7,9 @@ namespace ronde {
 
 namespace {
 
-bool has_root(OpKind kind) {
-  return kind == OpKind::broadcast || kind == OpKind::reduce || kind == OpKind::gather || kind == OpKind::scatter;
-}
-
-/// Shapes agree if equal; of an allgather or alltoall the first extents may differ.
+/// Shapes agree if equal; of what has rows the first extents may differ.
 bool shapes_agree(OpKind kind, const Shape& a, const Shape& b) {
-  if ((kind != OpKind::allgather && kind != OpKind::alltoall) || a.empty() || b.empty()) {
+  if ((kind != OpKind::allgather && !has_rows_for_pairs(kind)) || a.empty() || b.empty()) {
     return a == b;
   }
   return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
@@ -30,7 +26,7 @@ Status invalid(const Request& request, const std::string& what) {
       .with_tensor(request.name);
 }
 
-/// Of an all-to-all, which has one tensor: what of it goes to whom.
+/// Of an all-to-all or the root of a scatter, which have one tensor: what of it goes to whom.
 Status validate_splits(const Request& request, const Group& group) {
   if (request.tensors.size() != 1) {
     return invalid(request, "one tensor at a time, " + std::to_string(request.tensors.size()) + " were given");
@@ -38,10 +34,10 @@ Status validate_splits(const Request& request, const Group& group) {
   const std::int64_t rows = request.tensors.front().input.shape.front();
   const std::string found = "the tensor has " + std::to_string(rows) + " rows (its first dimension)";
   if (request.splits.empty()) {
-    return rows % group.size() == 0 ? Status()
-                                    : invalid(request, found + ", which do not divide by the " +
-                                                           std::to_string(group.size()) +
-                                                           " ranks; say with splits how many go to each");
+    return rows % group.size() == 0
+               ? Status()
+               : invalid(request, found + ", which do not divide by the " + std::to_string(group.size()) +
+                                      " ranks; say with splits how many go to each");
   }
   if (request.splits.size() != static_cast<std::size_t>(group.size())) {
     return invalid(request, "splits has " + std::to_string(request.splits.size()) + " entries; one for each of the " +
@@ -54,8 +50,27 @@ Status validate_splits(const Request& request, const Group& group) {
     }
     sum += each;
   }
-  return sum == rows ? Status()
-                     : invalid(request, found + ", the splits add up to " + std::to_string(sum));
+  return sum == rows ? Status() : invalid(request, found + ", the splits add up to " + std::to_string(sum));
+}
+
+/// Of a send or recv: with whom.
+Status validate_peer(const Request& request, const Group& group, int rank) {
+  if (request.tensors.size() != 1) {
+    return invalid(request, "one tensor at a time, " + std::to_string(request.tensors.size()) + " were given");
+  }
+  if (request.root == rank) {
+    return invalid(request, "a rank has no messages for itself, and this is rank " + std::to_string(rank) +
+                                "; copy the tensor instead");
+  }
+  const bool any = request.kind == OpKind::recv && request.root == kAnySource;
+  if (!any && group.index_of(request.root) < 0) {
+    return invalid(request, "rank " + std::to_string(request.root) + " is not in the group of " +
+                                std::to_string(group.size()) + " ranks");
+  }
+  if (any && group.size() == 1) {
+    return invalid(request, "there is no other rank that could send");
+  }
+  return {};
 }
 
 Status validate_tensor(const Request& request, const RequestTensor& pair) {
@@ -80,14 +95,16 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
                                                     "': only tensors in host memory are supported; copy it to the CPU");
   }
   if (input.data == nullptr && input.elements() > 0) {
-    return invalid(request, "the data pointer is null but the tensor has " + std::to_string(input.elements()) +
-                                " elements");
+    return invalid(request,
+                   "the data pointer is null but the tensor has " + std::to_string(input.elements()) + " elements");
   }
   if (makes_outputs(request.kind)) {
     if (input.shape.empty()) {
-      return invalid(request, std::string("a scalar has no first dimension to ") +
-                                  (request.kind == OpKind::allgather ? "gather along" : "be cut along") +
-                                  "; reshape it to [1]");
+      return invalid(
+          request,
+          std::string("a scalar has no first dimension to ") +
+              (request.kind == OpKind::allgather || request.kind == OpKind::gather ? "gather along" : "be cut along") +
+              "; reshape it to [1]");
     }
     return {};
   }
@@ -108,8 +125,18 @@ bool reduces(OpKind kind) {
   return kind == OpKind::allreduce || kind == OpKind::reduce || kind == OpKind::reducescatter;
 }
 
+bool is_pairwise(OpKind kind) { return kind == OpKind::send || kind == OpKind::recv; }
+
+bool has_root(OpKind kind) {
+  return kind == OpKind::broadcast || kind == OpKind::reduce || kind == OpKind::gather || kind == OpKind::scatter;
+}
+
+bool has_rows_for_pairs(OpKind kind) {
+  return kind == OpKind::alltoall || kind == OpKind::gather || kind == OpKind::scatter;
+}
+
 bool makes_outputs(OpKind kind) {
-  return kind == OpKind::allgather || kind == OpKind::alltoall || kind == OpKind::reducescatter;
+  return kind == OpKind::allgather || kind == OpKind::reducescatter || has_rows_for_pairs(kind);
 }
 
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
@@ -124,10 +151,13 @@ void canonicalise(Request& request) {
     request.prescale = 1.0;
     request.postscale = 1.0;
   }
-  if (!has_root(request.kind)) {
+  if (!is_pairwise(request.kind)) {
+    request.tag = 0;
+  }
+  if (!has_root(request.kind) && !is_pairwise(request.kind)) {
     request.root = 0;
   }
-  if (request.kind != OpKind::alltoall) {
+  if (request.kind != OpKind::alltoall && request.kind != OpKind::scatter) {
     request.splits.clear();
   }
 }
@@ -188,7 +218,8 @@ std::string descriptor_text(const Descriptor& descriptor) {
     text += " (" + std::string(reduce_op_name(descriptor.reduce_op)) + ")";
   }
   if (has_root(descriptor.kind)) {
-    text += " from rank " + std::to_string(descriptor.root);
+    const bool to_root = descriptor.kind == OpKind::reduce || descriptor.kind == OpKind::gather;
+    text += (to_root ? " to rank " : " from rank ") + std::to_string(descriptor.root);
   }
   constexpr std::size_t kShown = 4;
   for (std::size_t i = 0; i < descriptor.tensors.size() && i < kShown; ++i) {
@@ -253,13 +284,18 @@ Descriptor read_descriptor(ByteReader& reader) {
   return descriptor;
 }
 
-Status validate(const Request& request, const Group& group) {
+Status validate(const Request& request, const Group& group, int rank) {
   switch (request.kind) {
     case OpKind::allreduce:
     case OpKind::allgather:
     case OpKind::broadcast:
     case OpKind::alltoall:
     case OpKind::reducescatter:
+    case OpKind::reduce:
+    case OpKind::gather:
+    case OpKind::scatter:
+    case OpKind::send:
+    case OpKind::recv:
     case OpKind::barrier:
     case OpKind::join: break;
     default:
@@ -270,8 +306,8 @@ Status validate(const Request& request, const Group& group) {
       return Status::error(Code::not_implemented, std::string(op_name(request.kind)) + " is not implemented yet");
   }
   if (request.name.empty() || request.name.size() > kMaxNameBytes) {
-    return Status::error(Code::invalid_argument, "a request's name has 1 to 4096 bytes; this one has " +
-                                                     std::to_string(request.name.size()));
+    return Status::error(Code::invalid_argument,
+                         "a request's name has 1 to 4096 bytes; this one has " + std::to_string(request.name.size()));
   }
   const bool has_none = request.kind == OpKind::barrier || request.kind == OpKind::join;
   if (request.tensors.empty() != has_none) {
@@ -279,6 +315,9 @@ Status validate(const Request& request, const Group& group) {
   }
   if (request.tensors.size() > kMaxTensorsPerRequest) {
     return invalid(request, "more than 65536 tensors in one group");
+  }
+  if (is_pairwise(request.kind)) {
+    RONDE_RETURN_IF_ERROR(validate_peer(request, group, rank));
   }
   if (has_root(request.kind) && group.index_of(request.root) < 0) {
     return invalid(request, "root rank " + std::to_string(request.root) + " is not in the group of " +
@@ -293,7 +332,8 @@ Status validate(const Request& request, const Group& group) {
   for (const RequestTensor& pair : request.tensors) {
     RONDE_RETURN_IF_ERROR(validate_tensor(request, pair));
   }
-  return request.kind == OpKind::alltoall ? validate_splits(request, group) : Status();
+  const bool cuts = request.kind == OpKind::alltoall || (request.kind == OpKind::scatter && request.root == rank);
+  return cuts ? validate_splits(request, group) : Status();
 }
 
 }  // namespace ronde

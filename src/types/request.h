@@ -38,21 +38,32 @@ struct Request {
   std::string name;
   std::vector<RequestTensor> tensors;
   ReduceOp reduce_op = ReduceOp::sum;
-  int root = 0;  ///< global rank
+  int root = 0;  ///< global rank; of send and recv the peer
   double prescale = 1.0;
   double postscale = 1.0;
   Nanoseconds timeout = kNever;  ///< how long the ranks may take, from the first submit to the end
   PlannedGroup planned_group;
-  std::vector<std::int64_t> splits;  ///< alltoall: rows for each member of the group; empty: as many for each
+  /// alltoall, scatter (at its root): rows for each member of the group; empty: as many for each.
+  std::vector<std::int64_t> splits;
+  std::int32_t tag = 0;  ///< send, recv
 };
 
+/// Of a recv: from whichever rank sends first.
+inline constexpr int kAnySource = -1;
+
+/// Whether two ranks of the group do it by themselves: send, recv.
+bool is_pairwise(OpKind kind);
+/// Whether one rank has another part in it than the others: Request::root.
+bool has_root(OpKind kind);
 bool reduces(OpKind kind);
 /// Whether the outputs' sizes are told by agreement, or differ from the inputs', so that the ticket owns their memory.
 bool makes_outputs(OpKind kind);
+/// Of these Plan::rows says for each pair of ranks how many rows go from the one to the other.
+bool has_rows_for_pairs(OpKind kind);
 /// How many rows of `rows` each of `ranks` ranks gets in a reduce-scatter: as equal as can be, the first ones one more.
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks);
 
-/// What must be equal on all ranks (of an allgather or alltoall all but the first extent).
+/// What must be equal on all ranks (of what has rows, allgather and the like, all but the first extent).
 struct Descriptor {
   struct Spec {
     DType dtype = DType::float32;
@@ -94,7 +105,7 @@ void write(ByteWriter& writer, const Descriptor& descriptor);
 Descriptor read_descriptor(ByteReader& reader);
 
 /// Everything about a request that its own rank can check: INVALID_ARGUMENT or NOT_IMPLEMENTED with a sentence that
-/// names the tensor.
-Status validate(const Request& request, const Group& group);
+/// names the tensor. `rank`: the global rank that asks.
+Status validate(const Request& request, const Group& group, int rank);
 
 }  // namespace ronde

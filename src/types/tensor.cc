@@ -9,6 +9,7 @@ std::size_t dtype_bytes(DType dtype) {
     case DType::boolean:
     case DType::float8_e4m3:
     case DType::float8_e5m2: return 1;
+    case DType::uint16:
     case DType::int16:
     case DType::float16:
     case DType::bfloat16: return 2;
@@ -26,6 +27,7 @@ std::string_view dtype_name(DType dtype) {
   switch (dtype) {
     case DType::uint8: return "uint8";
     case DType::int8: return "int8";
+    case DType::uint16: return "uint16";
     case DType::int16: return "int16";
     case DType::int32: return "int32";
     case DType::int64: return "int64";
@@ -58,12 +60,15 @@ bool is_integer(DType dtype) {
   switch (dtype) {
     case DType::uint8:
     case DType::int8:
+    case DType::uint16:
     case DType::int16:
     case DType::int32:
     case DType::int64: return true;
     default: return false;
   }
 }
+
+bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
 
 std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;

@@ -13,6 +13,7 @@ namespace ronde {
 enum class DType : std::int32_t {
   uint8 = 0,
   int8 = 1,
+  uint16 = 2,
   int16 = 3,
   int32 = 4,
   int64 = 5,
@@ -33,6 +34,7 @@ std::size_t dtype_bytes(DType dtype);
 std::string_view dtype_name(DType dtype);
 bool is_floating(DType dtype);
 bool is_integer(DType dtype);
+bool is_complex(DType dtype);
 
 /// Extents, outermost first; empty is a scalar. All are >= 0.
 using Shape = std::vector<std::int64_t>;

@@ -162,8 +162,6 @@ def test_average_argument(hvd, world):
         hvd.allreduce(one, average=True, op=hvd.Sum)
     with pytest.raises(ValueError, match="none of"):
         hvd.allreduce(one, op=77)
-    with pytest.raises(NotImplementedError, match="Adasum"):
-        hvd.allreduce(one, op=hvd.Adasum)
 
 
 @WORLDS

@@ -329,8 +329,6 @@ def test_wrong_arguments(hvd, world):
     ]:
         with pytest.raises(ValueError, match=text):
             hvd.DistributedOptimizer(plain, **arguments)
-    with pytest.raises(NotImplementedError):
-        hvd.DistributedOptimizer(plain, op=hvd.Adasum)
 
 
 @pytest.mark.ranks(2)

@@ -73,6 +73,28 @@ TEST_F(Collectives, AllgatherOfUnequalParts) {
   }
 }
 
+TEST_F(Collectives, ReduceGatherScatterByEveryRoot) {
+  const auto ranks = static_cast<std::size_t>(size());
+  for (int root = 0; root < size(); ++root) {
+    const bool is_root = test::rank() == root;
+    for (const std::size_t count : {1u, 3000u, 500001u}) {
+      std::vector<float> values(count, static_cast<float>(test::rank() + 1));
+      ronde::reduce(values, {.name = "reduce", .root = root, .op = Op::sum});
+      ASSERT_EQ(values, std::vector<float>(count, is_root ? sum_of_ranks() : static_cast<float>(test::rank() + 1)));
+      const std::vector<std::int64_t> own(count, test::rank());
+      const auto all = ronde::gather<std::int64_t>(own, {.name = "gather", .root = root});
+      ASSERT_EQ(all.view().size(), is_root ? ranks * count : 0);
+      std::vector<std::int64_t> whole;
+      for (int r = 0; is_root && r < size(); ++r) {
+        whole.insert(whole.end(), count, r);
+      }
+      ASSERT_TRUE(std::equal(all.view().begin(), all.view().end(), whole.begin()));
+      const auto part = ronde::scatter<std::int64_t>(whole, {.name = "scatter", .root = root});
+      ASSERT_EQ(std::vector<std::int64_t>(part.view().begin(), part.view().end()), own);
+    }
+  }
+}
+
 // ResNet-50's gradients, a different random order on each rank and step.
 std::vector<std::size_t> resnet50_gradients() {
   std::vector<std::size_t> counts = {9408, 64, 64};

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence, Union
 
 import torch
 
 from ronde import _abi
-from ronde.exceptions import InvalidArgumentError, UnsupportedError
+from ronde.exceptions import InvalidArgumentError
 
 Average: int = _abi.AVERAGE
 Sum: int = _abi.SUM
@@ -16,11 +16,26 @@ Adasum: int = _abi.ADASUM
 Min: int = _abi.MIN
 Max: int = _abi.MAX
 Product: int = _abi.PRODUCT
+#: Of integers, and of bool as truth values.
+BitAnd: int = _abi.BIT_AND
+BitOr: int = _abi.BIT_OR
+BitXor: int = _abi.BIT_XOR
+
+
+#: How many rows go to each rank: a tensor of whole numbers with one dimension, or a sequence.
+Splits = Union[torch.Tensor, Sequence[int]]
+
+
+def counts_of(splits: Optional[Splits]) -> Optional[List[int]]:
+    """As a list; None stays None."""
+    if splits is None:
+        return None
+    return [int(count) for count in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
 
 
 def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
     """The operation meant by ``op`` and its deprecated forerunner ``average``; Average if both are None. ValueError if
-    both are given or ``op`` is no operation, UnsupportedError for Adasum."""
+    both are given or ``op`` is no operation."""
     if average is not None:
         if op is not None:
             raise InvalidArgumentError("give either op or its deprecated forerunner average, not both", 1)
@@ -28,10 +43,10 @@ def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
         return Average if average else Sum
     if op is None:
         return Average
-    if op == Adasum:
-        raise UnsupportedError("op=Adasum is not implemented yet", 3)
-    if op not in (Average, Sum, Min, Max, Product):
-        raise InvalidArgumentError(f"op={op!r} is none of Average, Sum, Min, Max, Product", 1)
+    if op not in (Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor):
+        raise InvalidArgumentError(
+            f"op={op!r} is none of Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor", 1
+        )
     return op
 
 

@@ -118,6 +118,36 @@ def on(devices: Sequence[torch.device], take: Take) -> Take:
     return move
 
 
+def made_at_root(is_root: bool) -> Take:
+    """The ticket's only output on the root, None elsewhere."""
+
+    def take(operation: Operation) -> Optional[torch.Tensor]:
+        if is_root:
+            return made_by_ticket(operation)
+        operation.release()
+        return None
+
+    return take
+
+
+def nothing(operation: Operation) -> None:
+    """There is no result."""
+    operation.release()
+
+
+def source_after(copy_back: List[Tuple[torch.Tensor, torch.Tensor]]) -> Take:
+    """The rank that sent, after the copies ``(target, staged)``."""
+
+    def take(operation: Operation) -> int:
+        source = operation.source()
+        operation.release()
+        for target, staged in copy_back:
+            target.detach().copy_(staged)
+        return source
+
+    return take
+
+
 class _TicketMemory:
     """Releases the ticket when the last tensor over its memory has gone."""
 

@@ -13,7 +13,18 @@ import torch
 from ronde import _abi, _operation
 from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch import _names
-from ronde.torch._handles import Handle, Take, all_made_by_ticket, into, made_by_ticket, made_with_splits, on
+from ronde.torch._handles import (
+    Handle,
+    Take,
+    all_made_by_ticket,
+    into,
+    made_at_root,
+    made_by_ticket,
+    made_with_splits,
+    nothing,
+    on,
+    source_after,
+)
 from ronde.torch._tensors import check, host_memory_for, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
@@ -150,3 +161,73 @@ def start_broadcast(
         _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], (source, buffer), root=root_rank, wait=wait
     )
     return _result(operation, into([output], copy_back, True), wait)
+
+
+def start_reduce(
+    tensor: torch.Tensor,
+    target: Optional[torch.Tensor],
+    root_rank: int,
+    is_root: bool,
+    full_name: str,
+    op: int,
+    prescale: float,
+    postscale: float,
+    wait: bool,
+) -> Any:
+    """``target``: where the root's result goes, the tensor itself; None: into a new tensor, which is None elsewhere."""
+    check(tensor, full_name)
+    source = staged(tensor)
+    output = torch.empty(tensor.shape, dtype=tensor.dtype) if is_root and target is None else target
+    buffer = source if target is not None or output is None else output
+    operation = _submit(
+        _abi.REDUCE,
+        full_name,
+        [view_of(source)],
+        [buffer.data_ptr()],
+        (source, buffer),
+        reduce_op=op,
+        root=root_rank,
+        prescale=scale(prescale, "prescale_factor"),
+        postscale=scale(postscale, "postscale_factor"),
+        wait=wait,
+    )
+    if output is None:
+        return _result(operation, nothing, wait)
+    copy_back: _Copies = [(output, buffer)] if is_root and output is not buffer else []
+    return _result(operation, into([output], copy_back, True), wait)
+
+
+def start_gather(tensor: torch.Tensor, root_rank: int, is_root: bool, full_name: str, wait: bool) -> Any:
+    """All ranks' tensors along dimension 0 in memory that the root's ticket makes; None elsewhere."""
+    check(tensor, full_name)
+    source = staged(tensor)
+    operation = _submit(_abi.GATHER, full_name, [view_of(source)], None, source, root=root_rank, wait=wait)
+    return _result(operation, made_at_root(is_root), wait)
+
+
+def start_scatter(
+    tensor: torch.Tensor, root_rank: int, splits: Optional[Sequence[int]], full_name: str, wait: bool
+) -> Any:
+    """This rank's rows of the root's tensor, in memory that the ticket makes."""
+    check(tensor, full_name)
+    source = staged(tensor)
+    operation = _submit(
+        _abi.SCATTER, full_name, [view_of(source)], None, source, root=root_rank, splits=splits, wait=wait
+    )
+    return _result(operation, made_by_ticket, wait)
+
+
+def start_send(tensor: torch.Tensor, dst: int, tag: int, full_name: str, wait: bool) -> Any:
+    """Its result is None."""
+    check(tensor, full_name)
+    source = staged(tensor)
+    operation = _submit(_abi.SEND, full_name, [view_of(source)], None, source, root=dst, tag=tag, wait=wait)
+    return _result(operation, nothing, wait)
+
+
+def start_recv(tensor: torch.Tensor, src: int, tag: int, full_name: str, wait: bool) -> Any:
+    """Fills the tensor; the result is the rank that sent."""
+    check(tensor, full_name)
+    buffer = staged(tensor)
+    operation = _submit(_abi.RECV, full_name, [view_of(buffer)], None, buffer, root=src, tag=tag, wait=wait)
+    return _result(operation, source_after([] if buffer is tensor else [(tensor, buffer)]), wait)

@@ -31,6 +31,9 @@ DTYPE_CODES: Dict[torch.dtype, int] = {
     torch.float8_e5m2: _abi.FLOAT8_E5M2,
 }
 
+if hasattr(torch, "uint16"):  # from 2.3 on
+    DTYPE_CODES[torch.uint16] = _abi.UINT16
+
 TORCH_DTYPES: Dict[int, torch.dtype] = {code: dtype for dtype, code in DTYPE_CODES.items()}
 
 

@@ -12,6 +12,9 @@ from ronde.torch import _autograd, _names
 from ronde.torch._arguments import (
     Adasum,
     Average,
+    BitAnd,
+    BitOr,
+    BitXor,
     Max,
     Min,
     Product,
@@ -23,7 +26,18 @@ from ronde.torch._arguments import (
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import scale, start_allreduce, start_broadcast
 from ronde.torch.compression import Compression
+from ronde.torch.pair_ops import recv, recv_async, send, send_async
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
+from ronde.torch.rooted_ops import (
+    gather,
+    gather_async,
+    reduce,
+    reduce_,
+    reduce_async,
+    reduce_async_,
+    scatter,
+    scatter_async,
+)
 from ronde.torch.row_ops import (
     allgather,
     allgather_async,
@@ -41,6 +55,9 @@ from ronde.torch.sparse_ops import sparse_allreduce_async, start_sparse_allreduc
 __all__ = [
     "Adasum",
     "Average",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
     "Max",
     "Min",
     "Product",
@@ -58,6 +75,8 @@ __all__ = [
     "broadcast_",
     "broadcast_async",
     "broadcast_async_",
+    "gather",
+    "gather_async",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -68,8 +87,18 @@ __all__ = [
     "grouped_reducescatter_async",
     "join",
     "poll",
+    "recv",
+    "recv_async",
+    "reduce",
+    "reduce_",
+    "reduce_async",
+    "reduce_async_",
     "reducescatter",
     "reducescatter_async",
+    "scatter",
+    "scatter_async",
+    "send",
+    "send_async",
     "sparse_allreduce_async",
     "synchronize",
 ]
@@ -95,7 +124,8 @@ def allreduce(
         average: deprecated; ``op``.
         name: by which the ranks meet; None: they meet by the order of unnamed calls.
         compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
-        op: Average (the default), Sum, Min, Max or Product.
+        op: Average (the default), Sum, Min, Max or Product; Adasum of floats; BitAnd, BitOr, BitXor of integers and
+            bool. Of bool, Sum and Max are "any", Product and Min "all".
         prescale_factor, postscale_factor: applied to each rank's values before, to the result after the reduction.
 
     Differentiable unless sparse: the gradient is reduced in the same way. Raises ValueError at once if the call is

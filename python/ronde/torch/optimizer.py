@@ -9,8 +9,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
-from ronde.exceptions import InvalidArgumentError, UnsupportedError
+from ronde.exceptions import InvalidArgumentError
 from ronde.torch._gradients import How, Reducer
+from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import Compression
 from ronde.torch.mpi_ops import Adasum, Average, allreduce
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
@@ -238,7 +239,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
         backward_passes_per_step: how many backward passes add up before gradients are reduced; they are added, not
             averaged: scale the loss.
-        op: Average, Sum, Min, Max or Product.
+        op: Average, Sum, Min, Max or Product of gradients; or Adasum, with which each rank steps by its own gradients
+            and the ranks combine what the steps have changed (``groups`` and ``sparse_as_dense`` then mean nothing).
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
         groups: how many groups, or lists of parameters, are reduced as one operation each. ``num_groups`` is its old
             name.
@@ -259,14 +261,14 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     """
     _require_positive(backward_passes_per_step)
     group = group_of(process_set)
-    if op == Adasum:
-        raise UnsupportedError("op=Adasum is not implemented yet", 3)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average", 1)
     if num_groups != 0:
         warnings.warn("num_groups= is deprecated: use groups=", DeprecationWarning, stacklevel=2)
     names = _names_of(optimizer, named_parameters)
     units = _units(list(names), num_groups if groups is None else groups)
+    if op == Adasum and _process.size() > 1:
+        return adasum_optimizer(optimizer, names, compression)
 
     base = type(optimizer)
     members = {"__module__": base.__module__, "__doc__": base.__doc__}

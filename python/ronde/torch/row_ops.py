@@ -8,14 +8,11 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import torch
 
 from ronde.torch import _autograd, _names
-from ronde.torch._arguments import needs_gradient, reduce_op, require_some
+from ronde.torch._arguments import Splits, counts_of, needs_gradient, reduce_op, require_some
 from ronde.torch._handles import Handle
 from ronde.torch._start import start_allgather, start_alltoall, start_grouped_allgather, start_reducescatter
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
-
-#: How many rows go to each rank: a tensor of whole numbers with one dimension, or a sequence.
-Splits = Union[torch.Tensor, Sequence[int]]
 
 # ---- All-gather ----------------------------------------------------------------------------------------------------
 
@@ -84,7 +81,7 @@ def alltoall(
     Differentiable.
     """
     group = group_of(process_set)
-    counts = _counts(splits)
+    counts = counts_of(splits)
     full_name = _names.name_of("alltoall", name, group)
     if not needs_gradient(tensor):
         return start_alltoall(tensor, counts, full_name, wait=True)  # type: ignore[no-any-return]
@@ -101,13 +98,7 @@ def alltoall_async(
     """Begins :func:`alltoall`; ``synchronize(handle)`` returns the result. Not differentiable."""
     group = group_of(process_set)
     full_name = _names.name_of("alltoall", name, group)
-    return start_alltoall(tensor, _counts(splits), full_name, wait=False)  # type: ignore[no-any-return]
-
-
-def _counts(splits: Optional[Splits]) -> Optional[List[int]]:
-    if splits is None:
-        return None
-    return [int(count) for count in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
+    return start_alltoall(tensor, counts_of(splits), full_name, wait=False)  # type: ignore[no-any-return]
 
 
 # ---- Reduce-scatter ------------------------------------------------------------------------------------------------

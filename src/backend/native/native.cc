@@ -2,6 +2,7 @@
 
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
+#include "reduce/adasum.h"
 #include "reduce/reduce.h"
 
 namespace ronde::backend {
@@ -27,11 +28,17 @@ class NativeBackend final : public Backend {
     }
     switch (plan.kind) {
       case OpKind::allreduce:
-      case OpKind::reducescatter:
-        return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
+        if (plan.reduce_op == ReduceOp::adasum) {
+          return reduce::adasum_supports(plan.dtype);
+        }
+        [[fallthrough]];
+      case OpKind::reduce:
+      case OpKind::reducescatter: return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
       case OpKind::broadcast:
       case OpKind::allgather:
       case OpKind::alltoall:
+      case OpKind::gather:
+      case OpKind::scatter:
         return dtype_bytes(plan.dtype) > 0 ? Status() : not_built(std::string(dtype_name(plan.dtype)) + " type");
       case OpKind::barrier: return {};
       default: return not_built(std::string(op_name(plan.kind)));

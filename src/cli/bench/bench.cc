@@ -137,7 +137,7 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::Range(1, 256));
   command->callback([words] {
     if (!words->table && words->bench.op.empty()) {
-      throw CLI::RequiredError("operation: allreduce, broadcast, allgather or barrier");
+      throw CLI::RequiredError("operation: " + bench_op_choice());
     }
     if (is_in_job() && words->ranks != 0 && std::to_string(words->ranks) != std::getenv("RONDE_SIZE")) {
       throw CLI::ValidationError(

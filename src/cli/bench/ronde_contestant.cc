@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "cli/measuring/expectation.h"
+
 namespace ronde::cli {
 
 RondeContestant::~RondeContestant() {
@@ -80,11 +82,26 @@ void RondeContestant::make_requests(const BenchOptions& options, const std::stri
     request.step = -1;
     if (op_ != BenchOp::barrier) {
       request.inputs = &inputs_[i];
-      request.outputs = op_ == BenchOp::allgather ? nullptr : &outputs_[i];
+      request.outputs = makes_output(op_) ? nullptr : &outputs_[i];
       request.count = 1;
     }
+    set_splits(request, elements_[i]);
     requests_.push_back(request);
   }
+}
+
+/// Rank 0's of a scatter, everybody's of an all-to-all; elements need not divide by the ranks.
+void RondeContestant::set_splits(ronde_request& request, std::int64_t elements) {
+  if (op_ != BenchOp::alltoall && !(op_ == BenchOp::scatter && rank() == 0)) {
+    return;
+  }
+  splits_.emplace_back();
+  for (int other = 0; other < size(); ++other) {
+    splits_.back().push_back(
+        static_cast<std::int64_t>(share_of(static_cast<std::uint64_t>(elements), other, size()).second));
+  }
+  request.splits = splits_.back().data();
+  request.splits_count = splits_.back().size();
 }
 
 bool RondeContestant::register_requests(const BenchOptions& options) {
@@ -132,6 +149,7 @@ void RondeContestant::close() {
   inputs_.clear();
   elements_.clear();
   names_.clear();
+  splits_.clear();
   for (void* const bucket : buckets_) {
     ronde_free_bucket(bucket);
   }
@@ -144,6 +162,11 @@ ronde_op RondeContestant::op() const {
     case BenchOp::allreduce: return RONDE_ALLREDUCE;
     case BenchOp::broadcast: return RONDE_BROADCAST;
     case BenchOp::allgather: return RONDE_ALLGATHER;
+    case BenchOp::alltoall: return RONDE_ALLTOALL;
+    case BenchOp::reducescatter: return RONDE_REDUCESCATTER;
+    case BenchOp::reduce: return RONDE_REDUCE;
+    case BenchOp::gather: return RONDE_GATHER;
+    case BenchOp::scatter: return RONDE_SCATTER;
     case BenchOp::barrier: break;
   }
   return RONDE_BARRIER;
@@ -165,8 +188,8 @@ bool RondeContestant::run(std::size_t i) {
     return is_good(ronde_submit_slot(slots_[i]), "submitting a slot") &&
            is_good(ronde_wait_slot(slots_[i], -1), "waiting for a slot");
   }
-  // Only an allgather's ticket holds something that is wanted afterwards.
-  if (op_ != BenchOp::allgather) {
+  // Only a ticket that makes its output holds something that is wanted afterwards.
+  if (!makes_output(op_)) {
     return is_good(ronde_execute(nullptr, &requests_[i], -1, nullptr), "executing a request");
   }
   ronde_ticket* ticket = nullptr;
@@ -214,7 +237,7 @@ bool RondeContestant::wait_all() {
 }
 
 const void* RondeContestant::result(std::size_t i) const {
-  if (op_ != BenchOp::allgather) {
+  if (!makes_output(op_)) {
     return outputs_[i].data;
   }
   ronde_ticket* ticket = form_ == BenchForm::slot || tickets_.empty() ? nullptr : tickets_[i];

@@ -39,6 +39,7 @@ class RondeContestant final : public Contestant {
  private:
   ronde_op op() const;
   void make_requests(const BenchOptions& options, const std::string& label, const std::vector<TensorPlace>& tensors);
+  void set_splits(ronde_request& request, std::int64_t elements);
   /// Slots or plans for the requests; nothing by name.
   bool register_requests(const BenchOptions& options);
   /// Notes the sentence where `status` is none of success.
@@ -54,6 +55,7 @@ class RondeContestant final : public Contestant {
 
   std::vector<std::string> names_;
   std::vector<std::int64_t> elements_;
+  std::vector<std::vector<std::int64_t>> splits_;
   std::vector<ronde_tensor> inputs_;
   std::vector<ronde_tensor> outputs_;
   std::vector<ronde_request> requests_;

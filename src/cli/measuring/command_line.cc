@@ -11,10 +11,10 @@ namespace {
 
 /// What is measured: the operation and its tensors.
 void add_work_options(CLI::App& command, BenchWords& words) {
-  command.add_option("operation", words.op, "allreduce, broadcast, allgather or barrier")
+  command.add_option("operation", words.op, bench_op_choice())
       ->required()
       ->type_name("")
-      ->check(CLI::IsMember({"allreduce", "broadcast", "allgather", "barrier"}));
+      ->check(CLI::IsMember(bench_op_names()));
   command.add_option("--bytes", words.bytes, "sizes to measure; K, M and G are 2^10, 2^20 and 2^30")
       ->type_name("LIST")
       ->capture_default_str();
@@ -53,9 +53,10 @@ void add_bench_options(CLI::App& command, BenchWords& words) {
   add_work_options(command, words);
   command
       .add_option("--form", words.form,
-                  words.form.empty() ? "how the call is made: by name, by a slot registered once, or as a persistent "
-                                       "plan (all-reduces without this option; others by name)"
-                                     : "how the call is made: by name, by a slot registered once, or as a persistent plan")
+                  words.form.empty()
+                      ? "how the call is made: by name, by a slot registered once, or as a persistent "
+                        "plan (all-reduces without this option; others by name)"
+                      : "how the call is made: by name, by a slot registered once, or as a persistent plan")
       ->type_name("FORM")
       ->check(CLI::IsMember({"name", "slot", "persistent"}))
       ->capture_default_str();

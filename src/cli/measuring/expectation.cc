@@ -1,27 +1,62 @@
 #include "cli/measuring/expectation.h"
 
+#include <algorithm>
+
 namespace ronde::cli {
 
-Expectation::Expectation(const BenchOptions& options, int rank, int size)
-    : dtype(*parse_bench_dtype(options.dtype)), input(input_pattern(dtype, rank)) {
+std::pair<std::uint64_t, std::uint64_t> share_of(std::uint64_t elements, int rank, int ranks) {
+  const auto count = static_cast<std::uint64_t>(ranks);
+  const auto index = static_cast<std::uint64_t>(rank);
+  const std::uint64_t more = elements % count;
+  return {index * (elements / count) + std::min(index, more), elements / count + (index < more ? 1 : 0)};
+}
+
+Expectation::Expectation(const BenchOptions& options, int own_rank, int ranks)
+    : dtype(*parse_bench_dtype(options.dtype)), input(input_pattern(dtype, own_rank)), rank(own_rank), size(ranks) {
+  const auto from_all = [this] {
+    for (int other = 0; other < size; ++other) {
+      results.push_back(input_pattern(dtype, other));
+    }
+  };
   switch (options.op) {
     case BenchOp::allreduce: results.push_back(sum_pattern(dtype, size)); break;
-    case BenchOp::broadcast: results.push_back(input_pattern(dtype, 0)); break;
-    case BenchOp::allgather:
-      for (int other = 0; other < size; ++other) {
-        results.push_back(input_pattern(dtype, other));
+    case BenchOp::reduce:
+      if (rank == 0) {
+        results.push_back(sum_pattern(dtype, size));
       }
+      break;
+    case BenchOp::broadcast: results.push_back(input_pattern(dtype, 0)); break;
+    case BenchOp::allgather: from_all(); break;
+    case BenchOp::gather:
+      if (rank == 0) {
+        from_all();
+      }
+      break;
+    case BenchOp::alltoall:
+      is_share = true;
+      from_all();
+      break;
+    case BenchOp::reducescatter:
+      is_share = true;
+      results.push_back(sum_pattern(dtype, size));
+      break;
+    case BenchOp::scatter:
+      is_share = true;
+      results.push_back(input_pattern(dtype, 0));
       break;
     case BenchOp::barrier: break;
   }
 }
 
 std::string Expectation::check(const void* data, std::uint64_t bytes, std::uint64_t call) const {
+  const std::size_t element = bench_dtype_bytes(dtype);
+  const auto [first, count] =
+      is_share ? share_of(bytes / element, rank, size) : std::pair(std::uint64_t{0}, bytes / element);
   for (std::size_t part = 0; part < results.size(); ++part) {
-    const auto* const begin = static_cast<const std::byte*>(data) + part * bytes;
-    if (const auto wrong = results[part].first_difference(begin, bytes, call)) {
+    const auto* const begin = static_cast<const std::byte*>(data) + part * count * element;
+    if (const auto wrong = results[part].first_difference(begin, count * element, call, first)) {
       return "wrong result of call " + std::to_string(call) + " on " + std::to_string(bytes) + " bytes, element " +
-             std::to_string(part * (bytes / bench_dtype_bytes(dtype)) + *wrong);
+             std::to_string(part * count + *wrong);
     }
   }
   return "";

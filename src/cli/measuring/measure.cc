@@ -81,7 +81,7 @@ class Loop {
     }
     std::vector<void*> inputs;
     std::vector<void*> outputs;
-    const bool has_outputs = !in_place && options_.op != BenchOp::allgather;
+    const bool has_outputs = !in_place && !makes_output(options_.op);
     if (!contestant_.allocate(bytes, &inputs) || (has_outputs && !contestant_.allocate(bytes, &outputs))) {
       return false;
     }
@@ -109,7 +109,8 @@ class Loop {
     for (std::uint64_t call = 0; call < warm_up + iterations; ++call) {
       fill(call);
       contestant_.prepare();
-      // Of all ranks' opinions rank 0's count: on what is the last call, in one_call(), and on what is timed, at the end.
+      // Of all ranks' opinions rank 0's count: on what is the last call, in one_call(), and on what is timed, at the
+      // end.
       const double spent = options_.seconds > 0 ? seconds_since(begin) / options_.seconds : 0;
       is_warm = is_warm || call >= warm_up || (call >= kLeastWarmUp && spent > 0.5);
       line_.own().is_last = is_warm && spent > 1 ? 1 : 0;

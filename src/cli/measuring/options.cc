@@ -1,6 +1,7 @@
 #include "cli/measuring/options.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "cli/measuring/sizes.h"
@@ -10,10 +11,10 @@ namespace ronde::cli {
 
 namespace {
 
-constexpr std::pair<std::string_view, BenchOp> kOps[] = {{"allreduce", BenchOp::allreduce},
-                                                         {"broadcast", BenchOp::broadcast},
-                                                         {"allgather", BenchOp::allgather},
-                                                         {"barrier", BenchOp::barrier}};
+constexpr std::pair<std::string_view, BenchOp> kOps[] = {
+    {"allreduce", BenchOp::allreduce}, {"broadcast", BenchOp::broadcast}, {"allgather", BenchOp::allgather},
+    {"barrier", BenchOp::barrier},     {"alltoall", BenchOp::alltoall},   {"reducescatter", BenchOp::reducescatter},
+    {"reduce", BenchOp::reduce},       {"gather", BenchOp::gather},       {"scatter", BenchOp::scatter}};
 constexpr std::pair<std::string_view, BenchForm> kForms[] = {
     {"name", BenchForm::name}, {"slot", BenchForm::slot}, {"persistent", BenchForm::persistent}};
 constexpr std::pair<std::string_view, SetMode> kModes[] = {
@@ -24,10 +25,11 @@ struct DType {
   ronde_dtype number;
   std::size_t bytes;
 };
-constexpr DType kDTypes[] = {
-    {"float32", RONDE_FLOAT32, 4},   {"float64", RONDE_FLOAT64, 8}, {"float16", RONDE_FLOAT16, 2},
-    {"bfloat16", RONDE_BFLOAT16, 2}, {"int32", RONDE_INT32, 4},     {"int64", RONDE_INT64, 8},
-    {"int16", RONDE_INT16, 2},       {"int8", RONDE_INT8, 1},       {"uint8", RONDE_UINT8, 1}};
+constexpr DType kDTypes[] = {{"float32", RONDE_FLOAT32, 4}, {"float64", RONDE_FLOAT64, 8},
+                             {"float16", RONDE_FLOAT16, 2}, {"bfloat16", RONDE_BFLOAT16, 2},
+                             {"int32", RONDE_INT32, 4},     {"int64", RONDE_INT64, 8},
+                             {"int16", RONDE_INT16, 2},     {"int8", RONDE_INT8, 1},
+                             {"uint8", RONDE_UINT8, 1},     {"uint16", RONDE_UINT16, 2}};
 
 template <typename Value, std::size_t kCount>
 std::optional<Value> value_of(const std::pair<std::string_view, Value> (&table)[kCount], std::string_view text) {
@@ -80,6 +82,24 @@ std::string check_set(const BenchOptions& options) {
 
 std::optional<BenchOp> parse_bench_op(std::string_view text) { return value_of(kOps, text); }
 std::string_view bench_op_name(BenchOp op) { return name_of(kOps, op); }
+std::vector<std::string> bench_op_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, op] : kOps) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+std::string bench_op_choice() {
+  std::string text;
+  for (const auto& [name, op] : kOps) {
+    text += (text.empty() ? "" : op == kOps[std::size(kOps) - 1].second ? " or " : ", ") + std::string(name);
+  }
+  return text;
+}
+bool makes_output(BenchOp op) {
+  return op == BenchOp::allgather || op == BenchOp::alltoall || op == BenchOp::reducescatter || op == BenchOp::gather ||
+         op == BenchOp::scatter;
+}
 std::optional<BenchForm> parse_bench_form(std::string_view text) { return value_of(kForms, text); }
 std::string_view bench_form_name(BenchForm form) { return name_of(kForms, form); }
 std::optional<SetMode> parse_set_mode(std::string_view text) { return value_of(kModes, text); }
@@ -127,11 +147,12 @@ std::string check_options(const BenchOptions& options) {
     }
     return options.in_place ? "a barrier has no tensors, so none in place" : "";
   }
-  if (options.op == BenchOp::allgather && options.in_place) {
-    return "allgather makes its output itself: it cannot be in place";
+  const std::string maker = std::string(bench_op_name(options.op)) + " makes its output itself";
+  if (makes_output(options.op) && options.in_place) {
+    return maker + ": it cannot be in place";
   }
-  if (options.op == BenchOp::allgather && options.form == BenchForm::persistent) {
-    return "allgather makes its output itself, which a persistent plan cannot hand out: use --form name or slot";
+  if (makes_output(options.op) && options.form == BenchForm::persistent) {
+    return maker + ", which a persistent plan cannot hand out: use --form name or slot";
   }
   const std::optional<ronde_dtype> dtype = parse_bench_dtype(options.dtype);
   if (!dtype) {

@@ -10,10 +10,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(BenchOptions, NamesAndBack) {
-  for (BenchOp op : {BenchOp::allreduce, BenchOp::broadcast, BenchOp::allgather, BenchOp::barrier}) {
-    EXPECT_EQ(parse_bench_op(bench_op_name(op)), op);
+  for (const std::string& name : bench_op_names()) {
+    const std::optional<BenchOp> op = parse_bench_op(name);
+    ASSERT_TRUE(op) << name;
+    EXPECT_EQ(bench_op_name(*op), name);
   }
-  EXPECT_EQ(parse_bench_op("alltoall"), std::nullopt);
+  EXPECT_EQ(parse_bench_op("alltoall"), BenchOp::alltoall);
+  EXPECT_EQ(parse_bench_op("send"), std::nullopt);
+  EXPECT_EQ(bench_op_choice(),
+            "allreduce, broadcast, allgather, barrier, alltoall, reducescatter, reduce, gather or scatter");
   for (BenchForm form : {BenchForm::name, BenchForm::slot, BenchForm::persistent}) {
     EXPECT_EQ(parse_bench_form(bench_form_name(form)), form);
   }
@@ -34,6 +39,8 @@ TEST(BenchOptions, WhatMakesNoSenseIsASentence) {
   EXPECT_EQ(check_options({.dtype = "float64", .bytes = {8, 4}}), "--bytes 4 is no multiple of 8, the size of float64");
   EXPECT_EQ(check_options({.dtype = "uint8", .bytes = {7}}), "");
   EXPECT_THAT(check_options({.op = BenchOp::allgather, .bytes = {8}, .in_place = true}), HasSubstr("in place"));
+  EXPECT_THAT(check_options({.op = BenchOp::scatter, .bytes = {8}, .in_place = true}), HasSubstr("scatter makes"));
+  EXPECT_EQ(check_options({.op = BenchOp::reduce, .bytes = {8}, .in_place = true}), "");
   EXPECT_THAT(check_options({.op = BenchOp::barrier, .in_place = true}), HasSubstr("in place"));
   EXPECT_EQ(check_options({.op = BenchOp::barrier}), "");
   EXPECT_THAT(check_options({.op = BenchOp::barrier, .shared = true}), HasSubstr("shared memory"));

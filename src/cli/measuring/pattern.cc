@@ -44,15 +44,19 @@ void Pattern::fill(void* to, std::size_t bytes, std::uint64_t call) const {
   }
 }
 
-std::optional<std::size_t> Pattern::first_difference(const void* data, std::size_t bytes, std::uint64_t call) const {
+std::optional<std::size_t> Pattern::first_difference(const void* data, std::size_t bytes, std::uint64_t call,
+                                                     std::uint64_t skipped) const {
   const std::vector<std::byte>& block = blocks_[call % kVariants];
-  for (std::size_t done = 0; done < bytes; done += block.size()) {
+  std::size_t at = static_cast<std::size_t>(skipped % kPeriod) * element_bytes_;  // in the block
+  for (std::size_t done = 0; done < bytes;) {
     const auto* const part = static_cast<const std::byte*>(data) + done;
-    const std::size_t part_bytes = std::min(block.size(), bytes - done);
-    if (std::memcmp(part, block.data(), part_bytes) != 0) {
-      const auto* const different = std::mismatch(part, part + part_bytes, block.data()).first;
+    const std::size_t part_bytes = std::min(block.size() - at, bytes - done);
+    if (std::memcmp(part, block.data() + at, part_bytes) != 0) {
+      const auto* const different = std::mismatch(part, part + part_bytes, block.data() + at).first;
       return (done + static_cast<std::size_t>(different - part)) / element_bytes_;
     }
+    done += part_bytes;
+    at = 0;
   }
   return std::nullopt;
 }

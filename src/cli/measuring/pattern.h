@@ -34,8 +34,10 @@ class Pattern {
   }
 
   void fill(void* to, std::size_t bytes, std::uint64_t call) const;
-  /// The first element that is not as fill() would make it; nothing if all are.
-  std::optional<std::size_t> first_difference(const void* data, std::size_t bytes, std::uint64_t call) const;
+  /// The first element that is not as fill() would make it, the data being what comes after the pattern's first
+  /// `skipped` elements; nothing if all are.
+  std::optional<std::size_t> first_difference(const void* data, std::size_t bytes, std::uint64_t call,
+                                              std::uint64_t skipped = 0) const;
 
  private:
   void put(int variant, std::size_t i, std::int64_t value);

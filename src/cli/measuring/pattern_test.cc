@@ -45,6 +45,16 @@ TEST(Pattern, TellsTheFirstWrongElement) {
   EXPECT_EQ(pattern.first_difference(values.data(), 0, 7), std::nullopt);
 }
 
+TEST(Pattern, BeginsAnywhere) {
+  const Pattern pattern = input_pattern(RONDE_FLOAT32, 2);
+  std::vector<float> values(5000);
+  pattern.fill(values.data(), values.size() * sizeof(float), 4);
+  for (const std::size_t skipped : {1u, 1020u, 1021u, 1022u, 3000u}) {
+    EXPECT_EQ(pattern.first_difference(values.data() + skipped, 2000 * sizeof(float), 4, skipped), std::nullopt);
+    EXPECT_TRUE(pattern.first_difference(values.data() + skipped, 2000 * sizeof(float), 4, skipped + 1)) << skipped;
+  }
+}
+
 TEST(Pattern, CallsDifferAndShiftsByPowersOfTwoShow) {
   const Pattern pattern = input_pattern(RONDE_FLOAT32, 0);
   std::vector<float> values(70000);

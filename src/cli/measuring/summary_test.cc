@@ -33,6 +33,7 @@ TEST(Bandwidth, ByOperation) {
   EXPECT_DOUBLE_EQ(allreduce.algorithm, 1e9);
   EXPECT_DOUBLE_EQ(allreduce.bus, 1.5e9);
   EXPECT_DOUBLE_EQ(bandwidth(BenchOp::allgather, 1000, 4, 1e-6).bus, 3e9);
+  EXPECT_DOUBLE_EQ(bandwidth(BenchOp::alltoall, 1000, 4, 1e-6).bus, 0.75e9);
   EXPECT_DOUBLE_EQ(bandwidth(BenchOp::broadcast, 1000, 4, 1e-6).bus, 1e9);
 }
 

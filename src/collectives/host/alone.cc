@@ -29,7 +29,9 @@ class Alone final : public Operation {
 
  private:
   void reduce_piece(std::size_t begin, std::size_t end) {
-    const reduce::Reduction reduction{plan_.dtype, plan_.reduce_op, plan_.prescale, plan_.postscale};
+    // One rank's values are only scaled, by Adasum too.
+    const ReduceOp op = plan_.reduce_op == ReduceOp::adasum ? ReduceOp::sum : plan_.reduce_op;
+    const reduce::Reduction reduction{plan_.dtype, op, plan_.prescale, plan_.postscale};
     const std::size_t element = dtype_bytes(plan_.dtype);
     list_.for_each(begin, end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t) {
       const void* const inputs[] = {from};

@@ -7,10 +7,10 @@
 namespace ronde::collectives {
 namespace {
 
-constexpr DType kAllTypes[] = {DType::uint8,       DType::int8,       DType::int16,     DType::int32,
-                               DType::int64,       DType::float16,    DType::float32,   DType::float64,
-                               DType::boolean,     DType::bfloat16,   DType::complex64, DType::complex128,
-                               DType::float8_e4m3, DType::float8_e5m2};
+constexpr DType kAllTypes[] = {DType::uint8,      DType::int8,        DType::int16,      DType::int32,
+                               DType::uint16,     DType::int64,       DType::float16,    DType::float32,
+                               DType::float64,    DType::boolean,     DType::bfloat16,   DType::complex64,
+                               DType::complex128, DType::float8_e4m3, DType::float8_e5m2};
 
 bool can_reduce(DType dtype, ReduceOp op) { return reduce::supports({dtype, op, 1.0, 1.0}).is_ok(); }
 
@@ -257,6 +257,53 @@ TEST_P(Conformance, AlltoallOfDifferentRows) {
   add({3}, [this](int from, int to) { return from == 0 && to == size() - 1 ? 1000 : 0; });
   add({0, 2, 5}, [](int from, int to) { return (from + to) % 4; });
   for (const int slots : {2, 3, 4}) {
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
+TEST_P(Conformance, GatherAndScatterAtEveryRoot) {
+  std::vector<JobSpec> specs;
+  for (int root = 0; root < size(); ++root) {
+    for (const std::int64_t rows : {0, 1, 7, 40, 1000}) {
+      for (const OpKind kind : {OpKind::gather, OpKind::scatter}) {
+        specs.push_back(spec(kind, {1, 3, 64}));
+        specs.back().root = root;
+        specs.back().dtype = rows % 2 == 0 ? DType::complex128 : DType::uint8;
+        std::vector<std::int64_t> pairs;
+        for (int from = 0; from < size(); ++from) {
+          for (int to = 0; to < size(); ++to) {
+            const bool takes_part = root == (kind == OpKind::gather ? to : from);
+            pairs.push_back(takes_part ? rows / ((from + to) % 3 + 1) : 0);
+          }
+        }
+        specs.back().rows.assign(3, pairs);
+        specs.back().seed = specs.size();
+      }
+    }
+  }
+  for (const int slots : {2, 3, 4}) {
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
+TEST_P(Conformance, ReduceAtEveryRootLeavesTheOthersAlone) {
+  std::vector<JobSpec> specs;
+  for (int root = 0; root < size(); ++root) {
+    for (const std::int64_t elements : {0, 1, 7, 1001}) {
+      for (const DType dtype : {DType::float32, DType::bfloat16, DType::int64, DType::uint8, DType::complex128}) {
+        for (const bool in_place : {false, true}) {
+          specs.push_back(spec(OpKind::reduce, {elements, 3, elements}));
+          specs.back().root = root;
+          specs.back().dtype = dtype;
+          specs.back().in_place = in_place;
+          specs.back().reduce_op = elements == 7 ? ReduceOp::average : ReduceOp::sum;
+          specs.back().prescale = elements == 7 ? 0.37 : 1.0;
+          specs.back().seed = specs.size();
+        }
+      }
+    }
+  }
+  for (const int slots : {2, 3}) {
     run(tiny_slots(size(), slots), specs);
   }
 }

@@ -9,6 +9,7 @@
 #include "collectives/host/gather_list.h"
 #include "collectives/host/slices.h"
 #include "reduce/reduce.h"
+#include "types/request.h"
 
 namespace ronde::collectives {
 
@@ -19,12 +20,20 @@ constexpr std::size_t kLongestElement = 16;
 /// Which rows go from whom to whom, and where they lie.
 class Parts {
  public:
-  Parts(const Plan& plan, int ranks) : plan_(plan), ranks_(static_cast<std::size_t>(ranks)) {}
+  Parts(const Plan& plan, int ranks)
+      : plan_(plan), ranks_(static_cast<std::size_t>(ranks)), hands_over_(has_rows_for_pairs(plan.kind)) {}
 
   /// Of part(from, to) of member m.
   std::size_t rows(std::size_t m, std::size_t from, std::size_t to) const {
-    return static_cast<std::size_t>(plan_.kind == OpKind::alltoall ? plan_.rows[m][from * ranks_ + to]
-                                                                   : plan_.rows[m][to]);
+    if (plan_.kind == OpKind::reduce) {
+      return to == static_cast<std::size_t>(plan_.root) ? static_cast<std::size_t>(plan_.members[m].input.elements())
+                                                        : 0;
+    }
+    return static_cast<std::size_t>(hands_over_ ? plan_.rows[m][from * ranks_ + to] : plan_.rows[m][to]);
+  }
+  /// What counts as a row: of a reduce, which may have no dimension, an element.
+  std::size_t row_bytes(const PlanMember& member) const {
+    return plan_.kind == OpKind::reduce ? dtype_bytes(plan_.dtype) : collectives::row_bytes(member);
   }
   /// Of the longest part of all.
   std::size_t longest() const {
@@ -69,7 +78,7 @@ class Parts {
   std::byte* written_at(std::size_t m, std::size_t own, std::size_t peer) const {
     const PlanMember& member = plan_.members[m];
     std::size_t before = 0;
-    for (std::size_t from = 0; plan_.kind == OpKind::alltoall && from < peer; ++from) {
+    for (std::size_t from = 0; hands_over_ && from < peer; ++from) {
       before += rows(m, from, own);
     }
     return static_cast<std::byte*>(member.output.data) + before * row_bytes(member);
@@ -77,14 +86,17 @@ class Parts {
 
   const Plan& plan_;
   const std::size_t ranks_;
+  const bool hands_over_;  ///< what comes from different ranks lies side by side, and is not reduced to one
 };
 
 class Exchange final : public Operation {
  public:
   Exchange(HostChannel& channel, const Plan& plan)
-      : channel_(channel), own_(static_cast<std::size_t>(channel.rank())) {
+      : channel_(channel),
+        own_(static_cast<std::size_t>(channel.rank())),
+        one_destination_(plan.kind == OpKind::gather || plan.kind == OpKind::reduce) {
     const auto ranks = static_cast<std::size_t>(channel.size());
-    length_ = std::min(channel.slot_bytes(), kBudgetBytes / 2) / ranks;
+    length_ = std::min(channel.slot_bytes(), kBudgetBytes / 2) / (one_destination_ ? 1 : ranks);
     length_ -= length_ % (length_ < transport::kLineBytes ? kLongestElement : transport::kLineBytes);
     const Parts parts(plan, channel.size());
     for (std::size_t peer = 0; peer < ranks; ++peer) {
@@ -92,7 +104,7 @@ class Exchange final : public Operation {
       incoming_.push_back(parts.incoming(own_, peer));
       longest_outgoing_ = std::max(longest_outgoing_, peer == own_ ? 0 : outgoing_.back().bytes());
     }
-    if (plan.kind == OpKind::reducescatter) {
+    if (!has_rows_for_pairs(plan.kind)) {
       reducer_.emplace(reduce::Reduction{plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, ranks);
     }
     const std::size_t chunks = (parts.longest() + length_ - 1) / length_;
@@ -126,10 +138,10 @@ class Exchange final : public Operation {
     const std::size_t begin = static_cast<std::size_t>(tick - first_) * length_;
     return {std::min(begin, part.bytes()), std::min(begin + length_, part.bytes())};
   }
+  /// Where in a slot the chunk for this rank lies.
+  std::size_t place_of(std::size_t destination) const { return one_destination_ ? 0 : destination * length_; }
   /// Where this rank's chunk lies in the peer's slot.
-  const std::byte* from_peer(int peer, std::uint64_t tick) const {
-    return channel_.input(peer, tick) + own_ * length_;
-  }
+  const std::byte* from_peer(int peer, std::uint64_t tick) const { return channel_.input(peer, tick) + place_of(own_); }
 
   bool stage(Budget& budget) {
     if (to_stage_ > last_) {
@@ -148,7 +160,7 @@ class Exchange final : public Operation {
     for (std::size_t peer = 0; peer < outgoing_.size(); ++peer) {
       const Range range = chunk(outgoing_[peer], to_stage_);
       if (peer != own_) {
-        outgoing_[peer].gather(range.begin, range.end, channel_.input(channel_.rank(), to_stage_) + peer * length_);
+        outgoing_[peer].gather(range.begin, range.end, channel_.input(channel_.rank(), to_stage_) + place_of(peer));
       } else if (!reducer_) {
         outgoing_[peer].carry_over(range.begin, range.end);
       }
@@ -181,14 +193,14 @@ class Exchange final : public Operation {
     }
     const Range range = chunk(outgoing_[own_], to_collect_);
     const auto inputs = channel_.pointers();
-    outgoing_[own_].for_each(
-        range.begin, range.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
-          for (int rank = 0; rank < channel_.size(); ++rank) {
-            inputs[static_cast<std::size_t>(rank)] =
-                rank == channel_.rank() ? from : from_peer(rank, to_collect_) + (at - range.begin);
-          }
-          (*reducer_)(inputs.data(), bytes / reducer_->element_bytes(), to);
-        });
+    outgoing_[own_].for_each(range.begin, range.end,
+                             [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
+                               for (int rank = 0; rank < channel_.size(); ++rank) {
+                                 inputs[static_cast<std::size_t>(rank)] =
+                                     rank == channel_.rank() ? from : from_peer(rank, to_collect_) + (at - range.begin);
+                               }
+                               (*reducer_)(inputs.data(), bytes / reducer_->element_bytes(), to);
+                             });
     budget.spend(range.bytes());
     collected();
     return true;
@@ -205,11 +217,12 @@ class Exchange final : public Operation {
 
   HostChannel& channel_;
   const std::size_t own_;
-  std::size_t length_ = 0;  ///< of a chunk
+  const bool one_destination_;  ///< the root
+  std::size_t length_ = 0;      ///< of a chunk
   std::vector<GatherList> outgoing_;
   std::vector<GatherList> incoming_;
   std::size_t longest_outgoing_ = 0;
-  std::optional<reduce::Reducer> reducer_;  ///< of a reduce-scatter
+  std::optional<reduce::Reducer> reducer_;  ///< of a reduce or reduce-scatter
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
   std::uint64_t to_stage_ = 0;    ///< next tick of my own; to_collect_ <= to_stage_
@@ -224,6 +237,18 @@ std::unique_ptr<Operation> staged_reducescatter(HostChannel& channel, const Plan
 }
 
 std::unique_ptr<Operation> staged_alltoall(HostChannel& channel, const Plan& plan) {
+  return std::make_unique<Exchange>(channel, plan);
+}
+
+std::unique_ptr<Operation> staged_gather(HostChannel& channel, const Plan& plan) {
+  return std::make_unique<Exchange>(channel, plan);
+}
+
+std::unique_ptr<Operation> staged_scatter(HostChannel& channel, const Plan& plan) {
+  return std::make_unique<Exchange>(channel, plan);
+}
+
+std::unique_ptr<Operation> staged_reduce(HostChannel& channel, const Plan& plan) {
   return std::make_unique<Exchange>(channel, plan);
 }
 

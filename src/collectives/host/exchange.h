@@ -1,9 +1,13 @@
 // Exchange: every rank has a part for every rank. All-to-all hands the parts over, reduce-scatter adds up what comes.
+// Gather, scatter and reduce are the same with empty parts: where all that is not empty goes to one rank (gather,
+// reduce) or comes from one (scatter).
 //
 // part(i, j) is what rank i has for rank j: rows of member 0, then of member 1, ... Input slots are cut into p equal
-// lengths, one for each destination, and tick t carries chunk t of every part:
+// lengths, one for each destination (one in all where everything goes to the root), and tick t carries chunk t of
+// every part:
 //
-//     stage    when my input slot is free: gather chunk t of part(me, j) into length j of it, for each j but me; publish
+//     stage    when my input slot is free: gather chunk t of part(me, j) into length j of it, for each j but me;
+//     publish
 //              t. All-to-all copies part(me, me) to its place meanwhile. Past the end of all my parts I publish all
 //              ticks that are left at once
 //     collect  length `me` of each peer's slot, when it has published t. All-to-all: copied to its place, peer by peer.
@@ -34,5 +38,13 @@ std::unique_ptr<Operation> staged_reducescatter(HostChannel& channel, const Plan
 /// All members. rows[m][i * size() + j] rows go from rank i to rank j: they lie in i's input in the order of j, and in
 /// j's output in the order of i. Requires: size() > 1; input and output do not overlap.
 std::unique_ptr<Operation> staged_alltoall(HostChannel& channel, const Plan& plan);
+
+/// The same where rows[m] has rows for plan.root only (gather), or from plan.root only (scatter).
+std::unique_ptr<Operation> staged_gather(HostChannel& channel, const Plan& plan);
+std::unique_ptr<Operation> staged_scatter(HostChannel& channel, const Plan& plan);
+
+/// All members, reduced into the outputs of plan.root; those of the others are not touched. A member's output may be
+/// its input. Requires: size() > 1, supports(reduction).
+std::unique_ptr<Operation> staged_reduce(HostChannel& channel, const Plan& plan);
 
 }  // namespace ronde::collectives

@@ -97,8 +97,7 @@ struct Job {
       const std::string where = " of member " + std::to_string(member) + " on rank " + std::to_string(rank);
       const std::ptrdiff_t different = outputs[rank][member].difference(content);
       if (different >= 0) {
-        return "byte " + std::to_string(different) + " of " + std::to_string(content.size()) + where +
-               " is wrong";
+        return "byte " + std::to_string(different) + " of " + std::to_string(content.size()) + where + " is wrong";
       }
       if (!outputs[rank][member].guards_untouched()) {
         return "memory around the output" + where + " was written";
@@ -121,19 +120,19 @@ struct JobSpec {
   double postscale = 1.0;
   int root = 0;
   bool in_place = false;
-  std::vector<std::int64_t> elements;  ///< of each member; where there are rows, of one
+  std::vector<std::int64_t> elements;           ///< of each member; where there are rows, of one
   std::vector<std::vector<std::int64_t>> rows;  ///< as Plan has them
   std::uint64_t seed = 1;
 };
 
-inline bool gives_each_rank_its_own(OpKind kind) {
-  return kind == OpKind::reducescatter || kind == OpKind::alltoall;
-}
+/// The ranks' parts of rows are handed over, or reduced.
+inline bool cuts_rows(OpKind kind) { return kind == OpKind::reducescatter || has_rows_for_pairs(kind); }
+inline bool gives_each_rank_its_own(OpKind kind) { return cuts_rows(kind) || kind == OpKind::reduce; }
 
 /// How many rows `from` has for `to`, of member m.
 inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::size_t from, std::size_t to) {
   const auto ranks = static_cast<std::size_t>(spec.size);
-  return spec.kind == OpKind::alltoall ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
+  return has_rows_for_pairs(spec.kind) ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
 }
 
 /// What these inputs must give for one member on `rank`.
@@ -151,7 +150,7 @@ inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::ve
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
     return std::vector<std::byte>(first, first + static_cast<std::ptrdiff_t>(part_bytes(from, rank)));
   };
-  if (spec.kind == OpKind::alltoall) {
+  if (has_rows_for_pairs(spec.kind)) {
     std::vector<std::byte> all;
     for (std::size_t from = 0; from < inputs.size(); ++from) {
       const std::vector<std::byte> part = part_of(inputs[from], from);
@@ -197,7 +196,7 @@ inline void add_member(const JobSpec& spec, Job& job, std::size_t rank, std::siz
     entry.input.shape = {spec.rows[member][rank], spec.elements[member]};
     entry.output.shape = {all_rows, spec.elements[member]};
   }
-  if (gives_each_rank_its_own(spec.kind)) {
+  if (cuts_rows(spec.kind)) {
     std::int64_t rows_out = 0;
     std::int64_t rows_in = 0;
     for (std::size_t peer = 0; peer < static_cast<std::size_t>(spec.size); ++peer) {
@@ -205,7 +204,7 @@ inline void add_member(const JobSpec& spec, Job& job, std::size_t rank, std::siz
       rows_in += rows_between(spec, member, peer, rank);
     }
     entry.input.shape = {rows_out, spec.elements[member]};
-    entry.output.shape = {spec.kind == OpKind::alltoall ? rows_in : spec.rows[member][rank], spec.elements[member]};
+    entry.output.shape = {has_rows_for_pairs(spec.kind) ? rows_in : spec.rows[member][rank], spec.elements[member]};
   }
   const std::size_t bytes = entry.input.bytes();
   job.outputs[rank].emplace_back(entry.output.bytes(), element);
@@ -249,7 +248,9 @@ inline Job make_job(const JobSpec& spec) {
       inputs.push_back(job.input_content[rank][member]);
     }
     for (std::size_t rank = 0; rank < job.expected.size(); ++rank) {
-      job.expected[rank].push_back(expected_output(spec, inputs, rank, member));
+      const bool untouched = spec.kind == OpKind::reduce && rank != static_cast<std::size_t>(spec.root);
+      job.expected[rank].push_back(untouched ? job.outputs[rank][member].content()
+                                             : expected_output(spec, inputs, rank, member));
     }
   }
   return job;
@@ -267,9 +268,10 @@ inline JobSpec random_spec(int size, std::size_t most_bytes, std::mt19937_64& ra
   spec.in_place = below(2) == 0;
   constexpr OpKind kKinds[] = {OpKind::allreduce, OpKind::allreduce,     OpKind::allreduce, OpKind::allreduce,
                                OpKind::allreduce, OpKind::broadcast,     OpKind::allgather, OpKind::barrier,
-                               OpKind::alltoall,  OpKind::reducescatter};
+                               OpKind::alltoall,  OpKind::reducescatter, OpKind::reduce,    OpKind::gather,
+                               OpKind::scatter};
   spec.kind = kKinds[below(std::size(kKinds))];
-  spec.in_place &= !gives_each_rank_its_own(spec.kind);
+  spec.in_place &= !cuts_rows(spec.kind);
   if (spec.kind == OpKind::barrier) {
     return spec;
   }
@@ -282,11 +284,13 @@ inline JobSpec random_spec(int size, std::size_t most_bytes, std::mt19937_64& ra
     if (spec.kind == OpKind::reducescatter) {
       spec.elements.push_back(static_cast<std::int64_t>(1 + below(5)));
       spec.rows.push_back(scattered_rows(static_cast<std::int64_t>(below(most / 5 + 1)), size));
-    } else if (spec.kind == OpKind::allgather || spec.kind == OpKind::alltoall) {
+    } else if (spec.kind == OpKind::allgather || has_rows_for_pairs(spec.kind)) {
       spec.elements.push_back(static_cast<std::int64_t>(1 + below(5)));
       spec.rows.emplace_back();
-      for (int i = 0; i < (spec.kind == OpKind::alltoall ? size * size : size); ++i) {
-        spec.rows.back().push_back(below(4) == 0 ? 0 : static_cast<std::int64_t>(below(most / 5 + 1)));
+      for (int i = 0; i < (has_rows_for_pairs(spec.kind) ? size * size : size); ++i) {
+        const bool none = (spec.kind == OpKind::gather && i % size != spec.root) ||
+                          (spec.kind == OpKind::scatter && i / size != spec.root) || below(4) == 0;
+        spec.rows.back().push_back(none ? 0 : static_cast<std::int64_t>(below(most / 5 + 1)));
       }
     } else {
       spec.elements.push_back(static_cast<std::int64_t>(below(most + 1)));

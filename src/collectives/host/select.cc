@@ -1,5 +1,6 @@
 #include "collectives/host/select.h"
 
+#include "collectives/host/adasum.h"
 #include "collectives/host/allgather.h"
 #include "collectives/host/alone.h"
 #include "collectives/host/barrier.h"
@@ -16,6 +17,9 @@ namespace {
 std::unique_ptr<Operation> start_allreduce(HostChannel& channel, const Plan& plan) {
   if (channel.size() == 1 || plan.bytes() == 0) {
     return allreduce_alone(plan);
+  }
+  if (plan.reduce_op == ReduceOp::adasum) {
+    return adasum_allreduce(channel, plan);
   }
   if (plan.is_shared()) {
     return direct_allreduce(channel, plan);
@@ -36,6 +40,9 @@ std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {
     case OpKind::broadcast: return channel.size() == 1 ? copy_alone(plan) : staged_broadcast(channel, plan);
     case OpKind::allgather: return channel.size() == 1 ? copy_alone(plan) : staged_allgather(channel, plan);
     case OpKind::alltoall: return channel.size() == 1 ? copy_alone(plan) : staged_alltoall(channel, plan);
+    case OpKind::gather: return channel.size() == 1 ? copy_alone(plan) : staged_gather(channel, plan);
+    case OpKind::scatter: return channel.size() == 1 ? copy_alone(plan) : staged_scatter(channel, plan);
+    case OpKind::reduce: return channel.size() == 1 ? allreduce_alone(plan) : staged_reduce(channel, plan);
     case OpKind::reducescatter:
       return channel.size() == 1 ? allreduce_alone(plan) : staged_reducescatter(channel, plan);
     case OpKind::barrier: return flag_barrier(channel);

@@ -1,0 +1,89 @@
+"""The optimizer behind ``DistributedOptimizer(op=Adasum)``: ranks combine their steps, not their gradients."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Dict, Iterator, Optional
+
+import torch
+
+from ronde.exceptions import InvalidArgumentError
+from ronde.torch.mpi_ops import Adasum, allreduce_async_, synchronize
+
+__all__ = ["adasum_optimizer"]
+
+
+class _AdasumOptimizer(torch.optim.Optimizer):
+    """The methods that come before the wrapped optimizer's own, see :func:`adasum_optimizer`."""
+
+    _parameter_names: Dict[torch.nn.Parameter, str]
+    _compression: Any
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Steps as the wrapped optimizer does, with this rank's gradients; then moves each parameter by the Adasum of
+        what all ranks moved it by. Returns what the wrapped optimizer does.
+
+        Every parameter takes part on every rank, with zeros where a rank has not moved it. Raises what
+        ``ronde.torch.synchronize`` does; the parameters are then where this rank alone has brought them.
+        """
+        parameters = self._parameter_names
+        before = {parameter: parameter.detach().clone() for parameter in parameters}
+        result = super().step(closure)
+        handles = []
+        for parameter, name in parameters.items():
+            delta = parameter.detach() - before[parameter]
+            packed, context = self._compression.compress(delta)
+            handles.append((parameter, allreduce_async_(packed, name=f"adasum.{name}", op=Adasum), context))
+        combined = [
+            (parameter, self._compression.decompress(synchronize(handle), context))
+            for parameter, handle, context in handles
+        ]
+        with torch.no_grad():
+            for parameter, delta in combined:
+                parameter.copy_(before[parameter] + delta)
+        return result
+
+    def synchronize(self) -> None:
+        """Does nothing: there is nothing to wait for before ``step()``."""
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """AssertionError: a step cannot do without the other ranks' steps."""
+        raise AssertionError("skip_synchronize() makes no sense with op=Adasum: it is the steps that are combined")
+        yield
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How many backward passes add up before ``step()``: their gradients do so by themselves. ValueError unless
+        positive."""
+        if passes <= 0:
+            raise InvalidArgumentError(f"backward_passes_per_step must be 1 or more, not {passes}", 1)
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """As the wrapped optimizer's; the new parameters take part under names made by their place."""
+        super().add_param_group(param_group)
+        group = len(self.param_groups) - 1
+        for index, parameter in enumerate(self.param_groups[group]["params"]):
+            self._parameter_names[parameter] = f"noname.{group}.{index}"
+
+
+def adasum_optimizer(
+    optimizer: torch.optim.Optimizer, names: Dict[torch.nn.Parameter, str], compression: Any
+) -> Any:
+    """Wraps an optimizer so that ranks combine, with Adasum, what their own gradients make it change.
+
+    Arguments:
+        names: of every parameter of the optimizer, the same on every rank.
+        compression: what travels, ``Compression.none`` or ``Compression.fp16``.
+
+    The result is of a subclass of the optimizer's class and shares its state and ``param_groups``. Its state (momentum
+    and the like) follows this rank's gradients and so differs between ranks. Needs memory for the parameters twice more.
+    """
+    base = type(optimizer)
+    members = {"__module__": base.__module__, "__doc__": base.__doc__}
+    cls: Any = type(base.__name__, (_AdasumOptimizer, base), members)
+    distributed: Any = object.__new__(cls)
+    # A learning-rate scheduler puts a step() of its own into the instance; that one leads to the wrapped optimizer.
+    distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
+    distributed._parameter_names = names
+    distributed._compression = compression
+    return distributed

@@ -1,0 +1,156 @@
+// How requests come into an engine, from any thread.
+#include <new>
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace ronde::engine {
+
+namespace {
+
+Status no_memory(const Ticket& ticket) {
+  return Status::error(Code::out_of_memory, "no memory left to submit '" + ticket.name() + "'")
+      .with_tensor(ticket.name());
+}
+
+}  // namespace
+
+Status Engine::accepting(const std::string& name) const {
+  std::lock_guard lock(inbox_mutex_);
+  return closed_ ? Status() : closed_.with_tensor(name).with_context("'" + name + "'");
+}
+
+Status Engine::check(const Request& request) const {
+  RONDE_RETURN_IF_ERROR(validate(request, group_, rank_of(topology_.rank)));
+  if (is_pairwise(request.kind)) {
+    return {};  // bytes are moved, whatever they mean, and by no backend
+  }
+  for (const RequestTensor& pair : request.tensors) {
+    Plan probe;
+    probe.kind = request.kind;
+    probe.reduce_op = request.reduce_op;
+    probe.dtype = pair.input.dtype;
+    probe.prescale = request.prescale;
+    probe.postscale = request.postscale;
+    if (Status supported = backend_->supports(probe); !supported) {
+      return supported.with_tensor(request.name).with_context("'" + request.name + "'");
+    }
+  }
+  return {};
+}
+
+Status Engine::submit(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(check(ticket->request()));
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  return hand_in(ticket);
+}
+
+Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  ticket->set_owner(std::move(owner));
+  return hand_in(ticket);
+}
+
+Status Engine::submit_again(const TicketPtr& ticket) {
+  if (is_closed_.load(std::memory_order_relaxed)) {
+    RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  }
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  return hand_in(ticket);
+}
+
+Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
+  submitted = 0;
+  if (is_closed_.load(std::memory_order_relaxed)) {
+    RONDE_RETURN_IF_ERROR(accepting(tickets.front()->name()));
+  }
+  constexpr std::size_t kAtOnce = 32;
+  while (submitted < tickets.size()) {
+    // Names first: the engine may not finish a ticket that is not known to be under way.
+    Status taken;
+    std::size_t count = 0;
+    while (count < kAtOnce && submitted + count < tickets.size() && taken) {
+      taken = pending_.insert(tickets[submitted + count]);
+      count += taken ? 1 : 0;
+    }
+    const std::span<const TicketPtr> some = tickets.subspan(submitted, count);
+    counters_.requests.fetch_add(count, std::memory_order_relaxed);
+    std::size_t placed = 0;
+    Status handed_in;
+    try {
+      replay_.place(some, placed);
+    } catch (const std::bad_alloc&) {
+      handed_in = no_memory(*some[placed]);
+    }
+    submitted += placed;
+    if (placed < count) {
+      counters_.requests.fetch_sub(count - placed, std::memory_order_relaxed);
+      for (std::size_t i = placed; i < count; ++i) {
+        if (handed_in) {
+          handed_in = hand_in(some[i]);
+          submitted += handed_in ? 1 : 0;
+        } else {
+          pending_.withdraw(*some[i], handed_in);
+        }
+      }
+      RONDE_RETURN_IF_ERROR(handed_in);
+    }
+    RONDE_RETURN_IF_ERROR(taken);
+  }
+  return {};
+}
+
+Status Engine::hand_in(const TicketPtr& ticket) {
+  // Counted first, so that what is finished is never more.
+  counters_.requests.fetch_add(1, std::memory_order_relaxed);
+  Status refused;
+  try {
+    if (!is_pairwise(ticket->request().kind) && replay_.place(ticket)) {
+      return {};
+    }
+    // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
+    std::lock_guard lock(inbox_mutex_);
+    if (closed_) {
+      inbox_.push_back(ticket);
+      inbox_full_.store(true, std::memory_order_release);
+      return {};
+    }
+    refused = closed_.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
+  } catch (const std::bad_alloc&) {
+    refused = no_memory(*ticket);
+  }
+  counters_.requests.fetch_sub(1, std::memory_order_relaxed);
+  pending_.withdraw(*ticket, refused);
+  return refused;
+}
+
+void Engine::propose_table(const Thresholds& thresholds) {
+  std::lock_guard lock(inbox_mutex_);
+  if (closed_) {
+    proposed_ = thresholds;
+    inbox_full_.store(true, std::memory_order_release);
+  }
+}
+
+Thresholds Engine::thresholds() const {
+  std::lock_guard lock(inbox_mutex_);
+  return table_ ? *table_ : collectives::load_thresholds(arena_->control(0).rules);
+}
+
+void Engine::use_table(const Thresholds& thresholds) {
+  executor_.set_table(thresholds);
+  std::lock_guard lock(inbox_mutex_);
+  table_ = thresholds;
+}
+
+void Engine::close(Status reason) {
+  std::lock_guard lock(inbox_mutex_);
+  if (closed_) {
+    closed_ = std::move(reason);
+    is_closed_.store(true, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,526 @@
+#include "engine/point_to_point.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace ronde::engine {
+
+namespace {
+
+constexpr std::size_t kBudgetBytes = std::size_t{1} << 20;
+/// What goes in the offer itself: shorter than the exchange of two messages takes.
+constexpr std::size_t kShortBytes = 2048;
+/// What goes in one message where there is no heap.
+constexpr std::size_t kPayloadBytes = 4096;
+constexpr std::size_t kSlotBytes = std::size_t{128} << 10;
+constexpr int kSlots = 4;
+
+/// "send 'x' of float32 [3]"
+std::string text_of(std::string_view what, const std::string& name, DType dtype, const Shape& shape) {
+  return std::string(what) + " '" + name + "' of " + std::string(dtype_name(dtype)) + " " + shape_text(shape);
+}
+
+std::string text_of(const Request& request) {
+  const Tensor& tensor = request.tensors.front().input;
+  return text_of(op_name(request.kind), request.name, tensor.dtype, tensor.shape);
+}
+
+const Tensor& tensor_of(const Ticket& ticket) { return ticket.request().tensors.front().input; }
+
+std::byte* data_of(const Ticket& ticket) { return static_cast<std::byte*>(tensor_of(ticket).data); }
+
+std::size_t bytes_of(const control::OfferMessage& offer) {
+  return static_cast<std::size_t>(element_count(offer.shape)) * dtype_bytes(offer.dtype);
+}
+
+}  // namespace
+
+bool PointToPoint::takes_from(const Ticket& recv, int from) const {
+  return recv.request().root == kAnySource || recv.request().root == rank_of(from);
+}
+
+Status PointToPoint::damaged(int from, const std::string& what) const {
+  return Status::error(Code::internal, "rank " + std::to_string(rank_of(from)) + " has sent " + what +
+                                           ": its memory, or this rank's, is damaged")
+      .with_rank(rank_of(from));
+}
+
+// ---- Meeting
+
+void PointToPoint::submit(const TicketPtr& ticket, Nanoseconds now) {
+  const Request& request = ticket->request();
+  if (!closed_) {
+    finish_(ticket, closed_.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
+    return;
+  }
+  if (request.kind == OpKind::send) {
+    send_offer(ticket, now);
+    return;
+  }
+  Waiting& waiting = waiting_[{request.group, request.tag}];
+  const auto found = std::find_if(waiting.offers.begin(), waiting.offers.end(),
+                                  [&](const Incoming& incoming) { return takes_from(*ticket, incoming.from); });
+  if (found == waiting.offers.end()) {
+    waiting.posted.push_back({ticket, until(now, *ticket)});
+    return;
+  }
+  Incoming incoming = std::move(*found);
+  waiting.offers.erase(found);
+  if (waiting.posted.empty() && waiting.offers.empty()) {
+    waiting_.erase({request.group, request.tag});
+  }
+  match(std::move(incoming), ticket, now);
+}
+
+void PointToPoint::send_offer(const TicketPtr& ticket, Nanoseconds now) {
+  const Request& request = ticket->request();
+  const Tensor& tensor = tensor_of(*ticket);
+  const int to = group_.index_of(request.root);
+  const std::uint64_t id = next_id_++;
+  control::OfferMessage offer{id, request.group, request.tag, tensor.dtype, tensor.shape, request.name, {}};
+  if (tensor.bytes() <= kShortBytes) {
+    offer.payload.assign(static_cast<const char*>(tensor.data), tensor.bytes());
+  }
+  outgoing_[id] = {.ticket = ticket, .to = to, .deadline = until(now, *ticket)};
+  control_.send(to, {group_.id, std::move(offer)});
+}
+
+Status PointToPoint::read(int from, control::OfferMessage message, Nanoseconds now) {
+  if (dtype_bytes(message.dtype) == 0 ||
+      (bytes_of(message) <= kShortBytes && message.payload.size() != bytes_of(message))) {
+    return damaged(from, "an offer that cannot be");
+  }
+  Incoming incoming;
+  incoming.from = from;
+  incoming.offer = std::move(message);
+  const Tag tag{incoming.offer.group, incoming.offer.tag};
+  Waiting& waiting = waiting_[tag];
+  const auto found = std::find_if(waiting.posted.begin(), waiting.posted.end(),
+                                  [&](const Posted& posted) { return takes_from(*posted.ticket, from); });
+  if (found == waiting.posted.end()) {
+    waiting.offers.push_back(std::move(incoming));
+    return {};
+  }
+  const TicketPtr ticket = std::move(found->ticket);
+  waiting.posted.erase(found);
+  if (waiting.posted.empty() && waiting.offers.empty()) {
+    waiting_.erase(tag);
+  }
+  match(std::move(incoming), ticket, now);
+  return {};
+}
+
+void PointToPoint::match(Incoming incoming, const TicketPtr& ticket, Nanoseconds now) {
+  const Tensor& tensor = tensor_of(*ticket);
+  const control::OfferMessage& offer = incoming.offer;
+  ticket->set_source(rank_of(incoming.from));
+  if (tensor.dtype != offer.dtype || tensor.elements() != element_count(offer.shape)) {
+    const std::string what = text_of("send", offer.name, offer.dtype, offer.shape) + " from rank " +
+                             std::to_string(rank_of(incoming.from)) + " does not fit " + text_of(ticket->request()) +
+                             " on rank " + std::to_string(rank_of(arena_.rank())) + " (tag " + std::to_string(offer.tag) +
+                             "): they must have the same data type and number of elements";
+    control_.send(incoming.from, {group_.id, control::GiveUpMessage{offer.id, false, Code::mismatch, what}});
+    finish_(ticket, Status::error(Code::mismatch, what).with_tensor(ticket->name()));
+    return;
+  }
+  incoming.ticket = ticket;
+  incoming.deadline = until(now, *ticket);
+  const Key key{incoming.from, offer.id};
+  Incoming& kept = incoming_[key] = std::move(incoming);
+  if (bytes_of(kept.offer) > kShortBytes) {
+    control_.send(kept.from, {group_.id, control::AcceptMessage{kept.offer.id}});
+    return;
+  }
+  if (!kept.offer.payload.empty()) {
+    std::memcpy(data_of(*ticket), kept.offer.payload.data(), kept.offer.payload.size());
+  }
+  kept.received = kept.offer.payload.size();
+  received(key, kept);
+}
+
+// ---- The sender's side
+
+Status PointToPoint::read(int from, const control::AcceptMessage& message, Nanoseconds now) {
+  const auto found = outgoing_.find(message.id);
+  if (found == outgoing_.end()) {
+    return {};  // it was given up, which the receiver is about to read
+  }
+  Outgoing& outgoing = found->second;
+  if (outgoing.to != from || outgoing.accepted) {
+    return damaged(from, "an answer to what it was not asked");
+  }
+  outgoing.accepted = true;
+  ++accepted_;
+  outgoing.deadline = until(now, *outgoing.ticket);
+  return {};
+}
+
+bool PointToPoint::open(Staging& staging) {
+  if (!staging.memory && !staging.refused) {
+    Result<std::shared_ptr<void>> memory = heap_.allocate(kSlots * kSlotBytes);
+    staging.refused = !memory;
+    if (memory) {
+      staging.memory = std::move(*memory);
+      staging.place = arena_.heap_offset_of(staging.memory.get(), kSlots * kSlotBytes);
+      for (int slot = kSlots - 1; slot >= 0; --slot) {
+        staging.free.push_back(slot);
+      }
+    }
+  }
+  return staging.memory != nullptr;
+}
+
+/// False if there is no room for the next piece just now.
+bool PointToPoint::send_piece(std::uint64_t id, Outgoing& outgoing) {
+  Staging& staging = staging_[static_cast<std::size_t>(outgoing.to)];
+  const std::size_t left = tensor_of(*outgoing.ticket).bytes() - outgoing.sent;
+  const std::byte* const from = data_of(*outgoing.ticket) + outgoing.sent;
+  control::PieceMessage piece{.id = id};
+  if (open(staging)) {
+    if (staging.free.empty()) {
+      return false;
+    }
+    const int slot = staging.free.back();
+    staging.free.pop_back();
+    const std::size_t at = static_cast<std::size_t>(slot) * kSlotBytes;
+    piece.bytes = std::min(left, kSlotBytes);
+    piece.place = staging.place + static_cast<std::int64_t>(at);
+    std::memcpy(static_cast<std::byte*>(staging.memory.get()) + at, from, piece.bytes);
+    outgoing.slots.emplace_back(outgoing.sent + piece.bytes, slot);
+  } else {
+    if (!control_.flush(outgoing.to)) {
+      return false;  // the ring is full; the receiver rings when it has made room
+    }
+    piece.bytes = std::min(left, kPayloadBytes);
+    piece.payload.assign(reinterpret_cast<const char*>(from), piece.bytes);
+  }
+  outgoing.sent += piece.bytes;
+  control_.send(outgoing.to, {group_.id, std::move(piece)});
+  return true;
+}
+
+bool PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing, std::size_t& budget, Nanoseconds now) {
+  const std::size_t all = tensor_of(*outgoing.ticket).bytes();
+  const std::size_t before = outgoing.sent;
+  while (outgoing.accepted && outgoing.sent < all && budget > 0) {
+    const std::size_t sent = outgoing.sent;
+    if (!send_piece(id, outgoing)) {
+      break;
+    }
+    budget -= std::min(budget, outgoing.sent - sent);
+  }
+  if (outgoing.sent != before) {
+    outgoing.deadline = until(now, *outgoing.ticket);
+  }
+  return outgoing.sent != before;
+}
+
+Status PointToPoint::read(int from, const control::TakenMessage& message, Nanoseconds now) {
+  const auto found = outgoing_.find(message.id);
+  if (found == outgoing_.end()) {
+    return {};
+  }
+  Outgoing& outgoing = found->second;
+  const std::size_t all = tensor_of(*outgoing.ticket).bytes();
+  const std::size_t told = outgoing.accepted || all > kShortBytes ? outgoing.sent : all;
+  if (outgoing.to != from || message.bytes < outgoing.taken || message.bytes > told) {
+    return damaged(from, "word of more bytes than there were");
+  }
+  outgoing.taken = message.bytes;
+  outgoing.deadline = until(now, *outgoing.ticket);
+  while (!outgoing.slots.empty() && outgoing.slots.front().first <= outgoing.taken) {
+    staging_[static_cast<std::size_t>(from)].free.push_back(outgoing.slots.front().second);
+    outgoing.slots.pop_front();
+  }
+  if (outgoing.taken == all) {
+    const TicketPtr ticket = outgoing.ticket;
+    forget(message.id);
+    finish_(ticket, {});
+  }
+  return {};
+}
+
+/// Drops a send. Slots that the receiver might still read go with their buffer.
+void PointToPoint::forget(std::uint64_t id) {
+  const auto found = outgoing_.find(id);
+  Outgoing& outgoing = found->second;
+  accepted_ -= outgoing.accepted ? 1 : 0;
+  if (!outgoing.slots.empty()) {
+    Staging& staging = staging_[static_cast<std::size_t>(outgoing.to)];
+    stale_.push_back(std::exchange(staging.memory, nullptr));
+    staging.free.clear();
+    // Others that are under way to the same peer have told of slots in the old buffer, which stays; their slots are
+    // not given back to the new one.
+    for (auto& [other, each] : outgoing_) {
+      if (each.to == outgoing.to) {
+        each.slots.clear();
+      }
+    }
+  }
+  outgoing_.erase(found);
+}
+
+// ---- The receiver's side
+
+Status PointToPoint::read(int from, control::PieceMessage message, Nanoseconds now) {
+  const auto found = incoming_.find({from, message.id});
+  if (found == incoming_.end()) {
+    return {};  // it was given up here, which the sender is about to read
+  }
+  Incoming& incoming = found->second;
+  std::size_t told = incoming.received;
+  for (const control::PieceMessage& piece : incoming.pieces) {
+    told += piece.bytes;
+  }
+  const auto heap = static_cast<std::int64_t>(arena_.layout().heap_bytes);
+  const bool in_heap = message.place != kNoOffset;
+  const bool lies_well = in_heap ? message.place >= 0 && message.place <= heap &&
+                                       message.bytes <= static_cast<std::uint64_t>(heap - message.place)
+                                 : message.bytes == message.payload.size();
+  if (message.bytes == 0 || message.bytes > bytes_of(incoming.offer) - told || !lies_well) {
+    return damaged(from, "a piece of a message that cannot be");
+  }
+  incoming.pieces.push_back(std::move(message));
+  incoming.deadline = until(now, *incoming.ticket);
+  return {};
+}
+
+void PointToPoint::received(const Key& key, Incoming& incoming) {
+  control_.send(key.first, {group_.id, control::TakenMessage{key.second, incoming.received}});
+  if (incoming.received == bytes_of(incoming.offer)) {
+    const TicketPtr ticket = incoming.ticket;
+    incoming_.erase(key);
+    finish_(ticket, {});
+  }
+}
+
+bool PointToPoint::advance(Nanoseconds now) {
+  std::size_t budget = kBudgetBytes;
+  bool moved = false;
+  for (auto next = incoming_.begin(); next != incoming_.end() && budget > 0;) {
+    const auto current = next++;  // received() may erase it
+    Incoming& incoming = current->second;
+    const Key key = current->first;
+    while (!incoming.pieces.empty() && budget > 0) {
+      const control::PieceMessage piece = std::move(incoming.pieces.front());
+      incoming.pieces.pop_front();
+      const void* const from = piece.place == kNoOffset ? static_cast<const void*>(piece.payload.data())
+                                                        : arena_.heap(key.first) + piece.place;
+      std::memcpy(data_of(*incoming.ticket) + incoming.received, from, piece.bytes);
+      incoming.received += piece.bytes;
+      incoming.deadline = until(now, *incoming.ticket);
+      budget -= std::min<std::size_t>(budget, piece.bytes);
+      moved = true;
+      const bool is_last = incoming.received == bytes_of(incoming.offer);
+      received(key, incoming);
+      if (is_last) {
+        break;
+      }
+    }
+  }
+  for (auto& [id, outgoing] : outgoing_) {
+    if (accepted_ == 0 || budget == 0) {
+      break;
+    }
+    moved |= send_pieces(id, outgoing, budget, now);
+  }
+  return moved;
+}
+
+// ---- Ends
+
+Status PointToPoint::read(int from, const control::GiveUpMessage& message, Nanoseconds) {
+  if (!message.by_sender) {
+    const auto found = outgoing_.find(message.id);
+    if (found != outgoing_.end() && found->second.to == from) {
+      const TicketPtr ticket = found->second.ticket;
+      forget(message.id);
+      const Status status = Status::error(message.code, message.text).with_tensor(ticket->name());
+      finish_(ticket, message.code == Code::mismatch ? status : status.with_rank(rank_of(from)));
+    }
+    return {};
+  }
+  if (const auto found = incoming_.find({from, message.id}); found != incoming_.end()) {
+    const TicketPtr ticket = found->second.ticket;
+    incoming_.erase(found);
+    finish_(ticket, Status::error(message.code, message.text).with_rank(rank_of(from)).with_tensor(ticket->name()));
+    return {};
+  }
+  for (auto& [tag, waiting] : waiting_) {
+    std::erase_if(waiting.offers,
+                  [&](const Incoming& incoming) { return incoming.from == from && incoming.offer.id == message.id; });
+  }
+  return {};
+}
+
+control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, const Ticket& ticket,
+                                              const Status& reason) const {
+  const bool by_time = reason.code() == Code::timed_out;
+  const std::string what = std::string(op_name(ticket.request().kind)) + " '" + ticket.name() + "'";
+  const std::string rank = "rank " + std::to_string(rank_of(arena_.rank()));
+  return {id, by_sender, by_time ? Code::timed_out : Code::peer_left,
+          by_time ? rank + " gave up its " + what + ", whose time was up"
+                  : rank + " has left the job (it shut down or exited) with its " + what + " unfinished"};
+}
+
+void PointToPoint::give_up_send(std::uint64_t id, const Status& reason) {
+  const TicketPtr ticket = outgoing_.at(id).ticket;
+  const int to = outgoing_.at(id).to;
+  control_.send(to, {group_.id, farewell(id, true, *ticket, reason)});
+  forget(id);
+  finish_(ticket, reason.with_tensor(ticket->name()));
+}
+
+void PointToPoint::give_up_recv(const Key& key, const Status& reason) {
+  const TicketPtr ticket = incoming_.at(key).ticket;
+  control_.send(key.first, {group_.id, farewell(key.second, false, *ticket, reason)});
+  incoming_.erase(key);
+  finish_(ticket, reason.with_tensor(ticket->name()));
+}
+
+/// The request's limit, from now on.
+Nanoseconds PointToPoint::until(Nanoseconds now, const Ticket& ticket) {
+  const Nanoseconds deadline = later(now, ticket.request().timeout);
+  next_look_ = std::min(next_look_, deadline);
+  return deadline;
+}
+
+Status PointToPoint::late(const Ticket& ticket) const {
+  const Request& request = ticket.request();
+  const bool sends = request.kind == OpKind::send;
+  const std::string peer = request.root == kAnySource ? "no rank" : "rank " + std::to_string(request.root);
+  std::string seconds = std::to_string(static_cast<double>(request.timeout) / static_cast<double>(kSecond));
+  seconds.erase(seconds.find('.') + 2);
+  return Status::error(Code::timed_out,
+                       "timed out after " + seconds + " s in " + text_of(request) + (sends ? " to " : " from ") +
+                           (request.root == kAnySource ? "any rank" : peer) + ", tag " + std::to_string(request.tag) +
+                           ": " + peer + (request.root == kAnySource ? " has" : " has not") +
+                           (sends ? " received it" : " sent it") + "; raise RONDE_TIMEOUT_S if it may take longer")
+      .with_rank(request.root)
+      .with_tensor(request.name);
+}
+
+Nanoseconds PointToPoint::earliest() const {
+  Nanoseconds next = kNever;
+  for (const auto& [id, outgoing] : outgoing_) {
+    next = std::min(next, outgoing.deadline);
+  }
+  for (const auto& [key, incoming] : incoming_) {
+    next = std::min(next, incoming.deadline);
+  }
+  for (const auto& [tag, waiting] : waiting_) {
+    for (const Posted& posted : waiting.posted) {
+      next = std::min(next, posted.deadline);
+    }
+  }
+  return next;
+}
+
+void PointToPoint::check_time(Nanoseconds now) {
+  if (now < next_look_) {
+    return;
+  }
+  std::vector<std::uint64_t> sends;
+  for (const auto& [id, outgoing] : outgoing_) {
+    if (now >= outgoing.deadline) {
+      sends.push_back(id);
+    }
+  }
+  for (const std::uint64_t id : sends) {
+    give_up_send(id, late(*outgoing_.at(id).ticket));
+  }
+  std::vector<Key> recvs;
+  for (const auto& [key, incoming] : incoming_) {
+    if (now >= incoming.deadline) {
+      recvs.push_back(key);
+    }
+  }
+  for (const Key& key : recvs) {
+    give_up_recv(key, late(*incoming_.at(key).ticket));
+  }
+  std::vector<TicketPtr> posted;
+  for (auto& [tag, waiting] : waiting_) {
+    std::erase_if(waiting.posted, [&](const Posted& each) {
+      if (now < each.deadline) {
+        return false;
+      }
+      posted.push_back(each.ticket);
+      return true;
+    });
+  }
+  for (const TicketPtr& ticket : posted) {
+    finish_(ticket, late(*ticket));
+  }
+  next_look_ = earliest();
+}
+
+void PointToPoint::close(const Status& reason) {
+  closed_ = reason;
+  std::vector<std::uint64_t> sends;
+  for (const auto& [id, outgoing] : outgoing_) {
+    if (!outgoing.accepted) {
+      sends.push_back(id);
+    }
+  }
+  for (const std::uint64_t id : sends) {
+    give_up_send(id, reason);
+  }
+  const std::map<Tag, Waiting> waiting = std::exchange(waiting_, {});
+  for (const auto& [tag, each] : waiting) {
+    for (const Posted& posted : each.posted) {
+      finish_(posted.ticket, reason.with_tensor(posted.ticket->name()));
+    }
+  }
+}
+
+bool PointToPoint::has_business_with(int peer) const {
+  const auto with_peer = [peer](const auto& entry) { return entry.second.to == peer; };
+  const auto from_peer = [peer](const auto& entry) { return entry.second.from == peer; };
+  return std::any_of(outgoing_.begin(), outgoing_.end(), with_peer) ||
+         std::any_of(incoming_.begin(), incoming_.end(), from_peer);
+}
+
+void PointToPoint::end_with(int peer, const Status& reason) {
+  std::vector<TicketPtr> ended;
+  std::vector<std::uint64_t> sends;
+  for (const auto& [id, outgoing] : outgoing_) {
+    if (outgoing.to == peer) {
+      sends.push_back(id);
+      ended.push_back(outgoing.ticket);
+    }
+  }
+  std::for_each(sends.begin(), sends.end(), [this](std::uint64_t id) { forget(id); });
+  std::erase_if(incoming_, [&](const auto& entry) {
+    if (entry.second.from == peer) {
+      ended.push_back(entry.second.ticket);
+    }
+    return entry.second.from == peer;
+  });
+  for (const TicketPtr& ticket : ended) {
+    finish_(ticket, reason.with_tensor(ticket->name()));
+  }
+}
+
+std::vector<TicketPtr> PointToPoint::abandon() {
+  std::vector<TicketPtr> tickets;
+  for (const auto& [id, outgoing] : outgoing_) {
+    tickets.push_back(outgoing.ticket);
+  }
+  for (const auto& [key, incoming] : incoming_) {
+    tickets.push_back(incoming.ticket);
+  }
+  for (const auto& [tag, waiting] : waiting_) {
+    for (const Posted& posted : waiting.posted) {
+      tickets.push_back(posted.ticket);
+    }
+  }
+  outgoing_.clear();
+  incoming_.clear();
+  waiting_.clear();
+  accepted_ = 0;
+  next_look_ = kNever;
+  return tickets;
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,22 @@
+"""A tensor with more than 2^31 elements: no count or offset on the way fits 32 bits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+ELEMENTS = 2**31 + 4099
+#: Around what 31 and 32 bits can count, and the ends.
+MARKS = [0, 2**30, 2**31 - 1, 2**31, 2**31 + 1, ELEMENTS - 1]
+
+
+@pytest.mark.ranks(2, fresh=True, deadline=300)
+def test_allreduce_in_place(hvd, rank):
+    tensor = torch.ones(ELEMENTS, dtype=torch.int8)
+    for i, at in enumerate(MARKS):
+        tensor[at] = 10 * (i + 1) + rank
+    hvd.allreduce_(tensor, op=hvd.Sum)
+    assert [int(tensor[at]) for at in MARKS] == [20 * (i + 1) + 1 for i in range(len(MARKS))]
+    for at in MARKS:
+        tensor[at] = 2
+    assert int(tensor.min()) == int(tensor.max()) == 2
