@@ -121,6 +121,22 @@ def test_shapes_and_layouts(hvd, rank, remote):
         hvd.allreduce(remote(torch.ones(2 + rank)))
 
 
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("compression", ["none", "bf16"])
+def test_gradients_in_the_optimizer(hvd, rank, remote, compression):
+    parameters = [remote(torch.zeros(shape)).requires_grad_(True) for shape in ((3, 2), (5,))]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=0.1), compression=getattr(hvd.Compression, compression)
+    )
+    for step in range(3):
+        gradients = [torch.full(parameter.shape, rank + step + 1.0) for parameter in parameters]
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = remote(gradient)
+        optimizer.synchronize()
+        for parameter in parameters:
+            assert bool((here(parameter.grad) == step + 1.5).all())
+
+
 @pytest.mark.ranks(1, 2)
 def test_what_has_no_values_is_refused(hvd):
     empty = torch.ones(3, device="meta")

@@ -263,3 +263,26 @@ def test_within_a_process_set(hvd, rank, world):
     assert torch.equal(tables_of_ranks[0], tables_of_ranks[2])
     assert not torch.equal(tables_of_ranks[0], tables_of_ranks[1])
     hvd.remove_process_set(ends)
+
+
+@pytest.mark.ranks(2)
+def test_after_a_failure_to_agree(hvd, rank, world, monkeypatch):
+    from ronde.torch import _layouts
+
+    def fail(*_):
+        raise hvd.HorovodInternalError("on all ranks")
+
+    model = Bags()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    model(words(0, rank), True).sum().backward()
+    with monkeypatch.context() as patch:
+        patch.setattr(_layouts, "agree", fail)
+        with pytest.raises(hvd.HorovodInternalError):
+            optimizer.step()
+    for step in range(2):
+        optimizer.zero_grad()
+        model(words(step, rank), True).sum().backward()
+        optimizer.step()
+    for parameter in model.parameters():
+        rows = hvd.allgather(parameter.detach().reshape(1, -1))
+        assert torch.equal(rows[0], rows[1])

@@ -271,8 +271,7 @@ class Reducer:
         if self._unwatched:
             self._watch()
         if self._layouts_are_open and _layouts.are_open(self._units):
-            _layouts.agree(self._units, _names.part_of(self._units[0].name, "layouts"))
-            self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
+            self._agree_on_layouts()
         for unit in self._units:
             if unit not in self._flights and unit.needs_gradient():
                 self._start(unit)
@@ -288,6 +287,14 @@ class Reducer:
                     unit.parameters[0].grad = flight.finish()
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
+
+    def _agree_on_layouts(self) -> None:
+        try:
+            _layouts.agree(self._units, _names.part_of(self._units[0].name, "layouts"))
+        except BaseException:
+            self.restart()  # as after any other reduction that fails
+            raise
+        self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
 
     def _store(self, packed: Iterable[_Packed], results: Iterable[torch.Tensor]) -> None:
         for item, result in zip(packed, results):

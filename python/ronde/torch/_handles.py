@@ -102,10 +102,15 @@ def made_with_splits(operation: Operation) -> Tuple[torch.Tensor, torch.Tensor]:
     return made_by_ticket(operation), splits
 
 
-def on(devices: Sequence[torch.device], take: Take) -> Take:
-    """What ``take`` makes, on these devices: a tensor, a list of as many, or a tensor with its splits, which stay."""
-    if all(device.type == "cpu" for device in devices):
+def on(tensors: Sequence[torch.Tensor], take: Take) -> Take:
+    """What ``take`` makes, each on its tensor's device: a tensor, a list of as many, or a tensor with its splits, which
+    stay."""
+    for tensor in tensors:
+        if not tensor.is_cpu:
+            break
+    else:
         return take
+    devices = [tensor.device for tensor in tensors]
 
     def move(operation: Operation) -> Any:
         made = take(operation)

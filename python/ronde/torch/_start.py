@@ -25,7 +25,7 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
-from ronde.torch._tensors import check, host_memory_for, staged, view_of
+from ronde.torch._tensors import check, host_memory_for, new_like, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -71,7 +71,7 @@ def start_allreduce(
         check(tensor, full_name)
     inputs = [staged(tensor) for tensor in tensors]
     if targets is None:
-        outputs = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in tensors]
+        outputs = [new_like(tensor) for tensor in tensors]
         buffers = [host_memory_for(output) for output in outputs]
     else:
         outputs = list(targets)
@@ -96,7 +96,7 @@ def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
     check(tensor, full_name)
     source = staged(tensor)
     operation = _submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
-    return _result(operation, on([tensor.device], made_by_ticket), wait)
+    return _result(operation, on([tensor], made_by_ticket), wait)
 
 
 def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: str, wait: bool) -> Any:
@@ -105,7 +105,7 @@ def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: str, wai
         check(tensor, full_name)
     sources = [staged(tensor) for tensor in tensors]
     operation = _submit(_abi.ALLGATHER, full_name, [view_of(source) for source in sources], None, sources, wait=wait)
-    return _result(operation, on([tensor.device for tensor in tensors], all_made_by_ticket(len(sources))), wait)
+    return _result(operation, on(tensors, all_made_by_ticket(len(sources))), wait)
 
 
 def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_name: str, wait: bool) -> Any:
@@ -114,7 +114,7 @@ def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_n
     check(tensor, full_name)
     source = staged(tensor)
     operation = _submit(_abi.ALLTOALL, full_name, [view_of(source)], None, source, splits=splits, wait=wait)
-    return _result(operation, on([tensor.device], made_by_ticket if splits is None else made_with_splits), wait)
+    return _result(operation, on([tensor], made_by_ticket if splits is None else made_with_splits), wait)
 
 
 def start_reducescatter(
@@ -142,7 +142,7 @@ def start_reducescatter(
         wait=wait,
     )
     take = made_by_ticket if single else all_made_by_ticket(len(sources))
-    return _result(operation, on([tensor.device for tensor in tensors], take), wait)
+    return _result(operation, on(tensors, take), wait)
 
 
 def start_broadcast(
@@ -152,7 +152,7 @@ def start_broadcast(
     check(tensor, full_name)
     source = staged(tensor)
     if target is None:
-        output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        output = new_like(tensor)
         buffer = host_memory_for(output)
     else:
         buffer, output = source, target

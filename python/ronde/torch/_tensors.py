@@ -79,6 +79,11 @@ def staged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 
+def new_like(tensor: torch.Tensor) -> torch.Tensor:
+    """A new, contiguous tensor of its shape, type and device."""
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
 def host_memory_for(tensor: torch.Tensor) -> torch.Tensor:
     """Where the engine may write what is to go into this new, contiguous tensor: itself, unless it is on another
     device."""
