@@ -10,7 +10,7 @@ ELEMENTS = 2**31 + 4099
 MARKS = [0, 2**30, 2**31 - 1, 2**31, 2**31 + 1, ELEMENTS - 1]
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=300)
+@pytest.mark.ranks(2, deadline=300)
 def test_allreduce_in_place(hvd, rank):
     tensor = torch.ones(ELEMENTS, dtype=torch.int8)
     for i, at in enumerate(MARKS):

@@ -14,9 +14,9 @@ WORLDS = pytest.mark.ranks(1, 2, 3, 5)
 @WORLDS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
 def test_reduce(hvd, rank, world, dtype):
-    for root in range(world):
+    for root in {0, world - 1}:
         for op in ("Average", "Sum", "Max"):
-            for count in (0, 1, 1023, 200_001):
+            for count in (0, 1, 1023, 70_001):
                 inputs = [values(r, count, dtype) for r in range(world)]
                 mine = inputs[rank].clone()
                 result = hvd.reduce(mine, root, name=f"{op}.{count}", op=getattr(hvd, op))

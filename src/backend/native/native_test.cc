@@ -40,7 +40,13 @@ TEST(NativeBackend, RefusesTheRestInASentence) {
     return status.code() == Code::not_implemented && !status.message().empty();
   };
   EXPECT_TRUE(refused(plan_of(OpKind::send)));
-  EXPECT_TRUE(refused(plan_of(OpKind::allreduce, DType::float32, ReduceOp::adasum)));
+  EXPECT_TRUE(refused(plan_of(OpKind::allreduce, DType::int32, ReduceOp::adasum)));
+  for (const OpKind kind : {OpKind::reducescatter, OpKind::reduce}) {
+    EXPECT_TRUE(refused(plan_of(kind, DType::float32, ReduceOp::adasum)));
+    EXPECT_TRUE(refused(plan_of(kind, DType::complex64, ReduceOp::max)));
+    EXPECT_TRUE(backend->supports(plan_of(kind)));
+  }
+  EXPECT_TRUE(backend->supports(plan_of(OpKind::allreduce, DType::float32, ReduceOp::adasum)));
   Plan on_gpu = plan_of(OpKind::allreduce);
   on_gpu.members.push_back({"w", {nullptr, DType::float32, {1}, {DeviceType::cuda, 0}}, {}});
   EXPECT_TRUE(refused(on_gpu));
