@@ -12,7 +12,22 @@ Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde ru
 
 from __future__ import annotations
 
+import torch as _torch
+
 from ronde import _process
+from ronde._built import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    is_homogeneous,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
 from ronde._process import (
     cross_rank,
     cross_size,
@@ -24,7 +39,7 @@ from ronde._process import (
 )
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
-from ronde.torch import _names
+from ronde.torch import _names, elastic
 from ronde.torch._buckets import empty_shared
 from ronde.torch.compression import Compression
 from ronde.torch.functions import (
@@ -98,10 +113,16 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "elastic",
     "empty_shared",
     "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -111,13 +132,19 @@ __all__ = [
     "grouped_reducescatter",
     "grouped_reducescatter_async",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
     "reducescatter",
     "reducescatter_async",
+    "rocm_built",
     "shutdown",
     "size",
     "synchronize",
@@ -137,3 +164,8 @@ def init() -> None:
 def shutdown() -> None:
     """Leaves the job; collective, with a limit of 10 s. ``init()`` may be called again. See ``ronde._process``."""
     _process.shutdown()
+
+
+def _check_has_gpu() -> bool:
+    """Whether PyTorch sees a GPU. Scripts written for Horovod's tests ask."""
+    return bool(_torch.cuda.is_available())
