@@ -15,8 +15,8 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
 
     All ranks have one order of the samples. What is left of it is dealt like cards: of each round rank r gets the r-th.
     So what the ranks have read together after each batch is the beginning of that order, and one number says all:
-    ``processed_num``. So that ranks have equally many, the last round is filled up with samples that come twice: at
-    most ``size() - 1`` at the end of an epoch. No other is lost or repeated.
+    ``processed_num``. So that ranks have equally many, the last round of an epoch is filled up with the epoch's first
+    samples: ``size() - 1`` at most come twice. No other is lost or repeated.
 
     Arguments:
         dataset: anything with a length, the same on all ranks.
@@ -34,6 +34,7 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.rank = 0
         self.num_replicas = 1
         self.remaining_indices: List[int] = []
+        self._first: List[int] = []  # of the epoch's order
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
@@ -61,7 +62,9 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         """Deals what has not been read out to the ranks that there are now."""
         self.rank = _process.rank()
         self.num_replicas = _process.size()
-        self.remaining_indices = self._order()[self.processed_num :]
+        order = self._order()
+        self.remaining_indices = order[self.processed_num :]
+        self._first = order[: self.num_replicas]
 
     def _order(self) -> List[int]:
         count = len(self.dataset)
@@ -73,9 +76,10 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         return order
 
     def __iter__(self) -> Iterator[int]:
-        left = self.remaining_indices
-        positions = range(self.rank, len(self) * self.num_replicas, self.num_replicas)
-        return iter([left[position % len(left)] for position in positions])
+        dealt = list(self.remaining_indices)
+        while len(dealt) % self.num_replicas != 0:  # an epoch may have fewer samples than there are ranks
+            dealt += self._first[: self.num_replicas - len(dealt) % self.num_replicas]
+        return iter(dealt[self.rank :: self.num_replicas])
 
     def __len__(self) -> int:
         return -(-len(self.remaining_indices) // self.num_replicas)
