@@ -32,14 +32,16 @@ NAMES: Dict[str, Set[str]] = {
         "horovod.common.exceptions": """HorovodInternalError HostsUpdatedInterrupt HorovodVersionMismatchError
             get_version_mismatch_message""",
         "horovod.common.elastic": "State ObjectState run_fn notification_manager",
-        "horovod.common.util": """get_ext_suffix get_extension_full_path check_extension extension_available gpu_available
-            mpi_built gloo_built nccl_built ddl_built ccl_built _cache env get_average_backwards_compatibility_fun
-            num_rank_is_power_2 split_list check_installed_version is_iterable is_version_greater_equal_than EXTENSIONS""",
+        "horovod.common.util": """get_ext_suffix get_extension_full_path check_extension extension_available
+            gpu_available mpi_built gloo_built nccl_built ddl_built ccl_built _cache env
+            get_average_backwards_compatibility_fun
+            num_rank_is_power_2 split_list check_installed_version is_iterable is_version_greater_equal_than
+            EXTENSIONS""",
         "horovod.data": "BaseDataLoader AsyncDataLoaderMixin",
         "horovod.data.data_loader_base": "BaseDataLoader AsyncDataLoaderMixin",
         "horovod.metadata": "versions",
-        "horovod.torch": f"""{_WHO} {_TORCH_OPERATIONS} {_TORCH_FUNCTIONS} DistributedOptimizer SyncBatchNorm Compression
-            ProcessSet global_process_set add_process_set remove_process_set HorovodInternalError elastic
+        "horovod.torch": f"""{_WHO} {_TORCH_OPERATIONS} {_TORCH_FUNCTIONS} DistributedOptimizer SyncBatchNorm
+            Compression ProcessSet global_process_set add_process_set remove_process_set HorovodInternalError elastic
             _check_has_gpu""",
         "horovod.torch.mpi_ops": f"{_WHO} {_TORCH_OPERATIONS}",
         "horovod.torch.compression": "Compression",
@@ -100,5 +102,5 @@ FLAGS: Dict[str, str] = {
 
 #: The arguments of ``horovod.run``, in order.
 RUN_ARGUMENTS = """func args kwargs num_proc min_num_proc max_num_proc slots reset_limit cooldown_range hosts hostfile
-    host_discovery_script start_timeout ssh_port ssh_identity_file disable_cache output_filename verbose use_gloo use_mpi
-    mpi_args network_interface network_interfaces executable np min_np max_np""".split()
+    host_discovery_script start_timeout ssh_port ssh_identity_file disable_cache output_filename verbose use_gloo
+    use_mpi mpi_args network_interface network_interfaces executable np min_np max_np""".split()

@@ -15,7 +15,8 @@ from compat_names import FLAGS
 from launching import PROGRAMS
 
 #: Joins the job without PyTorch, which takes seconds to load, and prints its variables.
-LIGHT = [sys.executable, "-c", "import os; from horovod.common.basics import HorovodBasics as Basics; Basics('').init();"
+LIGHT = [sys.executable, "-c",
+         "import os; from horovod.common.basics import HorovodBasics as Basics; Basics('').init();"
          "print(*(f'{name}={value}' for name, value in os.environ.items()), sep='\\n')"]
 SCRIPT = [sys.executable, str(PROGRAMS / "compat_report.py")]
 LIMIT_S = 60
@@ -45,8 +46,8 @@ def test_flags_become_variables_and_files(tmp_path):
     output = tmp_path / "logs"
     ended = horovodrun("-np", "2", "--fusion-threshold-mb", "3", "--cache-capacity", "0", "--start-timeout", "45",
                        "--no-stall-check", "--stall-check-shutdown-time-seconds", "90", "--log-level", "debug",
-                       "--cycle-time-ms", "2.5", "--no-autotune", "--mpi", "--output-filename", str(output), "--verbose",
-                       *LIGHT)
+                       "--cycle-time-ms", "2.5", "--no-autotune", "--mpi", "--output-filename", str(output),
+                       "--verbose", *LIGHT)
     assert ended.returncode == 0, ended.stderr
     told = bare(ended.stdout)
     for setting in ("FUSION_THRESHOLD=3145728", "CACHE_CAPACITY=0", "START_TIMEOUT=45.0", "STALL_CHECK_DISABLE=1",

@@ -140,7 +140,7 @@ def test_from_a_command_line():
 
 
 def test_from_a_notebook_cell():
-    """What a notebook does: the cell runs in a __main__ without a file, in another thread's sight, with its own stdout."""
+    """What a notebook does: the cell runs in a __main__ without a file, and with a stdout of its own."""
     cell = textwrap.dedent("""\
         import io, sys, types
         main = types.ModuleType("__main__")

@@ -31,6 +31,6 @@ def check() -> None:
     stranger = next(_foreign(), None)
     if stranger is not None:
         raise ImportError(
-            f"{_FOLDER} holds files of another installation of horovod ({stranger.relative_to(_FOLDER)}) beside Ronde's: "
-            f"run `pip uninstall horovod` until nothing is left, delete {_FOLDER}, and install Ronde's again"
+            f"{_FOLDER} holds files of another installation of horovod ({stranger.relative_to(_FOLDER)}) beside "
+            f"Ronde's: run `pip uninstall horovod` until nothing is left, delete {_FOLDER}, and install Ronde's again"
         )

@@ -27,7 +27,9 @@ def _limit(given: Optional[int]) -> Optional[int]:
     if given is not None or not text:
         return given
     if not text.isdigit():
-        raise InvalidArgumentError(f"the environment variable {_LIMIT_VARIABLE} is '{text}'; expected a whole number", 1)
+        raise InvalidArgumentError(
+            f"the environment variable {_LIMIT_VARIABLE} is '{text}'; expected a whole number", 1
+        )
     return int(text)
 
 
@@ -74,7 +76,8 @@ def run_fn(
                 except HostsUpdatedInterrupt as news:
                     cause = news
                 if limit is not None and resets >= limit:
-                    raise RondeError(f"training has started again {resets} times, the limit, and stops: {cause}") from cause
+                    said = f"training has started again {resets} times, the limit, and stops: {cause}"
+                    raise RondeError(said) from cause
                 resets += 1
         finally:
             notification_manager.remove_listener(state)

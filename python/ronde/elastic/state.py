@@ -43,7 +43,7 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Notes that hosts have changed; the next :meth:`commit` or :meth:`check_host_updates` acts on it. Any thread."""
+        """Notes that hosts have changed: :meth:`commit` and :meth:`check_host_updates` act on it. Any thread."""
         self._news.put((timestamp, update_res))
 
     def commit(self) -> None:

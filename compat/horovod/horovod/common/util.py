@@ -45,7 +45,9 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
     """ImportError unless the framework's part can be used. Nothing is compiled, so only the name matters."""
     del ext_env_var, pkg_path, args
     if not extension_available(ext_name.rpartition(".")[2]):
-        raise ImportError(f"{ext_name} cannot be used: it does not exist on Ronde yet, or its framework is not installed")
+        raise ImportError(
+            f"{ext_name} cannot be used: it does not exist on Ronde yet, or its framework is not installed"
+        )
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:

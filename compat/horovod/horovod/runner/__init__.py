@@ -18,10 +18,38 @@ class _HorovodArgs:
 
         for flag in flags():
             setattr(self, flag.dest, None)
+        self.nics: Optional[str] = None
         self.command: List[str] = []
         self.run_func: Optional[Callable[[], Any]] = None
         self.executable: Optional[str] = None
         self.override_args: Dict[str, str] = {}
+
+
+#: Old names of arguments.
+_OLD_NAMES = {
+    "np": "num_proc",
+    "min_np": "min_num_proc",
+    "max_np": "max_num_proc",
+    "network_interface": "network_interfaces",
+}
+
+
+def _settings(given: Dict[str, Any]) -> _HorovodArgs:
+    """The arguments of :func:`run` as settings. ValueError if the function is none."""
+    func, args, kwargs = given.pop("func"), given.pop("args"), given.pop("kwargs")
+    if not callable(func):
+        raise ValueError(f"horovod.run needs a function to call, not {type(func).__name__}")
+    for old, new in _OLD_NAMES.items():
+        value = given.pop(old)
+        if value is not None:
+            warnings.warn(f"{old}= is deprecated: use {new}=", DeprecationWarning, stacklevel=4)
+            given[new] = value
+    settings = _HorovodArgs()
+    settings.nics = given.pop("network_interfaces")
+    for dest, value in given.items():
+        setattr(settings, dest, value)
+    settings.run_func = functools.partial(func, *args, **(kwargs or {}))
+    return settings
 
 
 def run(
@@ -71,37 +99,7 @@ def run(
     Raises ValueError if the settings cannot be followed, RuntimeError with the traceback of the rank that failed first
     if one fails. Ctrl-C ends the ranks.
     """
-    if not callable(func):
-        raise ValueError(f"horovod.run needs a function to call, not {type(func).__name__}")
-    for old, new, value in (("np", "num_proc", np), ("min_np", "min_num_proc", min_np), ("max_np", "max_num_proc", max_np)):
-        if value is not None:
-            warnings.warn(f"{old}= is deprecated: use {new}=", DeprecationWarning, stacklevel=2)
-    settings = _HorovodArgs()
-    given = dict(
-        num_proc=num_proc if np is None else np,
-        min_num_proc=min_num_proc if min_np is None else min_np,
-        max_num_proc=max_num_proc if max_np is None else max_np,
-        slots=slots,
-        reset_limit=reset_limit,
-        cooldown_range=cooldown_range,
-        hosts=hosts,
-        hostfile=hostfile,
-        host_discovery_script=host_discovery_script,
-        start_timeout=start_timeout,
-        ssh_port=ssh_port,
-        ssh_identity_file=ssh_identity_file,
-        disable_cache=disable_cache,
-        output_filename=output_filename,
-        verbose=verbose,
-        use_gloo=use_gloo,
-        use_mpi=use_mpi,
-        mpi_args=mpi_args,
-        nics=network_interfaces if network_interface is None else network_interface,
-        executable=executable,
-    )
-    for dest, value in given.items():
-        setattr(settings, dest, value)
-    settings.run_func = functools.partial(func, *args, **(kwargs or {}))
+    settings = _settings(dict(locals()))
 
     from horovod.runner.launch import _run
 

@@ -49,7 +49,7 @@ def _read_section(section: Section, content: Any, path: str, values: Dict[str, A
 
 
 def read_config_file(path: str) -> Dict[str, Any]:
-    """The settings in the file, by destination. ValueError, naming file and key, for what is not understood; OSError."""
+    """The settings in the file, by destination. OSError; ValueError, with file and key, for what is not understood."""
     import yaml
 
     with open(path, encoding="utf-8") as file:

@@ -62,7 +62,9 @@ def ranks_to_start(num_proc: Optional[int], hosts: Optional[List[Host]]) -> int:
         return num_proc
     far = next((host.name for host in hosts if not _is_this_host(host.name)), None)
     if far is not None:
-        raise ValueError(f"'{far}' is another host than this one ({socket.gethostname()}): Ronde cannot start ranks there yet")
+        raise ValueError(
+            f"'{far}' is another host than this one ({socket.gethostname()}): Ronde cannot start ranks there yet"
+        )
     slots = sum(host.slots for host in hosts)
     if num_proc is not None and num_proc > slots:
         raise ValueError(f"-np {num_proc} is more than the {slots} slots of the hosts given")

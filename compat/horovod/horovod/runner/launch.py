@@ -66,7 +66,9 @@ def launcher_command() -> str:
     beside = Path(sys.executable).with_name("ronde")
     found = str(beside) if beside.exists() else shutil.which("ronde")
     if found is None:
-        raise RuntimeError(f"the command `ronde` is neither beside {sys.executable} nor in PATH: install the package ronde")
+        raise RuntimeError(
+            f"the command `ronde` is neither beside {sys.executable} nor in PATH: install the package ronde"
+        )
     return found
 
 
@@ -122,7 +124,7 @@ def _run(args: Any) -> Optional[List[Any]]:
 
 
 def run_commandline() -> None:
-    """What ``horovodrun`` calls. Ends with the launcher's exit code, 2 for wrong usage, 125 if nothing can be started."""
+    """What ``horovodrun`` calls. Ends with the launcher's exit code, 2 for wrong usage, 125 if nothing can start."""
     args = parse_args()
     if args.check_build:
         print(build_table(_version()))
