@@ -1,4 +1,5 @@
-"""Horovod's public names, as data: what tests of the names ask for. Modules, and what each has to have."""
+"""Horovod's public names, as data: what tests of the names ask for. Modules (``module:class``), and what each has to
+have."""
 
 from __future__ import annotations
 
@@ -27,6 +28,8 @@ NAMES: Dict[str, Set[str]] = {
         "horovod.runner.launch": "run_commandline parse_args _run",
         "horovod.common": "",
         "horovod.common.basics": "HorovodBasics",
+        "horovod.common.basics:HorovodBasics": f"""{_WHO} _add_process_set_impl _remove_process_set_impl
+            _process_set_rank _process_set_size _get_process_set_ids_and_ranks _comm_process_set_id""",
         "horovod.common.process_sets": """ProcessSet global_process_set add_process_set remove_process_set _setup
             _init_process_sets _temp_process_set_object""",
         "horovod.common.exceptions": """HorovodInternalError HostsUpdatedInterrupt HorovodVersionMismatchError
@@ -59,6 +62,9 @@ NAMES: Dict[str, Set[str]] = {
 NOT_YET: Set[str] = {
     f"{module}.{name}"
     for module, names in {
+        "horovod.common.basics:HorovodBasics": """start_timeline stop_timeline _add_process_set_impl
+            _remove_process_set_impl _process_set_rank _process_set_size _get_process_set_ids_and_ranks
+            _comm_process_set_id""",
         "horovod.common.process_sets": """add_process_set remove_process_set _setup _init_process_sets
             _temp_process_set_object""",
         "horovod.torch": """sparse_allreduce_async join start_timeline stop_timeline SyncBatchNorm add_process_set

@@ -16,7 +16,9 @@ from compat_names import FLAGS, NAMES, NOT_YET, RUN_ARGUMENTS
 
 @pytest.mark.parametrize("module", NAMES)
 def test_names(module):
-    loaded = importlib.import_module(module)
+    path, _, inside = module.partition(":")
+    loaded = importlib.import_module(path)
+    loaded = getattr(loaded, inside) if inside else loaded
     missing = {name for name in NAMES[module] if not hasattr(loaded, name)}
     expected = {name.rpartition(".")[2] for name in NOT_YET if name.rpartition(".")[0] == module}
     assert missing - expected == set(), f"{module} lacks these"

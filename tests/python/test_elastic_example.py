@@ -1,4 +1,4 @@
-"""The examples do what their first lines promise, started as they say."""
+"""The example of elastic training does what its first lines promise, started as they say."""
 
 from __future__ import annotations
 
