@@ -4,6 +4,7 @@
 
 #include <ronde/ronde.h>
 #include <ronde/error.hpp>
+#include <ronde/group.hpp>
 #include <ronde/job.hpp>
 #include <ronde/tensor.hpp>
 #include <ronde/ticket.hpp>
@@ -47,6 +48,7 @@ struct RequestOptions {
   std::int64_t step = -1;  ///< the caller's step number for better reports, -1 if unknown
   DoneCallback on_done = {};
   const Engine* engine = nullptr;  ///< null: the shared one
+  Group group = {};                ///< whose ranks take part; all, if nothing is said
 };
 
 struct AllreduceOptions {
@@ -58,15 +60,17 @@ struct AllreduceOptions {
   std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
+  Group group = {};
 };
 
 struct BroadcastOptions {
   std::string_view name = {};
-  int root = 0;  ///< the rank whose data all get
+  int root = 0;  ///< the rank whose data all get; of the job, also in a group
   double timeout_s = 0;
   std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
+  Group group = {};
 };
 
 struct AlltoallOptions {
@@ -76,6 +80,7 @@ struct AlltoallOptions {
   std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
+  Group group = {};
 };
 
 namespace detail {
@@ -91,6 +96,7 @@ class Request {
     request_.name_bytes = options.name.size();
     request_.timeout_s = options.timeout_s;
     request_.step = options.step;
+    request_.group = options.group.id;
     if (options.on_done) {
       callback_ = std::make_unique<DoneCallback>(options.on_done);
       request_.on_done = &Request::on_done;

@@ -198,12 +198,15 @@ RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* 
  * ranks may measure better ones while they work. The text is valid until this thread's next call of this function. */
 RONDE_API ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* bytes);
 
-/* ---- Process sets (not implemented yet: RONDE_NOT_IMPLEMENTED) -------------------------------------------------- */
+/* ---- Process sets --------------------------------------------------------------------------------------------- */
 
-/* Collective over all ranks of the job: makes a group of `count` ranks and gives its id (> 0) to all. 0 is the group
- * of all ranks. */
+/* Collective over all ranks of the job, members or not, which make the same groups in the same order: makes a group of
+ * `count` ranks, in any order, and gives its id (> 0, never used again) to all. 0 is the group of all ranks. Requests name
+ * it in `group`; each group agrees, works and fails by itself, and names are its own. Blocks; a signal does not end it.
+ * INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY come on all ranks alike, and nothing has happened. */
 RONDE_API ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group);
-/* Collective over all ranks of the job. */
+/* Collective over all ranks of the job. What is under way in the group and was not submitted by all its members fails
+ * with RONDE_NOT_INITIALIZED or RONDE_PEER_LEFT. shutdown ends all groups. */
 RONDE_API ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group);
 
 /* ---- Requests ------------------------------------------------------------------------------------------------ */
@@ -244,7 +247,7 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;
-  int32_t group;                /* 0: all ranks */
+  int32_t group;                /* 0: all ranks; else an id of ronde_group_create, of which this rank is a member */
   const char* name;             /* 1 to 4096 bytes; read before the call returns */
   size_t name_bytes;
   const ronde_tensor* inputs;   /* `count` of them */

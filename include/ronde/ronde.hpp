@@ -20,6 +20,7 @@
 
 #include <ronde/bucket.hpp>
 #include <ronde/error.hpp>
+#include <ronde/group.hpp>
 #include <ronde/job.hpp>
 #include <ronde/request.hpp>
 #include <ronde/tensor.hpp>

@@ -243,11 +243,12 @@ def fill(
     root: int,
     prescale: float,
     postscale: float,
+    group: int = 0,
 ) -> Any:
     """Writes the request into the block; returns what must live until the call has returned. ``outputs`` as in
     :func:`submit`."""
     request = block.request
-    said = (name, op, reduce_op, root, prescale, postscale)
+    said = (name, op, reduce_op, root, prescale, postscale, group)
     if block.said != said:
         request.op = op
         encoded = name.encode()
@@ -257,6 +258,7 @@ def fill(
         request.root = root
         request.prescale = prescale
         request.postscale = postscale
+        request.group = group
         block.said = said
     if len(inputs) == 1:
         seen = (inputs[0], None if outputs is None else outputs[0])
@@ -292,6 +294,7 @@ def submit(
     prescale: float = 1.0,
     postscale: float = 1.0,
     splits: Optional[Sequence[int]] = None,
+    group: int = 0,
     wait: bool = False,
 ) -> Operation:
     """Hands a request in; with ``wait`` returns when it has succeeded, else at once.
@@ -302,6 +305,7 @@ def submit(
         outputs: addresses of the results, shaped as the inputs; None: in place, or made by the ticket (allgather).
         keep: the objects that own the memory; held until the engine has done with it.
         splits: of an alltoall, rows for each rank; None: equally many.
+        group: the process set's id.
 
     Raises what :mod:`ronde.exceptions` says: at once if the call is wrong, with ``wait`` also if the work has failed.
     """
@@ -312,7 +316,7 @@ def submit(
     ticket = operation._ticket
     _under_way.add(operation)
     try:
-        arrays = fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale)
+        arrays = fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, group)
         if splits is not None:
             array = (c_int64 * len(splits))(*splits)
             block.request.splits, block.request.splits_count = addressof(array), len(splits)

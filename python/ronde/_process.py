@@ -23,7 +23,7 @@ _SHUTDOWN_LIMIT_S = 12.0
 _cut_short: Optional[threading.Thread] = None
 
 
-def _interruptibly(what: str, call: Callable[[], _T]) -> _T:
+def interruptibly(what: str, call: Callable[[], _T]) -> _T:
     """Runs ``call``, which may block in C for long, so that Ctrl-C is answered meanwhile.
 
     Only the main thread answers signals, so only there the call goes to a thread of its own.
@@ -68,7 +68,7 @@ def init() -> None:
             cause = last_error(status)
             raise InitializationError(str(cause), status, cause.rank, cause.tensor)
 
-    _interruptibly("ronde-init", join)
+    interruptibly("ronde-init", join)
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
 
@@ -84,7 +84,7 @@ def shutdown() -> None:
     def leave() -> int:
         return int(call())
 
-    status = _interruptibly("ronde-shutdown", leave)
+    status = interruptibly("ronde-shutdown", leave)
     _operation.release_finished()
     if status not in (_abi.OK, _abi.TIMED_OUT):
         check(status)

@@ -25,14 +25,22 @@ class Slot:
     __slots__ = ("number", "name", "_keep", "__weakref__")
 
     def __init__(
-        self, name: str, view: View, keep: Any, *, reduce_op: int, prescale: float = 1.0, postscale: float = 1.0
+        self,
+        name: str,
+        view: View,
+        keep: Any,
+        *,
+        reduce_op: int,
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+        group: int = 0,
     ) -> None:
         """Raises what a submit of this request would raise at once."""
         self.number = -1
         self.name = name
         self._keep = keep
         block = Block()
-        arrays = fill(block, _abi.ALLREDUCE, name, [view], None, reduce_op, 0, prescale, postscale)
+        arrays = fill(block, _abi.ALLREDUCE, name, [view], None, reduce_op, 0, prescale, postscale, group)
         number = c_int64()
         status = library().ronde_register_slot(None, block.address, byref(number))
         del arrays

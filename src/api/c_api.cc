@@ -134,11 +134,26 @@ ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) 
       return Status::error(Code::invalid_argument, "counters is null or its struct_size is not set");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    const engine::Counters& from = runner->engine().counters();
-    const engine::Replay::Counters& replay = runner->engine().replay_counters();
-    const ronde_counters all = {counters->struct_size, from.requests,  from.plans,       from.fused_tensors,
-                                from.bytes_reduced,    from.control_messages, replay.entries,  replay.installs,
-                                replay.breaks,         replay.instances,      from.direct_bytes + replay.direct_bytes};
+    const engine::EngineSet& engines = runner->engines();
+    const auto counted = [&](std::atomic<std::uint64_t> engine::Counters::*which) {
+      return engines.sum([=](const engine::Engine& each) { return (each.counters().*which).load(); });
+    };
+    const auto replayed = [&](std::atomic<std::uint64_t> engine::Replay::Counters::*which) {
+      return engines.sum([=](const engine::Engine& each) { return (each.replay_counters().*which).load(); });
+    };
+    using Learning = engine::Counters;
+    using Replaying = engine::Replay::Counters;
+    const ronde_counters all = {counters->struct_size,
+                                counted(&Learning::requests),
+                                counted(&Learning::plans),
+                                counted(&Learning::fused_tensors),
+                                counted(&Learning::bytes_reduced),
+                                counted(&Learning::control_messages),
+                                replayed(&Replaying::entries),
+                                replayed(&Replaying::installs),
+                                replayed(&Replaying::breaks),
+                                replayed(&Replaying::instances),
+                                counted(&Learning::direct_bytes) + replayed(&Replaying::direct_bytes)};
     std::memcpy(counters, &all, std::min(counters->struct_size, sizeof all));  // callers may know fewer or more
     return {};
   });
@@ -159,14 +174,28 @@ ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* by
   });
 }
 
+// ---- Process sets
+
+ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group) {
+  return guarded([&]() -> Status {
+    if (group == nullptr || (ranks == nullptr && count > 0)) {
+      return null_argument(group == nullptr ? "group" : "ranks");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    RONDE_ASSIGN_OR_RETURN(*group, runner->groups().make({ranks, ranks + count}));
+    return {};
+  });
+}
+
+ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group) {
+  return guarded([&]() -> Status {
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    return runner->groups().destroy(group);
+  });
+}
+
 // ---- Declared for later
 
-ronde_status ronde_group_create(ronde_engine*, const int32_t*, size_t, int32_t*) {
-  return guarded([] { return not_built("ronde_group_create"); });
-}
-ronde_status ronde_group_destroy(ronde_engine*, int32_t) {
-  return guarded([] { return not_built("ronde_group_destroy"); });
-}
 ronde_status ronde_start_timeline(ronde_engine*, const char*, size_t, int32_t) {
   return guarded([] { return not_built("ronde_start_timeline"); });
 }

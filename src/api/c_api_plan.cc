@@ -78,7 +78,7 @@ ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* reques
     for (size_t i = 0; i < count; ++i, at += requests->struct_size) {
       const auto* each = reinterpret_cast<const ronde_request*>(at);
       RONDE_ASSIGN_OR_RETURN(Request value, request_from(each, runner->engine().settings().timeout));
-      RONDE_RETURN_IF_ERROR(runner->engine().check(value));
+      RONDE_RETURN_IF_ERROR(runner->check(value));
       if (value.kind != OpKind::allreduce || each->on_done != nullptr) {
         return Status::error(Code::not_implemented, "'" + value.name + "': a plan holds all-reduces without on_done");
       }
@@ -145,7 +145,7 @@ ronde_status ronde_plan_destroy(ronde_plan* plan) {
         if (plan->is_started) {
           RONDE_RETURN_IF_ERROR(runner->release(*ticket));
         }
-        runner->engine().forget(*ticket);
+        runner->forget(*ticket);
       }
     }
     delete plan;

@@ -88,7 +88,7 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
     made->handle.runner = runner;
     made->handle.belongs_to_slot = true;
     RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, runner->engine().settings().timeout));
-    RONDE_RETURN_IF_ERROR(runner->engine().check(value));
+    RONDE_RETURN_IF_ERROR(runner->check(value));
     engine::DoneCallback on_done;
     if (request->on_done != nullptr) {
       // The slot lives until its callback has run: see submit().
@@ -146,7 +146,7 @@ ronde_status ronde_unregister_slot(int64_t slot) {
     if (found->submitted) {
       RONDE_RETURN_IF_ERROR(settle(found->handle));
       if (const std::shared_ptr<engine::Runner> runner = found->handle.runner.lock()) {
-        runner->engine().forget(*found->handle.ticket);
+        runner->forget(*found->handle.ticket);
       }
     }
     SlotTable::instance().remove(slot);

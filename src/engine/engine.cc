@@ -19,25 +19,26 @@ Status no_memory(const Ticket& ticket) {
       .with_tensor(ticket.name());
 }
 
-Group everyone(int size) {
-  Group group;
-  group.ranks.resize(static_cast<std::size_t>(size));
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+Group or_everyone(Group group, int size) {
+  if (group.ranks.empty()) {
+    group.ranks.resize(static_cast<std::size_t>(size));
+    std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  }
   return group;
 }
 
 }  // namespace
 
 Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
-               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock)
+               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock, Group group)
     : topology_(topology),
       settings_(settings),
       clock_(clock),
       arena_(std::move(arena)),
-      shared_heap_(std::make_shared<SharedHeap>(*arena_)),
+      shared_heap_(group.id == 0 ? std::make_shared<SharedHeap>(*arena_) : nullptr),
       transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
       backend_(std::move(backend)),
-      group_(everyone(topology.size)),
+      group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       replay_(group_, *arena_, pending_, clock),
       executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
@@ -49,12 +50,12 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
     entry.limits = {thresholds.inlined, thresholds.staged};
     coordinator_.emplace(group_, entry,
                          topology.size > 1 && settings.replay
-                             ? Replay::behind_lane(SharedHeap::engine_range(*arena_), topology.size)
+                             ? Replay::behind_lane(agreement::HeapRange{0, static_cast<std::int64_t>(arena_->engine_bytes())}, topology.size)
                              : agreement::HeapRange{});
   }
 }
 
-Engine::~Engine() { shared_heap_->close(); }
+Engine::~Engine() { close_heap(); }
 
 // ---- Submitting
 
@@ -64,9 +65,6 @@ Status Engine::accepting(const std::string& name) const {
 }
 
 Status Engine::check(const Request& request) const {
-  if (request.group != 0) {
-    return Status::error(Code::not_implemented, "groups other than 0 (all ranks) are not implemented yet");
-  }
   RONDE_RETURN_IF_ERROR(validate(request, group_));
   for (const RequestTensor& pair : request.tensors) {
     Plan probe;
@@ -298,9 +296,10 @@ bool Engine::exchange_messages(Nanoseconds now) {
 template <typename Tell>
 Status Engine::with_coordinator(int from, const Tell& tell) {
   if (!coordinator_) {
-    return Status::error(Code::internal, "rank " + std::to_string(from) + " took this rank for the coordinator");
+    return Status::error(Code::internal,
+                         "rank " + std::to_string(rank_of(from)) + " took this rank for the coordinator");
   }
-  return tell(group_.index_of(from));
+  return tell(from);
 }
 
 Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
@@ -310,7 +309,7 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   }
   if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
     if (coordinator_) {
-      coordinator_->on_leave(group_.index_of(from), leave->final);
+      coordinator_->on_leave(from, leave->final);
     }
     return {};
   }
@@ -334,8 +333,8 @@ bool Engine::publish_log() {
   }
   const std::vector<control::Message> entries = coordinator_->take_log();
   for (const control::Message& entry : entries) {
-    for (int rank : group_.ranks) {
-      control_.send(rank, {0, entry});
+    for (int member = 0; member < group_.size(); ++member) {
+      control_.send(member, {group_.id, entry});
     }
   }
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
@@ -353,7 +352,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
     plan_settings_ = *outcome.settings;
   }
   for (auto& [name, status] : outcome.failed) {
-    if (const TicketPtr ticket = pending_.find(0, name)) {
+    if (const TicketPtr ticket = pending_.find(name)) {
       finish(ticket, std::move(status));
     }
   }
@@ -381,7 +380,7 @@ void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline,
   if (auto* request = std::get_if<control::RequestMessage>(&message); request != nullptr && deadline != kNever) {
     request->timeout = std::max<Nanoseconds>(0, deadline - now);
   }
-  control_.send(group_.ranks[kCoordinator], {0, std::move(message)});
+  control_.send(kCoordinator, {group_.id, std::move(message)});
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
 }
 
@@ -389,12 +388,12 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
   std::vector<Agreed> agreed;
   std::vector<TicketPtr> tickets;
   for (const control::ExecEntry::Item& item : items) {
-    TicketPtr ticket = pending_.find(0, item.name);
+    TicketPtr ticket = pending_.find(item.name);
     if (!ticket) {
       return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
     }
     if (!item.rows.empty()) {
-      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows, static_cast<std::size_t>(group_.index_of(topology_.rank)),
+      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows, static_cast<std::size_t>(topology_.rank),
                                                  group_.ranks.size()));
     }
     agreed.push_back({&ticket->request(), item.rows, item.places});
@@ -522,7 +521,7 @@ void Engine::report_stalls(Nanoseconds now) {
     return;
   }
   for (const std::string& line : stall_.report(coordinator_->waiting(), now)) {
-    log(LogLevel::warning, topology_.rank, line);
+    log(LogLevel::warning, rank_of(topology_.rank), line);
   }
 }
 

@@ -60,9 +60,10 @@ enum class Leaving {
 
 class Engine {
  public:
-  /// `clock` must outlive the engine. One engine per arena.
+  /// `clock` must outlive the engine. One engine per arena. `group`: the ranks of the job that these members are, in the
+  /// order of the arena and the topology; none: they are the job.
   Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
-         Settings settings, const Clock& clock);
+         Settings settings, const Clock& clock, Group group = {});
   ~Engine();
 
   // ---- Any thread.
@@ -92,16 +93,19 @@ class Engine {
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
   void notice_end(int peer) { loss_.notice(peer); }
+  bool has_ended(int peer) const { return loss_.is_gone(peer); }
   bool has_outstanding() const {
     return finished_.load(std::memory_order_relaxed) != counters_.requests.load(std::memory_order_relaxed);
   }
   bool has_input() const { return inbox_full_.load(std::memory_order_acquire) || replay_.has_work(); }
   const Topology& topology() const { return topology_; }
+  const Group& group() const { return group_; }
   const Settings& settings() const { return settings_; }
   const Counters& counters() const { return counters_; }
   const Replay::Counters& replay_counters() const { return replay_.counters(); }
   transport::HostArena& arena() const { return *arena_; }
-  /// Where callers get memory that the other ranks map too.
+  const Clock& clock() const { return clock_; }
+  /// Where callers get memory that the other ranks map too; null in a group's engine: theirs is the job's.
   const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
 
   // ---- One thread at a time (the progress lock).
@@ -167,7 +171,10 @@ class Engine {
   void look_who_is_gone();
   bool check_answers(Nanoseconds now);
   void serve_nobody();
+  void close_heap();
   std::string peer_text(int peer) const;
+  /// Of a member: its rank in the job, by which callers know it.
+  int rank_of(int member) const { return group_.ranks[static_cast<std::size_t>(member)]; }
 
   Topology topology_;
   Settings settings_;

@@ -37,10 +37,7 @@ Leaving Engine::leaving() const {
   if (state_ == State::failed) {
     return Leaving::over;
   }
-  const int coordinator = group_.ranks[kCoordinator];
-  const bool unreachable =
-      coordinator != topology_.rank &&
-      (arena_->control(coordinator).state.left.load(std::memory_order_acquire) == 2 || loss_.is_gone(coordinator));
+  const bool unreachable = !coordinator_ && (has_gone(kCoordinator) || loss_.is_gone(kCoordinator));
   if (state_ == State::failing || !executor_.is_idle()) {
     return Leaving::waiting;
   }
@@ -90,7 +87,7 @@ void Engine::finish_leave() {
   const Status reason =
       Status::error(Code::cancelled, "this rank shut down while the request was pending");
   if (state_ == State::working && !replay_.self_left()) {
-    control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+    control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
     exchange_messages(clock_.now());  // this rank may be the coordinator
   }
   fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
@@ -98,20 +95,26 @@ void Engine::finish_leave() {
 }
 
 void Engine::serve_nobody() {
-  shared_heap_->close();  // a peer that is stopped, not dead, may still store into what lies there
+  close_heap();  // a peer that is stopped, not dead, may still store into what lies there
   control_.flush();
   state_ = State::failed;
   arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
   arena_->ring_others();
 }
 
+void Engine::close_heap() {
+  if (shared_heap_) {
+    shared_heap_->close();
+  }
+}
+
 void Engine::fail(const Status& status) {
   if (state_ == State::failed) {
     return;
   }
-  log(LogLevel::error, topology_.rank, status.message());
+  log(LogLevel::error, rank_of(topology_.rank), status.message());
   fail_everything([&](const Ticket&) { return status; }, status);
-  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+  control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
   serve_nobody();
 }
 
@@ -121,13 +124,12 @@ void Engine::look_who_is_gone() {
   if (coordinator_) {
     for (int peer = 0; peer < arena_->size(); ++peer) {
       if (peer != arena_->rank() && has_gone(peer)) {
-        coordinator_->on_leave(group_.index_of(peer), true);
+        coordinator_->on_leave(peer, true);
       }
     }
     return;
   }
-  const int coordinator = group_.ranks[kCoordinator];
-  if (!has_gone(coordinator) || !replay_.closed() || replay_.all_left()) {
+  if (!has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
     return;
   }
   // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If it
@@ -138,6 +140,7 @@ void Engine::look_who_is_gone() {
   if (!std::exchange(coordinator_is_gone_, true)) {
     return;  // its last messages were stored before that word: the next step finds them if there are any
   }
+  const int coordinator = rank_of(kCoordinator);
   const Status reason = Status::error(Code::peer_left, "rank " + std::to_string(coordinator) +
                                                            " has left the job (it shut down or exited)")
                             .with_rank(coordinator);
@@ -157,9 +160,9 @@ bool Engine::check_answers(Nanoseconds now) {
   if (!name) {
     return false;
   }
-  fail(Status::error(Code::timed_out, "timed out in '" + *name + "': " + peer_text(group_.ranks[kCoordinator]) +
+  fail(Status::error(Code::timed_out, "timed out in '" + *name + "': " + peer_text(kCoordinator) +
                                           ", which coordinates the ranks, does not answer. Is it stopped?")
-           .with_rank(group_.ranks[kCoordinator]));
+           .with_rank(rank_of(kCoordinator)));
   return true;
 }
 
@@ -167,7 +170,7 @@ bool Engine::check_answers(Nanoseconds now) {
 
 std::string Engine::peer_text(int peer) const {
   const transport::PeerInfo& info = arena_->peer(peer);
-  return "rank " + std::to_string(peer) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
+  return "rank " + std::to_string(rank_of(peer)) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
 }
 
 /// `late`: the ranks without which what is under way cannot end; `departed`: they have left. Empty when a rank died.
@@ -186,7 +189,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   // A peer agreed and then stopped, or left, in the middle: no common point is left to go on from.
   const Code code = departed ? Code::peer_left : Code::timed_out;
   const std::string what = (departed ? "the ranks did not finish '" : "timed out while executing '");
-  const int rank = late.empty() ? -1 : late.front();
+  const int rank = late.empty() ? -1 : rank_of(late.front());
   fail_everything(
       [&](const Ticket& ticket) {
         return Status::error(code, what + ticket.name() + "': " + (late_text.empty() ? "a rank" : late_text) +
@@ -196,7 +199,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
             .with_rank(rank);
       },
       Status::error(code, "an earlier request ended in the middle; shut down and init again").with_rank(rank));
-  control_.send(group_.ranks[kCoordinator], {0, control::LeaveMessage{true}});
+  control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
   serve_nobody();
 }
 
@@ -222,16 +225,16 @@ bool Engine::step_failing(Nanoseconds now) {
   }
   const Status later_ones =
       Status::error(Code::peer_lost, who + " died; this group of ranks is unusable until shutdown and init")
-          .with_rank(lost.front());
+          .with_rank(rank_of(lost.front()));
   fail_everything(
       [&](const Ticket& ticket) {
         return Status::error(Code::peer_lost, who + " died while " + std::string(op_name(ticket.request().kind)) +
                                                   " '" + ticket.name() + "' was under way")
-            .with_rank(lost.front());
+            .with_rank(rank_of(lost.front()));
       },
       later_ones);
   state_ = State::failed;
-  shared_heap_->close();
+  close_heap();
   return true;
 }
 
@@ -243,7 +246,7 @@ std::vector<TicketPtr> Engine::close_agreement(const Status& reason) {
   replay_.take(outcome);
   std::vector<TicketPtr> tickets;
   for (const auto& [name, status] : outcome.failed) {
-    if (TicketPtr ticket = pending_.find(0, name)) {
+    if (TicketPtr ticket = pending_.find(name)) {
       tickets.push_back(std::move(ticket));
     }
   }

@@ -30,10 +30,6 @@ void take(Ticket& ticket) {
 
 }  // namespace
 
-std::string PendingTable::key(std::int32_t group, const std::string& name) {
-  return group == 0 ? name : name + '\0' + std::to_string(group);
-}
-
 Status PendingTable::insert(const TicketPtr& ticket) {
   if (leave_kept(*ticket, NameState::changing)) {
     take(*ticket);
@@ -41,7 +37,7 @@ Status PendingTable::insert(const TicketPtr& ticket) {
   }
   std::lock_guard lock(mutex_);
   const Request& request = ticket->request();
-  TicketPtr& held = tickets_[key(request.group, request.name)];
+  TicketPtr& held = tickets_[request.name];
   if (held && !(held != ticket && leave_kept(*held, NameState::none))) {
     return Status::error(Code::duplicate_name,
                          "the name '" + request.name +
@@ -54,9 +50,9 @@ Status PendingTable::insert(const TicketPtr& ticket) {
   return {};
 }
 
-TicketPtr PendingTable::find(std::int32_t group, const std::string& name) const {
+TicketPtr PendingTable::find(const std::string& name) const {
   std::lock_guard lock(mutex_);
-  const auto found = tickets_.find(key(group, name));
+  const auto found = tickets_.find(name);
   return found == tickets_.end() ? nullptr : found->second;
 }
 
@@ -90,6 +86,6 @@ void PendingTable::forget(Ticket& ticket) {
   }
 }
 
-void PendingTable::erase(Ticket& ticket) { tickets_.erase(key(ticket.request().group, ticket.request().name)); }
+void PendingTable::erase(Ticket& ticket) { tickets_.erase(ticket.request().name); }
 
 }  // namespace ronde::engine

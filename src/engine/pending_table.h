@@ -1,4 +1,4 @@
-// PendingTable: the names in use. A name is taken from submit until its ticket is waited for or released, not until
+// PendingTable: the names in use in one engine. A name is taken from submit until its ticket is waited for or released, not until
 // the engine happens to finish, so that whether a second submit is refused does not depend on timing.
 #pragma once
 
@@ -22,13 +22,13 @@ enum class NameState : std::uint64_t {
 /// Any thread.
 class PendingTable {
  public:
-  /// Takes the name of the ticket's request in its group; DUPLICATE_NAME if it is taken. A ticket that is done, a
+  /// Takes the name of the ticket's request; DUPLICATE_NAME if it is taken. A ticket that is done, a
   /// slot's, is made ready to be used again.
   Status insert(const TicketPtr& ticket);
   /// Takes back an insert whose request could not be handed in: the ticket is done, with this status.
   void withdraw(Ticket& ticket, Status reason);
   /// The ticket that the table has under this name, null if none.
-  TicketPtr find(std::int32_t group, const std::string& name) const;
+  TicketPtr find(const std::string& name) const;
   /// Frees the name if this ticket holds it and is done. Of two threads that waited for a slot's ticket the slower may
   /// come after a third has submitted it again: then the name stays taken.
   void free_name(Ticket& ticket);
@@ -36,7 +36,6 @@ class PendingTable {
   void forget(Ticket& ticket);
 
  private:
-  static std::string key(std::int32_t group, const std::string& name);
   void erase(Ticket& ticket);
 
   mutable std::mutex mutex_;

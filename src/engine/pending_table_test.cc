@@ -6,11 +6,10 @@
 namespace ronde::engine {
 namespace {
 
-TicketPtr ticket(const std::string& name, std::int32_t group = 0) {
+TicketPtr ticket(const std::string& name) {
   Request request;
   request.kind = OpKind::barrier;
   request.name = name;
-  request.group = group;
   return std::make_shared<Ticket>(request);
 }
 
@@ -18,14 +17,14 @@ TEST(PendingTable, ANameIsTakenUntilItIsFreed) {
   PendingTable table;
   const TicketPtr first = ticket("x");
   ASSERT_TRUE(table.insert(first));
-  EXPECT_EQ(table.find(0, "x"), first);
+  EXPECT_EQ(table.find("x"), first);
   const Status refused = table.insert(ticket("x"));
   EXPECT_EQ(refused.code(), Code::duplicate_name);
   EXPECT_THAT(refused.message(), testing::HasSubstr("'x'"));
   first->finish({});
   EXPECT_FALSE(table.insert(ticket("x"))) << "being done does not free the name";
   table.free_name(*first);
-  EXPECT_EQ(table.find(0, "x"), nullptr);
+  EXPECT_EQ(table.find("x"), nullptr);
   EXPECT_TRUE(table.insert(ticket("x")));
 }
 
@@ -38,7 +37,7 @@ TEST(PendingTable, FreeingTwiceDoesNotTouchTheNextHolder) {
   const TicketPtr second = ticket("x");
   ASSERT_TRUE(table.insert(second));
   table.free_name(*first);
-  EXPECT_EQ(table.find(0, "x"), second);
+  EXPECT_EQ(table.find("x"), second);
 }
 
 TEST(PendingTable, ASlowerWaiterDoesNotFreeWhatIsUnderWayAgain) {
@@ -50,10 +49,10 @@ TEST(PendingTable, ASlowerWaiterDoesNotFreeWhatIsUnderWayAgain) {
   ASSERT_TRUE(table.insert(slot));
   EXPECT_FALSE(slot->is_done());
   table.free_name(*slot);
-  EXPECT_EQ(table.find(0, "x"), slot);
+  EXPECT_EQ(table.find("x"), slot);
   slot->finish({});
   table.free_name(*slot);
-  EXPECT_EQ(table.find(0, "x"), nullptr);
+  EXPECT_EQ(table.find("x"), nullptr);
 }
 
 TEST(PendingTable, WhatIsWithdrawnIsDoneAndFree) {
@@ -61,16 +60,9 @@ TEST(PendingTable, WhatIsWithdrawnIsDoneAndFree) {
   const TicketPtr first = ticket("x");
   ASSERT_TRUE(table.insert(first));
   table.withdraw(*first, Status::error(Code::cancelled, "closed"));
-  EXPECT_EQ(table.find(0, "x"), nullptr);
+  EXPECT_EQ(table.find("x"), nullptr);
   ASSERT_TRUE(first->is_done());
   EXPECT_EQ(first->status().code(), Code::cancelled);
-}
-
-TEST(PendingTable, GroupsHaveNamesOfTheirOwn) {
-  PendingTable table;
-  ASSERT_TRUE(table.insert(ticket("x", 0)));
-  EXPECT_TRUE(table.insert(ticket("x", 1)));
-  EXPECT_FALSE(table.insert(ticket("x", 1)));
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   Run& run = *runs_[bucket];
   TicketPtr& ticket = run.tickets[place];
   if (!ticket) {  // it comes from learning
-    ticket = pending_.find(0, member_.bucket(bucket).members[place].name);
+    ticket = pending_.find(member_.bucket(bucket).members[place].name);
   }
   run.data->bind(place, ticket->request().tensors);
   run.data->copy_in(place);
@@ -185,7 +185,7 @@ void Replay::send(control::Message message) {
 
 Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
   if (deadline == kNever) {
-    if (const TicketPtr ticket = pending_.find(0, message.name)) {  // it was placed without looking at the clock
+    if (const TicketPtr ticket = pending_.find(message.name)) {  // it was placed without looking at the clock
       deadline = std::min(ticket->deadline(), later(clock_.now(), ticket->request().timeout));
     }
   }

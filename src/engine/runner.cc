@@ -18,16 +18,6 @@ namespace ronde::engine {
 
 namespace {
 
-/// How long the bell stays silent after a driver has gone. Longer: fewer wake-ups of the engine thread between
-/// blocking calls. Shorter: what peers send while nobody waits is noticed sooner.
-constexpr Nanoseconds kLinger = kMillisecond;
-/// The same while other requests are under way: the next wait of a loop over many tickets comes at once, or else the
-/// engine thread must take over.
-constexpr Nanoseconds kShortLinger = 100 * kMicrosecond;
-/// How often the engine thread looks while buckets are replayed, and how long it goes on when none is any more. A look
-/// costs a few microseconds, so about one in a hundred.
-constexpr Nanoseconds kAttention = 300 * kMicrosecond;
-constexpr Nanoseconds kAttentionSpan = 10 * kMillisecond;
 /// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
 /// A driver looks at all else than replayed buckets once in so many times.
@@ -38,26 +28,31 @@ constexpr unsigned kLooksPerClock = 4;
 /// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
 constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
 
-thread_local bool in_callback_of_this_thread = false;
-
 }  // namespace
 
-Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
-    : engine_(std::move(engine)),
+Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock, const collectives::Table& table)
+    : engines_(std::move(engine)),
+      engine_(&engines_.job()),
       clock_(clock),
+      groups_(*this, table),
       bell_(engine_->arena().control(engine_->arena().rank()).bell),
       spin_for_(cores_of_this_process() >= engine_->topology().local_size ? kSpinFor : 0) {
   for (int peer = 0; peer < engine_->arena().size(); ++peer) {
     peer_fds_.push_back(peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer));
   }
-  engine_->set_hooks([this] { on_finished(); },
-                     [this](const TicketPtr& ticket, Status status, std::shared_ptr<void> owner) {
-                       queue_callback(ticket, std::move(status), std::move(owner));
-                     });
+  set_hooks(*engine_);
 }
 
-Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock) {
-  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock));
+void Runner::set_hooks(Engine& engine) {
+  engine.set_hooks([this] { on_finished(); },
+                   [this](const TicketPtr& ticket, Status status, std::shared_ptr<void> owner) {
+                     queue_callback(ticket, std::move(status), std::move(owner));
+                   });
+}
+
+Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock,
+                                              const collectives::Table& table) {
+  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock, table));
   runner->linger_timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!runner->linger_timer_.is_open()) {
     return Status::from_errno("timerfd_create", errno);
@@ -95,17 +90,43 @@ void Runner::start_probing(ProbeTask task) {
 
 // ---- Submitting
 
+/// What `call` says to the group's engine.
+template <typename Call>
+Status Runner::in_group(std::int32_t group, const Call& call) const {
+  if (group == 0) {
+    return call(*engine_);
+  }
+  const std::shared_ptr<Engine> found = engines_.find(group);
+  if (!found) {
+    return Status::error(Code::invalid_argument,
+                         "rank " + std::to_string(engine_->topology().rank) +
+                             " belongs to no process set with the id " + std::to_string(group) +
+                             "; add_process_set gives the ids, and remove_process_set or shutdown end them");
+  }
+  return call(*found);
+}
+
+Status Runner::check(const Request& request) const {
+  return in_group(request.group, [&](Engine& engine) { return engine.check(request); });
+}
+
+Status Runner::submit_to_wait(const TicketPtr& ticket) {
+  return in_group(ticket->request().group, [&](Engine& engine) { return engine.submit(ticket); });
+}
+
 Status Runner::submit(const TicketPtr& ticket) {
-  RONDE_RETURN_IF_ERROR(engine_->submit(ticket));
-  if (engine_->has_input()) {
+  RONDE_RETURN_IF_ERROR(submit_to_wait(ticket));
+  if (engines_.has_input()) {
     kick();
   }
   return {};
 }
 
 Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
-  RONDE_RETURN_IF_ERROR(engine_->resubmit(ticket, std::move(owner)));
-  if (engine_->has_input()) {
+  RONDE_RETURN_IF_ERROR(in_group(ticket->request().group, [&](Engine& engine) {
+    return engine.resubmit(ticket, std::move(owner));
+  }));
+  if (engines_.has_input()) {
     kick();  // of a bucket that is not full yet nobody needs to hear
   }
   return {};
@@ -113,14 +134,30 @@ Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
 
 Status Runner::submit_all(std::span<const TicketPtr> tickets) {
   std::size_t submitted = 0;
-  const Status first = engine_->submit_again(tickets, submitted);
+  const Status first = in_group(tickets.front()->request().group,
+                                [&](Engine& engine) { return engine.submit_again(tickets, submitted); });
   for (const TicketPtr& ticket : tickets.subspan(submitted)) {
     ticket->finish(first);
   }
-  if (engine_->has_input()) {
+  if (engines_.has_input()) {
     kick();
   }
   return first;
+}
+
+void Runner::free_name(Ticket& ticket) {
+  // Of a group that is gone the names are, too.
+  static_cast<void>(in_group(ticket.request().group, [&](Engine& engine) {
+    engine.free_name(ticket);
+    return Status();
+  }));
+}
+
+void Runner::forget(Ticket& ticket) {
+  static_cast<void>(in_group(ticket.request().group, [&](Engine& engine) {
+    engine.forget(ticket);
+    return Status();
+  }));
 }
 
 /// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
@@ -139,19 +176,26 @@ void Runner::kick() {
 
 // ---- Waiting
 
+void Runner::tell_wanted(Ticket& ticket) {
+  static_cast<void>(in_group(ticket.request().group, [&](Engine& engine) {
+    engine.want(ticket);
+    return Status();
+  }));
+}
+
 void Runner::want(Ticket& ticket) {
-  engine_->want(ticket);
-  if (engine_->has_input()) {
+  tell_wanted(ticket);
+  if (engines_.has_input()) {
     kick();
   }
 }
 
 Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
   if (!ticket.is_done()) {
-    engine_->want(ticket);
+    tell_wanted(ticket);
     RONDE_RETURN_IF_ERROR(wait_until([&] { return ticket.is_done(); }, limit));
   }
-  engine_->free_name(ticket);
+  free_name(ticket);
   return {};
 }
 
@@ -161,24 +205,24 @@ Status Runner::wait_any(std::span<const TicketPtr> tickets, Nanoseconds limit, s
   };
   if (done() == tickets.end()) {
     for (const TicketPtr& ticket : tickets) {
-      engine_->want(*ticket);
+      tell_wanted(*ticket);
     }
     RONDE_RETURN_IF_ERROR(wait_until([&] { return done() != tickets.end(); }, limit));
   }
   index = static_cast<std::size_t>(done() - tickets.begin());
-  engine_->free_name(*tickets[index]);
+  free_name(*tickets[index]);
   return {};
 }
 
 Status Runner::release(Ticket& ticket) {
-  engine_->want(ticket);
+  tell_wanted(ticket);
   while (!ticket.is_done()) {
     const Status status = wait_until([&] { return ticket.is_done(); }, kNever);
     if (!status && status.code() != Code::interrupted) {
       return status;  // a signal does not end this wait: whoever releases is about to free the memory
     }
   }
-  engine_->free_name(ticket);
+  free_name(ticket);
   return {};
 }
 
@@ -197,7 +241,7 @@ Status Runner::wait_until(const Condition& satisfied, Nanoseconds limit) {
       } role{*this};
       return drive(satisfied, limit_at);
     }
-    if (engine_->has_input()) {
+    if (engines_.has_input()) {
       kick();  // what this thread has submitted is in nobody's hands yet, and the driver may sleep
     }
     const std::uint32_t seen = calls_.load();
@@ -245,7 +289,7 @@ bool Runner::try_step(bool whole) {
     bool& flag;
     ~Steps() { flag = false; }  // also when memory runs out
   } steps{driver_steps_ = true};
-  return whole || !engine_->only_replays() ? engine_->step() : engine_->poll();
+  return whole || !engines_.only_replays() ? engines_.step() : engines_.poll();
 }
 
 template <typename Condition>
@@ -295,8 +339,8 @@ Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at)
     // Not try_step(): if the engine thread held the lock, this last look would not be taken, and what came before the
     // bell was armed would be seen by nobody.
     std::lock_guard lock(step_mutex_);
-    moved = engine_->step();
-    until = std::min(until, engine_->next_timer());
+    moved = engines_.step();
+    until = std::min(until, engines_.next_timer());
   }
   if (moved || satisfied()) {
     bell_.disarm();
@@ -322,17 +366,7 @@ void Runner::stop_driving() {
   if (sleepers_.load() > 0) {
     call_sleepers();  // one of them takes the role, unless its own ticket is done: so the timer runs in any case
   }
-  start_linger(engine_->has_outstanding() || engine_->has_input());
-}
-
-/// Makes the engine thread look at the bell soon. One timer call per linger, not per wait.
-void Runner::start_linger(bool work_is_under_way) {
-  if (work_is_under_way || (!timer_armed_.load(std::memory_order_relaxed) && !timer_armed_.exchange(true))) {
-    timer_armed_.store(true, std::memory_order_relaxed);
-    itimerspec when{};
-    when.it_value.tv_nsec = work_is_under_way ? kShortLinger : kLinger;
-    ::timerfd_settime(linger_timer_.get(), 0, &when, nullptr);
-  }
+  start_linger(engines_.has_outstanding() || engines_.has_input());
 }
 
 void Runner::queue_callback(const TicketPtr& ticket, Status status, std::shared_ptr<void> owner) {
@@ -358,135 +392,51 @@ void Runner::on_finished() {
   }
 }
 
-// ---- The engine thread
-
-void Runner::thread_main() {
-  pthread_setname_np(pthread_self(), "ronde-engine");
-  while (!stop_.load()) {
-    try {
-      kicked_.store(false);
-      run_callbacks();
-      const Nanoseconds until = prepare_sleep();
-      sleep_in_poll(until);
-    } catch (const std::exception& error) {
-      // Memory has run out, or a callback has thrown: the process is not ours to end.
-      std::lock_guard lock(step_mutex_);
-      engine_->fail(Status::error(Code::internal, std::string("the engine thread failed: ") + error.what()));
-    }
-  }
-  run_callbacks();
-}
-
-void Runner::run_callbacks() {
-  std::vector<DueCallback> due;
-  {
-    std::lock_guard lock(callback_mutex_);
-    due.swap(callbacks_);
-  }
-  in_callback_of_this_thread = true;
-  for (const DueCallback& call : due) {
-    call.ticket->on_done()(call.ticket, call.status);
-  }
-  in_callback_of_this_thread = false;
-}
-
-/// Drives until nothing moves, unless a waiter does; then takes the bell, unless a driver has it or has just had it.
-/// Returns when to wake up at the latest.
-Nanoseconds Runner::prepare_sleep() {
-  std::lock_guard lock(step_mutex_);
-  while (!driver_.load() && engine_->step()) {
-    bool callbacks_due = false;
-    {
-      std::lock_guard callback_lock(callback_mutex_);
-      callbacks_due = !callbacks_.empty();
-    }
-    if (callbacks_due) {
-      return 0;
-    }
-  }
-  const Nanoseconds now = clock_.now();
-  if (is_attentive(now)) {
-    return std::min(engine_->next_timer(), now + kAttention);
-  }
-  if (!driver_.load() && engine_->has_input()) {
-    return 0;  // it came before the others knew that they must wake this thread again
-  }
-  if (driver_.load()) {
-    // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then.
-    return std::max(engine_->next_timer(), clock_.now() + kLinger);
-  }
-  if (lingering_.exchange(false) && !engine_->has_outstanding()) {
-    start_linger(false);
-    return engine_->next_timer();
-  }
-  // A driver that has just come may sleep already: then the bell is its, and it is woken by whoever rings.
-  if (bell_.arm_unless_waiter_sleeps() && engine_->step()) {
-    return 0;
-  }
-  return engine_->next_timer();
-}
-
-bool Runner::is_attentive(Nanoseconds now) {
-  const std::uint64_t instances = engine_->replay_counters().instances.load(std::memory_order_relaxed);
-  if (instances != seen_instances_) {
-    seen_instances_ = instances;
-    attentive_since_ = now;
-  }
-  const bool attentive = instances > 0 && now - attentive_since_ < kAttentionSpan;
-  attentive_.store(attentive, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // then who submits sees it, or the caller sees the submit
-  return attentive;
-}
-
-void Runner::sleep_in_poll(Nanoseconds until) {
-  std::vector<pollfd>& fds = poll_set_;  // a member: what is on this thread's stack, a forked child's leak check misses
-  fds.clear();
-  fds.push_back({engine_->arena().bell_fd(), POLLIN, 0});
-  fds.push_back({linger_timer_.get(), POLLIN, 0});
-  for (int fd : peer_fds_) {
-    fds.push_back({fd, POLLIN, 0});  // poll skips negative descriptors
-  }
-  timespec limit{};
-  const timespec* timeout = nullptr;
-  if (until != kNever) {
-    const Nanoseconds span = std::max<Nanoseconds>(0, until - clock_.now());
-    limit.tv_sec = span / kSecond;
-    limit.tv_nsec = span % kSecond;
-    timeout = &limit;
-  }
-  if (::ppoll(fds.data(), fds.size(), timeout, nullptr) <= 0) {
-    return;
-  }
-  if (fds[0].revents != 0) {
-    transport::silence(engine_->arena().bell_fd());
-  }
-  if (fds[1].revents != 0) {
-    std::uint64_t expirations = 0;
-    [[maybe_unused]] const ssize_t got = ::read(linger_timer_.get(), &expirations, sizeof expirations);
-    timer_armed_.store(false);
-  }
-  for (std::size_t peer = 0; peer < peer_fds_.size(); ++peer) {
-    if (fds[peer + 2].revents != 0) {
-      peer_fds_[peer] = -1;
-      engine_->notice_end(static_cast<int>(peer));
-      engine_->arena().ring(engine_->arena().rank());  // a sleeping driver shall look at it
-    }
-  }
-}
-
 // ---- The end
 
-bool Runner::in_callback() { return in_callback_of_this_thread; }
-
-void Runner::stop_thread() {
-  stop_.store(true);
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();  // exit() inside a callback: the process ends before this thread does
-  } else if (thread_.joinable()) {
-    thread_.join();
+void Runner::add_group(std::shared_ptr<Engine> engine) {
+  set_hooks(*engine);
+  {
+    std::lock_guard lock(step_mutex_);
+    engines_.add(std::move(engine));
   }
+  kick();  // a peer that has come here sooner may have rung already
+}
+
+Status Runner::leave_group(std::int32_t group) {
+  const std::shared_ptr<Engine> engine = engines_.find(group);
+  if (!engine) {
+    return {};
+  }
+  {
+    std::lock_guard lock(step_mutex_);
+    engine->begin_leave();
+  }
+  const Status status = wait_for_leave([&] { return engine->leaving() == Leaving::over; });
+  {
+    std::lock_guard lock(step_mutex_);
+    engine->finish_leave();
+    engines_.remove(group);
+  }
+  return status.code() == Code::timed_out
+             ? Status::error(Code::timed_out, "not every rank of process set " + std::to_string(group) +
+                                                  " had removed it within 10 s")
+             : status;
+}
+
+/// Up to the engine's limit, signals or not; `over` is asked under the progress lock.
+template <typename Condition>
+Status Runner::wait_for_leave(const Condition& over) {
+  const auto locked = [&] {
+    std::lock_guard lock(step_mutex_);
+    return over();
+  };
+  const Nanoseconds limit_at = later(clock_.now(), engine_->settings().shutdown_timeout);
+  Status status;
+  do {
+    status = wait_until(locked, limit_at - clock_.now());
+  } while (status.code() == Code::interrupted);
+  return status;
 }
 
 Status Runner::shutdown() {
@@ -499,20 +449,12 @@ Status Runner::shutdown() {
   prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
-    engine_->begin_leave();
+    engines_.begin_leave();
   }
-  const auto over = [this] {
-    std::lock_guard lock(step_mutex_);
-    return engine_->leaving() == Leaving::over;
-  };
-  const Nanoseconds limit_at = later(clock_.now(), engine_->settings().shutdown_timeout);
-  Status status;
-  do {
-    status = wait_until(over, limit_at - clock_.now());
-  } while (status.code() == Code::interrupted);
+  const Status status = wait_for_leave([this] { return engines_.has_left(); });
   {
     std::lock_guard lock(step_mutex_);
-    engine_->finish_leave();
+    engines_.finish_leave();
   }
   stop_thread();
   if (status.code() == Code::timed_out) {
@@ -529,10 +471,10 @@ void Runner::leave_now() {
   prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
-    engine_->begin_leave();
-    while (engine_->step()) {
+    engines_.begin_leave();
+    while (engines_.step()) {
     }
-    engine_->finish_leave();
+    engines_.finish_leave();
   }
   stop_thread();
 }

@@ -25,7 +25,9 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "engine/engine.h"
+#include "collectives/host/table.h"
+#include "engine/engine_set.h"
+#include "engine/groups.h"
 #include "engine/prober.h"
 #include "transport/bell.h"
 
@@ -33,12 +35,17 @@ namespace ronde::engine {
 
 class Runner {
  public:
-  /// Starts the engine thread; all signals are blocked in it. Errors: a timer descriptor or thread is refused.
-  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, const Clock& clock);
+  /// Starts the engine thread; all signals are blocked in it. Errors: a timer descriptor or thread is refused. `table`:
+  /// by which groups that are made reduce.
+  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, const Clock& clock,
+                                               const collectives::Table& table = collectives::Table::built_in());
   /// Leaves at once (as leave_now) if neither shutdown() nor leave_now() was called.
   ~Runner();
 
+  /// The job's.
   Engine& engine() { return *engine_; }
+  const EngineSet& engines() const { return engines_; }
+  Groups& groups() { return groups_; }
   /// From now on the table of thresholds is probed in the background, until this runner leaves. At most once, by the
   /// coordinator's rank, before other threads know the runner.
   void start_probing(ProbeTask task);
@@ -47,9 +54,11 @@ class Runner {
 
   Status submit(const TicketPtr& ticket);
   /// As submit, by a caller who waits for the ticket right away and so drives it himself: wakes nobody here.
-  Status submit_to_wait(const TicketPtr& ticket) { return engine_->submit(ticket); }
+  Status submit_to_wait(const TicketPtr& ticket);
+  /// What submit() would say to this request, apart from its name being taken.
+  Status check(const Request& request) const;
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
-  /// All of them, none of which is under way. On an error the first ones may have been submitted, and the others are
+  /// All of them, of one group, none of which is under way. On an error the first ones may have been submitted, and the others are
   /// done, with that error.
   Status submit_all(std::span<const TicketPtr> tickets);
 
@@ -63,6 +72,14 @@ class Runner {
   /// Blocks until the engine touches the ticket's memory no more, and frees its name. WOULD_DEADLOCK in a callback, if
   /// it is not done.
   Status release(Ticket& ticket);
+  /// A ticket that kept its name is not submitted again. Requires: it was waited for.
+  void forget(Ticket& ticket);
+
+  /// Its members' engine is part of the job from now on.
+  void add_group(std::shared_ptr<Engine> engine);
+  /// Collective over the group's members: leaves it, waiting for the others up to settings().shutdown_timeout; then its
+  /// engine is gone. TIMED_OUT if some had not left by then.
+  Status leave_group(std::int32_t group);
 
   /// Collective: leaves the job, waiting for the others up to settings().shutdown_timeout, then ends the thread.
   /// TIMED_OUT if some had not left by then. Once.
@@ -81,10 +98,18 @@ class Runner {
     std::shared_ptr<void> owner;
   };
 
-  Runner(std::unique_ptr<Engine> engine, const Clock& clock);
+  Runner(std::unique_ptr<Engine> engine, const Clock& clock, const collectives::Table& table);
+
+  template <typename Call>
+  Status in_group(std::int32_t group, const Call& call) const;
+  void free_name(Ticket& ticket);
+  void tell_wanted(Ticket& ticket);
+  void set_hooks(Engine& engine);
 
   template <typename Condition>
   Status wait_until(const Condition& satisfied, Nanoseconds limit);
+  template <typename Condition>
+  Status wait_for_leave(const Condition& over);
   template <typename Condition>
   Status drive(const Condition& satisfied, Nanoseconds limit_at);
   template <typename Condition>
@@ -105,8 +130,10 @@ class Runner {
   void sleep_in_poll(Nanoseconds until);
   void stop_thread();
 
-  std::unique_ptr<Engine> engine_;
+  EngineSet engines_;
+  Engine* const engine_;  ///< the job's
   const Clock& clock_;
+  Groups groups_;
   transport::Sleeper bell_;
   UniqueFd linger_timer_;
   std::uint64_t seen_instances_ = 0;  ///< engine thread only

@@ -12,11 +12,6 @@ namespace ronde::engine {
 
 namespace {
 
-/// A quarter of address space is more than plans will ever need; none of it is memory before it is used.
-std::int64_t end_of_engine_range(const transport::HostArena& arena) {
-  return static_cast<std::int64_t>(arena.layout().heap_bytes / 4 / agreement::kPageAlign * agreement::kPageAlign);
-}
-
 Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
   void* data = std::aligned_alloc(agreement::kPageAlign, bytes);
   if (data == nullptr) {
@@ -28,13 +23,10 @@ Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
 
 }  // namespace
 
-agreement::HeapRange SharedHeap::engine_range(const transport::HostArena& arena) {
-  return {0, end_of_engine_range(arena)};
-}
-
 SharedHeap::SharedHeap(transport::HostArena& arena)
     : arena_(&arena),
-      map_({end_of_engine_range(arena), static_cast<std::int64_t>(arena.layout().heap_bytes)}) {}
+      map_({static_cast<std::int64_t>(transport::HeapParts::of(arena.layout()).callers),
+            static_cast<std::int64_t>(arena.layout().heap_bytes)}) {}
 
 Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
   const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), agreement::kPageAlign);

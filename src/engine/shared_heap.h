@@ -21,9 +21,6 @@ namespace ronde::engine {
 /// Any thread.
 class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
-  /// What of the heap is the engine's own, for the lines and slots of plans, and what is the callers'.
-  static agreement::HeapRange engine_range(const transport::HostArena& arena);
-
   explicit SharedHeap(transport::HostArena& arena);
 
   /// Zeroed memory at a multiple of a page, freed with the last copy. OUT_OF_MEMORY if the machine, the container or the

@@ -105,7 +105,8 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, plan.table);
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock));
+      Runner::start(std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock,
+                    plan.table));
   if (plan.task) {
     runner->start_probing(std::move(*plan.task));
   }

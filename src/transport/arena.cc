@@ -82,6 +82,12 @@ std::size_t RegionLayout::heap_offset() const { return round_up(eager_bytes(), k
 
 std::size_t RegionLayout::total_bytes() const { return heap_bytes == 0 ? eager_bytes() : heap_offset() + heap_bytes; }
 
+HeapParts HeapParts::of(const RegionLayout& host) {
+  // An eighth of address space is more than plans will ever need; none of it is memory before it is used.
+  const std::size_t share = host.heap_bytes / 8 / kHugePageBytes * kHugePageBytes;
+  return {share, 2 * share};
+}
+
 std::string RegionLayout::text() const {
   return std::to_string(size) + " ranks, " + std::to_string(slots) + " slots of " + std::to_string(slot_bytes) +
          " bytes, rings of " + std::to_string(ring_bytes) + " bytes";

@@ -31,7 +31,7 @@ inline constexpr int kMaxHostRanks = 256;
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 /// What a rank's heap has if the process may have that much address space; what LocalWorld and loopback have.
 inline constexpr std::size_t kMostHeapBytes = std::size_t{256} << 30;
-inline constexpr std::size_t kLoopbackHeapBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kLoopbackHeapBytes = std::size_t{128} << 20;
 
 /// Who sleeps in this rank: one of the states of bell.h, which holds the two sides of it.
 struct alignas(kLineBytes) BellLine {
@@ -115,6 +115,15 @@ struct RegionLayout {
   bool operator==(const RegionLayout&) const = default;
 };
 
+/// How the heap of a host is divided: first what the engine of all its ranks needs for itself, then the parts of groups
+/// (group_arena.h), then what callers get.
+struct HeapParts {
+  std::size_t groups = 0;   ///< where they begin
+  std::size_t callers = 0;
+
+  static HeapParts of(const RegionLayout& host);
+};
+
 struct PeerInfo {
   std::string host;
   int pid = 0;  ///< as the peer itself sees it; for messages only
@@ -154,6 +163,8 @@ class HostArena {
   /// While a copy of this lives, this rank's own region stays mapped, also when the arena is gone: what lies in its
   /// heap is ordinary memory then. The peers' regions go with the arena.
   virtual std::shared_ptr<const void> own_memory() const = 0;
+  /// So much of the heap, from its start, is the engine's on this arena; the rest belongs to others.
+  virtual std::size_t engine_bytes() const = 0;
 
   /// Null if there is no heap.
   std::byte* heap(int rank) const { return layout().heap_bytes == 0 ? nullptr : region(rank) + layout().heap_offset(); }

@@ -39,6 +39,7 @@ class MappedArena final : public HostArena {
   void prefault(std::size_t offset, std::size_t bytes) override;
   void discard(std::size_t offset, std::size_t bytes) override;
   std::shared_ptr<const void> own_memory() const override { return member(rank_).mapping; }
+  std::size_t engine_bytes() const override { return HeapParts::of(layout_).groups; }
 
  private:
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }

@@ -62,13 +62,9 @@ NAMES: Dict[str, Set[str]] = {
 NOT_YET: Set[str] = {
     f"{module}.{name}"
     for module, names in {
-        "horovod.common.basics:HorovodBasics": """start_timeline stop_timeline _add_process_set_impl
-            _remove_process_set_impl _process_set_rank _process_set_size _get_process_set_ids_and_ranks
-            _comm_process_set_id""",
-        "horovod.common.process_sets": """add_process_set remove_process_set _setup _init_process_sets
-            _temp_process_set_object""",
-        "horovod.torch": """sparse_allreduce_async join start_timeline stop_timeline SyncBatchNorm add_process_set
-            remove_process_set""",
+        "horovod.common.basics:HorovodBasics": """start_timeline stop_timeline _comm_process_set_id""",
+        "horovod.common.process_sets": "_setup _init_process_sets _temp_process_set_object",
+        "horovod.torch": "sparse_allreduce_async join start_timeline stop_timeline SyncBatchNorm",
         "horovod.torch.mpi_ops": "sparse_allreduce_async join start_timeline stop_timeline",
         "horovod.torch.sync_batch_norm": "SyncBatchNorm",
     }.items()

@@ -162,6 +162,26 @@ def test_what_is_not_survived(hvd, rank):
     assert training.attempts == 1
 
 
+@pytest.mark.ranks(3)
+def test_process_sets_come_back(hvd, rank):
+    pair = hvd.add_process_set([0, 2])
+    attempts = []
+
+    @hvd.elastic.run
+    def train(state: Any) -> List[float]:
+        attempts.append(pair.process_set_id)
+        sums = [hvd.allreduce(1.0, op=hvd.Sum, name="all").item()]
+        if pair.included():
+            sums.append(hvd.allreduce(float(rank), op=hvd.Sum, process_set=pair, name="pair").item())
+        if len(attempts) == 1:
+            raise hvd.HorovodInternalError("as if an operation had failed")
+        return sums
+
+    sums = train(hvd.elastic.TorchState(step=0))
+    assert hvd.remove_process_set(pair)
+    assert len(attempts) == 2 and sums == ([3.0] if rank == 1 else [3.0, 2.0])
+
+
 @pytest.mark.ranks(1, 2)
 def test_sync_gives_rank_0s_state(hvd, rank):
     training = Training(hvd, rank)

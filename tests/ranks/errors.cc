@@ -95,9 +95,10 @@ TEST_F(Errors, OfTheCallItself) {
   request.op = RONDE_ALLTOALL;
   request.name = "a2a";
   request.name_bytes = 3;
-  EXPECT_EQ(ronde_execute(nullptr, &request, -1, nullptr), RONDE_NOT_IMPLEMENTED);
-  std::int32_t group = 0;
-  EXPECT_EQ(ronde_group_create(nullptr, nullptr, 0, &group), RONDE_NOT_IMPLEMENTED);
+  EXPECT_EQ(ronde_execute(nullptr, &request, -1, nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_THAT(ronde_last_error(), HasSubstr("no tensor was given"));
+  EXPECT_EQ(ronde_group_create(nullptr, nullptr, 0, nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_THAT(ronde_last_error(), HasSubstr("group is null"));
 }
 
 }  // namespace

@@ -12,9 +12,12 @@ Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde ru
 
 from __future__ import annotations
 
+from typing import Sequence, Union
+
 import torch as _torch
 
 from ronde import _process
+from ronde import process_sets as _process_sets
 from ronde._built import (
     ccl_built,
     cuda_built,
@@ -82,7 +85,7 @@ from ronde.torch.mpi_ops import (
     synchronize,
 )
 from ronde.torch.optimizer import DistributedOptimizer
-from ronde.torch.process_sets import ProcessSet, global_process_set
+from ronde.torch.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 
 __all__ = [
     "Adasum",
@@ -96,6 +99,7 @@ __all__ = [
     "Product",
     "RondeError",
     "Sum",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -144,6 +148,7 @@ __all__ = [
     "rank",
     "reducescatter",
     "reducescatter_async",
+    "remove_process_set",
     "rocm_built",
     "shutdown",
     "size",
@@ -151,19 +156,40 @@ __all__ = [
 ]
 
 
-def init() -> None:
+def init(comm: None = None, process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
     """Joins the job that ``ronde run`` describes; alone without it. Collective; does nothing if already initialised.
 
-    Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds.
+    Arguments:
+        comm: must be None; a list of ranks or an MPI communicator raises NotImplementedError.
+        process_sets: sets to register, the same on every rank in the same order; or "dynamic", which changes nothing,
+            since sets can be added at any time.
+
+    Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds;
+    ValueError for two sets of the same ranks.
     """
-    if not is_initialized():
-        _names.reset()
-        _process.init()
+    if comm is not None and comm != list(range(len(comm))):
+        raise NotImplementedError(
+            "init(comm=...) is not supported: a job has the ranks that the launcher has started. Use process sets for "
+            "some of them"
+        )
+    if is_initialized():
+        return
+    _names.reset()
+    _process.init()
+    try:
+        _process_sets.begin_job(process_sets)
+    except BaseException:
+        shutdown()
+        raise
 
 
 def shutdown() -> None:
     """Leaves the job; collective, with a limit of 10 s. ``init()`` may be called again. See ``ronde._process``."""
-    _process.shutdown()
+    try:
+        _process.shutdown()
+    finally:
+        if not is_initialized():
+            _process_sets.end_job()
 
 
 def _check_has_gpu() -> bool:

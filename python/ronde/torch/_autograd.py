@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple, Type
 
 import torch
 
-from ronde import _abi, _process
+from ronde import _abi, _process, process_sets
 from ronde.torch import _names
 from ronde.torch._start import (
     start_allgather,
@@ -71,9 +71,9 @@ class Allgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, rows = ctx.call
-        all_rows = start_allgather(torch.tensor([rows]), name + ".rows", wait=True)
+        all_rows = start_allgather(torch.tensor([rows]), _names.part_of(name, "rows"), wait=True)
         averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
-        first = int(all_rows[: _process.rank()].sum())
+        first = int(all_rows[: process_sets.rank_in(_names.group_of(name))].sum())
         return averaged.narrow(0, first, rows), None
 
 
@@ -88,9 +88,9 @@ class GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, rows = ctx.call
-        all_rows = start_allgather(torch.tensor([rows]), name + ".rows", wait=True)
+        all_rows = start_allgather(torch.tensor([rows]), _names.part_of(name, "rows"), wait=True)
         averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, False, wait=True)
-        firsts = all_rows[: _process.rank()].sum(0).tolist()
+        firsts = all_rows[: process_sets.rank_in(_names.group_of(name))].sum(0).tolist()
         own = [gradient.narrow(0, first, count) for gradient, first, count in zip(averaged, firsts, rows)]
         return (None, *own)
 
@@ -104,10 +104,11 @@ class Alltoall(torch.autograd.Function):
     ) -> Tuple[torch.Tensor, torch.Tensor]:
         if splits is None:
             # Told to the engine all the same, for the received splits, by which the gradient goes back.
-            rows, rest = divmod(tensor.shape[0] if tensor.dim() > 0 else 1, _process.size())
+            size = process_sets.size_of(_names.group_of(full_name))
+            rows, rest = divmod(tensor.shape[0] if tensor.dim() > 0 else 1, size)
             if rest != 0:
                 start_alltoall(tensor, None, full_name, wait=True)  # raises what it says of that
-            splits = [rows] * _process.size()
+            splits = [rows] * size
         result, received = start_alltoall(tensor, splits, full_name, wait=True)
         ctx.call = (_names.name_of_gradient(full_name), received.tolist())
         ctx.mark_non_differentiable(received)
@@ -134,7 +135,7 @@ class Reducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, factor = ctx.call
-        factor *= _process.size() if op == _abi.SUM else 1
+        factor *= process_sets.size_of(_names.group_of(name)) if op == _abi.SUM else 1
         scaled = [gradient if factor == 1 else gradient * factor for gradient in gradients]
         return (None, None, None, None, *start_grouped_allgather(scaled, name, wait=True))
 

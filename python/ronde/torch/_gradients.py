@@ -28,6 +28,7 @@ class How(NamedTuple):
     prescale: float
     postscale: float
     sparse_as_dense: bool
+    group: int = 0  # the process set's id
 
 
 class _Member:
@@ -81,7 +82,7 @@ class Reducer:
         how = self._how
         is_single = len(parameters) == 1
         unit = Unit(
-            _names.name_of("allreduce" if is_single else "grouped_allreduce", name),
+            _names.name_of("allreduce" if is_single else "grouped_allreduce", name, how.group),
             list(parameters),
             # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
             is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,

@@ -1,6 +1,9 @@
 """Names of operations. Ranks meet by name, so a name made here must be the same on every rank.
 
-Unnamed operations are numbered per kind: each takes the lowest number that is free, and its number is free again once
+A name belongs to a process set, whose ranks meet by it, and carries its id along to the request: the same text in two
+sets is two names.
+
+Unnamed operations are numbered per process set and kind: each takes the lowest number that is free, and its number is free again once
 the program has *waited* for it. So a loop that does the same each time uses the same names each time, and the engine,
 which knows tensors by name, needs no agreement for them. That it is the waiting that counts, not the end of the work,
 not ``poll`` and not the garbage collector, matters: of these only the program's own doing is the same on all ranks.
@@ -14,10 +17,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Tuple
 
-_barriers = 0
-_generation = 0
+#: By process set.
+_barriers: Dict[int, int] = {}
+_jobs = 0
 
 
 class _Numbers:
@@ -40,7 +44,15 @@ class _Numbers:
         heapq.heappush(self._free, number)
 
 
-class Numbered(str):
+class InGroup(str):
+    """A name in another process set than that of all ranks."""
+
+    __slots__ = ("group",)
+
+    group: int  # its id
+
+
+class Numbered(InGroup):
     """The name of an unnamed operation, with what is to be given back."""
 
     __slots__ = ("generation", "kind", "number")
@@ -50,20 +62,36 @@ class Numbered(str):
     number: Optional[int]  # None once given back
 
 
-_numbers: Dict[str, _Numbers] = {}
+_numbers: Dict[Tuple[int, str], _Numbers] = {}
 
 
-def name_of(kind: str, name: Optional[str]) -> str:
+def group_of(full_name: str) -> int:
+    """The id of the process set whose ranks meet by this name."""
+    return 0 if type(full_name) is str else full_name.group  # type: ignore[attr-defined, no-any-return]
+
+
+def in_group(group: int, full_name: str) -> str:
+    """The name as one of this process set."""
+    if group == 0:
+        return full_name
+    made = InGroup(full_name)
+    made.group = group
+    return made
+
+
+def name_of(kind: str, name: Optional[str], group: int = 0) -> str:
     """``<kind>.<name>``; for None ``<kind>.noname.<n>``, and ``<kind>.noname.<barriers passed>.<n>`` after a
-    barrier."""
+    barrier. ``group``: the process set's id."""
     if name is not None:
-        return f"{kind}.{name}"
-    numbers = _numbers.get(kind)
+        return in_group(group, f"{kind}.{name}")
+    key = (group, kind)
+    numbers = _numbers.get(key)
     if numbers is None:
-        numbers = _numbers.setdefault(kind, _Numbers())
+        numbers = _numbers.setdefault(key, _Numbers())
     number = numbers.take()
-    made = Numbered(f"{kind}.noname.{number}" if _barriers == 0 else f"{kind}.noname.{_barriers}.{number}")
-    made.generation, made.kind, made.number = _generation, kind, number
+    passed = _barriers.get(group, 0)
+    made = Numbered(f"{kind}.noname.{number}" if passed == 0 else f"{kind}.noname.{passed}.{number}")
+    made.group, made.generation, made.kind, made.number = group, _generation(group), kind, number
     return made
 
 
@@ -71,8 +99,13 @@ def name_of_gradient(full_name: str) -> str:
     """Of the operation in the backward pass of a differentiable one. It is taken in the forward pass and given back in
     the backward pass, so that two that wait for their backward pass differ."""
     if type(full_name) is Numbered:
-        return name_of(full_name.kind + ".grad", None)
-    return full_name + ".grad"
+        return name_of(full_name.kind + ".grad", None, full_name.group)
+    return in_group(group_of(full_name), full_name + ".grad")
+
+
+def part_of(full_name: str, part: str) -> str:
+    """Of a request that belongs to the one of this name."""
+    return in_group(group_of(full_name), f"{full_name}.{part}")
 
 
 def waited_for(full_name: str) -> None:
@@ -80,21 +113,25 @@ def waited_for(full_name: str) -> None:
     if type(full_name) is not Numbered:
         return
     number, full_name.number = full_name.number, None
-    if number is not None and full_name.generation == _generation:
-        _numbers[full_name.kind].give_back(number)
+    if number is not None and full_name.generation == _generation(full_name.group):
+        _numbers[full_name.group, full_name.kind].give_back(number)
 
 
-def restart() -> None:
-    """All ranks have passed a barrier."""
-    global _barriers, _generation
-    _barriers += 1
-    _generation += 1
-    _numbers.clear()
+def _generation(group: int) -> int:
+    """Names taken before the last barrier of the set, or in an earlier job, are not those taken now."""
+    return _jobs + _barriers.get(group, 0)
+
+
+def restart(group: int = 0) -> None:
+    """All ranks of the process set have passed a barrier."""
+    _barriers[group] = _barriers.get(group, 0) + 1
+    for key in [key for key in list(_numbers) if key[0] == group]:
+        _numbers.pop(key, None)
 
 
 def reset() -> None:
     """A new job has begun."""
-    global _barriers, _generation
-    _barriers = 0
-    _generation += 1
+    global _jobs
+    _jobs += max(_barriers.values(), default=0) + 1
+    _barriers.clear()
     _numbers.clear()

@@ -19,6 +19,7 @@ import torch
 from ronde import _abi, _bucket, _process
 from ronde._slot import Slot
 from ronde.exceptions import RondeError
+from ronde.torch import _names
 from ronde.torch._buckets import Home, can_have_home, homes_for
 
 _log = logging.getLogger("ronde")
@@ -48,6 +49,7 @@ class Place:
             reduce_op=reduction.op,
             prescale=reduction.prescale,
             postscale=reduction.postscale,
+            group=_names.group_of(name),
         )
         self.number = self.slot.number
         self.busy = False  # submitted, and nobody has seen it end

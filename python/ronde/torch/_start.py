@@ -21,7 +21,9 @@ _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 def _submit(op: int, full_name: str, *arguments: Any, wait: bool, **settings: Any) -> _operation.Operation:
     """`_operation.submit`, after which the number of an unnamed operation is free if nobody will wait for it."""
     try:
-        operation = _operation.submit(op, full_name, *arguments, wait=wait, **settings)
+        operation = _operation.submit(
+            op, full_name, *arguments, group=_names.group_of(full_name), wait=wait, **settings
+        )
     except RondeError:
         _names.waited_for(full_name)
         raise

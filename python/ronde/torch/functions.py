@@ -62,12 +62,15 @@ def _bytes_tensor(data: Union[bytes, memoryview]) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-def _broadcast_bytes(data: bytes, root_rank: int, name: str) -> bytes:
-    length = broadcast_(torch.tensor([len(data)]), root_rank, name + ".sz")
+def _broadcast_bytes(
+    data: bytes, root_rank: int, name: str, process_set: ProcessSet = global_process_set
+) -> bytes:
+    length = broadcast_(torch.tensor([len(data)]), root_rank, name + ".sz", process_set)
     if _process.rank() == root_rank:
-        broadcast_(_bytes_tensor(data), root_rank, name)
+        broadcast_(_bytes_tensor(data), root_rank, name, process_set)
         return data
-    return broadcast_(torch.empty(int(length), dtype=torch.uint8), root_rank, name).numpy().tobytes()
+    received = broadcast_(torch.empty(int(length), dtype=torch.uint8), root_rank, name, process_set)
+    return received.numpy().tobytes()
 
 
 def broadcast_object(
@@ -84,7 +87,7 @@ def broadcast_object(
     if name is None:
         name = "broadcast_object"
     is_root = _process.rank() == root_rank
-    data = _broadcast_bytes(_pickler_module().dumps(obj) if is_root else b"", root_rank, name)
+    data = _broadcast_bytes(_pickler_module().dumps(obj) if is_root else b"", root_rank, name, process_set)
     return obj if is_root else pickle.loads(data)
 
 
@@ -94,8 +97,8 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     if name is None:
         name = "allgather_object"
     data = _bytes_tensor(_pickler_module().dumps(obj))
-    lengths = allgather(torch.tensor([len(data)]), name + ".sz").tolist()
-    everything = memoryview(allgather(data, name).numpy().data)
+    lengths = allgather(torch.tensor([len(data)]), name + ".sz", process_set).tolist()
+    everything = memoryview(allgather(data, name, process_set).numpy().data)
     objects = []
     first = 0
     for length in lengths:

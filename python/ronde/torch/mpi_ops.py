@@ -22,7 +22,7 @@ from ronde.torch._arguments import (
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import start_allreduce, start_broadcast
 from ronde.torch.compression import Compression
-from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.row_ops import (
     allgather,
     allgather_async,
@@ -97,8 +97,8 @@ def allreduce(
     CollectiveError if the work fails (see ``synchronize``).
     """
     op = reduce_op(op, average)
-    require_global(process_set)
-    full_name = _names.name_of("allreduce", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("allreduce", name, group)
     packed, context = compression.compress(tensor)
     if needs_gradient(packed):
         result = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
@@ -119,8 +119,8 @@ def allreduce_async(
     """Begins :func:`allreduce` and returns at once. The tensor must not be changed before ``synchronize(handle)``,
     which returns the result. Not differentiable."""
     op = reduce_op(op, average)
-    require_global(process_set)
-    full_name = _names.name_of("allreduce", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("allreduce", name, group)
     return start_allreduce(  # type: ignore[no-any-return]
         [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
@@ -137,8 +137,8 @@ def allreduce_(
 ) -> torch.Tensor:
     """:func:`allreduce` in place: writes the result into the tensor and returns it. Not differentiable."""
     op = reduce_op(op, average)
-    require_global(process_set)
-    full_name = _names.name_of("allreduce", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("allreduce", name, group)
     return start_allreduce(  # type: ignore[no-any-return]
         [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
     )
@@ -156,8 +156,8 @@ def allreduce_async_(
     """Begins :func:`allreduce_` and returns at once. The tensor must be neither read nor changed before
     ``synchronize(handle)``, which returns it."""
     op = reduce_op(op, average)
-    require_global(process_set)
-    full_name = _names.name_of("allreduce", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("allreduce", name, group)
     return start_allreduce(  # type: ignore[no-any-return]
         [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
@@ -179,10 +179,10 @@ def grouped_allreduce(
     """:func:`allreduce` of several tensors as one operation that succeeds or fails as a whole. Returns a list of new
     tensors. Their number, shapes and types must be the same on every rank. Differentiable."""
     op = reduce_op(op, average)
-    require_global(process_set)
+    group = group_of(process_set)
     if not tensors:
         return []
-    full_name = _names.name_of("grouped_allreduce", name)
+    full_name = _names.name_of("grouped_allreduce", name, group)
     packed = [compression.compress(tensor) for tensor in tensors]
     bare = [tensor for tensor, _ in packed]
     if any(needs_gradient(tensor) for tensor in bare):
@@ -203,9 +203,9 @@ def grouped_allreduce_async(
 ) -> Handle:
     """Begins :func:`grouped_allreduce`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
     op = reduce_op(op, average)
-    require_global(process_set)
+    group = group_of(process_set)
     require_some(tensors)
-    full_name = _names.name_of("grouped_allreduce", name)
+    full_name = _names.name_of("grouped_allreduce", name, group)
     return start_allreduce(  # type: ignore[no-any-return]
         tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
@@ -238,9 +238,9 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """Begins :func:`grouped_allreduce_`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
     op = reduce_op(op, average)
-    require_global(process_set)
+    group = group_of(process_set)
     require_some(tensors)
-    full_name = _names.name_of("grouped_allreduce", name)
+    full_name = _names.name_of("grouped_allreduce", name, group)
     return start_allreduce(  # type: ignore[no-any-return]
         tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
@@ -257,8 +257,8 @@ def broadcast(
 ) -> torch.Tensor:
     """Returns rank ``root_rank``'s tensor on every rank, as a new tensor. Shape and type must be the same on every
     rank. Differentiable: the root gets the average of the gradients, the others zeros."""
-    require_global(process_set)
-    full_name = _names.name_of("broadcast", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("broadcast", name, group)
     if needs_gradient(tensor):
         return _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)  # type: ignore[no-any-return]
     return start_broadcast(tensor, None, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
@@ -271,8 +271,8 @@ def broadcast_async(
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
     """Begins :func:`broadcast`; ``synchronize(handle)`` returns the result. Not differentiable."""
-    require_global(process_set)
-    full_name = _names.name_of("broadcast", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("broadcast", name, group)
     return start_broadcast(tensor, None, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
 
 
@@ -283,8 +283,8 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """:func:`broadcast` in place: writes the root's values into the tensor and returns it."""
-    require_global(process_set)
-    full_name = _names.name_of("broadcast", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("broadcast", name, group)
     return start_broadcast(tensor, tensor, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
 
 
@@ -295,8 +295,8 @@ def broadcast_async_(
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
     """Begins :func:`broadcast_`; ``synchronize(handle)`` returns the tensor."""
-    require_global(process_set)
-    full_name = _names.name_of("broadcast", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("broadcast", name, group)
     return start_broadcast(tensor, tensor, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
 
 
@@ -304,7 +304,7 @@ def broadcast_async_(
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank has called it."""
-    require_global(process_set)
-    _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, wait=True).release()
-    _names.restart()
+    """Returns when every rank of the set has called it."""
+    group = group_of(process_set)
+    _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, group=group, wait=True).release()
+    _names.restart(group)

@@ -8,12 +8,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
-from ronde import _process
 from ronde.exceptions import InvalidArgumentError, UnsupportedError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch.compression import Compression
 from ronde.torch.mpi_ops import Adasum, Average
-from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 __all__ = ["DistributedOptimizer"]
 
@@ -219,7 +218,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
     _require_positive(backward_passes_per_step)
-    require_global(process_set)
+    group = group_of(process_set)
     if op == Adasum:
         raise UnsupportedError("op=Adasum is not implemented yet", 3)
     if gradient_predivide_factor != 1.0 and op != Average:
@@ -239,8 +238,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._synchronized = False
     distributed._synchronize_in_step = True
     distributed._reducer = None
-    if _process.size() > 1:
-        how = How(compression, op, 1.0 / gradient_predivide_factor, gradient_predivide_factor, sparse_as_dense)
+    if process_set.included() and process_set.size() != 1:
+        factor = gradient_predivide_factor
+        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, group)
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])

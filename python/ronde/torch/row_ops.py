@@ -12,7 +12,7 @@ from ronde.torch._arguments import needs_gradient, reduce_op, require_some
 from ronde.torch._handles import Handle
 from ronde.torch._start import start_allgather, start_alltoall, start_grouped_allgather, start_reducescatter
 from ronde.torch.compression import Compression
-from ronde.torch.process_sets import ProcessSet, global_process_set, require_global
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 #: How many rows go to each rank: a tensor of whole numbers with one dimension, or a sequence.
 Splits = Union[torch.Tensor, Sequence[int]]
@@ -25,8 +25,8 @@ def allgather(
 ) -> torch.Tensor:
     """Returns the ranks' tensors one after the other along dimension 0, in rank order. Dimension 0 may differ between
     ranks, the others and the type may not; a tensor without dimensions is an error. Differentiable."""
-    require_global(process_set)
-    full_name = _names.name_of("allgather", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("allgather", name, group)
     if needs_gradient(tensor):
         return _autograd.apply(_autograd.Allgather, tensor, full_name)  # type: ignore[no-any-return]
     return start_allgather(tensor, full_name, wait=True)  # type: ignore[no-any-return]
@@ -36,8 +36,8 @@ def allgather_async(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """Begins :func:`allgather`; ``synchronize(handle)`` returns the result. Not differentiable."""
-    require_global(process_set)
-    return start_allgather(tensor, _names.name_of("allgather", name), wait=False)  # type: ignore[no-any-return]
+    group = group_of(process_set)
+    return start_allgather(tensor, _names.name_of("allgather", name, group), wait=False)  # type: ignore[no-any-return]
 
 
 def grouped_allgather(
@@ -45,10 +45,10 @@ def grouped_allgather(
 ) -> List[torch.Tensor]:
     """:func:`allgather` of several tensors as one operation that succeeds or fails as a whole; returns a list.
     Differentiable."""
-    require_global(process_set)
+    group = group_of(process_set)
     if not tensors:
         return []
-    full_name = _names.name_of("grouped_allgather", name)
+    full_name = _names.name_of("grouped_allgather", name, group)
     if any(needs_gradient(tensor) for tensor in tensors):
         return list(_autograd.apply(_autograd.GroupedAllgather, full_name, *tensors))
     return start_grouped_allgather(tensors, full_name, wait=True)  # type: ignore[no-any-return]
@@ -58,9 +58,9 @@ def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """Begins :func:`grouped_allgather`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
-    require_global(process_set)
+    group = group_of(process_set)
     require_some(tensors)
-    full_name = _names.name_of("grouped_allgather", name)
+    full_name = _names.name_of("grouped_allgather", name, group)
     return start_grouped_allgather(tensors, full_name, wait=False)  # type: ignore[no-any-return]
 
 
@@ -83,9 +83,9 @@ def alltoall(
     Returns the tensor; if ``splits`` was given a pair, the second how many rows each rank has sent (int32).
     Differentiable.
     """
-    require_global(process_set)
+    group = group_of(process_set)
     counts = _counts(splits)
-    full_name = _names.name_of("alltoall", name)
+    full_name = _names.name_of("alltoall", name, group)
     if not needs_gradient(tensor):
         return start_alltoall(tensor, counts, full_name, wait=True)  # type: ignore[no-any-return]
     result, received = _autograd.apply(_autograd.Alltoall, tensor, counts, full_name)
@@ -99,8 +99,8 @@ def alltoall_async(
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
     """Begins :func:`alltoall`; ``synchronize(handle)`` returns the result. Not differentiable."""
-    require_global(process_set)
-    full_name = _names.name_of("alltoall", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("alltoall", name, group)
     return start_alltoall(tensor, _counts(splits), full_name, wait=False)  # type: ignore[no-any-return]
 
 
@@ -126,8 +126,8 @@ def reducescatter(
     ``tensor.shape[0] % size()`` ranks get one more. Shape and type must be the same on every rank. Differentiable."""
     packed, context = compression.compress(tensor)
     op = reduce_op(op, None)
-    require_global(process_set)
-    full_name = _names.name_of("reducescatter", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("reducescatter", name, group)
     if needs_gradient(packed):
         [result] = _autograd.apply(
             _autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, packed
@@ -147,8 +147,8 @@ def reducescatter_async(
 ) -> Handle:
     """Begins :func:`reducescatter`; ``synchronize(handle)`` returns the result. Not differentiable."""
     op = reduce_op(op, None)
-    require_global(process_set)
-    full_name = _names.name_of("reducescatter", name)
+    group = group_of(process_set)
+    full_name = _names.name_of("reducescatter", name, group)
     return start_reducescatter(  # type: ignore[no-any-return]
         [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
@@ -166,10 +166,10 @@ def grouped_reducescatter(
     """:func:`reducescatter` of several tensors as one operation that succeeds or fails as a whole; returns a list.
     Differentiable."""
     op = reduce_op(op, None)
-    require_global(process_set)
+    group = group_of(process_set)
     if not tensors:
         return []
-    full_name = _names.name_of("grouped_reducescatter", name)
+    full_name = _names.name_of("grouped_reducescatter", name, group)
     packed = [compression.compress(tensor) for tensor in tensors]
     bare = [tensor for tensor, _ in packed]
     if any(needs_gradient(tensor) for tensor in bare):
@@ -189,9 +189,9 @@ def grouped_reducescatter_async(
 ) -> Handle:
     """Begins :func:`grouped_reducescatter`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
     op = reduce_op(op, None)
-    require_global(process_set)
+    group = group_of(process_set)
     require_some(tensors)
-    full_name = _names.name_of("grouped_reducescatter", name)
+    full_name = _names.name_of("grouped_reducescatter", name, group)
     return start_reducescatter(  # type: ignore[no-any-return]
         tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )

@@ -101,7 +101,7 @@ TEST(Operations, ARankRunsAheadOfOthersThatOnlyReceive) {
 TEST(Operations, AKindWithoutAnAlgorithmIsNone) {
   World world(tiny_slots(2));
   Plan plan;
-  plan.kind = OpKind::alltoall;
+  plan.kind = OpKind::send;
   EXPECT_EQ(start(world.channel(0), plan), nullptr);
 }
 

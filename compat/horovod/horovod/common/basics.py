@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+import sys
+from typing import Any, Dict, List, Sequence, Union
 
 from ronde import _abi, _built, _process
+from ronde import process_sets as _process_sets
 
 
 class HorovodBasics:
@@ -40,11 +42,31 @@ class HorovodBasics:
     def __init__(self, pkg_path: str, *args: Any) -> None:
         del pkg_path, args
 
-    def init(self, comm: Any = None, process_sets: Optional[Sequence[Any]] = None) -> None:
-        """As ``horovod.torch.init``; process sets need PyTorch."""
-        if comm is None and process_sets is None:
-            _process.init()
+    def init(self, comm: Any = None, process_sets: Union[None, str, Sequence[_process_sets.ProcessSet]] = None) -> None:
+        """As ``horovod.torch.init``, but that PyTorch is not loaded for it. NotImplementedError for a communicator."""
+        if "ronde.torch" in sys.modules:
+            sys.modules["ronde.torch"].init(comm, process_sets)
             return
-        import ronde.torch
+        if comm is not None:
+            raise NotImplementedError("init(comm=...) is not supported: use process sets for some of the ranks")
+        if not _process.is_initialized():
+            _process.init()
+            _process_sets.begin_job(process_sets)
 
-        ronde.torch.init(comm, process_sets)
+    # What Horovod's own tests, and a few programs, ask for.
+
+    def _add_process_set_impl(self, ranks: Sequence[int]) -> int:
+        return _process_sets.make_group(ranks)
+
+    def _remove_process_set_impl(self, process_set_id: int) -> int:
+        _process_sets.destroy_group(process_set_id)
+        return process_set_id
+
+    def _process_set_rank(self, process_set_id: int) -> int:
+        return _process_sets.rank_in(process_set_id)
+
+    def _process_set_size(self, process_set_id: int) -> int:
+        return _process_sets.size_of(process_set_id)
+
+    def _get_process_set_ids_and_ranks(self) -> Dict[int, List[int]]:
+        return _process_sets.registered()

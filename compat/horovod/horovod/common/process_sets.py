@@ -1,17 +1,5 @@
-"""Groups of ranks: those of ``ronde.torch``, loaded when they are asked for."""
+"""Groups of ranks: those of Ronde, the very same objects."""
 
-from __future__ import annotations
+from ronde.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 
-from typing import Any
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    import ronde.torch
-    import ronde.torch.process_sets
-
-    for module in (ronde.torch.process_sets, ronde.torch):
-        if hasattr(module, name):
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_process_set"]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+from ronde import process_sets
 from ronde.elastic.run import run_fn
 from ronde.torch.elastic.sampler import ElasticSampler
 from ronde.torch.elastic.state import TorchState
@@ -31,13 +32,14 @@ __all__ = ["ElasticSampler", "TorchState", "run"]
 def _join_anew() -> None:
     import ronde.torch  # which imports this package
 
+    sets = process_sets.added()
     ronde.torch.shutdown()
-    ronde.torch.init()
+    ronde.torch.init(process_sets=sets)
 
 
 def run(func: Optional[Callable[..., Any]] = None, *, reset_limit: Optional[int] = None) -> Callable[..., Any]:
     """Decorates the training function ``func(state, ...)``, see :func:`ronde.elastic.run_fn`. ``init()`` must have been
-    called. Also ``@run(reset_limit=3)``."""
+    called. Process sets are registered again after a restart. Also ``@run(reset_limit=3)``."""
     if func is None:
         return lambda given: run(given, reset_limit=reset_limit)
     return run_fn(func, _join_anew, reset_limit)

@@ -1,0 +1,208 @@
+"""Process sets: groups of ranks within which operations can be done, each with a queue and names of its own.
+
+    even = hvd.add_process_set([0, 2])              # every rank calls this, members or not
+    if even.included():
+        hvd.allreduce(tensor, process_set=even)
+    hvd.remove_process_set(even)
+
+Shared by all frameworks. Ranks add and remove the same sets in the same order; ranks that differ are told so, all alike.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Dict, List, Optional, Sequence, Union
+
+from ronde import _abi, _process
+from ronde._lib import check, library
+from ronde.exceptions import InvalidArgumentError
+
+__all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_process_set"]
+
+
+class ProcessSet:
+    """A group of ranks of the job. Made from ranks, it can be used once it is registered: by ``init(process_sets=...)`` or
+    ``add_process_set``.
+
+    Attributes: ``ranks``, ascending, None where they are not known yet; ``process_set_id``, None while it is not
+    registered (before ``init``, after its removal, after ``shutdown``).
+    """
+
+    process_set_id: Optional[int] = None
+    ranks: Optional[List[int]] = None
+    mpi_comm: None = None
+
+    def __init__(self, ranks_or_comm: Sequence[int] = ()) -> None:
+        """``ranks_or_comm``: ranks of the job, in any order. An MPI communicator is refused with NotImplementedError:
+        give its ranks."""
+        if not isinstance(ranks_or_comm, (list, tuple, range, set, frozenset)):
+            raise NotImplementedError(
+                "a process set is made from a list of ranks; MPI communicators are not supported. Give the ranks that "
+                "the communicator has in the job"
+            )
+        self.ranks = sorted(int(rank) for rank in ranks_or_comm)
+
+    def size(self) -> Optional[int]:
+        """How many ranks it has; None while it is not registered."""
+        if self.process_set_id is None or self.ranks is None:
+            return None
+        return len(self.ranks)
+
+    def rank(self) -> Optional[int]:
+        """This process's place among its ranks; None while it is not registered, or if this process is not in it."""
+        if self.process_set_id is None or self.ranks is None or not self.included():
+            return None
+        return self.ranks.index(_process.rank())
+
+    def included(self) -> Optional[bool]:
+        """Whether this process belongs to it; None while its ranks are not known, or before ``init``."""
+        if self.ranks is None or not _process.is_initialized():
+            return None
+        return _process.rank() in self.ranks
+
+    def _invalidate(self) -> None:
+        self.process_set_id = None
+
+    def __str__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+
+    __repr__ = __str__
+
+
+class _GlobalProcessSet(ProcessSet):
+    """All ranks. It is always registered."""
+
+    process_set_id = 0
+
+    def __init__(self) -> None:
+        self.ranks = None
+
+    def size(self) -> Optional[int]:
+        return _process.size() if _process.is_initialized() else None
+
+    def rank(self) -> Optional[int]:
+        return _process.rank() if _process.is_initialized() else None
+
+    def included(self) -> Optional[bool]:
+        return True if _process.is_initialized() else None
+
+    def _invalidate(self) -> None:
+        self.ranks = None
+
+
+global_process_set = _GlobalProcessSet()
+
+#: Those registered, by id.
+_sets: Dict[int, ProcessSet] = {}
+
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Registers a process set, or makes one from ranks, and returns it. Collective over all ranks of the job.
+
+    Raises ValueError on every rank alike if there is one of the same ranks, if ranks are not of the job, or if the ranks
+    of the job ask for different sets; NotImplementedError for an MPI communicator.
+    """
+    new = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    if new.process_set_id is not None:
+        raise InvalidArgumentError(f"{new} has been added already", 1)
+    ranks = new.ranks or []
+    for other in [_as_known(global_process_set), *_sets.values()]:
+        if other.ranks == ranks:
+            raise InvalidArgumentError(f"a process set with the same ranks exists: {other}", 1)
+    new.process_set_id = make_group(ranks)
+    _sets[new.process_set_id] = new
+    return new
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes it and returns True; False if it is the set of all ranks or not registered. Collective over all ranks of the
+    job. Operations under way in it that not all its ranks have called fail."""
+    group = process_set.process_set_id
+    if group is None or group == 0 or _sets.get(group) is not process_set:
+        return False
+    destroy_group(group)
+    _sets.pop(group, None)
+    process_set._invalidate()
+    return True
+
+
+def make_group(ranks: Sequence[int]) -> int:
+    """A group of these ranks in the engine, also if there is one of the same; its id. Collective over all ranks."""
+    array = (ctypes.c_int32 * max(len(ranks), 1))(*ranks)
+    group = ctypes.c_int32()
+    call = library().ronde_group_create
+
+    def create() -> None:
+        check(call(None, array, len(ranks), ctypes.byref(group)))
+
+    _process.interruptibly("ronde-add-process-set", create)
+    return group.value
+
+
+def destroy_group(group: int) -> None:
+    """Ends a group of :func:`make_group`. Collective over all ranks."""
+    call = library().ronde_group_destroy
+
+    def destroy() -> None:
+        check(call(None, group))
+
+    _process.interruptibly("ronde-remove-process-set", destroy)
+
+
+def group_of(process_set: ProcessSet) -> int:
+    """The id by which the engine knows it. ValueError if it is not registered."""
+    group = process_set.process_set_id
+    if group is None:
+        raise InvalidArgumentError(
+            f"{process_set} is not registered: call add_process_set(...) on every rank, or give it to "
+            "init(process_sets=[...]); shutdown and remove_process_set end a set",
+            _abi.INVALID_ARGUMENT,
+        )
+    return group
+
+
+def size_of(group: int) -> int:
+    """How many ranks the set with this id has."""
+    return _process.size() if group == 0 else len(_sets[group].ranks or [])
+
+
+def rank_in(group: int) -> int:
+    """This process's place in the set with this id, to which it belongs."""
+    return _process.rank() if group == 0 else (_sets[group].ranks or []).index(_process.rank())
+
+
+def added() -> List[ProcessSet]:
+    """Those registered, in the order in which they were."""
+    return list(_sets.values())
+
+
+def registered() -> Dict[int, List[int]]:
+    """The ranks of every set, by id, that of all ranks too."""
+    known = {0: list(range(_process.size()))}
+    known.update((group, list(each.ranks or [])) for group, each in sorted(_sets.items()))
+    return known
+
+
+def begin_job(process_sets: Union[None, str, Sequence[Union[ProcessSet, Sequence[int]]]] = None) -> None:
+    """After init: registers the sets given to it. ``"dynamic"`` needs nothing: sets can be added at any time."""
+    end_job()
+    _as_known(global_process_set)
+    if process_sets is None or process_sets == "dynamic":
+        return
+    if isinstance(process_sets, str):
+        raise InvalidArgumentError(f'process_sets is a list of process sets or "dynamic", not {process_sets!r}', 1)
+    for each in process_sets:
+        add_process_set(each)
+
+
+def end_job() -> None:
+    """After shutdown: none is registered any more."""
+    for each in _sets.values():
+        each._invalidate()
+    _sets.clear()
+    global_process_set._invalidate()
+
+
+def _as_known(everybody: ProcessSet) -> ProcessSet:
+    everybody.ranks = list(range(_process.size()))
+    return everybody

@@ -1,0 +1,132 @@
+#include "engine/engine_set.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace ronde::engine {
+
+std::shared_ptr<Engine> EngineSet::find(std::int32_t group) const {
+  std::shared_lock lock(mutex_);
+  for (const auto& each : groups_) {
+    if (each->group().id == group) {
+      return each;
+    }
+  }
+  return nullptr;
+}
+
+bool EngineSet::has_input() const {
+  if (job_->has_input() || !any_groups_.load(std::memory_order_acquire)) {
+    return job_->has_input();
+  }
+  std::shared_lock lock(mutex_);
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& each) { return each->has_input(); });
+}
+
+bool EngineSet::has_outstanding() const {
+  if (job_->has_outstanding() || !any_groups_.load(std::memory_order_acquire)) {
+    return job_->has_outstanding();
+  }
+  std::shared_lock lock(mutex_);
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& each) { return each->has_outstanding(); });
+}
+
+std::uint64_t EngineSet::sum(const std::function<std::uint64_t(const Engine&)>& count) const {
+  std::uint64_t total = count(*job_);
+  if (any_groups_.load(std::memory_order_acquire)) {
+    std::shared_lock lock(mutex_);
+    for (const auto& each : groups_) {
+      total += count(*each);
+    }
+  }
+  return total;
+}
+
+void EngineSet::notice_end(int rank) {
+  job_->notice_end(rank);
+  // After that one, as add() looks there after the group is in the list: one of the two tells the group.
+  std::shared_lock lock(mutex_);
+  for (const auto& each : groups_) {
+    if (const int member = each->group().index_of(rank); member >= 0) {
+      each->notice_end(member);
+    }
+  }
+}
+
+void EngineSet::add(std::shared_ptr<Engine> group) {
+  Engine& added = *group;
+  {
+    std::unique_lock lock(mutex_);
+    groups_.push_back(std::move(group));
+    any_groups_.store(true, std::memory_order_release);
+  }
+  for (int member = 0; member < added.group().size(); ++member) {
+    if (job_->has_ended(added.group().ranks[static_cast<std::size_t>(member)])) {
+      added.notice_end(member);
+    }
+  }
+}
+
+void EngineSet::remove(std::int32_t group) {
+  std::unique_lock lock(mutex_);
+  std::erase_if(groups_, [&](const auto& each) { return each->group().id == group; });
+  any_groups_.store(!groups_.empty(), std::memory_order_release);
+}
+
+bool EngineSet::step() {
+  bool moved = job_->step();
+  for (const auto& each : groups_) {
+    moved |= each->step();
+  }
+  return moved;
+}
+
+bool EngineSet::poll() {
+  bool moved = job_->poll();
+  for (const auto& each : groups_) {
+    moved |= each->poll();
+  }
+  return moved;
+}
+
+bool EngineSet::only_replays() const {
+  return job_->only_replays() ||
+         std::any_of(groups_.begin(), groups_.end(), [](const auto& each) { return each->only_replays(); });
+}
+
+Nanoseconds EngineSet::next_timer() const {
+  Nanoseconds next = job_->next_timer();
+  for (const auto& each : groups_) {
+    next = std::min(next, each->next_timer());
+  }
+  return next;
+}
+
+void EngineSet::begin_leave() {
+  for (const auto& each : groups_) {
+    each->begin_leave();
+  }
+  job_->begin_leave();
+}
+
+bool EngineSet::has_left() const {
+  return job_->leaving() == Leaving::over && std::all_of(groups_.begin(), groups_.end(), [](const auto& each) {
+           return each->leaving() == Leaving::over;
+         });
+}
+
+void EngineSet::finish_leave() {
+  for (const auto& each : groups_) {
+    each->finish_leave();
+  }
+  job_->finish_leave();
+}
+
+void EngineSet::fail(const Status& status) {
+  for (const auto& each : groups_) {
+    each->fail(status);
+  }
+  job_->fail(status);
+}
+
+}  // namespace ronde::engine

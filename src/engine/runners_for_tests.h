@@ -1,0 +1,77 @@
+// Job: ranks as threads over one loopback arena, each with its runner and engine thread, on the real clock.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/native/native.h"
+#include "engine/runner.h"
+#include "support/log_guard.h"
+#include "transport/loopback/loopback.h"
+
+namespace ronde::engine {
+
+class Job {
+ public:
+  explicit Job(int size, Settings settings = {}) {
+    for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
+      Topology topology;
+      topology.rank = topology.local_rank = arena->rank();
+      topology.size = topology.local_size = size;
+      auto backend = backend::make_native_backend(*arena);
+      auto engine = std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock_);
+      Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), clock_);
+      EXPECT_TRUE(runner) << runner.status().message();
+      runners_.push_back(std::move(*runner));
+    }
+  }
+  ~Job() { shutdown(); }
+  /// The test has shut down every rank itself.
+  void is_over() { shut_down_ = true; }
+
+  Runner& operator[](int rank) { return *runners_[static_cast<std::size_t>(rank)]; }
+  int size() const { return static_cast<int>(runners_.size()); }
+  const Clock& clock() const { return clock_; }
+
+  /// `body(rank)` on one thread per rank.
+  void run(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank) {
+      threads.emplace_back(body, rank);
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+  void shutdown() {
+    if (!shut_down_) {
+      shut_down_ = true;
+      run([this](int rank) { EXPECT_TRUE((*this)[rank].shutdown()); });
+    }
+  }
+
+ private:
+  test::LogGuard log_;
+  RealClock clock_;
+  std::vector<std::unique_ptr<Runner>> runners_;
+  bool shut_down_ = false;
+};
+
+inline TicketPtr sum(const std::string& name, std::vector<float>& values, DoneCallback on_done = {},
+                     std::int32_t group = 0) {
+  Request request;
+  request.name = name;
+  request.group = group;
+  Tensor tensor;
+  tensor.data = values.data();
+  tensor.shape = {static_cast<std::int64_t>(values.size())};
+  request.tensors.push_back({tensor, tensor});
+  return std::make_shared<Ticket>(std::move(request), std::move(on_done));
+}
+
+}  // namespace ronde::engine
