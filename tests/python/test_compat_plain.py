@@ -1,4 +1,4 @@
-"""What scripts pass besides tensors: numbers, lists, an empty list as a barrier; and old spellings."""
+"""What scripts pass besides tensors: numbers, lists, an empty list as a barrier; old spellings; HorovodBasics."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ def test_old_spellings(hvd):
         hvd.allreduce("loss")
     with pytest.raises(ValueError, match="expected a torch.Tensor, got list"):
         hvd.allreduce_([1.0])
+
+
+@pytest.mark.ranks(2, 3)
+def test_process_sets_of_basics(hvd, rank, world):
+    from horovod.common.basics import HorovodBasics
+
+    basics = HorovodBasics(__file__, "mpi_lib_v2")
+    everyone = {0: list(range(world))}
+    assert basics._get_process_set_ids_and_ranks() == everyone
+    last = basics._add_process_set_impl([world - 1])
+    assert basics._get_process_set_ids_and_ranks() == {**everyone, last: [world - 1]}
+    assert basics._process_set_size(last) == 1 and basics._process_set_rank(0) == rank
+    assert basics._remove_process_set_impl(last) == last
+    assert basics._remove_process_set_impl(last) == -3 and basics._get_process_set_ids_and_ranks() == everyone
+    with pytest.raises(NotImplementedError, match="comm"):
+        basics.init(comm="a communicator")

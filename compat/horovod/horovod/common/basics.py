@@ -9,6 +9,10 @@ from ronde import _abi, _built, _process
 from ronde import process_sets as _process_sets
 
 
+#: What Horovod's library answers for an id that it does not know.
+_UNKNOWN_SET = -3
+
+
 class HorovodBasics:
     """Methods that say who this process is. The path of a library is accepted and not used: there is one library."""
 
@@ -56,11 +60,15 @@ class HorovodBasics:
     # What Horovod's own tests, and a few programs, ask for.
 
     def _add_process_set_impl(self, ranks: Sequence[int]) -> int:
-        return _process_sets.make_group(ranks)
+        added = _process_sets.add_process_set(list(ranks)).process_set_id
+        assert added is not None
+        return added
 
     def _remove_process_set_impl(self, process_set_id: int) -> int:
-        _process_sets.destroy_group(process_set_id)
-        return process_set_id
+        for each in _process_sets.added():
+            if each.process_set_id == process_set_id and _process_sets.remove_process_set(each):
+                return process_set_id
+        return _UNKNOWN_SET
 
     def _process_set_rank(self, process_set_id: int) -> int:
         return _process_sets.rank_in(process_set_id)
