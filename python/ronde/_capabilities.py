@@ -14,6 +14,7 @@ __all__ = [
     "ddl_built",
     "gloo_built",
     "gloo_enabled",
+    "is_homogeneous",
     "mpi_built",
     "mpi_enabled",
     "mpi_threads_supported",
@@ -72,3 +73,8 @@ def mpi_threads_supported() -> bool:
     before ``init()``."""
     _process.size()
     return False
+
+
+def is_homogeneous() -> bool:
+    """Whether every host has as many ranks as this one. Raises NotInitializedError (a ValueError) before ``init()``."""
+    return _process.size() == _process.local_size() * _process.cross_size()

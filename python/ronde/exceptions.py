@@ -1,6 +1,6 @@
 """What Ronde raises.
 
-Every exception of Ronde is a :class:`RondeError` and so a ``RuntimeError``. Two questions decide the class:
+Every error of Ronde is a :class:`RondeError` and so a ``RuntimeError``. Two questions decide the class:
 
 * *Was the call wrong?* Then it is a ``ValueError`` as well (:class:`InvalidArgumentError`, :class:`DuplicateNameError`,
   :class:`NotInitializedError`): nothing was sent, other ranks know nothing of it.
@@ -19,6 +19,7 @@ __all__ = [
     "CollectiveError",
     "DuplicateNameError",
     "ForkedError",
+    "HostsUpdatedInterrupt",
     "InitializationError",
     "InvalidArgumentError",
     "MismatchError",
@@ -93,6 +94,18 @@ class PeerLeftError(CollectiveError):
 
 class TimedOutError(CollectiveError):
     """Ranks that are alive did not submit or finish in time."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """No error: the job's hosts have changed, and elastic training is to start again with the state as it is.
+
+    Attributes:
+        skip_sync: whether hosts have only gone, so that every rank still holds the same state.
+    """
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("the hosts of the job have changed: start again with the state as it is")
+        self.skip_sync = skip_sync
 
 
 _CLASS_OF_CODE: Dict[int, Type[RondeError]] = {

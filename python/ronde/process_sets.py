@@ -171,6 +171,11 @@ def rank_in(group: int) -> int:
     return _process.rank() if group == 0 else (_sets[group].ranks or []).index(_process.rank())
 
 
+def added() -> List[ProcessSet]:
+    """Those registered, in the order in which they were."""
+    return list(_sets.values())
+
+
 def registered() -> Dict[int, List[int]]:
     """The ranks of every set, by id, that of all ranks too."""
     known = {0: list(range(_process.size()))}

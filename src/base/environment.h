@@ -1,4 +1,7 @@
 // Environment variables as numbers: absent, well formed, or an error that names variable, value and expectation.
+//
+// A RONDE_* variable that is not set may be said by its forerunner of Horovod's, HOROVOD_*: the table in
+// environment.cc.
 #pragma once
 
 #include <cstdint>

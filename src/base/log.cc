@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
+#include <optional>
+
+#include "base/environment.h"
 
 namespace ronde {
 
@@ -22,8 +24,8 @@ LogSink& sink() {
 
 std::atomic<int>& threshold() {
   static std::atomic<int> level = [] {
-    const char* text = std::getenv("RONDE_LOG_LEVEL");
-    return static_cast<int>(text ? parse_log_level(text) : LogLevel::warning);
+    const std::optional<std::string> text = environment_text("RONDE_LOG_LEVEL");
+    return static_cast<int>(text ? parse_log_level(*text) : LogLevel::warning);
   }();
   return level;
 }

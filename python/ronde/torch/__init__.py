@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Sequence, Union
 
+import torch as _torch
+
 from ronde import _process
 from ronde import process_sets as _process_sets
 from ronde._capabilities import (
@@ -22,6 +24,7 @@ from ronde._capabilities import (
     ddl_built,
     gloo_built,
     gloo_enabled,
+    is_homogeneous,
     mpi_built,
     mpi_enabled,
     mpi_threads_supported,
@@ -39,7 +42,7 @@ from ronde._process import (
 )
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
-from ronde.torch import _names
+from ronde.torch import _names, elastic
 from ronde.torch._buckets import empty_shared
 from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
@@ -142,6 +145,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "empty_shared",
     "gather",
     "gather_async",
@@ -157,6 +161,7 @@ __all__ = [
     "grouped_reducescatter",
     "grouped_reducescatter_async",
     "init",
+    "is_homogeneous",
     "is_initialized",
     "join",
     "local_rank",
@@ -222,3 +227,8 @@ def shutdown() -> None:
     finally:
         if not is_initialized():
             _process_sets.end_job()
+
+
+def _check_has_gpu() -> bool:
+    """Whether PyTorch sees a GPU. Scripts written for Horovod's tests ask."""
+    return bool(_torch.cuda.is_available())

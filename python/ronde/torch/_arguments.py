@@ -51,8 +51,8 @@ def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
 
 
 def needs_gradient(tensor: torch.Tensor) -> bool:
-    """Whether the call is to be differentiated."""
-    return bool(tensor.requires_grad) and torch.is_grad_enabled()
+    """Whether the call is to be differentiated. Plain numbers and lists are not."""
+    return isinstance(tensor, torch.Tensor) and bool(tensor.requires_grad) and torch.is_grad_enabled()
 
 
 def require_some(tensors: Sequence[torch.Tensor]) -> None:

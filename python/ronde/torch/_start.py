@@ -25,7 +25,7 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
-from ronde.torch._tensors import check, host_memory_for, new_like, staged, view_of
+from ronde.torch._tensors import check, from_plain, host_memory_for, new_like, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -67,6 +67,8 @@ def start_allreduce(
 ) -> Any:
     """``targets``: where the results go, the tensors themselves; None: into new tensors. ``single``: the result is the
     one tensor, not a list."""
+    if targets is None and not isinstance(tensors[0], torch.Tensor):
+        tensors = [from_plain(tensor) for tensor in tensors]
     for tensor in tensors:
         check(tensor, full_name)
     inputs = [staged(tensor) for tensor in tensors]
@@ -93,6 +95,7 @@ def start_allreduce(
 
 def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
     """All ranks' tensors along dimension 0, in memory that the ticket makes."""
+    tensor = from_plain(tensor, rows=True)
     check(tensor, full_name)
     source = staged(tensor)
     operation = _submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
@@ -149,6 +152,8 @@ def start_broadcast(
     tensor: torch.Tensor, target: Optional[torch.Tensor], root_rank: int, full_name: str, wait: bool
 ) -> Any:
     """``target``: where the root's values go, the tensor itself; None: into a new tensor."""
+    if target is None:
+        tensor = from_plain(tensor)
     check(tensor, full_name)
     source = staged(tensor)
     if target is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Dict, Optional, Set, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 import torch
 
@@ -40,6 +40,15 @@ TORCH_DTYPES: Dict[int, torch.dtype] = {code: dtype for dtype, code in DTYPE_COD
 def view_of(tensor: torch.Tensor) -> View:
     """The memory of a contiguous tensor. Requires: :func:`check` has passed it, or it was made by :func:`staged`."""
     return tensor.data_ptr(), tensor.shape, DTYPE_CODES[tensor.dtype]
+
+
+def from_plain(value: Any, rows: bool = False) -> Any:
+    """A tensor as it is; a number or a (nested) list of numbers as a new one. ``rows``: a number as one row, for
+    operations along dimension 0. Anything else as it is: :func:`check` tells."""
+    if isinstance(value, torch.Tensor) or not isinstance(value, (bool, int, float, complex, list, tuple)):
+        return value
+    tensor = torch.tensor(value)
+    return tensor.reshape(1) if rows and tensor.dim() == 0 else tensor
 
 
 def check(tensor: torch.Tensor, name: str) -> None:

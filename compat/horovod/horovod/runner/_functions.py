@@ -1,0 +1,92 @@
+"""The caller's side of ``horovod.run``: hands a function to ranks and collects what they return.
+
+Function and results lie in a folder that only this user can enter; nothing is unpickled from a port.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shlex
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, TextIO
+
+from horovod.runner.launch import launch_line, rank_count, rank_environment
+
+#: How long ranks may take to end after an interruption; the launcher kills them long before.
+_END_LIMIT_S = 30.0
+
+
+def run_in_ranks(function: Callable[[], Any], settings: Any) -> List[Any]:
+    """What the ranks' calls of the function returned, in rank order. RuntimeError as :func:`horovod.run`."""
+    import cloudpickle
+
+    ranks = rank_count(settings)
+    with tempfile.TemporaryDirectory(prefix="ronde-run-") as name:  # mode 0700
+        folder = Path(name)
+        # Another Python has packages of its own, and ours may not suit it.
+        path = {"entries": [os.path.abspath(entry) for entry in sys.path], "first": settings.executable is None}
+        (folder / "sys.path").write_text(json.dumps(path), encoding="utf-8")
+        (folder / "function").write_bytes(cloudpickle.dumps(function))
+        executable = settings.executable or sys.executable
+        task = [executable, str(Path(__file__).with_name("_task.py")), str(folder)]
+        line = launch_line(settings) + task
+        if settings.verbose:
+            print(f"horovod.run: {shlex.join(line)}", file=sys.stderr, flush=True)
+        code = _wait_for(line, rank_environment(settings))
+        failure = _first_failure(folder)
+        if failure is not None:
+            raise RuntimeError(failure)
+        missing = [rank for rank in range(ranks) if not (folder / f"result.{rank}").exists()]
+        if missing or code != 0:
+            who = f"; no result came from rank {', '.join(map(str, missing))}" if missing else ""
+            raise RuntimeError(f"the ranks of horovod.run ended with code {code}{who}: what they printed says why")
+        return [pickle.loads((folder / f"result.{rank}").read_bytes()) for rank in range(ranks)]
+
+
+def _first_failure(folder: Path) -> Optional[str]:
+    """The text of the rank that failed first: the others' errors follow from it."""
+    found = (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("failure.*[0-9]"))
+    failures = sorted(found, key=lambda failure: failure["at"])
+    if not failures:
+        return None
+    first = failures[0]
+    others = f" (later also rank {', '.join(str(f['rank']) for f in failures[1:])})" if len(failures) > 1 else ""
+    return f"rank {first['rank']} of horovod.run failed{others}:\n\n{first['traceback']}"
+
+
+def _wait_for(line: List[str], environment: Dict[str, str]) -> int:
+    """Runs the launcher to its end. Its output goes where this process's ``sys.stdout`` and ``sys.stderr`` go."""
+    # They may have been replaced: by a notebook, by a test.
+    replaced = sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__
+    pipe = subprocess.PIPE if replaced else None
+    sys.stdout.flush()
+    leash = [sys.executable, str(Path(__file__).with_name("_leash.py")), str(os.getpid())]
+    process = subprocess.Popen([*leash, *line], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment)
+    pumps = []
+    if replaced:
+        pairs = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+        pumps = [threading.Thread(target=_pump, args=pair, daemon=True) for pair in pairs]
+    for pump in pumps:
+        pump.start()
+    try:
+        code = process.wait()
+    except BaseException:  # Ctrl-C above all: the ranks must not outlive the call
+        process.terminate()
+        process.wait(_END_LIMIT_S)
+        raise
+    for pump in pumps:
+        pump.join()
+    return code
+
+
+def _pump(source: Any, target: TextIO) -> None:
+    with source:
+        for data in source:
+            target.write(data.decode("utf-8", "replace"))
+            target.flush()

@@ -1,0 +1,45 @@
+"""One rank of ``horovod.run``: calls the function that lies in a folder and leaves there what it returned.
+
+Called as _task.py FOLDER under ``ronde run``. It is no module of a package: the caller's ``sys.path`` decides which
+modules the function finds.
+"""
+
+import json
+import os
+import pickle
+import sys
+import time
+import traceback
+from pathlib import Path
+
+
+def _leave(folder: Path, name: str, content: bytes) -> None:
+    """Whole or not at all: the rank may be killed meanwhile."""
+    unfinished = folder / f"{name}.part"
+    unfinished.write_bytes(content)
+    unfinished.rename(folder / name)
+
+
+def main() -> int:
+    """The exit code: 1 if the function, or the way to it or from it, has failed."""
+    folder = Path(sys.argv[1])
+    rank = int(os.environ["RONDE_RANK"])
+    try:
+        callers = json.loads((folder / "sys.path").read_text(encoding="utf-8"))
+        own = sys.path[1:]  # without this file's folder
+        first, then = (callers["entries"], own) if callers["first"] else (own, callers["entries"])
+        sys.path[:] = [*first, *(entry for entry in then if entry not in first)]
+        import cloudpickle
+
+        function = pickle.loads((folder / "function").read_bytes())
+        _leave(folder, f"result.{rank}", cloudpickle.dumps(function()))
+    except Exception:
+        # The clock is the host's, the same for all ranks. The caller shows the text.
+        failure = {"rank": rank, "at": time.monotonic(), "traceback": traceback.format_exc()}
+        _leave(folder, f"failure.{rank}", json.dumps(failure).encode())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

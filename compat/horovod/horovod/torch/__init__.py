@@ -1,0 +1,23 @@
+"""``import horovod.torch as hvd``: the names of :mod:`ronde.torch`, the very same objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ronde.torch as _ronde_torch
+from ronde.torch import *  # noqa: F403
+from ronde.torch import _check_has_gpu
+
+# After the names, one of which is `elastic` too; `from horovod.torch import elastic` would find that one.
+import horovod.torch.compression as compression  # noqa: E402
+import horovod.torch.elastic as elastic  # noqa: E402
+import horovod.torch.functions as functions  # noqa: E402
+import horovod.torch.mpi_ops as mpi_ops  # noqa: E402
+import horovod.torch.optimizer as optimizer  # noqa: E402
+import horovod.torch.sync_batch_norm as sync_batch_norm  # noqa: E402
+
+__all__ = list(_ronde_torch.__all__)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_ronde_torch, name)
