@@ -92,9 +92,9 @@ TEST_F(Errors, OfTheCallItself) {
   EXPECT_THAT(ronde_last_error(), HasSubstr("struct_size"));
   EXPECT_EQ(ronde_submit(nullptr, nullptr, nullptr), RONDE_INVALID_ARGUMENT);
   request.struct_size = sizeof request;
-  request.op = RONDE_ALLTOALL;
-  request.name = "a2a";
-  request.name_bytes = 3;
+  request.op = RONDE_JOIN;
+  request.name = "gone";
+  request.name_bytes = 4;
   EXPECT_EQ(ronde_execute(nullptr, &request, -1, nullptr), RONDE_NOT_IMPLEMENTED);
   std::int32_t group = 0;
   EXPECT_EQ(ronde_group_create(nullptr, nullptr, 0, &group), RONDE_NOT_IMPLEMENTED);
