@@ -377,12 +377,12 @@ TEST(Engine, AMismatchIsTheSameErrorEverywhereAndTheJobGoesOn) {
   }
 }
 
-TEST(Engine, WhatIsNotBuiltIsRefusedAtOnce) {
+TEST(Engine, WhatIsUnknownIsRefusedAtOnce) {
   LocalWorld world(1);
   std::vector<float> values(3);
   Request request = test::allreduce("x", values);
-  request.kind = OpKind::join;
-  EXPECT_EQ(world.try_submit(0, request).code(), Code::not_implemented);
+  request.kind = static_cast<OpKind>(99);
+  EXPECT_EQ(world.try_submit(0, request).code(), Code::invalid_argument);
   request.kind = OpKind::allreduce;
   EXPECT_TRUE(world.try_submit(0, request)) << "a refused name is not taken";
 }

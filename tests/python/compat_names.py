@@ -50,7 +50,6 @@ NAMES: Dict[str, Set[str]] = {
         "horovod.torch.compression": "Compression",
         "horovod.torch.functions": _TORCH_FUNCTIONS,
         "horovod.torch.optimizer": "DistributedOptimizer",
-        "horovod.torch.sync_batch_norm": "SyncBatchNorm",
         "horovod.torch.elastic": "TorchState ElasticSampler run",
         "horovod.torch.elastic.state": """TorchState StateHandler ModelStateHandler OptimizerStateHandler
             SamplerStateHandler get_handler_registry set_handler_registry""",
@@ -64,9 +63,8 @@ NOT_YET: Set[str] = {
     for module, names in {
         "horovod.common.basics:HorovodBasics": """start_timeline stop_timeline _comm_process_set_id""",
         "horovod.common.process_sets": "_setup _init_process_sets _temp_process_set_object",
-        "horovod.torch": "sparse_allreduce_async join start_timeline stop_timeline SyncBatchNorm",
-        "horovod.torch.mpi_ops": "sparse_allreduce_async join start_timeline stop_timeline",
-        "horovod.torch.sync_batch_norm": "SyncBatchNorm",
+        "horovod.torch": "start_timeline stop_timeline",
+        "horovod.torch.mpi_ops": "start_timeline stop_timeline",
     }.items()
     for name in names.split()
 }
