@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple
 
@@ -21,6 +22,9 @@ View = Tuple[int, Sequence[int], int]
 
 #: A wait in C comes back this often so that Python can answer a signal that another thread has taken, in seconds.
 SLICE = c_double(0.05)
+
+#: What nobody waits for any more may be under way for moments longer, until the slowest rank has done its part.
+GRACE_S = 1.0
 
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
@@ -237,6 +241,17 @@ def release_finished() -> None:
             operation.release()
         else:
             _abandoned.append(operation)
+
+
+def settle(name: str) -> None:
+    """Waits for the end of abandoned operations of this name, however they end, so that the name is free; for GRACE_S at
+    most, since the other ranks may never come. Ctrl-C is answered meanwhile."""
+    until = time.monotonic() + GRACE_S
+    for operation in [each for each in _abandoned if isinstance(each, Operation) and each.name == name]:
+        while not operation.done() and time.monotonic() < until:
+            library().ronde_wait(operation._ticket, SLICE)
+    if _abandoned:
+        release_finished()
 
 
 def fill(

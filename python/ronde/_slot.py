@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from ctypes import byref, c_int32, c_int64, c_void_p
 from typing import Any, Callable, NoReturn
 
 from ronde import _abi, _operation
 from ronde._lib import check, error_from, last_error, library, new_error_info
-from ronde._operation import SLICE, Block, View, fill
+from ronde._operation import GRACE_S, SLICE, Block, View, fill
 
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
@@ -92,6 +93,13 @@ class Slot:
             return False
         library().ronde_wait_slot(self.number, SLICE)
         return True
+
+    def settle(self) -> None:
+        """After a submit that nobody has waited for: waits for its end, however it ends, for GRACE_S at most. Ctrl-C is
+        answered meanwhile."""
+        until = time.monotonic() + GRACE_S
+        while not self.reclaim() and time.monotonic() < until:
+            library().ronde_wait_slot(self.number, SLICE)
 
     def release(self) -> None:
         """Forgets the slot. Requires: :meth:`done`. Again, or in a forked child: does nothing."""

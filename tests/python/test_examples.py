@@ -36,3 +36,18 @@ def test_synthetic_benchmark(ranks: int = 2):
     assert len(speeds) == ranks and all(speed > 0 for speed in speeds)
     assert total == pytest.approx(sum(speeds), abs=0.1 * ranks)
     assert f"ranks: {ranks}," in ended.lines("ResNet-18")[0]
+
+
+def test_process_sets():
+    ended = run_job(4, str(EXAMPLES / "process_sets.py"), "--steps", "20")
+    assert ended.code == 0, ended.output
+    losses = [float(re.search(r"loss ([\d.]+)", line)[1]) for line in [*ended.lines("sine"), *ended.lines("cosine")]]
+    assert len(losses) == 2 and losses[0] != losses[1]
+    assert "ranks [0, 2]" in ended.lines("sine")[0]
+
+
+def test_adasum():
+    ended = run_job(2, str(EXAMPLES / "adasum.py"), "--steps", "20")
+    assert ended.code == 0, ended.output
+    [average], [adasum] = ended.lines("Average: "), ended.lines("Adasum: ")
+    assert average.split()[2] != adasum.split()[2]

@@ -61,6 +61,30 @@ def test_every_operation_works_within_a_set(hvd, rank, world, even):
     assert hvd.broadcast_object([rank], root_rank=last, process_set=even) == [last]
 
 
+@pytest.mark.ranks(3, 5)
+def test_rooted_operations_and_messages_go_by_ranks_of_the_job(hvd, rank, world, even):
+    if not even.included():
+        return
+    first, last, count = even.ranks[0], even.ranks[-1], even.size()
+    total = hvd.reduce(torch.full((3,), float(rank)), root_rank=last, op=hvd.Sum, process_set=even)
+    if rank == last:
+        assert total.tolist() == [float(sum(even.ranks))] * 3
+    rows = hvd.gather(torch.tensor([rank]), root_rank=last, process_set=even)
+    assert rows is None if rank != last else rows.tolist() == even.ranks
+    mine = hvd.scatter(torch.tensor(even.ranks), root_rank=last, process_set=even)
+    assert mine.tolist() == [rank]
+    for size in (1, 300_000):  # in the offer, and in pieces
+        target = torch.empty(size)
+        if rank == last:
+            hvd.send(torch.full((size,), 7.0), first, tag=1, process_set=even)
+        elif rank == first:
+            assert hvd.recv(target, tag=1, process_set=even) == last
+            assert (target == 7).all()
+    if world == 5 and rank == first:
+        with pytest.raises(ValueError, match="rank 1 is not in the group"):
+            hvd.send(torch.ones(1), 1, process_set=even)
+
+
 @pytest.mark.ranks(3)
 def test_gradients_stay_within_the_set(hvd, rank, even):
     if not even.included():

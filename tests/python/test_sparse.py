@@ -279,6 +279,7 @@ def test_after_a_failure_to_agree(hvd, rank, world, monkeypatch):
         patch.setattr(_layouts, "agree", fail)
         with pytest.raises(hvd.HorovodInternalError):
             optimizer.step()
+    hvd.barrier()  # what was under way has come from all ranks
     for step in range(2):
         optimizer.zero_grad()
         model(words(step, rank), True).sum().backward()

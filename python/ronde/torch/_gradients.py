@@ -66,6 +66,9 @@ class _SparseFlight(NamedTuple):
     finish: Finish
 
 
+_Flights = Dict[Unit, Union[_Flight, _SparseFlight, Place]]
+
+
 class Reducer:
     """Starts the reduction of a gradient, or of a group of gradients, as soon as it is complete, and waits for all.
 
@@ -82,7 +85,7 @@ class Reducer:
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
         self._layouts_are_open = False
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
-        self._flights: Dict[Unit, Union[_Flight, _SparseFlight, Place]] = {}
+        self._flights: _Flights = {}
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
 
@@ -141,6 +144,7 @@ class Reducer:
 
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
+        _give_up(self._flights.values())
         self._flights.clear()
         self._holds_back = False
         for member in self._members:
@@ -187,8 +191,8 @@ class Reducer:
             self._start(unit)
             return
         if isinstance(error, DuplicateNameError):  # by an earlier one that nobody has waited for
-            _operation.release_finished()
-            place.slot.reclaim()
+            _operation.settle(unit.name)
+            place.slot.settle()
             status = self._submit_slot(place.number)
             if status == _OK:
                 self._flights[unit] = place
@@ -235,8 +239,9 @@ class Reducer:
 
     def _start_private(self, unit: Unit) -> None:
         how = self._how
-        if unit.place is not None:
-            unit.place.is_free()  # frees the name
+        if unit.place is not None and not unit.place.is_free():  # frees the name
+            unit.place.slot.settle()
+        _operation.settle(unit.name)
         packed = [self._pack(parameter, unit.name, len(unit.parameters) > 1) for parameter in unit.parameters]
         tensors = [item.sent for item in packed]
         handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
@@ -275,10 +280,18 @@ class Reducer:
         for unit in self._units:
             if unit not in self._flights and unit.needs_gradient():
                 self._start(unit)
-        flights = list(self._flights.items())
+        flights = self._flights
+        self._flights = {}
         self.restart()
+        try:
+            self._land(flights)
+        except BaseException:
+            _give_up(flights.values())
+            raise
+
+    def _land(self, flights: _Flights) -> None:
         with torch.no_grad():
-            for unit, flight in flights:
+            for unit, flight in flights.items():
                 if isinstance(flight, Place):
                     flight.slot.wait()
                     flight.busy = False
@@ -301,6 +314,14 @@ class Reducer:
             if item.sent is not item.bare:
                 item.bare.copy_(self._how.compression.decompress(result, item.context))
             _put(item.parameter, item.gradient)
+
+
+def _give_up(flights: Iterable[Union[_Flight, _SparseFlight, Place]]) -> None:
+    """Nobody waits for these any more, however long an error's traceback keeps them alive. Who uses their names again
+    waits for their end first."""
+    for flight in flights:
+        if isinstance(flight, _Flight):
+            flight.handle.abandon()
 
 
 def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:

@@ -38,10 +38,14 @@ class Handle:
         """The operation's full name; None after ``synchronize``."""
         return self._operation.name if self._operation is not None else None
 
-    def __del__(self) -> None:
-        operation = self._operation
+    def abandon(self) -> None:
+        """Nobody will wait for it: as if it were dropped."""
+        operation, self._operation = self._operation, None
         if operation is not None:
             operation.abandon()
+
+    def __del__(self) -> None:
+        self.abandon()
 
 
 def poll(handle: Any) -> bool:

@@ -8,7 +8,9 @@ from typing import Any, Callable, Dict, Iterator, Optional
 import torch
 
 from ronde.exceptions import InvalidArgumentError
+from ronde.torch._handles import Handle
 from ronde.torch.mpi_ops import Adasum, allreduce_async_, synchronize
+from ronde.torch.process_sets import ProcessSet, global_process_set
 
 __all__ = ["adasum_optimizer"]
 
@@ -18,6 +20,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
 
     _parameter_names: Dict[torch.nn.Parameter, str]
     _compression: Any
+    _process_set: ProcessSet
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Steps as the wrapped optimizer does, with this rank's gradients; then moves each parameter by the Adasum of
@@ -33,7 +36,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         for parameter, name in parameters.items():
             delta = parameter.detach() - before[parameter]
             packed, context = self._compression.compress(delta)
-            handles.append((parameter, allreduce_async_(packed, name=f"adasum.{name}", op=Adasum), context))
+            handles.append((parameter, self._begin(packed, name), context))
         combined = [
             (parameter, self._compression.decompress(synchronize(handle), context))
             for parameter, handle, context in handles
@@ -42,6 +45,9 @@ class _AdasumOptimizer(torch.optim.Optimizer):
             for parameter, delta in combined:
                 parameter.copy_(before[parameter] + delta)
         return result
+
+    def _begin(self, delta: torch.Tensor, name: str) -> Handle:
+        return allreduce_async_(delta, name=f"adasum.{name}", op=Adasum, process_set=self._process_set)
 
     def synchronize(self) -> None:
         """Does nothing: there is nothing to wait for before ``step()``."""
@@ -67,13 +73,17 @@ class _AdasumOptimizer(torch.optim.Optimizer):
 
 
 def adasum_optimizer(
-    optimizer: torch.optim.Optimizer, names: Dict[torch.nn.Parameter, str], compression: Any
+    optimizer: torch.optim.Optimizer,
+    names: Dict[torch.nn.Parameter, str],
+    compression: Any,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Wraps an optimizer so that ranks combine, with Adasum, what their own gradients make it change.
 
     Arguments:
         names: of every parameter of the optimizer, the same on every rank.
-        compression: what travels, ``Compression.none`` or ``Compression.fp16``.
+        compression: what travels, see ``Compression``.
+        process_set: whose ranks combine; this one is among them.
 
     The result is of a subclass of the optimizer's class and shares its state and ``param_groups``. Its state (momentum
     and the like) follows this rank's gradients and so differs between ranks. Needs memory for the parameters twice more.
@@ -86,4 +96,5 @@ def adasum_optimizer(
     distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     distributed._parameter_names = names
     distributed._compression = compression
+    distributed._process_set = process_set
     return distributed

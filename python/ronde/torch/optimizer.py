@@ -267,8 +267,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         warnings.warn("num_groups= is deprecated: use groups=", DeprecationWarning, stacklevel=2)
     names = _names_of(optimizer, named_parameters)
     units = _units(list(names), num_groups if groups is None else groups)
-    if op == Adasum and _process.size() > 1:
-        return adasum_optimizer(optimizer, names, compression)
+    is_alone = not process_set.included() or process_set.size() == 1
+    if op == Adasum and not is_alone:
+        return adasum_optimizer(optimizer, names, compression, process_set)
 
     base = type(optimizer)
     members = {"__module__": base.__module__, "__doc__": base.__doc__}
@@ -281,7 +282,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._synchronize_in_step = True
     distributed._process_set = process_set
     distributed._reducer = None
-    if process_set.included() and process_set.size() != 1:
+    if not is_alone:
         factor = gradient_predivide_factor
         how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, group)
         distributed._reducer = Reducer(backward_passes_per_step, how)
