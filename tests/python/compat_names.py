@@ -62,10 +62,10 @@ NAMES: Dict[str, Set[str]] = {
 NOT_YET: Set[str] = {
     f"{module}.{name}"
     for module, names in {
-        "horovod.common.basics:HorovodBasics": """start_timeline stop_timeline _comm_process_set_id""",
+        "horovod.common.basics:HorovodBasics": "_comm_process_set_id",
         "horovod.common.process_sets": "_setup _init_process_sets _temp_process_set_object",
-        "horovod.torch": "sparse_allreduce_async join start_timeline stop_timeline SyncBatchNorm",
-        "horovod.torch.mpi_ops": "sparse_allreduce_async join start_timeline stop_timeline",
+        "horovod.torch": "sparse_allreduce_async join SyncBatchNorm",
+        "horovod.torch.mpi_ops": "sparse_allreduce_async join",
         "horovod.torch.sync_batch_norm": "SyncBatchNorm",
     }.items()
     for name in names.split()
