@@ -64,9 +64,6 @@ NOT_YET: Set[str] = {
     for module, names in {
         "horovod.common.basics:HorovodBasics": "_comm_process_set_id",
         "horovod.common.process_sets": "_setup _init_process_sets _temp_process_set_object",
-        "horovod.torch": "sparse_allreduce_async join SyncBatchNorm",
-        "horovod.torch.mpi_ops": "sparse_allreduce_async join",
-        "horovod.torch.sync_batch_norm": "SyncBatchNorm",
     }.items()
     for name in names.split()
 }
