@@ -377,10 +377,17 @@ RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);
 /* Waits for what is under way, then frees. NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_plan_destroy(ronde_plan* plan);
 
-/* ---- Timeline (not implemented yet: RONDE_NOT_IMPLEMENTED) --------------------------------------------------------- */
+/* ---- Timeline ------------------------------------------------------------------------------------------------------ */
 
+/* From now on what happens to every tensor of this rank, in every process set, is written as a Chrome trace (a JSON array)
+ * to the file `path` on rank 0 and to `path`.R on any other rank R; a file that exists is emptied. Not collective: a rank
+ * that does not call it writes none. Any thread; never waits for the disk afterwards. `path`: path_bytes of UTF-8, copied.
+ * mark_cycles: 1 for an event CYCLE_START for each batch of agreed requests, else 0.
+ * RONDE_INVALID_ARGUMENT while one is written, or for an empty path; RONDE_SYSTEM_ERROR naming the file if it cannot be
+ * written; RONDE_NOT_INITIALIZED. Also ended by shutdown; RONDE_TIMELINE in the environment starts one at init. */
 RONDE_API ronde_status ronde_start_timeline(ronde_engine* engine, const char* path, size_t path_bytes,
                                             int32_t mark_cycles);
+/* When it returns the file is complete. RONDE_INVALID_ARGUMENT if none is being written. */
 RONDE_API ronde_status ronde_stop_timeline(ronde_engine* engine);
 
 #ifdef __cplusplus

@@ -148,6 +148,8 @@ PROTOTYPES = {
     "ronde_is_initialized": (c_int32, []),
     "ronde_get_topology": (c_int32, [c_void_p, POINTER(Topology)]),
     "ronde_get_counters": (c_int32, [c_void_p, POINTER(Counters)]),
+    "ronde_start_timeline": (c_int32, [c_void_p, c_char_p, c_size_t, c_int32]),
+    "ronde_stop_timeline": (c_int32, [c_void_p]),
     "ronde_submit": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "ronde_execute": (c_int32, [c_void_p, c_void_p, c_double, c_void_p]),
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),

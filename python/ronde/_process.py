@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import threading
 from typing import Callable, Optional, TypeVar
 
@@ -154,6 +155,33 @@ def counters() -> dict[str, int]:
     return {name: int(getattr(values, name)) for name, *_ in _abi.Counters._fields_[1:]}
 
 
+def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
+    """From now on writes what happens to every tensor of this rank as a Chrome trace, a JSON file for Perfetto.
+
+    Not collective. The file is ``file_path`` on rank 0 and ``file_path.R`` on any other rank R; one that exists is
+    emptied. ``ronde trace merge`` makes one file of all ranks'. The file is valid JSON whenever it is opened.
+
+    Args:
+        file_path: where to write.
+        mark_cycles: also write an event ``CYCLE_START`` for each batch of agreed operations.
+
+    Raises:
+        NotInitializedError: (a ValueError) before ``init()``.
+        InvalidArgumentError: (a ValueError) while a timeline is written already.
+        RondeError: the file cannot be written; the text names it.
+    """
+    path = os.fsencode(file_path)
+    check(library().ronde_start_timeline(None, path, len(path), int(bool(mark_cycles))))
+
+
+def stop_timeline() -> None:
+    """Ends the timeline of this rank; its file is complete then. ``shutdown()`` does the same.
+
+    Raises NotInitializedError before ``init()`` and InvalidArgumentError where none is written; both are ValueErrors.
+    """
+    check(library().ronde_stop_timeline(None))
+
+
 __all__ = [
     "RondeError",
     "counters",
@@ -167,4 +195,6 @@ __all__ = [
     "rank",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
 ]

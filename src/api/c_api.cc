@@ -194,11 +194,21 @@ ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group) {
   });
 }
 
-// ---- Declared for later
+// ---- Timeline
 
-ronde_status ronde_start_timeline(ronde_engine*, const char*, size_t, int32_t) {
-  return guarded([] { return not_built("ronde_start_timeline"); });
+ronde_status ronde_start_timeline(ronde_engine* engine, const char* path, size_t path_bytes, int32_t mark_cycles) {
+  return guarded([&]() -> Status {
+    if (path == nullptr) {
+      return null_argument("path");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    return runner->start_timeline({path, path_bytes}, mark_cycles != 0);
+  });
 }
-ronde_status ronde_stop_timeline(ronde_engine*) {
-  return guarded([] { return not_built("ronde_stop_timeline"); });
+
+ronde_status ronde_stop_timeline(ronde_engine* engine) {
+  return guarded([&]() -> Status {
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    return runner->stop_timeline();
+  });
 }

@@ -35,8 +35,5 @@ inline Status null_argument(const char* name) {
   return Status::error(Code::invalid_argument, std::string(name) + " is null");
 }
 
-inline Status not_built(const char* what) {
-  return Status::error(Code::not_implemented, std::string(what) + " is not implemented yet");
-}
 
 }  // namespace ronde::api

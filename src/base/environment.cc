@@ -28,6 +28,15 @@ std::optional<std::string> never_if_true(const std::string& value) {
   return is_true(value) ? std::optional<std::string>("0") : std::nullopt;
 }
 
+std::optional<std::string> one_if_true(const std::string& value) {
+  return is_true(value) ? std::optional<std::string>("1") : std::nullopt;
+}
+
+/// Said there to allow start_timeline(), which is always allowed here.
+std::optional<std::string> unless_dynamic(const std::string& value) {
+  return value == "DYNAMIC" ? std::nullopt : std::optional<std::string>(value);
+}
+
 /// A cache of no entries means there: agree by messages each time.
 std::optional<std::string> off_if_zero(const std::string& value) {
   return value == "0" ? std::optional<std::string>("0") : std::nullopt;
@@ -55,6 +64,8 @@ constexpr Forerunner kForerunners[] = {
     {"RONDE_REPLAY", "HOROVOD_CACHE_CAPACITY", off_if_zero},
     {"RONDE_STALL_S", "HOROVOD_STALL_CHECK_DISABLE", never_if_true},
     {"RONDE_STALL_S", "HOROVOD_STALL_CHECK_TIME_SECONDS", as_it_is},
+    {"RONDE_TIMELINE", "HOROVOD_TIMELINE", unless_dynamic},
+    {"RONDE_TIMELINE_MARK_CYCLES", "HOROVOD_TIMELINE_MARK_CYCLES", one_if_true},
     {"RONDE_TIMEOUT_S", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", as_it_is},
 };
 

@@ -39,7 +39,8 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       replay_(group_, *arena_, pending_, clock),
-      executor_(*backend_, [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+      executor_(*backend_, [this](const PlanRun& run) { plan_started(run); },
+                [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       pairs_(group_, *arena_, *shared_heap_, control_,
              [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       loss_(*arena_),
@@ -123,6 +124,10 @@ bool Engine::take_submissions(Nanoseconds now) {
     inbox_full_.store(false, std::memory_order_relaxed);
   }
   for (const TicketPtr& ticket : taken) {
+    const OpKind kind = ticket->request().kind;
+    if (observer_ != nullptr && (kind == OpKind::join || is_pairwise(kind))) {
+      observer_->agreed(ticket->request(), now);
+    }
     if (ticket->request().kind == OpKind::join) {
       take_join(ticket);
     } else if (is_pairwise(ticket->request().kind)) {
@@ -176,8 +181,12 @@ Status Engine::with_coordinator(int from, const Tell& tell) {
 
 Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (auto* request = std::get_if<control::RequestMessage>(&message)) {
-    return with_coordinator(
-        from, [&](int member) { return coordinator_->on_request(member, std::move(*request), now); });
+    return with_coordinator(from, [&](int member) {
+      if (observer_ != nullptr) {
+        observer_->ready(group_.id, request->name, request->descriptor, rank_of(member), now);
+      }
+      return coordinator_->on_request(member, std::move(*request), now);
+    });
   }
   if (std::holds_alternative<control::JoinMessage>(message)) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_join(member); });
@@ -272,8 +281,13 @@ bool Engine::apply_outcome(Nanoseconds now) {
 }
 
 void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now) {
-  if (auto* request = std::get_if<control::RequestMessage>(&message); request != nullptr && deadline != kNever) {
-    request->timeout = std::max<Nanoseconds>(0, deadline - now);
+  if (auto* request = std::get_if<control::RequestMessage>(&message)) {
+    if (deadline != kNever) {
+      request->timeout = std::max<Nanoseconds>(0, deadline - now);
+    }
+    if (observer_ != nullptr) {
+      observer_->requested(group_.id, request->name, request->descriptor, now);
+    }
   }
   control_.send(kCoordinator, {group_.id, std::move(message)});
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
@@ -287,6 +301,10 @@ TicketPtr Engine::ticket_of(const control::ExecEntry::Item& item) const {
 }
 
 Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
+  const Nanoseconds now = observer_ != nullptr ? clock_.now() : 0;
+  if (observer_ != nullptr) {
+    observer_->batch(group_.id, now);
+  }
   std::vector<Agreed> agreed;
   std::vector<TicketPtr> tickets;
   for (const control::ExecEntry::Item& item : items) {
@@ -297,6 +315,9 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
     if (!item.rows.empty()) {
       RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows, static_cast<std::size_t>(topology_.rank),
                                                  group_.ranks.size()));
+    }
+    if (observer_ != nullptr && !ticket->is_stand_in()) {
+      observer_->agreed(ticket->request(), now);
     }
     agreed.push_back({&ticket->request(), item.rows, item.places});
     tickets.push_back(std::move(ticket));
@@ -330,6 +351,15 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
 
 // ---- Completion
 
+void Engine::plan_started(const PlanRun& run) {
+  if (observer_ == nullptr) {
+    return;
+  }
+  for (const TicketPtr& ticket : run.owners) {
+    observer_->started(ticket->request(), run.plan, clock_.now());
+  }
+}
+
 void Engine::plan_finished(const PlanRun& run, const Status& status) {
   counters_.plans.fetch_add(1, std::memory_order_relaxed);
   if (run.plan.kind == OpKind::allreduce) {
@@ -340,6 +370,9 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
     }
   }
   for (const TicketPtr& ticket : run.owners) {
+    if (observer_ != nullptr) {
+      observer_->stopped(ticket->request(), clock_.now());
+    }
     if (ticket->plan_finished(status)) {
       replay_.executed(ticket->name());
       finish(ticket, ticket->plans_status().with_tensor(ticket->name()));
@@ -422,6 +455,9 @@ void Engine::end(const TicketPtr& ticket, Status status) {
 void Engine::finish(const TicketPtr& ticket, Status status) {
   if (ticket->is_done()) {
     return;
+  }
+  if (observer_ != nullptr) {
+    observer_->finished(ticket->request(), status, clock_.now());
   }
   end(ticket, std::move(status));
   if (on_finished_) {

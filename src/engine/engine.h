@@ -24,6 +24,7 @@
 #include "engine/settings.h"
 #include "engine/shared_heap.h"
 #include "engine/ticket.h"
+#include "observe/observer.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
 #include "transport/transport.h"
@@ -127,6 +128,11 @@ class Engine {
   void finish_leave();
   /// Ends everything with this error, tells the other ranks that this one is out of it.
   void fail(const Status& status);
+  /// From now on this one, or nobody if null, is told of every stage of every request. It must outlive its time here.
+  void observe(observe::Observer* observer) {
+    observer_ = observer;
+    replay_.observe(observer);
+  }
   /// The ranks that have not left, for the report of a shutdown that timed out.
   bool everyone_left() const { return replay_.all_left(); }
 
@@ -156,6 +162,7 @@ class Engine {
   void use_table(const Thresholds& thresholds);
   void send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now);
   Status plan(const std::vector<control::ExecEntry::Item>& items);
+  void plan_started(const PlanRun& run);
   void end(const TicketPtr& ticket, Status status);
   void finish(const TicketPtr& ticket, Status status);
   bool finish_completed();
@@ -200,6 +207,7 @@ class Engine {
   PointToPoint pairs_;
   Loss loss_;
   observe::StallReport stall_;
+  observe::Observer* observer_ = nullptr;
   Counters counters_;
   std::function<void()> on_finished_;
   CallbackHook on_callback_;

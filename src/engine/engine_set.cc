@@ -55,6 +55,7 @@ void EngineSet::notice_end(int rank) {
 
 void EngineSet::add(std::shared_ptr<Engine> group) {
   Engine& added = *group;
+  added.observe(observer_);
   {
     std::unique_lock lock(mutex_);
     groups_.push_back(std::move(group));
@@ -127,6 +128,14 @@ void EngineSet::fail(const Status& status) {
     each->fail(status);
   }
   job_->fail(status);
+}
+
+void EngineSet::observe(observe::Observer* observer) {
+  observer_ = observer;
+  job_->observe(observer);
+  for (const auto& each : groups_) {
+    each->observe(observer);
+  }
 }
 
 }  // namespace ronde::engine

@@ -43,12 +43,15 @@ class EngineSet {
   bool has_left() const;
   void finish_leave();
   void fail(const Status& status);
+  /// Engine::observe() for all of them, those that come later too.
+  void observe(observe::Observer* observer);
 
  private:
   std::unique_ptr<Engine> job_;
   mutable std::shared_mutex mutex_;
   std::vector<std::shared_ptr<Engine>> groups_;  ///< changed under both locks, read under either
   std::atomic<bool> any_groups_{false};
+  observe::Observer* observer_ = nullptr;
 };
 
 }  // namespace ronde::engine

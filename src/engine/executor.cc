@@ -25,6 +25,7 @@ Progress Executor::advance(Nanoseconds now) {
       finished_(refused, supported);
       return Progress::again;
     }
+    started_(run);
     operation_ = backend_.launch(run.plan);
     deadline_ = later(now, run.timeout);
   }

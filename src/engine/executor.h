@@ -26,9 +26,10 @@ struct PlanRun {
 
 class Executor {
  public:
-  /// `finished` is called for every plan that has ended, under the progress lock.
-  Executor(backend::Backend& backend, std::function<void(const PlanRun&, const Status&)> finished)
-      : backend_(backend), finished_(std::move(finished)) {}
+  /// Under the progress lock `started` is called for every plan that is launched, `finished` for every one that has ended.
+  Executor(backend::Backend& backend, std::function<void(const PlanRun&)> started,
+           std::function<void(const PlanRun&, const Status&)> finished)
+      : backend_(backend), started_(std::move(started)), finished_(std::move(finished)) {}
 
   void enqueue(PlanRun run);
   /// For the plans enqueued from now on; those before run by the row they were agreed under, as on every rank.
@@ -47,6 +48,7 @@ class Executor {
 
  private:
   backend::Backend& backend_;
+  std::function<void(const PlanRun&)> started_;
   std::function<void(const PlanRun&, const Status&)> finished_;
   std::deque<PlanRun> queue_;
   std::unique_ptr<Operation> operation_;  ///< of the first in the queue

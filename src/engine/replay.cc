@@ -46,7 +46,7 @@ agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) 
 }
 
 Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const Clock& clock)
-    : arena_(arena), pending_(pending), clock_(clock), member_(std::move(group), arena.rank()) {}
+    : arena_(arena), pending_(pending), clock_(clock), group_id_(group.id), member_(std::move(group), arena.rank()) {}
 
 // ---- Submitting
 
@@ -147,6 +147,9 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
 void Replay::publish(std::uint32_t bucket, agreement::Flag) {
   Run& run = *runs_[bucket];
   run.data->publish();
+  if (is_observed_) {
+    run.observed.published = clock_.now();
+  }
   if (run.tickets.size() > 1) {
     run.usual_fill = (3 * run.usual_fill + clock_.now() - run.filling_since) / 4;
   }
@@ -406,15 +409,49 @@ void Replay::collect_fresh() {
 
 /// Tells the member what the bucket has come to: it sees in three events what the bucket does in one call.
 void Replay::moved(std::uint32_t id, Progress progress) {
-  Locked gate(gate_);
-  if (member_.stage(id) == agreement::Stage::none) {
-    member_.step(agreement::AllPublished{id}, *this);
+  Run& run = *runs_[id];
+  observe::Instance instance;
+  {
+    Locked gate(gate_);
+    if (observer_ != nullptr) {
+      instance = note(run, id, progress);
+    }
+    if (member_.stage(id) == agreement::Stage::none) {
+      member_.step(agreement::AllPublished{id}, *this);
+    }
+    if (progress == Progress::done) {
+      const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
+      member_.step(agreement::Reduced{id}, *this);
+      if (!is_inline) {
+        member_.step(agreement::AllDone{id}, *this);
+      }
+    }
   }
-  if (progress == Progress::done) {
-    const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
-    member_.step(agreement::Reduced{id}, *this);
-    if (!is_inline) {
-      member_.step(agreement::AllDone{id}, *this);
+  if (instance.done != 0) {
+    observer_->replayed(group_id_, run.data->description(), instance);
+  }
+}
+
+/// What is known of the instance; complete once it is done.
+observe::Instance Replay::note(Run& run, std::uint32_t id, Progress progress) {
+  const Nanoseconds now = clock_.now();
+  run.observed.met = run.observed.met == 0 ? now : run.observed.met;
+  if (progress != Progress::done) {
+    return {};
+  }
+  observe::Instance instance = std::exchange(run.observed, {});
+  instance.number = member_.instances(id) + 1;
+  instance.done = now;
+  return instance;
+}
+
+void Replay::observe(observe::Observer* observer) {
+  Locked gate(gate_);
+  observer_ = observer;
+  is_observed_ = observer != nullptr;
+  for (const std::unique_ptr<Run>& run : runs_) {
+    if (run) {
+      run->observed = {};
     }
   }
 }

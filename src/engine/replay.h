@@ -24,6 +24,7 @@
 #include "collectives/host/ordered_lane.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
+#include "observe/observer.h"
 #include "transport/arena.h"
 #include "types/operation.h"
 
@@ -90,6 +91,8 @@ class Replay final : public agreement::Sink {
   void close(const Status& reason);
   /// A rank has died: nothing of the buckets is touched any more.
   void stop(const std::vector<int>& lost);
+  /// Null: nobody.
+  void observe(observe::Observer* observer);
   /// Moves what is published, looks at the peers' break words.
   Progress advance();
   /// Only the first; for a waiter that looks again and again.
@@ -155,6 +158,7 @@ class Replay final : public agreement::Sink {
     Nanoseconds usual_fill = 0;        ///< of a fused one: how long it takes to get full
     Nanoseconds patience = 0;          ///< how long a full one waits for peers before it breaks
     std::uint64_t seen_instance = 0;   ///< that `since` speaks of
+    observe::Instance observed = {};   ///< while somebody observes; guarded by the gate
     bool in_force = false;
   };
 
@@ -166,6 +170,7 @@ class Replay final : public agreement::Sink {
   Thresholds in_force(const std::optional<Thresholds>& told) const;
   void collect_fresh();
   void moved(std::uint32_t id, Progress progress);
+  observe::Instance note(Run& run, std::uint32_t id, Progress progress);
   void look_at_breaks();
   bool all_are_frozen() const { return not_frozen().empty(); }
   std::vector<int> not_frozen() const;
@@ -176,6 +181,7 @@ class Replay final : public agreement::Sink {
   transport::HostArena& arena_;
   const PendingTable& pending_;
   const Clock& clock_;
+  const std::int32_t group_id_;
   std::optional<Thresholds> table_;       ///< of the last TABLE read: for the buckets prepared from now on
   std::optional<Thresholds> lane_table_;  ///< the same when the last INSTALL was read: the lane's
   std::unique_ptr<collectives::OrderedLane> lane_;
@@ -194,6 +200,8 @@ class Replay final : public agreement::Sink {
 
   std::vector<std::uint32_t> active_;  ///< published, ascending
   std::vector<TicketPtr> completed_;
+  observe::Observer* observer_ = nullptr;
+  bool is_observed_ = false;  ///< guarded by gate_
   Nanoseconds next_check_ = 0;
   Nanoseconds last_look_ = 0;
 };

@@ -457,6 +457,7 @@ Status Runner::shutdown() {
     engines_.finish_leave();
   }
   stop_thread();
+  detach_timeline();
   if (status.code() == Code::timed_out) {
     return Status::error(Code::timed_out,
                          "shut down here, but not every rank of the job had called shutdown within 10 s");
@@ -477,6 +478,7 @@ void Runner::leave_now() {
     engines_.finish_leave();
   }
   stop_thread();
+  detach_timeline();
 }
 
 }  // namespace ronde::engine

@@ -29,6 +29,7 @@
 #include "engine/engine_set.h"
 #include "engine/groups.h"
 #include "engine/prober.h"
+#include "observe/timeline.h"
 #include "transport/bell.h"
 
 namespace ronde::engine {
@@ -81,6 +82,13 @@ class Runner {
   /// engine is gone. TIMED_OUT if some had not left by then.
   Status leave_group(std::int32_t group);
 
+  /// Any rank for itself: from now on all that happens to every tensor here is written to `path` (timeline_path() of this
+  /// rank), until stop_timeline() or the end of this runner. INVALID_ARGUMENT while one is written, SYSTEM_ERROR naming the
+  /// file if it cannot be.
+  Status start_timeline(const std::string& path, bool mark_cycles);
+  /// The file is complete then. INVALID_ARGUMENT if none is written.
+  Status stop_timeline();
+
   /// Collective: leaves the job, waiting for the others up to settings().shutdown_timeout, then ends the thread.
   /// TIMED_OUT if some had not left by then. Once.
   Status shutdown();
@@ -129,6 +137,7 @@ class Runner {
   Nanoseconds prepare_sleep();
   void sleep_in_poll(Nanoseconds until);
   void stop_thread();
+  std::unique_ptr<observe::Timeline> detach_timeline();
 
   EngineSet engines_;
   Engine* const engine_;  ///< the job's
@@ -159,6 +168,8 @@ class Runner {
   std::atomic<bool> left_{false};
   std::thread thread_;
   std::unique_ptr<Prober> prober_;
+  std::mutex timeline_mutex_;  ///< one start or stop at a time; taken before step_mutex_
+  std::unique_ptr<observe::Timeline> timeline_;  ///< guarded by timeline_mutex_
 };
 
 }  // namespace ronde::engine

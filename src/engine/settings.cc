@@ -33,6 +33,10 @@ Result<Settings> settings_from_environment() {
   settings.replay = replay.value_or(1) == 1;
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> probe, environment_integer("RONDE_PROBE", 0, 1));
   settings.probe = probe.value_or(1) == 1;
+  settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
+                         environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));
+  settings.mark_cycles = mark_cycles.value_or(0) == 1;
   return settings;
 }
 

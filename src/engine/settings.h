@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -26,6 +27,10 @@ struct Settings {
   bool replay = true;
   /// RONDE_PROBE: 0 neither measures the table of thresholds in the background nor uses one that was measured.
   bool probe = true;
+  /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
+  std::string timeline;
+  /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.
+  bool mark_cycles = false;
   /// Only tensors up to this many bytes are fused: packing large ones costs more than it saves.
   std::uint64_t fusion_small = 64 << 10;
 };

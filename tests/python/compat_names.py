@@ -61,10 +61,8 @@ NAMES: Dict[str, Set[str]] = {
 NOT_YET: Set[str] = {
     f"{module}.{name}"
     for module, names in {
-        "horovod.common.basics:HorovodBasics": """start_timeline stop_timeline _comm_process_set_id""",
+        "horovod.common.basics:HorovodBasics": "_comm_process_set_id",
         "horovod.common.process_sets": "_setup _init_process_sets _temp_process_set_object",
-        "horovod.torch": "start_timeline stop_timeline",
-        "horovod.torch.mpi_ops": "start_timeline stop_timeline",
     }.items()
     for name in names.split()
 }

@@ -39,6 +39,8 @@ from ronde._process import (
     local_size,
     rank,
     size,
+    start_timeline,
+    stop_timeline,
 )
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
@@ -189,6 +191,8 @@ __all__ = [
     "shutdown",
     "size",
     "sparse_allreduce_async",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]
 

@@ -31,6 +31,8 @@ class HorovodBasics:
     local_size = staticmethod(_process.local_size)
     cross_rank = staticmethod(_process.cross_rank)
     cross_size = staticmethod(_process.cross_size)
+    start_timeline = staticmethod(_process.start_timeline)
+    stop_timeline = staticmethod(_process.stop_timeline)
     is_homogeneous = staticmethod(_capabilities.is_homogeneous)
     mpi_threads_supported = staticmethod(_capabilities.mpi_threads_supported)
     mpi_enabled = staticmethod(_capabilities.mpi_enabled)

@@ -111,8 +111,9 @@ SECTIONS: Tuple[Section, ...] = (
         "timeline",
         "timeline",
         (
-            _idle("--timeline-filename", str, "file for a trace", "HOROVOD_TIMELINE"),
-            _idle("--timeline-mark-cycles", PAIR, "there are no cycles", "HOROVOD_TIMELINE_MARK_CYCLES"),
+            _flag("--timeline-filename", str, "file for a trace of each rank", "HOROVOD_TIMELINE"),
+            _flag("--timeline-mark-cycles", PAIR, "also mark each batch of operations",
+                  "HOROVOD_TIMELINE_MARK_CYCLES"),
         ),
     ),
     Section(
