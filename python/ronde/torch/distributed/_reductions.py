@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
-import torch
 import torch.distributed as dist
 
 from ronde import _abi
@@ -28,13 +27,10 @@ def reduction_of(op: Any) -> Tuple[int, float]:
     kind = op.op if isinstance(op, dist.ReduceOp) else op
     if kind == dist.ReduceOp.RedOpType.PREMUL_SUM:
         _, factor = op.__getstate__()
-        if isinstance(factor, torch.Tensor):
-            if factor.numel() != 1:
-                raise InvalidArgumentError(f"PREMUL_SUM takes one factor, not a tensor of {factor.numel()}", 1)
-            factor = factor.item()
+        factor = float(factor)  # a number, or a tensor of one element: PyTorch has made sure
         if factor == 0:
             raise InvalidArgumentError("PREMUL_SUM with the factor 0: the result would be zeros", 1)
-        return _abi.SUM, float(factor)
+        return _abi.SUM, factor
     code = _CODES.get(kind)
     if code is None:
         raise InvalidArgumentError(
