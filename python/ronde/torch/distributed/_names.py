@@ -3,7 +3,9 @@
 Ranks of Ronde meet by name, and what comes back under its name needs no agreement. So a call is named by its kind, its
 element type and the lowest number that is free, and a number is free again when the *program* has waited for the call:
 that is the same on all ranks, while the moment at which the work ends is not. A loop that does the same each time uses
-the same names each time.
+the same names each time. Calls in a backward pass are numbered apart: else the mean of a loss, say, would take turns
+with a bucket of gradients under one name, which then means another thing each time and is agreed on by messages. The
+size is no part of the name, so that ranks whose sizes differ meet, and are told so.
 
 A future is waited for where nobody sees it (DDP does so in C++). One that was asked for during a backward pass counts
 as waited for when that pass ends. Other futures keep their numbers, the oldest of many gives its own to a new call.
@@ -38,6 +40,11 @@ def _is_done() -> None:
     """Of a call that has been waited for."""
 
 
+def _in_backward_pass() -> bool:
+    """Whether autograd is what calls, on this thread."""
+    return torch._C._current_graph_task_id() != -1
+
+
 class _Numbers:
     """Those of one kind and type."""
 
@@ -57,6 +64,8 @@ class Names:
 
     def take(self, kind: str) -> Name:
         """The name of a new call. May wait for the end of the one that had it before, if its future is out."""
+        if _in_backward_pass():
+            kind = f"backward.{kind}"
         numbers = self._numbers.setdefault(kind, _Numbers())
         while not numbers.free and len(numbers.futures) >= _MOST_FUTURES:
             self._give_back(*numbers.futures.popleft())
@@ -72,12 +81,11 @@ class Names:
 
     def has_future(self, name: Name, until_done: _UntilDone) -> None:
         """A future was made for the call."""
-        try:
-            # At the end of the backward pass under way on this thread.
+        if _in_backward_pass():
             torch.autograd.Variable._execution_engine.queue_callback(  # type: ignore[attr-defined]
                 lambda: self._give_back(name, until_done)
             )
-        except RuntimeError:  # there is none
+        else:
             self._numbers[name.kind].futures.append((name, until_done))
 
     def waited_for(self, name: Name) -> None:
