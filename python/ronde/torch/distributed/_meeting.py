@@ -23,7 +23,7 @@ import torch.distributed as dist
 from ronde._lib import check, library
 from ronde.exceptions import InitializationError
 
-#: In PyTorch's store, under the prefix of the group.
+#: In PyTorch's store, with the number of the job in this process: a store of torchrun's outlives the jobs.
 _HINT = "ronde/meeting"
 _MOST_HINT_BYTES = 512
 _FOLDER = re.compile(r"/[\x21-\x7e]{0,200}/ronde-[A-Za-z0-9]{6}")
@@ -57,6 +57,7 @@ class _Store:
             atexit.unregister(self.close)
 
 
+_jobs = 0
 _place: Optional[Place] = None
 _served: Optional[_Store] = None
 
@@ -78,14 +79,16 @@ def open_or_find(store: dist.Store, rank: int, size: int) -> Place:
 
     Raises InitializationError (a ValueError) if what was found cannot be trusted.
     """
-    global _place, _served
+    global _jobs, _place, _served
     close()
+    _jobs += 1
+    hint = f"{_HINT}/{_jobs}"
     if rank == 0:
         _served = _Store()
         _place = _served.place
-        store.set(_HINT, _publish(_place, size))
+        store.set(hint, _publish(_place, size))
     else:
-        _place = _find(bytes(store.get(_HINT)), size)
+        _place = _find(bytes(store.get(hint)), size)
     return _place
 
 
