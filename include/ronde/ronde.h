@@ -114,6 +114,7 @@ enum { RONDE_HOST = 0, RONDE_CUDA = 1 };
 
 typedef struct ronde_engine ronde_engine; /* one member of one job */
 typedef struct ronde_ticket ronde_ticket; /* one request under way, or finished and not yet released */
+typedef struct ronde_store ronde_store;   /* a place where the ranks of a job meet, served by this process */
 
 /* ---- Library ------------------------------------------------------------------------------------------------- */
 
@@ -156,6 +157,8 @@ typedef struct ronde_options {
   size_t key_bytes;
   double init_timeout_s;           /* how long init waits for the other ranks; 0: RONDE_INIT_TIMEOUT_S, default 60 */
   double timeout_s;                /* limit of every request without its own; 0: RONDE_TIMEOUT_S, default 1800; < 0 none */
+  const char* meeting;             /* ronde_engine_create: the name, the same on all ranks of the engine and not in use for */
+  size_t meeting_bytes;            /*   another at the store, under which they meet, 1 to 900 bytes; NULL: a count of calls */
 } ronde_options;
 
 /* Starts the shared engine. Collective: returns when every rank of the job has come, or with RONDE_TIMED_OUT and a
@@ -169,10 +172,19 @@ RONDE_API ronde_status ronde_shutdown(void);
 /* 1 between a successful ronde_init and ronde_shutdown, else 0 (in a forked child too). */
 RONDE_API int32_t ronde_is_initialized(void);
 
-/* The same for an engine of the caller's own; several may live in one process. */
+/* The same for an engine of the caller's own; several may live in one process. Without `meeting` the n-th engine of a
+ * process meets the n-th of the others; with it, processes of a job can make engines for some of them. */
 RONDE_API ronde_status ronde_engine_create(const ronde_options* options, ronde_engine** engine);
 /* Shuts down as ronde_shutdown() and frees. Tickets of the engine stay valid until released. NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_engine_destroy(ronde_engine* engine);
+
+/* Where no launcher has made one: opens a store in this process, for one rank to call. It serves until
+ * ronde_store_close(), in a fresh folder that only this user can enter. The caller brings `address` ("unix:/path") and
+ * `key` (64 hex digits, a secret) to the other ranks for their ronde_options; files put into the folder go with it. Both
+ * strings live until the close. SYSTEM_ERROR where no folder or socket can be made. */
+RONDE_API ronde_status ronde_store_open(ronde_store** store, const char** address, const char** key);
+/* Ends what is under way there and removes the folder. Engines that have met stay as they are. NULL: RONDE_OK. */
+RONDE_API ronde_status ronde_store_close(ronde_store* store);
 
 typedef struct ronde_topology {
   size_t struct_size;

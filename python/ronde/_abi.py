@@ -48,6 +48,8 @@ class Options(Structure):
         ("key_bytes", c_size_t),
         ("init_timeout_s", c_double),
         ("timeout_s", c_double),
+        ("meeting", c_char_p),
+        ("meeting_bytes", c_size_t),
     ]
 
 
@@ -146,6 +148,10 @@ PROTOTYPES = {
     "ronde_init": (c_int32, [POINTER(Options)]),
     "ronde_shutdown": (c_int32, []),
     "ronde_is_initialized": (c_int32, []),
+    "ronde_engine_create": (c_int32, [POINTER(Options), POINTER(c_void_p)]),
+    "ronde_engine_destroy": (c_int32, [c_void_p]),
+    "ronde_store_open": (c_int32, [POINTER(c_void_p), POINTER(c_char_p), POINTER(c_char_p)]),
+    "ronde_store_close": (c_int32, [c_void_p]),
     "ronde_get_topology": (c_int32, [c_void_p, POINTER(Topology)]),
     "ronde_get_counters": (c_int32, [c_void_p, POINTER(Counters)]),
     "ronde_start_timeline": (c_int32, [c_void_p, c_char_p, c_size_t, c_int32]),
@@ -154,6 +160,7 @@ PROTOTYPES = {
     "ronde_execute": (c_int32, [c_void_p, c_void_p, c_double, c_void_p]),
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),
     "ronde_wait": (c_int32, [c_void_p, c_double]),
+    "ronde_wait_any": (c_int32, [c_void_p, c_size_t, c_double, POINTER(c_size_t)]),
     "ronde_release": (c_int32, [c_void_p]),
     "ronde_ticket_error": (c_int32, [c_void_p, POINTER(ErrorInfo)]),
     "ronde_ticket_output": (

@@ -317,6 +317,7 @@ def submit(
     splits: Optional[Sequence[int]] = None,
     group: int = 0,
     tag: int = 0,
+    engine: Optional[int] = None,
     wait: bool = False,
 ) -> Operation:
     """Hands a request in; with ``wait`` returns when it has succeeded, else at once.
@@ -329,6 +330,7 @@ def submit(
         splits: of an alltoall or scatter, rows for each rank; None: equally many.
         group: the process set's id.
         tag: of a send or recv.
+        engine: of ``ronde_engine_create``; None: the process's.
 
     Raises what :mod:`ronde.exceptions` says: at once if the call is wrong, with ``wait`` also if the work has failed.
     """
@@ -346,9 +348,9 @@ def submit(
         if tag:
             block.request.tag = tag
         if wait:
-            status = library().ronde_execute(None, block.address, SLICE, byref(ticket))
+            status = library().ronde_execute(engine, block.address, SLICE, byref(ticket))
         else:
-            status = library().ronde_submit(None, block.address, byref(ticket))
+            status = library().ronde_submit(engine, block.address, byref(ticket))
         del arrays
         if splits is not None:
             block.request.splits, block.request.splits_count = None, 0

@@ -51,8 +51,9 @@ def interruptibly(what: str, call: Callable[[], _T]) -> _T:
     return outcome[0]
 
 
-def init() -> None:
-    """Joins the job that the environment describes (``RONDE_*``, set by ``ronde run``); alone without one.
+def init(options: Optional[_abi.Options] = None) -> None:
+    """Joins the job that the options describe, and where they say nothing the environment (``RONDE_*``, set by
+    ``ronde run``); alone without one.
 
     Collective: returns when every rank has come. Does nothing if already initialised. The process leaves the job by
     itself when the interpreter exits.
@@ -64,7 +65,7 @@ def init() -> None:
     call = library().ronde_init
 
     def join() -> None:
-        status = call(None)
+        status = call(None if options is None else ctypes.byref(options))
         if status != _abi.OK:
             cause = last_error(status)
             raise InitializationError(str(cause), status, cause.rank, cause.tensor)

@@ -1,5 +1,6 @@
 // The C interface itself, in a job of one rank: what ronde.hpp does not show.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -163,6 +164,37 @@ TEST(CApi, ATableThatCannotBeUnderstoodEndsInit) {
   ASSERT_EQ(::unsetenv("RONDE_TABLE"), 0);
   EXPECT_EQ(ronde_init(nullptr), RONDE_OK) << ronde_last_error();
   ASSERT_EQ(ronde_shutdown(), RONDE_OK);
+}
+
+TEST(CApi, AStoreServesUntilItIsClosed) {
+  ronde_store* store = nullptr;
+  const char* text = nullptr;
+  const char* secret = nullptr;
+  ASSERT_EQ(ronde_store_open(&store, &text, &secret), RONDE_OK) << ronde_last_error();
+  const std::string address = text;
+  const std::string key = secret;
+  const std::string path = address.substr(std::string("unix:").size());
+  EXPECT_EQ(::access(path.c_str(), F_OK), 0) << path;
+  const std::string meeting = "some of them";
+  ronde_options options{};
+  options.struct_size = sizeof options;
+  options.size = options.local_size = 2;
+  options.cross_size = 1;
+  options.store = address.data();
+  options.store_bytes = address.size();
+  options.key = key.data();
+  options.key_bytes = key.size();
+  options.meeting = meeting.data();
+  options.meeting_bytes = meeting.size();
+  options.init_timeout_s = 0.05;
+  ronde_engine* engine = nullptr;
+  EXPECT_EQ(ronde_engine_create(&options, &engine), RONDE_TIMED_OUT) << "rank 1 is nobody";
+  EXPECT_NE(std::string(ronde_last_error()).find("named/some of them"), std::string::npos) << ronde_last_error();
+  EXPECT_EQ(ronde_store_close(store), RONDE_OK);
+  EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the folder goes with the store";
+  EXPECT_NE(ronde_engine_create(&options, &engine), RONDE_OK) << "nobody listens there any more";
+  EXPECT_EQ(ronde_store_open(nullptr, nullptr, nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_store_close(nullptr), RONDE_OK);
 }
 
 }  // namespace

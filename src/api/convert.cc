@@ -116,6 +116,9 @@ Result<engine::JoinOptions> options_from(const ronde_options* from) {
   if (from->key != nullptr) {
     options.key = std::string(from->key, from->key_bytes);
   }
+  if (from->meeting != nullptr) {
+    options.meeting = std::string(from->meeting, from->meeting_bytes);
+  }
   options.init_timeout = from->init_timeout_s > 0 ? from_seconds(from->init_timeout_s) : 0;
   options.timeout = from->timeout_s > 0 ? from_seconds(from->timeout_s) : from->timeout_s < 0 ? kNever : 0;
   return options;

@@ -73,9 +73,12 @@ std::shared_ptr<engine::Runner> Process::shared() const {
 
 Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
   std::lock_guard init_lock(init_mutex_);
+  // Under a name of their own ranks meet whatever else they have made: it counts for nothing.
+  const bool is_named = options.meeting.has_value();
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
-                         engine::join_world(options, "own", own_epoch_ + 1, clock_));
-  ++own_epoch_;
+                         engine::join_world(options, is_named ? "named/" + *options.meeting : "own",
+                                            is_named ? 1 : own_epoch_ + 1, clock_));
+  own_epoch_ += is_named ? 0 : 1;
   watch_forks();
   std::lock_guard lock(mutex_);
   std::erase_if(own_, [](const auto& weak) { return weak.expired(); });

@@ -15,6 +15,7 @@ struct JoinOptions {
   std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
   std::optional<std::string> store;  ///< "unix:/path"
   std::optional<std::string> key;    ///< 64 hex digits
+  std::optional<std::string> meeting;  ///< of an engine of the caller's own
   Nanoseconds init_timeout = 0;      ///< 0: from the settings
   Nanoseconds timeout = 0;           ///< 0: from the settings
 };

@@ -51,3 +51,20 @@ def test_adasum():
     assert ended.code == 0, ended.output
     [average], [adasum] = ended.lines("Average: "), ended.lines("Adasum: ")
     assert average.split()[2] != adasum.split()[2]
+
+
+def test_ddp():
+    ended = run_job(2, str(EXAMPLES / "ddp.py"), "--epochs", "6")
+    assert ended.code == 0, ended.output
+    losses = [float(line.split()[-1]) for line in ended.lines("epoch ")]
+    assert len(losses) == 6 and losses[-1] < 0.5 * losses[0]
+
+
+def test_fsdp(tmp_path):
+    ended = run_job(2, str(EXAMPLES / "fsdp.py"), "--steps", "40", TMPDIR=str(tmp_path))
+    assert ended.code == 0, ended.output
+    losses = [float(line.split()[-1]) for line in ended.lines("step ")]
+    assert len(losses) == 4 and losses[-1] < losses[0]
+    [saved] = ended.lines("saved in ")
+    first, second = re.findall(r"[\d.]+$|loss ([\d.]+),", saved)[0], saved.split()[-1]
+    assert first == second

@@ -12,11 +12,11 @@ Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde ru
 
 from __future__ import annotations
 
-from typing import Sequence, Union
+from typing import Optional, Sequence, Union
 
 import torch as _torch
 
-from ronde import _process
+from ronde import _abi, _process
 from ronde import process_sets as _process_sets
 from ronde._capabilities import (
     ccl_built,
@@ -44,7 +44,7 @@ from ronde._process import (
 )
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
-from ronde.torch import _names, elastic
+from ronde.torch import _names, distributed, elastic
 from ronde.torch._buckets import empty_shared
 from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
@@ -146,6 +146,7 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "cuda_built",
+    "distributed",
     "ddl_built",
     "elastic",
     "empty_shared",
@@ -213,10 +214,14 @@ def init(comm: None = None, process_sets: Union[None, str, Sequence[ProcessSet]]
             "init(comm=...) is not supported: a job has the ranks that the launcher has started. Use process sets for "
             "some of them"
         )
-    if is_initialized():
-        return
+    if not is_initialized():
+        _begin(None, process_sets)
+
+
+def _begin(options: Optional[_abi.Options], process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
+    """``options``: what the job is, where the environment does not say it."""
     _names.reset()
-    _process.init()
+    _process.init(options)
     try:
         _process_sets.begin_job(process_sets)
     except BaseException:
@@ -236,3 +241,6 @@ def shutdown() -> None:
 def _check_has_gpu() -> bool:
     """Whether PyTorch sees a GPU. Scripts written for Horovod's tests ask."""
     return bool(_torch.cuda.is_available())
+
+
+distributed.register()

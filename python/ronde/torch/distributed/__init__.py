@@ -1,0 +1,25 @@
+"""The backend ``"ronde"`` of ``torch.distributed``, there as soon as ``ronde.torch`` is imported.
+
+    import ronde.torch
+    import torch.distributed as dist
+
+    dist.init_process_group("ronde")     # under `ronde run`, `torchrun` or torch.multiprocessing.spawn
+    model = torch.nn.parallel.DistributedDataParallel(model)
+
+For tensors in host memory. What PyTorch does with it is in docs/from-ddp.md.
+"""
+
+from __future__ import annotations
+
+import torch.distributed as _dist
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Makes the name known to ``torch.distributed``. Again, or where PyTorch has none of it: does nothing."""
+    if not _dist.is_available() or "RONDE" in _dist.Backend._plugins:
+        return
+    from ronde.torch.distributed._creation import create
+
+    _dist.Backend.register_backend("ronde", create, extended_api=True, devices=["cpu"])

@@ -1,0 +1,115 @@
+"""How a process group comes to its engine.
+
+The default group is the job and works with the process's engine, which ``ronde.torch`` shares. Every other group gets
+an engine of its own, which only its members make: PyTorch asks nobody else (docs/decisions/0014).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from datetime import timedelta
+from typing import Any, Optional
+
+import torch.distributed as dist
+
+from ronde import _abi, _process
+from ronde import torch as ronde_torch
+from ronde._lib import last_error, library
+from ronde.exceptions import InitializationError
+from ronde.torch.distributed import _meeting
+from ronde.torch.distributed._group import RondeProcessGroup
+
+
+def create(told: Any, _: Any = None) -> RondeProcessGroup:
+    """What ``torch.distributed`` calls on the members of a new group. Collective over them.
+
+    Raises InitializationError (a ValueError) if ranks have not come in time or the job is another than PyTorch says.
+    """
+    rank, size, name = told.group_rank, told.group_size, told.group_id
+    timeout = _seconds(told.timeout)
+    ranks = list(told.global_ranks_in_group)
+    if not ranks:
+        return RondeProcessGroup(rank, size, name, None, _join_job(told.store, rank, size, timeout))
+    meeting = f"{name}.{hashlib.sha256(repr(ranks).encode()).hexdigest()[:16]}"
+    engine = _make_engine(meeting, rank, size, timeout)
+
+    def close() -> None:
+        _process.interruptibly("ronde-end-group", lambda: library().ronde_engine_destroy(engine))
+
+    return RondeProcessGroup(rank, size, name, engine, close)
+
+
+def _seconds(timeout: Optional[timedelta]) -> float:
+    """For ``ronde_options``: 0, the settings' own, where the program has not chosen."""
+    if timeout is None or timeout == dist.constants.default_pg_timeout:
+        return 0.0
+    return timeout.total_seconds()
+
+
+def _options(rank: int, size: int, timeout: float, place: Optional[_meeting.Place]) -> _abi.Options:
+    options = _abi.Options(
+        struct_size=ctypes.sizeof(_abi.Options),
+        rank=rank,
+        size=size,
+        local_rank=rank,
+        local_size=size,
+        cross_rank=0,
+        cross_size=1,
+        timeout_s=timeout,
+    )
+    if place is not None:
+        options.store, options.store_bytes = place.address.encode(), len(place.address)
+        options.key, options.key_bytes = place.key.encode(), len(place.key)
+    return options
+
+
+def _join_job(store: dist.Store, rank: int, size: int, timeout: float) -> Any:
+    """Makes sure that the process's engine runs and is this rank of this job; returns what ends that."""
+    if _process.is_initialized():
+        _check_is(rank, size)
+        return lambda: None  # the program's to end, as it began it
+    if _meeting.has_launcher():
+        options = _abi.Options(struct_size=ctypes.sizeof(_abi.Options), timeout_s=timeout)
+        for field in ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"):
+            setattr(options, field, -1)
+    else:
+        options = _options(rank, size, timeout, _meeting.open_or_find(store, rank, size) if size > 1 else None)
+    ronde_torch._begin(options)
+    try:
+        _check_is(rank, size)
+    except BaseException:
+        ronde_torch.shutdown()
+        raise
+
+    def close() -> None:
+        ronde_torch.shutdown()
+        _meeting.close()
+
+    return close
+
+
+def _check_is(rank: int, size: int) -> None:
+    if (rank, size) != (_process.rank(), _process.size()):
+        raise InitializationError(
+            f"init_process_group says that this is rank {rank} of {size}, but it is rank {_process.rank()} of "
+            f"{_process.size()} of its job: give no other rank and world_size than the launcher, and where PyTorch "
+            "starts the processes call init_process_group before hvd.init()",
+            _abi.INVALID_ARGUMENT,
+        )
+
+
+def _make_engine(meeting: str, rank: int, size: int, timeout: float) -> int:
+    options = _options(rank, size, timeout, _meeting.place() if size > 1 else None)
+    options.meeting, options.meeting_bytes = meeting.encode(), len(meeting.encode())
+    engine = ctypes.c_void_p()
+
+    def make() -> None:
+        status = library().ronde_engine_create(ctypes.byref(options), ctypes.byref(engine))
+        if status != _abi.OK:
+            cause = last_error(status)
+            raise InitializationError(str(cause), status, cause.rank, cause.tensor)
+
+    _process.interruptibly("ronde-new-group", make)
+    assert engine.value is not None
+    return engine.value

@@ -1,0 +1,418 @@
+"""The process group: each method of ``torch.distributed.ProcessGroup`` as one request of the engine.
+
+Names of methods and arguments are PyTorch's. Ranks are those of the group. Tensors lie in host memory; what is not
+contiguous travels as a copy. Every method returns a :class:`Work` and blocks only where an earlier call must end first.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from ronde import _abi, _operation
+from ronde._operation import Operation
+from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
+from ronde.torch._tensors import check, staged, view_of
+from ronde.torch.distributed._memory import filled, flat, put, rows_of
+from ronde.torch.distributed._names import Names
+from ronde.torch.distributed._reductions import reduction_of
+from ronde.torch.distributed._work import AllOf, Completer, Work
+
+Tensor = torch.Tensor
+
+
+class RondeProcessGroup(dist.ProcessGroup):
+    """A group of ranks with an engine of its own, or the job with the process's engine."""
+
+    #: What it takes tensors of; ``torch.distributed.checkpoint.async_save`` asks.
+    _device_types = [torch.device("cpu")]
+    supports_splitting = False
+    supports_coalescing = False
+    supports_time_estimate = False
+
+    def __init__(self, rank: int, size: int, name: str, engine: Optional[int], close: Callable[[], None]) -> None:
+        """``engine``: of ``ronde_engine_create``, None for the process's; ``close`` ends it."""
+        super().__init__(rank, size)
+        self._rank, self._size, self._name, self._description = rank, size, name, "undefined"
+        self._engine = engine
+        self._close: Optional[Callable[[], None]] = close
+        self._names = Names()
+        self._completer = Completer(f"ronde-{name}")
+        self._batch: Optional[List[Work]] = None
+
+    # ---- Who it is: PyTorch keeps these for its own groups and asks those written in Python
+
+    def rank(self) -> int:
+        """This process's rank in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """How many ranks the group has."""
+        return self._size
+
+    getRank, getSize = rank, size
+
+    def getBackendName(self) -> str:
+        """"ronde"."""
+        return "ronde"
+
+    name = _get_backend_name = getBackendName
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def getGroupName(self) -> str:
+        """What PyTorch calls the group."""
+        return self._name
+
+    setGroupName = _set_group_name
+    group_name = property(getGroupName)
+
+    def _set_group_desc(self, desc: str) -> None:
+        self._description = desc
+
+    def getGroupDesc(self) -> str:
+        """What the program says it is for."""
+        return self._description
+
+    setGroupDesc = _set_group_desc
+    group_desc = property(getGroupDesc)
+
+    def _get_backend(self, device: torch.device) -> "RondeProcessGroup":
+        return self
+
+    # ---- Its end
+
+    def shutdown(self) -> None:
+        """Leaves the group; collective, with a limit of 10 s. Again: does nothing."""
+        close, self._close = self._close, None
+        if close is not None:
+            close()
+
+    def abort(self) -> None:
+        """As :meth:`shutdown`: what is under way and not called by all ranks fails."""
+        self.shutdown()
+
+    # ---- Reductions
+
+    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+        """Of one tensor, in place."""
+        return self._allreduce("allreduce", tensors, opts or dist.AllreduceOptions())
+
+    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+        """Of several, in place, as one."""
+        return self._allreduce("allreduce_coalesced", tensors, opts or dist.AllreduceCoalescedOptions())
+
+    def _allreduce(self, kind: str, tensors: Sequence[Tensor], opts: Any) -> Work:
+        code, factor = reduction_of(opts.reduceOp)
+        sources = self._sources(kind, tensors)
+        return self._start(
+            _abi.ALLREDUCE,
+            kind,
+            sources,
+            [source.data_ptr() for source in sources],
+            tensors,
+            filled(zip(tensors, sources)),
+            reduce_op=code,
+            prescale=factor,
+        )
+
+    def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+        """Of one tensor into the root's; the others' keep their values."""
+        opts = opts or dist.ReduceOptions()
+        code, factor = reduction_of(opts.reduceOp)
+        [source] = self._sources("reduce", tensors[:1])
+        is_root = opts.rootRank == self._rank
+        return self._start(
+            _abi.REDUCE,
+            "reduce",
+            [source],
+            [source.data_ptr()],
+            tensors,
+            filled([(tensors[0], source)] if is_root else []),
+            reduce_op=code,
+            prescale=factor,
+            root=opts.rootRank,
+        )
+
+    def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:
+        """Of a tensor of one part for each rank; the output is this rank's."""
+        return self._reduce_scatter("reduce_scatter", [outputTensor], [inputTensor], opts)
+
+    def reduce_scatter_single_coalesced(
+        self, outputTensors: Sequence[Tensor], inputTensors: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        """Of several, as one."""
+        return self._reduce_scatter("reduce_scatter_coalesced", outputTensors, inputTensors, opts)
+
+    def reduce_scatter(
+        self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
+    ) -> Work:
+        """With the parts in a list. They must be of one size."""
+        parts = input_tensors[0]
+        self._require_parts("reduce_scatter", "inputs", parts)
+        for part in parts:
+            if part.shape != parts[0].shape:
+                raise InvalidArgumentError(
+                    f"reduce_scatter: the inputs for the ranks have the shapes {tuple(parts[0].shape)} and "
+                    f"{tuple(part.shape)}; the backend ronde takes only equal ones",
+                    1,
+                )
+        return self._reduce_scatter("reduce_scatter", output_tensors[:1], [flat(parts)], opts)
+
+    def _reduce_scatter(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
+        code, factor = reduction_of((opts or dist.ReduceScatterOptions()).reduceOp)
+        for output, given in zip(outputs, inputs):
+            self._require_elements(kind, "input", given, output.numel() * self._size)
+        sources = [source.view(self._size, -1) if source.numel() else source.reshape(self._size, 0)
+                   for source in self._sources(kind, inputs)]
+        return self._start(
+            _abi.REDUCESCATTER, kind, sources, None, outputs, put(outputs), reduce_op=code, prescale=factor
+        )
+
+    # ---- Gathers
+
+    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+        """The root's tensor into those of the others."""
+        opts = opts or dist.BroadcastOptions()
+        [source] = self._sources("broadcast", tensors[:1])
+        return self._start(
+            _abi.BROADCAST,
+            "broadcast",
+            [source],
+            [source.data_ptr()],
+            tensors,
+            filled([(tensors[0], source)]),
+            root=opts.rootRank,
+        )
+
+    def allgather(
+        self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        """The ranks' tensors, of one size, into a list."""
+        return self._allgather("allgather", [list(output_tensors[0])], input_tensors[:1])
+
+    def allgather_coalesced(
+        self, output_lists: Sequence[Sequence[Tensor]], input_list: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        """Of several, as one; a list for each of them."""
+        return self._allgather("allgather_coalesced", [list(outputs) for outputs in output_lists], input_list)
+
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+        """The ranks' tensors, one after the other, into one."""
+        return self._allgather_single("allgather", [output], [input])
+
+    def all_gather_single_coalesced(
+        self, output_lists: Sequence[Tensor], input_list: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        """Of several, as one."""
+        return self._allgather_single("allgather_coalesced", output_lists, input_list)
+
+    def _allgather(self, kind: str, output_lists: List[List[Tensor]], inputs: Sequence[Tensor]) -> Work:
+        for outputs, given in zip(output_lists, inputs):
+            self._require_parts(kind, "outputs", outputs)
+            for output in outputs:
+                self._require_elements(kind, "output", output, given.numel())
+        flat_outputs = [output for outputs in output_lists for output in outputs]
+        sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
+        return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists))
+
+    def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Work:
+        for output, given in zip(outputs, inputs):
+            self._require_elements(kind, "output", output, given.numel() * self._size)
+        sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
+        return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs))
+
+    def gather(
+        self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
+    ) -> Work:
+        """The ranks' tensors, of one size, into the root's list."""
+        root = (opts or dist.GatherOptions()).rootRank
+        outputs = list(output_tensors[0]) if root == self._rank else []
+        if root == self._rank:
+            self._require_parts("gather", "outputs", outputs)
+        for output in outputs:
+            self._require_elements("gather", "output", output, input_tensors[0].numel())
+        sources = [source.reshape(1, -1) for source in self._sources("gather", input_tensors[:1])]
+        finish = put([outputs]) if outputs else Operation.release
+        return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, root=root)
+
+    def scatter(
+        self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
+    ) -> Work:
+        """The tensors of the root's list, of one size, one to each rank."""
+        root = (opts or dist.ScatterOptions()).rootRank
+        output = output_tensors[0]
+        if root == self._rank:
+            parts = input_tensors[0]
+            self._require_parts("scatter", "inputs", parts)
+            for part in parts:
+                self._require_elements("scatter", "input", part, output.numel())
+            source = flat(parts).reshape(self._size, output.numel())
+        else:
+            source = torch.empty((0, output.numel()), dtype=output.dtype, device="cpu")
+        return self._start(_abi.SCATTER, "scatter", [source], None, [output], put([output]), root=root)
+
+    # ---- All-to-all
+
+    def all_to_all_single(
+        self,
+        output_tensor: Tensor,
+        input_tensor: Tensor,
+        output_split_sizes: Sequence[int] = (),
+        input_split_sizes: Sequence[int] = (),
+        opts: Any = None,
+    ) -> Work:
+        """The rows of a tensor, some to each rank: equally many where no numbers are given."""
+        sent = self._splits("input", input_tensor, input_split_sizes)
+        expected = self._splits("output", output_tensor, output_split_sizes)
+        [source] = self._sources("alltoall", [input_tensor])
+        return self._alltoall(rows_of(source), sent, expected, [output_tensor], put([output_tensor]))
+
+    def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> Work:
+        """The tensors of a list, of any sizes, one to each rank."""
+        self._require_parts("alltoall", "inputs", input_tensor)
+        self._require_parts("alltoall", "outputs", output_tensor)
+        sent = [part.numel() for part in input_tensor]
+        expected = [part.numel() for part in output_tensor]
+        return self._alltoall(flat(input_tensor), sent, expected, output_tensor, put([list(output_tensor)]))
+
+    def _alltoall(
+        self,
+        source: Tensor,
+        sent: List[int],
+        expected: List[int],
+        outputs: Sequence[Tensor],
+        finish: Callable[[Operation], Any],
+    ) -> Work:
+        def finish_if_expected(operation: Operation) -> None:
+            received = operation.received_splits()
+            if received != expected:
+                operation.release()
+                raise InvalidArgumentError(
+                    f"alltoall: the outputs have room for {expected} from the ranks, which have sent {received}", 1
+                )
+            finish(operation)
+
+        return self._start(_abi.ALLTOALL, "alltoall", [source], None, outputs, finish_if_expected, splits=sent)
+
+    def _splits(self, which: str, tensor: Tensor, given: Sequence[int]) -> List[int]:
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if given:
+            if len(given) != self._size or sum(given) != rows:
+                raise InvalidArgumentError(
+                    f"alltoall: {which}_split_sizes is {list(given)}; expected {self._size} numbers that add up to the "
+                    f"{rows} rows of the {which}",
+                    1,
+                )
+            return [int(count) for count in given]
+        if rows % self._size:
+            raise InvalidArgumentError(
+                f"alltoall: the {rows} rows of the {which} do not divide by the {self._size} ranks; give "
+                f"{which}_split_sizes",
+                1,
+            )
+        return [rows // self._size] * self._size
+
+    # ---- Point to point, and the barrier
+
+    def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:
+        """To one rank; done when it has the tensor."""
+        sources = self._sources("send", tensors[:1])
+        return self._start(_abi.SEND, "send", sources, None, tensors, Operation.release, root=dstRank, tag=tag)
+
+    def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work:
+        """From one rank."""
+        [buffer] = self._sources("recv", tensors[:1])
+        fill = filled([(tensors[0], buffer)])
+
+        def finish(operation: Operation) -> int:
+            source = operation.source()
+            fill(operation)
+            return source
+
+        return self._start(_abi.RECV, "recv", [buffer], None, tensors, finish, root=srcRank, tag=tag)
+
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work:
+        """From whichever rank sends first under the tag."""
+        return self.recv(tensors, _abi.ANY_SOURCE, tag)
+
+    def barrier(self, opts: Any = None) -> Work:
+        """Ends when every rank has called it."""
+        return self._start(_abi.BARRIER, "barrier", [], None, [], Operation.release)
+
+    # ---- Calls that PyTorch makes as one
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._batch = []
+
+    def _end_coalescing(self, device: torch.device) -> AllOf:
+        batch, self._batch = self._batch or [], None
+        return AllOf(batch)
+
+    def split_group(self, *arguments: Any, **settings: Any) -> Any:
+        """Is not there: UnsupportedError (a NotImplementedError)."""
+        raise UnsupportedError("the backend ronde does not split groups: make them with new_group()", 3)
+
+    # ---- What they have in common
+
+    def _sources(self, kind: str, tensors: Sequence[Tensor]) -> List[Tensor]:
+        for tensor in tensors:
+            check(tensor, kind)
+        return [staged(tensor) for tensor in tensors]
+
+    def _start(
+        self,
+        op: int,
+        kind: str,
+        sources: Sequence[Tensor],
+        outputs: Optional[Sequence[int]],
+        results: Sequence[Tensor],
+        finish: Callable[[Operation], Any],
+        **settings: Any,
+    ) -> Work:
+        if self._close is None:
+            raise InvalidArgumentError(f"{kind}: the process group '{self._name}' was destroyed", 1)
+        dtype = str(sources[0].dtype).rpartition(".")[2] if sources else ""
+        name = self._names.take(f"{kind}.{dtype}" if dtype else kind)
+        try:
+            operation = _operation.submit(
+                op,
+                name,
+                [view_of(source) for source in sources],
+                outputs,
+                (sources, results),
+                engine=self._engine,
+                **settings,
+            )
+        except RondeError:
+            self._names.waited_for(name)
+            raise
+        work = Work(operation, name, self._names, self._completer, list(results), finish)
+        if self._batch is not None:
+            self._batch.append(work)
+        return work
+
+    def _require_parts(self, kind: str, which: str, parts: Sequence[Tensor]) -> None:
+        if len(parts) != self._size:
+            raise InvalidArgumentError(
+                f"{kind}: the list of {which} has {len(parts)} tensors; expected one for each of the {self._size} ranks",
+                1,
+            )
+
+    @staticmethod
+    def _require_elements(kind: str, which: str, tensor: Tensor, expected: int) -> None:
+        if tensor.numel() != expected:
+            raise InvalidArgumentError(
+                f"{kind}: the {which} of shape {tuple(tensor.shape)} has {tensor.numel()} elements; expected {expected}", 1
+            )
+
+    # Earlier releases of PyTorch, and C++, know these methods by other names.
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    alltoall_base = all_to_all_single

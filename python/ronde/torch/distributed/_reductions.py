@@ -1,0 +1,41 @@
+"""What ``torch.distributed`` calls a reduction, as the engine's, with the factor that comes first."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Tuple
+
+import torch.distributed as dist
+
+from ronde import _abi
+from ronde.exceptions import InvalidArgumentError
+
+_CODES: Dict[Any, int] = {
+    dist.ReduceOp.RedOpType.SUM: _abi.SUM,
+    dist.ReduceOp.RedOpType.AVG: _abi.AVERAGE,
+    dist.ReduceOp.RedOpType.PRODUCT: _abi.PRODUCT,
+    dist.ReduceOp.RedOpType.MIN: _abi.MIN,
+    dist.ReduceOp.RedOpType.MAX: _abi.MAX,
+    dist.ReduceOp.RedOpType.BAND: _abi.BIT_AND,
+    dist.ReduceOp.RedOpType.BOR: _abi.BIT_OR,
+    dist.ReduceOp.RedOpType.BXOR: _abi.BIT_XOR,
+}
+
+
+def reduction_of(op: Any) -> Tuple[int, float]:
+    """The code of a ``ReduceOp``, or of the constant that stands for it, and the factor for each value as it is read.
+    InvalidArgumentError (a ValueError) for what the engine does not do."""
+    kind = op.op if isinstance(op, dist.ReduceOp) else op
+    if kind == dist.ReduceOp.RedOpType.PREMUL_SUM:
+        _, factor = op.__getstate__()
+        factor = float(factor)  # a number, or a tensor of one element: PyTorch has made sure
+        if factor == 0:
+            raise InvalidArgumentError("PREMUL_SUM with the factor 0: the result would be zeros", 1)
+        return _abi.SUM, factor
+    code = _CODES.get(kind)
+    if code is None:
+        raise InvalidArgumentError(
+            f"the backend ronde does not know the reduction {kind}; it has SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, "
+            "BXOR and PREMUL_SUM",
+            1,
+        )
+    return code, 1.0

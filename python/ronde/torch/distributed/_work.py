@@ -1,0 +1,272 @@
+"""Work: what a call of ``torch.distributed`` returns while the engine is at it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from ctypes import byref, c_double, c_size_t, c_void_p
+from datetime import timedelta
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from ronde import _abi
+from ronde._lib import library
+from ronde._operation import Operation
+from ronde.exceptions import RondeError, TimedOutError
+from ronde.torch.distributed._names import Name, Names
+
+#: Between two looks of the thread that completes futures at what has come since, in seconds.
+_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.0005, 0.02
+
+
+class Work(dist.Work):
+    """One call under way. Its results are in the caller's tensors once it was waited for, or its future is done.
+
+    Whoever comes first, a waiting thread or the one that completes futures, brings it to its end; others wait for that.
+    """
+
+    def __init__(
+        self,
+        operation: Operation,
+        name: Name,
+        names: Names,
+        completer: "Completer",
+        results: List[torch.Tensor],
+        finish: Callable[[Operation], Any],
+    ) -> None:
+        """``finish`` is called once, after the operation has succeeded: it fills the results and releases it."""
+        super().__init__()
+        self._operation: Optional[Operation] = operation
+        self._name = name
+        self._names = names
+        self._completer = completer
+        self._results = results
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._is_claimed = False
+        self._is_over = False
+        self._over: Optional[threading.Event] = None  # made when somebody has to wait for another thread
+        self._error: Optional[BaseException] = None
+        self._source = -1
+        self._future: Any = None
+        self._trigger: Any = None
+
+    # ---- What PyTorch calls
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        """Until the call has ended; True. Raises what :mod:`ronde.exceptions` says if it has failed, TimedOutError
+        after ``timeout``: it is then still under way."""
+        limit = None if timeout is None or timeout <= timedelta(0) else timeout.total_seconds()
+        if not self._is_over:
+            if self._claim():
+                self._settle(limit)
+            else:
+                self._until_over(limit)
+        self._names.waited_for(self._name)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def get_future(self) -> Any:
+        """Of the tensors, a list; the same one each time. It is completed by a thread of the group."""
+        with self._lock:
+            if self._future is not None:
+                return self._future
+            self._trigger = torch.futures.Future()
+            # Only an error raised in a continuation is one that C++, DDP for instance, understands.
+            self._future = self._trigger.then(lambda _: self.result())
+            is_over = self._is_over
+        if is_over:
+            self._trigger.set_result(None)
+            return self._future
+        self._names.has_future(self._name, lambda: self._until_over(None))
+        if self._claim():
+            self._completer.add(self)
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not; never blocks."""
+        operation = self._operation
+        if not self._is_over and operation is not None and operation.done() and self._claim():
+            self._settle(None)
+        return self._is_over
+
+    def is_success(self) -> bool:
+        """Whether it has ended well; never blocks."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Optional[BaseException]:
+        """Why it has failed; None if it has not, or not yet."""
+        return self._error
+
+    def result(self) -> List[torch.Tensor]:
+        """The tensors, after it has ended; raises why it has failed."""
+        if self._error is not None:
+            raise self._error
+        return self._results
+
+    def source_rank(self) -> int:
+        """Of a recv the rank in the group that has sent."""
+        self.wait()
+        return self._source
+
+    _source_rank = source_rank
+
+    def synchronize(self) -> None:
+        """As :meth:`wait`: there are no streams in host memory."""
+        self.wait()
+
+    def __del__(self) -> None:
+        operation = self._operation
+        if operation is not None:
+            operation.abandon()
+
+    # ---- Bringing it to its end
+
+    def _claim(self) -> bool:
+        """Whether it is for this thread to bring it to its end; True once."""
+        with self._lock:
+            if self._is_claimed:
+                return False
+            self._is_claimed = True
+            return True
+
+    def _settle(self, limit: Optional[float]) -> None:
+        """Requires: claimed by this thread."""
+        operation = self._operation
+        assert operation is not None
+        if limit is not None and not _wait_for(operation, limit):
+            with self._lock:
+                self._is_claimed = False
+            self._hand_over()
+            raise TimedOutError(f"'{self._name}': not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
+        try:
+            operation.wait()
+            made = self._finish(operation)
+            if isinstance(made, int):
+                self._source = made
+        except RondeError as error:
+            self._error = error
+        except BaseException as error:
+            # Ctrl-C, most likely: the operation was abandoned, others who wait must not do so for ever.
+            self._end(error)
+            raise
+        self._end(self._error)
+
+    def _hand_over(self) -> None:
+        """A thread that had claimed it has given up: a future is now the completer's."""
+        if self._trigger is not None and self._claim():
+            self._completer.add(self)
+
+    def _end(self, error: Optional[BaseException]) -> None:
+        with self._lock:
+            self._error = error
+            self._operation = None
+            self._is_over = True
+            over, trigger = self._over, self._trigger
+        if over is not None:
+            over.set()
+        if trigger is not None:
+            trigger.set_result(None)
+
+    def _until_over(self, limit: Optional[float]) -> None:
+        """Requires: claimed by some thread. Another one ends it."""
+        with self._lock:
+            if self._is_over:
+                return
+            over = self._over = self._over or threading.Event()
+        if not over.wait(limit):
+            raise TimedOutError(f"'{self._name}': not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
+
+
+def _wait_for(operation: Operation, limit: float) -> bool:
+    """Whether it has ended within so many seconds, well or not."""
+    until = time.monotonic() + limit
+    while not operation.done():
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        library().ronde_wait(operation._ticket, c_double(min(left, 0.05)))
+    return True
+
+
+class AllOf(dist.Work):
+    """Several works as one."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        super().__init__()
+        self._works = list(works)
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        """Until all have ended; raises the error of the first that has failed."""
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def get_future(self) -> Any:
+        """Of the tensors of all, one list."""
+        together = torch.futures.collect_all([work.get_future() for work in self._works])
+        return together.then(lambda done: [tensor for each in done.value() for tensor in each.value()])
+
+    def is_completed(self) -> bool:
+        """Whether all have ended; never blocks."""
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        """Whether all have ended well; never blocks."""
+        return all(work.is_success() for work in self._works)
+
+    def result(self) -> List[torch.Tensor]:
+        """The tensors of all."""
+        return [tensor for work in self._works for tensor in work.result()]
+
+
+class Completer:
+    """A thread of one group that waits for works whose futures are out, in whatever order they end. It drives the
+    engine meanwhile, so that the reduction of one bucket goes on while the program computes the next."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._come = threading.Condition()
+        self._new: List[Work] = []
+        self._thread: Optional[threading.Thread] = None
+
+    def add(self, work: Work) -> None:
+        """Requires: the caller has claimed the work; it is now the thread's."""
+        with self._come:
+            self._new.append(work)
+            if self._thread is None:
+                # Python's exit does not wait for it.
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._come.notify()
+
+    def _run(self) -> None:
+        pending: List[Work] = []
+        look = _SHORTEST_LOOK_S
+        while True:
+            with self._come:
+                while not pending and not self._new:
+                    self._come.wait()
+                if self._new:
+                    look = _SHORTEST_LOOK_S
+                pending += self._new
+                self._new = []
+            self._wait_for_any(pending, look)
+            left = []
+            for work in pending:
+                operation = work._operation
+                if operation is None or operation.done():
+                    work._settle(None)
+                else:
+                    left.append(work)
+            look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
+            pending = left
+
+    @staticmethod
+    def _wait_for_any(works: Sequence[Work], limit: float) -> None:
+        tickets = (c_void_p * len(works))(*(work._operation._ticket.value for work in works if work._operation))
+        index = c_size_t()
+        library().ronde_wait_any(tickets, len(works), limit, byref(index))

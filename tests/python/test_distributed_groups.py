@@ -1,0 +1,88 @@
+"""Sub-groups of torch.distributed over the backend ronde: made by their members only, each with an engine of its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from distributed_group import default_group
+
+
+@pytest.fixture(autouse=True)
+def group(hvd, rank, world):
+    with default_group(rank, world):
+        yield dist.group.WORLD
+
+
+def total(group, value: float) -> float:
+    tensor = torch.tensor([value])
+    dist.all_reduce(tensor, group=group)
+    return tensor.item()
+
+
+@pytest.mark.ranks(2, 3)
+def test_overlapping_groups(rank, world):
+    everybody = dist.new_group()
+    pairs = [(a, b) for a in range(world) for b in range(a + 1, world)]
+    groups = [dist.new_group([a, b]) for a, b in pairs]
+    single = dist.new_group([world - 1])
+    for _ in range(5):
+        assert total(everybody, 1.0) == world
+        for (a, b), made in zip(pairs, groups, strict=True):
+            if rank in (a, b):
+                assert total(made, float(rank)) == a + b
+                assert dist.get_world_size(made) == 2 and dist.get_rank(made) == (a, b).index(rank)
+            else:
+                assert made is dist.GroupMember.NON_GROUP_MEMBER
+        if rank == world - 1:
+            assert total(single, 3.0) == 3.0
+
+
+@pytest.mark.ranks(3)
+def test_ranks_are_those_of_the_group(rank):
+    made = dist.new_group([2, 1])
+    if rank == 0:
+        return
+    tensor = torch.tensor([float(rank)])
+    dist.broadcast(tensor, src=2, group=made)
+    assert tensor.item() == 2.0
+    outputs = [torch.empty(1) for _ in range(2)]
+    dist.all_gather(outputs, torch.tensor([float(rank)]), group=made)
+    order = dist.get_process_group_ranks(made)
+    assert [output.item() for output in outputs] == order
+    if rank == 1:
+        dist.send(torch.tensor([5.0]), 2, group=made)
+    else:
+        assert dist.recv(tensor, src=1, group=made) == 1 and tensor.item() == 5.0
+
+
+@pytest.mark.ranks(3)
+def test_members_need_nobody_else(rank):
+    """Neither to make a group nor to end one; however many the ranks have made before."""
+    for _ in range(3):
+        if rank in (0, 2):
+            made = dist.new_group([0, 2], use_local_synchronization=True)
+            assert total(made, 1.0) == 2.0
+            dist.destroy_process_group(made)
+            with pytest.raises(ValueError, match="was destroyed"):
+                made.allreduce([torch.ones(1)])
+        if rank in (1, 2):
+            made = dist.new_group([1, 2], use_local_synchronization=True)
+            assert total(made, float(rank)) == 3.0
+            dist.destroy_process_group(made)  # PyTorch finds equal names only with equally many groups
+    dist.barrier()
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_device_mesh(rank, world):
+    mesh = dist.init_device_mesh("cpu", (1, world), mesh_dim_names=("outer", "inner"))
+    assert total(mesh["inner"].get_group(), 1.0) == world
+    assert total(mesh["outer"].get_group(), 1.0) == 1.0
+
+
+@pytest.mark.ranks(2)
+def test_operations_of_hvd_go_beside(hvd, rank):
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [2.0, 2.0]
+    work.wait()
