@@ -378,6 +378,7 @@ Progress Replay::advance_buckets() {
   bool any = false;
   for (std::size_t i = 0; i < active_.size();) {
     const std::uint32_t id = active_[i];
+    const Nanoseconds before = observer_ != nullptr ? clock_.now() : 0;
     const Progress progress = runs_[id]->data->advance();
     if (progress == Progress::idle) {
       ++i;
@@ -387,7 +388,7 @@ Progress Replay::advance_buckets() {
     if (progress == Progress::done) {
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    moved(id, progress);
+    moved(id, progress, before);
     if (progress == Progress::again) {
       break;  // a step moves no more than one piece of work of one bucket
     }
@@ -408,13 +409,14 @@ void Replay::collect_fresh() {
 }
 
 /// Tells the member what the bucket has come to: it sees in three events what the bucket does in one call.
-void Replay::moved(std::uint32_t id, Progress progress) {
+/// `before`: while somebody observes, when the look began that found something to do.
+void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
   Run& run = *runs_[id];
   observe::Instance instance;
   {
     Locked gate(gate_);
     if (observer_ != nullptr) {
-      instance = note(run, id, progress);
+      instance = note(run, id, progress, before);
     }
     if (member_.stage(id) == agreement::Stage::none) {
       member_.step(agreement::AllPublished{id}, *this);
@@ -433,15 +435,14 @@ void Replay::moved(std::uint32_t id, Progress progress) {
 }
 
 /// What is known of the instance; complete once it is done.
-observe::Instance Replay::note(Run& run, std::uint32_t id, Progress progress) {
-  const Nanoseconds now = clock_.now();
-  run.observed.met = run.observed.met == 0 ? now : run.observed.met;
+observe::Instance Replay::note(Run& run, std::uint32_t id, Progress progress, Nanoseconds before) {
+  run.observed.met = run.observed.met == 0 ? before : run.observed.met;
   if (progress != Progress::done) {
     return {};
   }
   observe::Instance instance = std::exchange(run.observed, {});
   instance.number = member_.instances(id) + 1;
-  instance.done = now;
+  instance.done = clock_.now();
   return instance;
 }
 

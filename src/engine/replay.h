@@ -169,8 +169,8 @@ class Replay final : public agreement::Sink {
   Status open_lane();
   Thresholds in_force(const std::optional<Thresholds>& told) const;
   void collect_fresh();
-  void moved(std::uint32_t id, Progress progress);
-  observe::Instance note(Run& run, std::uint32_t id, Progress progress);
+  void moved(std::uint32_t id, Progress progress, Nanoseconds before);
+  observe::Instance note(Run& run, std::uint32_t id, Progress progress, Nanoseconds before);
   void look_at_breaks();
   bool all_are_frozen() const { return not_frozen().empty(); }
   std::vector<int> not_frozen() const;
