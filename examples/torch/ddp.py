@@ -35,7 +35,8 @@ def main() -> None:
 
     dist.init_process_group("ronde")  # (2) instead of "gloo"
     torch.manual_seed(dist.get_rank())  # DistributedDataParallel starts all ranks from rank 0's weights
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)))
+    network = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+    model = DistributedDataParallel(network)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     data = make_data()
     sampler: DistributedSampler = DistributedSampler(data)

@@ -26,9 +26,8 @@ BATCH = 32
 
 def make_model() -> nn.Sequential:
     """Sharded layer by layer."""
-    model = nn.Sequential(
-        nn.Linear(2, WIDTH), *[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(LAYERS)], nn.Linear(WIDTH, 1)
-    )
+    hidden = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(LAYERS)]
+    model = nn.Sequential(nn.Linear(2, WIDTH), *hidden, nn.Linear(WIDTH, 1))
     for layer in model:
         fully_shard(layer)
     return fully_shard(model)

@@ -166,9 +166,8 @@ def test_calls_of_several_tensors(group, rank, world):
     group.allgather_coalesced(lists, inputs).wait()
     assert [part.tolist() for part in lists[0]] == [[each] * 2 for each in range(world)]
     parts = [torch.empty(1), torch.empty(2)]
-    group.reduce_scatter_tensor_coalesced(parts, [torch.ones(world), torch.ones(2 * world)], dist.ReduceScatterOptions())
-    works = group.reduce_scatter_tensor_coalesced(parts, [torch.ones(world), torch.ones(2 * world)])
-    works.wait()
+    whole = [torch.ones(world), torch.ones(2 * world)]
+    group.reduce_scatter_tensor_coalesced(parts, whole, opts=dist.ReduceScatterOptions()).wait()
     assert parts[1].tolist() == [world] * 2
     with dist._coalescing_manager(async_ops=True) as manager:
         dist.all_reduce(first)

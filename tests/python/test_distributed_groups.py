@@ -1,4 +1,4 @@
-"""Sub-groups of torch.distributed over the backend ronde: made by their members only, each with an engine of its own."""
+"""Sub-groups of torch.distributed over the backend ronde: made by their members only."""
 
 from __future__ import annotations
 

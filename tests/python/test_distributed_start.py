@@ -41,8 +41,10 @@ def run(command: list[str], folder: Path) -> str:
 def test_starts(start, tmp_path):
     command = {
         "ronde run": [launcher(), "run", "-n", "3", "--", sys.executable, PROGRAM],
-        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--master-port", str(free_port()),
-                     "--nproc-per-node", "3", PROGRAM],
+        "torchrun": [
+            *[sys.executable, "-m", "torch.distributed.run", "--master-port", str(free_port())],
+            *["--nproc-per-node", "3", PROGRAM],
+        ],
         "mp.spawn": [sys.executable, PROGRAM, "--spawn", "3", "--port", str(free_port())],
     }[start]
     output = run(command, tmp_path)
@@ -85,8 +87,16 @@ def folder_in(said: bytes) -> Path:
 def test_a_hint_that_somebody_else_has_written_is_refused(hint, tmp_path):
     folder, nonce, proof = hint.decode().split("\n")
     (tmp_path / "elsewhere").mkdir()
-    forged = ["", "x" * 600, "\xff", f"{folder}\n{nonce}", f"{folder}\n{'0' * 64}\n{proof}", f"{folder}\n{nonce}\n{'0' * 64}",
-              f"{tmp_path}/elsewhere\n{nonce}\n{proof}", f"{folder}/../{Path(folder).name}\n{nonce}\n{proof}"]
+    forged = [
+        "",
+        "x" * 600,
+        "\xff",
+        f"{folder}\n{nonce}",
+        f"{folder}\n{'0' * 64}\n{proof}",
+        f"{folder}\n{nonce}\n{'0' * 64}",
+        f"{tmp_path}/elsewhere\n{nonce}\n{proof}",
+        f"{folder}/../{Path(folder).name}\n{nonce}\n{proof}",
+    ]
     for said in forged:
         with pytest.raises(InitializationError, match="cannot be trusted"):
             _meeting._find(said.encode("latin-1"), 2)

@@ -1,4 +1,4 @@
-"""A rank of torch.distributed over the backend ronde, started in whatever way: reduces in the job and in two sub-groups."""
+"""A rank of torch.distributed over the backend ronde, started in whatever way; it reduces in the job and a sub-group."""
 
 from __future__ import annotations
 

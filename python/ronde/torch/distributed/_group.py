@@ -6,7 +6,6 @@ contiguous travels as a copy. Every method returns a :class:`Work` and blocks on
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
@@ -167,8 +166,9 @@ class RondeProcessGroup(dist.ProcessGroup):
         code, factor = reduction_of((opts or dist.ReduceScatterOptions()).reduceOp)
         for output, given in zip(outputs, inputs):
             self._require_elements(kind, "input", given, output.numel() * self._size)
-        sources = [source.view(self._size, -1) if source.numel() else source.reshape(self._size, 0)
-                   for source in self._sources(kind, inputs)]
+        sources = [
+            source.reshape(self._size, source.numel() // self._size) for source in self._sources(kind, inputs)
+        ]
         return self._start(
             _abi.REDUCESCATTER, kind, sources, None, outputs, put(outputs), reduce_op=code, prescale=factor
         )
@@ -399,7 +399,8 @@ class RondeProcessGroup(dist.ProcessGroup):
     def _require_parts(self, kind: str, which: str, parts: Sequence[Tensor]) -> None:
         if len(parts) != self._size:
             raise InvalidArgumentError(
-                f"{kind}: the list of {which} has {len(parts)} tensors; expected one for each of the {self._size} ranks",
+                f"{kind}: the list of {which} has {len(parts)} tensors; expected one for each of the {self._size} "
+                "ranks",
                 1,
             )
 
@@ -407,7 +408,8 @@ class RondeProcessGroup(dist.ProcessGroup):
     def _require_elements(kind: str, which: str, tensor: Tensor, expected: int) -> None:
         if tensor.numel() != expected:
             raise InvalidArgumentError(
-                f"{kind}: the {which} of shape {tuple(tensor.shape)} has {tensor.numel()} elements; expected {expected}", 1
+                f"{kind}: the {which} of shape {tuple(tensor.shape)} has {tensor.numel()} elements; expected {expected}",
+                1,
             )
 
     # Earlier releases of PyTorch, and C++, know these methods by other names.
