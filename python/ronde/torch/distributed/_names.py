@@ -79,14 +79,19 @@ class Names:
         name.kind, name.number = kind, number
         return name
 
-    def has_future(self, name: Name, until_done: _UntilDone) -> None:
-        """A future was made for the call."""
-        if _in_backward_pass():
-            torch.autograd.Variable._execution_engine.queue_callback(  # type: ignore[attr-defined]
-                lambda: self._give_back(name, until_done)
-            )
-        else:
+    def has_future(self, name: Name, until_done: _UntilDone) -> bool:
+        """A future was made for the call. Whether it was in a backward pass: then ``until_done`` is called when that
+        ends, on the thread that runs it."""
+        if not _in_backward_pass():
             self._numbers[name.kind].futures.append((name, until_done))
+            return False
+
+        def at_end_of_pass() -> None:
+            until_done()
+            self._give_back(name, _is_done)
+
+        torch.autograd.Variable._execution_engine.queue_callback(at_end_of_pass)  # type: ignore[attr-defined]
+        return True
 
     def waited_for(self, name: Name) -> None:
         """The program has waited for the call, or it never began. Again: does nothing."""

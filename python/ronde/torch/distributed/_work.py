@@ -6,7 +6,7 @@ import threading
 import time
 from ctypes import byref, c_double, c_size_t, c_void_p
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -16,6 +16,9 @@ from ronde._lib import library
 from ronde._operation import Operation
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed._names import Name, Names
+
+#: A future of a backward pass is left to the end of the pass for so long; a program that waits for it sooner waits so long.
+_PATIENCE_S = 0.02
 
 #: Between two looks of the thread that completes futures at what has come since, in seconds.
 _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.0005, 0.02
@@ -81,9 +84,10 @@ class Work(dist.Work):
         if is_over:
             self._trigger.set_result(None)
             return self._future
-        self._names.has_future(self._name, lambda: self._until_over(None))
-        if self._claim():
-            self._completer.add(self)
+        # At the end of a backward pass its own thread brings the work to its end, without another one's help: callbacks
+        # run in the order in which they were queued, and DDP queues the one that looks at the futures last.
+        in_pass = self._names.has_future(self._name, self._bring_to_end)
+        self._completer.add(self, _PATIENCE_S if in_pass else 0.0)
         return self._future
 
     def is_completed(self) -> bool:
@@ -133,6 +137,14 @@ class Work(dist.Work):
             self._is_claimed = True
             return True
 
+    def _bring_to_end(self) -> None:
+        """Until it has ended, well or not."""
+        if not self._is_over:
+            if self._claim():
+                self._settle(None)
+            else:
+                self._until_over(None)
+
     def _settle(self, limit: Optional[float]) -> None:
         """Requires: claimed by this thread."""
         operation = self._operation
@@ -157,8 +169,8 @@ class Work(dist.Work):
 
     def _hand_over(self) -> None:
         """A thread that had claimed it has given up: a future is now the completer's."""
-        if self._trigger is not None and self._claim():
-            self._completer.add(self)
+        if self._trigger is not None:
+            self._completer.add(self, 0.0)
 
     def _end(self, error: Optional[BaseException]) -> None:
         with self._lock:
@@ -230,30 +242,31 @@ class Completer:
     def __init__(self, name: str) -> None:
         self._name = name
         self._come = threading.Condition()
-        self._new: List[Work] = []
+        self._new: List[Tuple[float, Work]] = []
         self._thread: Optional[threading.Thread] = None
 
-    def add(self, work: Work) -> None:
-        """Requires: the caller has claimed the work; it is now the thread's."""
+    def add(self, work: Work, patience: float) -> None:
+        """After so many seconds the thread brings the work to its end, unless another one has begun to."""
         with self._come:
-            self._new.append(work)
+            sleeps_for_good = not self._new
+            self._new.append((time.monotonic() + patience, work))
             if self._thread is None:
                 # Python's exit does not wait for it.
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-            self._come.notify()
+            if patience == 0 or sleeps_for_good:
+                self._come.notify()
 
     def _run(self) -> None:
         pending: List[Work] = []
         look = _SHORTEST_LOOK_S
         while True:
-            with self._come:
-                while not pending and not self._new:
-                    self._come.wait()
-                if self._new:
-                    look = _SHORTEST_LOOK_S
-                pending += self._new
-                self._new = []
+            come = self._take_due(wait=not pending)
+            if come:
+                look = _SHORTEST_LOOK_S
+            pending += come
+            if not pending:
+                continue
             self._wait_for_any(pending, look)
             left = []
             for work in pending:
@@ -264,6 +277,18 @@ class Completer:
                     left.append(work)
             look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
             pending = left
+
+    def _take_due(self, wait: bool) -> List[Work]:
+        """Claims the works whose time has come. ``wait``: sleeps before, until there may be one."""
+        with self._come:
+            self._new = [(due, work) for due, work in self._new if not work._is_claimed]
+            if wait:
+                first = min((due for due, _ in self._new), default=None)
+                self._come.wait(None if first is None else max(0.0, first - time.monotonic()))
+            now = time.monotonic()
+            due_now = [work for due, work in self._new if due <= now]
+            self._new = [(due, work) for due, work in self._new if due > now]
+        return [work for work in due_now if work._claim()]
 
     @staticmethod
     def _wait_for_any(works: Sequence[Work], limit: float) -> None:
