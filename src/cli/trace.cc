@@ -19,7 +19,8 @@ namespace {
 constexpr const char* kTraceAbout = "Works on timelines: what happened to every tensor of a job, and when";
 constexpr const char* kMergeAbout = "Makes one timeline of those of all ranks, on one clock";
 
-constexpr const char* kTraceFooter = R"(A job writes its timelines with RONDE_TIMELINE=trace.json in its environment, or with hvd.start_timeline():
+constexpr const char* kTraceFooter =
+    R"(A job writes its timelines with RONDE_TIMELINE=trace.json in its environment, or with hvd.start_timeline():
 trace.json is rank 0's, trace.json.1 rank 1's, and so on.)";
 
 constexpr const char* kMergeFooter = R"(Examples:
@@ -53,8 +54,9 @@ Status merge(const TraceFiles& arguments) {
   for (const std::string& file : arguments.files) {
     std::error_code none;
     if (std::filesystem::equivalent(file, arguments.output, none)) {
-      return Status::error(Code::invalid_argument, "'" + arguments.output + "' is one of the files to merge; "
-                                                                            "give --output another name");
+      return Status::error(Code::invalid_argument, "'" + arguments.output +
+                                                       "' is one of the files to merge; "
+                                                       "give --output another name");
     }
   }
   RONDE_ASSIGN_OR_RETURN(const MergedTrace merged, merge_traces(arguments.files));

@@ -31,13 +31,17 @@ class TraceMergeTest : public testing::Test {
   /// A rank's timeline: the tensor x from 1 to 3 microseconds after its start. `more` stands behind that.
   std::string trace(int rank, std::int64_t monotonic_ns, std::int64_t epoch_us, const std::string& boot,
                     const std::string& more = "") const {
-    const json owner = {{"rank", rank}, {"start_monotonic_ns", monotonic_ns}, {"boot_id", boot}, {"host", "h"},
+    const json owner = {{"rank", rank},
+                        {"start_monotonic_ns", monotonic_ns},
+                        {"boot_id", boot},
+                        {"host", "h"},
                         {"start_time_since_epoch_in_micros", epoch_us}};
     return write("t" + std::to_string(rank),
                  "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":" + owner.dump() +
                      "},\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"x\"}},\n"
                      "{\"name\":\"ALLREDUCE\",\"ph\":\"B\",\"pid\":1,\"ts\":1.000},\n"
-                     "{\"ph\":\"E\",\"pid\":1,\"ts\":3.000}" + more + "\n]\n");
+                     "{\"ph\":\"E\",\"pid\":1,\"ts\":3.000}" +
+                     more + "\n]\n");
   }
   /// Of each rank when x began.
   static std::vector<double> begins(const MergedTrace& merged, int ranks) {
@@ -86,9 +90,9 @@ TEST_F(TraceMergeTest, EachRankIsAProcessAndEachTensorAThreadOfIt) {
 }
 
 TEST_F(TraceMergeTest, SaysWhatIsMissing) {
-  auto merged = merge_traces(
-      {trace(0, 0, 0, "b", ",\n{\"name\":\"DROPPED\",\"ph\":\"M\",\"pid\":0,\"args\":{\"events\":7}}"),
-       trace(1, 0, 0, "b", ",\n{\"name\":\"NEGOTIATE_ALLREDUCE\",\"ph\":\"B\",\"pid\":1,\"ts\":8}")});
+  auto merged =
+      merge_traces({trace(0, 0, 0, "b", ",\n{\"name\":\"DROPPED\",\"ph\":\"M\",\"pid\":0,\"args\":{\"events\":7}}"),
+                    trace(1, 0, 0, "b", ",\n{\"name\":\"NEGOTIATE_ALLREDUCE\",\"ph\":\"B\",\"pid\":1,\"ts\":8}")});
   ASSERT_TRUE(merged);
   EXPECT_THAT(merged->notes, ElementsAre(HasSubstr("rank 0: 7 events dropped"),
                                          "rank 1: ended in the middle of NEGOTIATE_ALLREDUCE of 'x'"));

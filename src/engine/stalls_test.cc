@@ -1,5 +1,5 @@
-// A rank that does not come: the log says so after RONDE_STALL_S, again and again, and RONDE_TIMEOUT_S is the end of it.
-// The same whether the tensor is agreed by messages or replayed.
+// A rank that does not come: the log says so after RONDE_STALL_S, again and again, and RONDE_TIMEOUT_S is the end of
+// it. The same whether the tensor is agreed by messages or replayed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,8 +44,8 @@ TEST_P(Stalls, AreReportedAndThenEndWithTheSentenceThatNamesTheRank) {
   LocalWorld world(3, settings);
   std::vector<std::vector<float>> values(3, std::vector<float>(4, 1));
   const auto submit = [&](int rank) {
-    return world.submit(rank, test::with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]),
-                                                 settings.timeout));
+    return world.submit(
+        rank, test::with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), settings.timeout));
   };
   for (int step = 0; step < GetParam(); ++step) {
     const std::vector<TicketPtr> tickets = {submit(0), submit(1), submit(2)};

@@ -134,8 +134,8 @@ TEST(Timeline, ARequestIsNegotiatedThenDone) {
   const json first = coordinator.front();
   EXPECT_EQ(first["args"]["name"], "rank 0 of 2");
   EXPECT_GT(first["args"]["start_time_since_epoch_in_micros"].get<std::int64_t>(), 1'000'000'000'000'000);
-  EXPECT_THAT(row(traced.events(1), "x"), ElementsAre("B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE", "B QUEUE", "E",
-                                                      "B NATIVE_ALLREDUCE", "E", "E"));
+  EXPECT_THAT(row(traced.events(1), "x"),
+              ElementsAre("B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE", "B QUEUE", "E", "B NATIVE_ALLREDUCE", "E", "E"));
 }
 
 TEST(Timeline, EveryKindHasItsName) {
@@ -143,7 +143,9 @@ TEST(Timeline, EveryKindHasItsName) {
   std::vector<std::vector<float>> values(8, std::vector<float>(2, 1));
   std::vector<std::pair<int, TicketPtr>> tickets;
   for (int rank : {0, 1}) {
-    const auto submit = [&](Request request) { tickets.emplace_back(rank, traced.world.submit(rank, std::move(request))); };
+    const auto submit = [&](Request request) {
+      tickets.emplace_back(rank, traced.world.submit(rank, std::move(request)));
+    };
     submit(test::broadcast("b", values[static_cast<std::size_t>(rank)], 0));
     submit(test::allgather("g", values[static_cast<std::size_t>(2 + rank)]));
     submit(test::barrier("w"));
@@ -170,7 +172,8 @@ TEST_P(TimelineRanks, ReplayIsOneEventForEachInstance) {
   const auto events = traced.events(1);
   std::vector<std::string> expected;
   for (std::uint64_t i = instances; i < 10; ++i) {
-    for (const char* each : {"B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE", "B QUEUE", "E", "B NATIVE_ALLREDUCE", "E", "E"}) {
+    for (const char* each :
+         {"B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE", "B QUEUE", "E", "B NATIVE_ALLREDUCE", "E", "E"}) {
       expected.emplace_back(each);
     }
   }
@@ -219,7 +222,8 @@ TEST(Timeline, WhatFailsEndsWithItsErrorAndWhatIsOpenAtTheEndIsClosed) {
   const auto events = traced.events(1);
   EXPECT_THAT(row(events, "x"), ElementsAre("B NEGOTIATE_ALLREDUCE", "E"));
   EXPECT_THAT(row(events, "alone"), ElementsAre("B NEGOTIATE_ALLREDUCE", "E"));
-  EXPECT_THAT(json(events).dump(), AllOf(HasSubstr(R"("error":"mismatch")"), HasSubstr(R"("ended_by":"stop_timeline")")));
+  EXPECT_THAT(json(events).dump(),
+              AllOf(HasSubstr(R"("error":"mismatch")"), HasSubstr(R"("ended_by":"stop_timeline")")));
 }
 
 TEST(Timeline, ItMayBeginAndEndAtAnyMoment) {
@@ -227,7 +231,8 @@ TEST(Timeline, ItMayBeginAndEndAtAnyMoment) {
   traced.world.engine(0).observe(nullptr);  // and rank 0's begins in the middle of things
   const TicketPtr before = traced.submit(0, "x");
   traced.world.settle();
-  const std::string path = (std::filesystem::temp_directory_path() / ("ronde_mid_" + std::to_string(::getpid()))).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("ronde_mid_" + std::to_string(::getpid()))).string();
   auto late = observe::Timeline::start(path, {0, 2, false}, traced.world.clock().now());
   ASSERT_TRUE(late);
   traced.world.engine(0).observe(late.value().get());

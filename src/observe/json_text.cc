@@ -10,8 +10,11 @@ namespace {
 /// Bytes of the character that begins here, 0 if none does.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::size_t size = byte(0) < 0x80 ? 1 : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2 : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
-                           : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4 : 0;
+  const std::size_t size = byte(0) < 0x80                      ? 1
+                           : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2
+                           : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
+                           : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
+                                                               : 0;
   if (size == 0 || size > text.size()) {
     return 0;
   }

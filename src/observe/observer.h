@@ -1,5 +1,5 @@
-// Observer: is told of every stage of every request of this process's engines, and changes nothing. With none attached an
-// engine's stage costs one look at a null pointer; what is replayed is one event per instance of a bucket.
+// Observer: is told of every stage of every request of this process's engines, and changes nothing. With none attached
+// an engine's stage costs one look at a null pointer; what is replayed is one event per instance of a bucket.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace ronde::observe {
 
 /// An instance of a bucket, reduced without a message.
 struct Instance {
-  std::uint64_t number = 0;    ///< of this bucket, from 1
-  Nanoseconds published = 0;   ///< full on this rank
-  Nanoseconds met = 0;         ///< seen full on every rank
+  std::uint64_t number = 0;   ///< of this bucket, from 1
+  Nanoseconds published = 0;  ///< full on this rank
+  Nanoseconds met = 0;        ///< seen full on every rank
   Nanoseconds done = 0;
 };
 
@@ -29,8 +29,7 @@ class Observer {
   virtual ~Observer() = default;
 
   /// This rank asks the coordinator about a name.
-  virtual void requested(std::int32_t group, std::string_view name, const Descriptor& descriptor,
-                         Nanoseconds now) = 0;
+  virtual void requested(std::int32_t group, std::string_view name, const Descriptor& descriptor, Nanoseconds now) = 0;
   /// On the coordinator's rank: `rank` of the job is ready.
   virtual void ready(std::int32_t group, std::string_view name, const Descriptor& descriptor, int rank,
                      Nanoseconds now) = 0;

@@ -43,7 +43,9 @@ std::string host_name() {
 std::string row_events(std::uint32_t row, const std::string& arguments) {
   const std::string pid = std::to_string(row);
   return R"({"name":"process_name","ph":"M","pid":)" + pid + R"(,"args":{)" + arguments +
-         "}},\n" R"({"name":"process_sort_index","ph":"M","pid":)" + pid + R"(,"args":{"sort_index":)" + pid + "}}";
+         "}},\n"
+         R"({"name":"process_sort_index","ph":"M","pid":)" +
+         pid + R"(,"args":{"sort_index":)" + pid + "}}";
 }
 
 /// The output's type and extents where there is one output, as the end of an operation says them.
@@ -71,13 +73,13 @@ Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, const
   std::unique_ptr<Timeline> timeline(new Timeline(owner, now));
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   const std::string who = "rank " + std::to_string(owner.rank) + " of " + std::to_string(owner.size);
-  const std::string first = row_events(
-      0, R"("name":")" + who + R"(","start_time_since_epoch_in_micros":)" +
-             std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count()) +
-             R"(,"start_monotonic_ns":)" + std::to_string(now) + R"(,"boot_id":)" + json_text(boot_id()) +
-             R"(,"host":)" + json_text(host_name()) + R"(,"process_id":)" + std::to_string(::getpid()) +
-             R"(,"rank":)" + std::to_string(owner.rank) + R"(,"size":)" + std::to_string(owner.size) +
-             R"(,"ronde":")" + std::string(kVersion) + '"');
+  const std::string first =
+      row_events(0, R"("name":")" + who + R"(","start_time_since_epoch_in_micros":)" +
+                        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count()) +
+                        R"(,"start_monotonic_ns":)" + std::to_string(now) + R"(,"boot_id":)" + json_text(boot_id()) +
+                        R"(,"host":)" + json_text(host_name()) + R"(,"process_id":)" + std::to_string(::getpid()) +
+                        R"(,"rank":)" + std::to_string(owner.rank) + R"(,"size":)" + std::to_string(owner.size) +
+                        R"(,"ronde":")" + std::string(kVersion) + '"');
   options.rank = owner.rank;
   options.lost_event = [](std::uint64_t events) {
     // Without a time, of which the file's thread knows nothing: it stands where the gap is.
@@ -128,7 +130,8 @@ Timeline::Lane* Timeline::lane(std::int32_t group, std::string_view name) {
     file_->count_lost();
     return nullptr;
   }
-  const std::string shown = group == 0 ? std::string(name) : "process set " + std::to_string(group) + ": " + std::string(name);
+  const std::string shown =
+      group == 0 ? std::string(name) : "process set " + std::to_string(group) + ": " + std::string(name);
   if (!file_->put(row_events(rows_ + 1, R"("name":)" + json_text(shown)))) {
     return nullptr;
   }

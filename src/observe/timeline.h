@@ -1,6 +1,6 @@
 // Timeline: the observer that writes what happens to every tensor as a Chrome trace, with the names of Horovod's
-// (docs/timeline.md). One row (a "process" of the trace) for each tensor, one for each bucket of several tensors that is
-// replayed, and row 0 for the rank itself.
+// (docs/timeline.md). One row (a "process" of the trace) for each tensor, one for each bucket of several tensors that
+// is replayed, and row 0 for the rank itself.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ std::string timeline_path(const std::string& path, int rank);
 
 class Timeline final : public Observer {
  public:
-  /// `now` is the engines' clock at this moment, in which all later calls speak. SYSTEM_ERROR naming the file if it cannot
-  /// be written.
+  /// `now` is the engines' clock at this moment, in which all later calls speak. SYSTEM_ERROR naming the file if it
+  /// cannot be written.
   static Result<std::unique_ptr<Timeline>> start(const std::string& path, const TimelineOwner& owner, Nanoseconds now,
                                                  TraceFile::Options options = {});
   /// Ends what is still open in the file as of `now`.

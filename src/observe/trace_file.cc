@@ -192,8 +192,9 @@ void TraceFile::write_out(std::string& events, std::uint64_t lost) {
     events += options_.lost_event(lost);
     if (!std::exchange(told_, true)) {
       log(LogLevel::warning, options_.rank,
-          "the timeline file '" + path_ + "' has gaps: events come faster than they can be written, or there are more "
-          "tensors than it has rows for; each event named DROPPED in it says how many are missing there");
+          "the timeline file '" + path_ +
+              "' has gaps: events come faster than they can be written, or there are more "
+              "tensors than it has rows for; each event named DROPPED in it says how many are missing there");
     }
   }
   if (options_.before_write) {

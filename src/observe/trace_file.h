@@ -1,7 +1,7 @@
 // TraceFile: a JSON array in a file that grows, and is a whole JSON document whenever it is opened, also after kill -9.
 // Who adds an event never waits for the disk: events go into memory of limited size, and a thread of the file's own,
-// which sleeps while there is nothing to do, writes them out a few milliseconds later. What finds no room is counted, and
-// the count stands in the file.
+// which sleeps while there is nothing to do, writes them out a few milliseconds later. What finds no room is counted,
+// and the count stands in the file.
 //
 // The system may be stopped in the middle of any write that is longer than a page. So there are two copies: the hidden
 // one (.NAME.other beside it) is brought up to date and then changes names with the other, in one step. Where a file
@@ -33,13 +33,14 @@ class TraceFile {
     std::function<void()> before_write;
   };
 
-  /// Makes the file, or empties it, and writes `first`, one or several events. SYSTEM_ERROR naming the path if it cannot.
+  /// Makes the file, or empties it, and writes `first`, one or several events. SYSTEM_ERROR naming the path if it
+  /// cannot.
   static Result<std::unique_ptr<TraceFile>> create(const std::string& path, std::string_view first, Options options);
   /// Writes what waits, then ends the thread.
   ~TraceFile();
 
-  /// Any thread. Adds an event (one or several JSON objects, separated by commas). False, and `lost` is counted, if there
-  /// is no room for it and for `reserve` bytes more, which put_reserved() is sure to find.
+  /// Any thread. Adds an event (one or several JSON objects, separated by commas). False, and `lost` is counted, if
+  /// there is no room for it and for `reserve` bytes more, which put_reserved() is sure to find.
   bool put(std::string_view event, std::size_t reserve = 0, std::uint64_t lost = 1);
   /// Adds an event for which a put() reserved `reserved` bytes; it takes no more than that.
   void put_reserved(std::string_view event, std::size_t reserved);
@@ -71,17 +72,17 @@ class TraceFile {
   const std::string hidden_path_;
   // The file's thread only:
   Copy shown_;
-  Copy hidden_;          ///< closed where there is one copy
-  std::string behind_;   ///< what the hidden one lacks
-  bool told_ = false;    ///< the log has heard of a loss
+  Copy hidden_;                   ///< closed where there is one copy
+  std::string behind_;            ///< what the hidden one lacks
+  bool told_ = false;             ///< the log has heard of a loss
   std::uint64_t total_lost_ = 0;  ///< guarded by mutex_
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::string waiting_;          ///< guarded by mutex_
-  std::size_t reserved_ = 0;     ///< guarded by mutex_
-  std::uint64_t lost_ = 0;       ///< guarded by mutex_: since the last write
-  bool stop_ = false;            ///< guarded by mutex_
+  std::string waiting_;       ///< guarded by mutex_
+  std::size_t reserved_ = 0;  ///< guarded by mutex_
+  std::uint64_t lost_ = 0;    ///< guarded by mutex_: since the last write
+  bool stop_ = false;         ///< guarded by mutex_
   std::thread thread_;
 };
 

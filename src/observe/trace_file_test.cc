@@ -39,7 +39,9 @@ class TraceFileTest : public testing::Test {
 
   static TraceFile::Options options() {
     TraceFile::Options options;
-    options.lost_event = [](std::uint64_t events) { return R"({"name":"DROPPED","events":)" + std::to_string(events) + "}"; };
+    options.lost_event = [](std::uint64_t events) {
+      return R"({"name":"DROPPED","events":)" + std::to_string(events) + "}";
+    };
     return options;
   }
   static std::string event(int number) { return R"({"n":)" + std::to_string(number) + "}"; }
@@ -213,7 +215,8 @@ TEST_F(TraceFileTest, IsValidAfterAProcessWasKilled) {
       }
       ::_exit(1);
     }
-    while (!std::filesystem::exists(path_) || std::filesystem::file_size(path_) < static_cast<std::size_t>(1000 + 77777 * round)) {
+    while (!std::filesystem::exists(path_) ||
+           std::filesystem::file_size(path_) < static_cast<std::size_t>(1000 + 77777 * round)) {
       std::this_thread::yield();
     }
     ASSERT_EQ(::kill(child, SIGKILL), 0);
