@@ -41,8 +41,12 @@ def interruptibly(what: str, call: Callable[[], _T]) -> _T:
         except BaseException as error:  # raised again below
             failure.append(error)
 
-    _cut_short = thread = threading.Thread(target=run, name=what, daemon=True)
-    thread.start()
+    thread = threading.Thread(target=run, name=what, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is exiting: no thread can be started any more
+        return call()
+    _cut_short = thread
     while thread.is_alive():
         thread.join(_LOOK_EVERY_S)
     _cut_short = None
@@ -94,7 +98,7 @@ def shutdown() -> None:
 
 def _leave_at_exit() -> None:
     """Ends in order what is still under way. No thread may be started any more, so it is called here and now."""
-    if _cut_short is not None:
+    if _cut_short is not None and _cut_short.is_alive():
         if _cut_short.name == "ronde-shutdown":
             _cut_short.join(_SHUTDOWN_LIMIT_S)
         return

@@ -55,3 +55,8 @@ def test_process_sets_of_basics(hvd, rank, world):
     assert basics._remove_process_set_impl(last) == -3 and basics._get_process_set_ids_and_ranks() == everyone
     with pytest.raises(NotImplementedError, match="comm"):
         basics.init(comm="a communicator")
+
+
+@pytest.mark.ranks(2)
+def test_a_number_goes_compressed(hvd, world):
+    assert hvd.allreduce(0.5, op=hvd.Sum, compression=hvd.Compression.fp16).item() == 0.5 * world

@@ -288,6 +288,23 @@ def test_it_is_the_optimizer_it_wraps(hvd, world):
         after.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
     optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state is plain.state and optimizer.param_groups is plain.param_groups
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("which", ["wrapped", "plain"])
+def test_a_scheduler_made_before_wrapping_works_on_after_a_broadcast(hvd, rank, which):
+    model = make_model()
+    plain = torch.optim.SGD(model.parameters(), lr=0.5 if rank == 0 else 0.25, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(plain, 1, gamma=0.1)
+    optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
+    hvd.broadcast_optimizer_state(optimizer if which == "wrapped" else plain, root_rank=0)
+    assert optimizer.param_groups[0]["lr"] == plain.param_groups[0]["lr"] == 0.5
+    loss_of(model, batches(1)[0]).backward()
+    optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+    assert optimizer.state is plain.state and len(plain.state) == len(list(model.parameters()))
 
 
 @pytest.mark.ranks(2)

@@ -198,24 +198,34 @@ __all__ = [
 ]
 
 
-def init(comm: None = None, process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
+_NO_COMM = (
+    "init(comm=...) is not supported: a job has the ranks that the launcher has started. Use process sets for some of them"
+)
+
+
+def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
     """Joins the job that ``ronde run`` describes; alone without it. Collective; does nothing if already initialised.
 
     Arguments:
-        comm: must be None; a list of ranks or an MPI communicator raises NotImplementedError.
+        comm: None, or a list of all ranks; some of them, or an MPI communicator, raise NotImplementedError.
         process_sets: sets to register, the same on every rank in the same order; or "dynamic", which changes nothing,
             since sets can be added at any time.
 
     Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds;
     ValueError for two sets of the same ranks.
     """
-    if comm is not None and comm != list(range(len(comm))):
-        raise NotImplementedError(
-            "init(comm=...) is not supported: a job has the ranks that the launcher has started. Use process sets for "
-            "some of them"
-        )
-    if not is_initialized():
-        _begin(None, process_sets)
+    if comm is not None and not isinstance(comm, (list, tuple)):
+        raise NotImplementedError(_NO_COMM)
+    if is_initialized():
+        return
+    _begin(None, None)
+    try:
+        if comm is not None and list(comm) != list(range(size())):
+            raise NotImplementedError(_NO_COMM)
+        _process_sets.begin_job(process_sets)
+    except BaseException:
+        shutdown()
+        raise
 
 
 def _begin(options: Optional[_abi.Options], process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:

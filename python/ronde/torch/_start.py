@@ -182,7 +182,7 @@ def start_reduce(
     """``target``: where the root's result goes, the tensor itself; None: into a new tensor, which is None elsewhere."""
     check(tensor, full_name)
     source = staged(tensor)
-    output = torch.empty(tensor.shape, dtype=tensor.dtype) if is_root and target is None else target
+    output = new_like(source) if is_root and target is None else target
     buffer = source if target is not None or output is None else output
     operation = _submit(
         _abi.REDUCE,

@@ -46,6 +46,8 @@ class _AdasumOptimizer(torch.optim.Optimizer):
                 parameter.copy_(before[parameter] + delta)
         return result
 
+    step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
+
     def _begin(self, delta: torch.Tensor, name: str) -> Handle:
         return allreduce_async_(delta, name=f"adasum.{name}", op=Adasum, process_set=self._process_set)
 

@@ -15,6 +15,7 @@ import torch
 from ronde import _process
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._handles import synchronize
+from ronde.torch._loading import load_in_place
 from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set
 
@@ -170,4 +171,4 @@ def broadcast_optimizer_state(
             if tensor is not value:
                 tensor.copy_(value)
     # On the root too: loading casts some state to the parameters' types, and ranks must not differ in that.
-    optimizer.load_state_dict(state)
+    load_in_place(optimizer, lambda: optimizer.load_state_dict(state))

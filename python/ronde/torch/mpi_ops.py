@@ -25,6 +25,7 @@ from ronde.torch._arguments import (
 )
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import scale, start_allreduce, start_broadcast
+from ronde.torch._tensors import from_plain
 from ronde.torch.compression import Compression
 from ronde.torch.pair_ops import recv, recv_async, send, send_async
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
@@ -137,7 +138,7 @@ def allreduce(
         factor = scale(prescale_factor, "prescale_factor") * scale(postscale_factor, "postscale_factor")
         return start_sparse_allreduce(tensor, name, op, group, compression, factor)()
     full_name = _names.name_of("allreduce", name, group)
-    packed, context = compression.compress(tensor)
+    packed, context = compression.compress(from_plain(tensor))
     if needs_gradient(packed):
         result = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
     else:

@@ -11,6 +11,7 @@ import torch
 
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._gradients import How, Reducer
+from ronde.torch._loading import load_in_place
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import Compression
 from ronde.torch.mpi_ops import Adasum, Average, allreduce
@@ -46,6 +47,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     @param_groups.setter
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
         self.__dict__["param_groups"] = groups
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """As the wrapped optimizer's; what that one and schedulers made for it share with this one stays shared."""
+        load = super().load_state_dict
+        load_in_place(self, lambda: load(state_dict))
 
     def _synchronize_for_scaler(self) -> None:
         assert self._reducer is not None

@@ -24,7 +24,6 @@ class HorovodBasics:
     Product: int = _abi.PRODUCT
 
     is_initialized = staticmethod(_process.is_initialized)
-    shutdown = staticmethod(_process.shutdown)
     rank = staticmethod(_process.rank)
     size = staticmethod(_process.size)
     local_rank = staticmethod(_process.local_rank)
@@ -57,7 +56,19 @@ class HorovodBasics:
             raise NotImplementedError("init(comm=...) is not supported: use process sets for some of the ranks")
         if not _process.is_initialized():
             _process.init()
-            _process_sets.begin_job(process_sets)
+            try:
+                _process_sets.begin_job(process_sets)
+            except BaseException:
+                self.shutdown()
+                raise
+
+    def shutdown(self) -> None:
+        """As ``horovod.torch.shutdown``."""
+        try:
+            _process.shutdown()
+        finally:
+            if not _process.is_initialized():
+                _process_sets.end_job()
 
     # What Horovod's own tests, and a few programs, ask for.
 

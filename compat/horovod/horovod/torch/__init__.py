@@ -8,6 +8,10 @@ import ronde.torch as _ronde_torch
 from ronde.torch import *  # noqa: F403
 from ronde.torch import _check_has_gpu
 
+# Programs say horovod.common.exceptions without an import of their own.
+import horovod.common.exceptions  # noqa: F401
+import horovod.common.util  # noqa: F401
+
 # After the names, one of which is `elastic` too; `from horovod.torch import elastic` would find that one.
 import horovod.torch.compression as compression  # noqa: E402
 import horovod.torch.elastic as elastic  # noqa: E402

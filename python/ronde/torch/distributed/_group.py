@@ -390,6 +390,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             )
         except RondeError:
             self._names.waited_for(name)
+            self._batch = None  # PyTorch does not end what has failed
             raise
         work = Work(operation, name, self._names, self._completer, list(results), finish)
         if self._batch is not None:

@@ -20,6 +20,7 @@ from typing import NamedTuple, Optional
 
 import torch.distributed as dist
 
+from ronde import _process
 from ronde._lib import check, library
 from ronde.exceptions import InitializationError
 
@@ -88,7 +89,7 @@ def open_or_find(store: dist.Store, rank: int, size: int) -> Place:
         _place = _served.place
         store.set(hint, _publish(_place, size))
     else:
-        _place = _find(bytes(store.get(hint)), size)
+        _place = _find(bytes(_process.interruptibly("ronde-meeting", lambda: store.get(hint))), size)
     return _place
 
 

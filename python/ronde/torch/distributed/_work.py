@@ -272,7 +272,10 @@ class Completer:
             for work in pending:
                 operation = work._operation
                 if operation is None or operation.done():
-                    work._settle(None)
+                    try:
+                        work._settle(None)
+                    except BaseException:  # the work keeps it for who waits; the others are still to be settled
+                        pass
                 else:
                     left.append(work)
             look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
