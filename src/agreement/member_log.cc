@@ -52,10 +52,11 @@ void Member::read(control::Message entry, Sink& sink) {
 }
 
 void Member::read_exec(control::ExecEntry entry, Sink& sink) {
-  for (const control::ExecEntry::Item& item : entry.items) {
+  for (control::ExecEntry::Item& item : entry.items) {
     const auto found = index_of_.find(item.name);
     if (found != index_of_.end() && names_[found->second].lane == Lane::sent) {
       count_lane(names_[found->second], Lane::executing);
+      item.is_own = true;
     } else if (closed_ && !(join_ == Wish::sent && item.descriptor)) {
       sink.bug("agreed on '" + item.name + "', which this rank did not submit");
       return;

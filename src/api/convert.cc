@@ -103,7 +103,7 @@ Result<engine::JoinOptions> options_from(const ronde_options* from) {
   if (from == nullptr) {
     return options;
   }
-  RONDE_RETURN_IF_ERROR(check_size(from->struct_size, sizeof(ronde_options), "ronde_options"));
+  RONDE_RETURN_IF_ERROR(check_size(from->struct_size, offsetof(ronde_options, meeting), "ronde_options"));
   options.rank = unless_negative(from->rank);
   options.size = unless_negative(from->size);
   options.local_rank = unless_negative(from->local_rank);
@@ -116,7 +116,7 @@ Result<engine::JoinOptions> options_from(const ronde_options* from) {
   if (from->key != nullptr) {
     options.key = std::string(from->key, from->key_bytes);
   }
-  if (from->meeting != nullptr) {
+  if (from->struct_size >= sizeof(ronde_options) && from->meeting != nullptr) {
     options.meeting = std::string(from->meeting, from->meeting_bytes);
   }
   options.init_timeout = from->init_timeout_s > 0 ? from_seconds(from->init_timeout_s) : 0;

@@ -43,7 +43,7 @@ Status Process::init(const engine::JoinOptions& options) {
     return {};
   }
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
-                         engine::join_world(options, "shared", shared_epoch_ + 1, clock_));
+                         engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_));
   ++shared_epoch_;  // only now: a rank whose init failed meets the others where they still wait
   watch_forks();
   std::lock_guard lock(mutex_);
@@ -72,9 +72,13 @@ std::shared_ptr<engine::Runner> Process::shared() const {
 }
 
 Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
-  std::lock_guard init_lock(init_mutex_);
-  // Under a name of their own ranks meet whatever else they have made: it counts for nothing.
+  // Under a name of their own ranks meet whatever else they have made: it counts for nothing, and two threads may do so at
+  // once, in any order.
   const bool is_named = options.meeting.has_value();
+  std::unique_lock init_lock(init_mutex_, std::defer_lock);
+  if (!is_named) {
+    init_lock.lock();
+  }
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, is_named ? "named/" + *options.meeting : "own",
                                             is_named ? 1 : own_epoch_ + 1, clock_));

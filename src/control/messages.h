@@ -82,6 +82,8 @@ struct ExecEntry {
     HeapPlaces places = {};
     /// While a member has joined: what the others asked for, so that it can take part.
     std::optional<Descriptor> descriptor = {};
+    /// Not sent: the member that reads it notes whether a request of its own is part of it.
+    bool is_own = false;
   };
   std::vector<Item> items = {};
 };

@@ -163,7 +163,9 @@ bool Engine::exchange_messages(Nanoseconds now) {
     }
     moved = true;
     if (!status) {
-      fail(status);
+      // Below this the members go by their numbers in the group.
+      const int member = status.failed_rank();
+      fail(member < 0 ? status : status.with_rank(rank_of(member)));
       break;
     }
   }
@@ -293,11 +295,13 @@ void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline,
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
 }
 
-/// Of what all are about to do; a stand-in where this rank has joined.
+/// Of what all are about to do; a stand-in where this rank has joined. Then its name may still be in use here for
+/// something else: a recv, say, or a request that is done and that nobody has waited for yet.
 TicketPtr Engine::ticket_of(const control::ExecEntry::Item& item) const {
-  TicketPtr ticket = pending_.find(item.name);
-  // One that is done has only kept its name: nobody has waited for it yet.
-  return join_ && item.descriptor && (!ticket || ticket->is_done()) ? make_stand_in(item.name, *item.descriptor) : ticket;
+  if (item.is_own) {
+    return pending_.find(item.name);
+  }
+  return item.descriptor ? make_stand_in(item.name, *item.descriptor, group_.id) : nullptr;
 }
 
 Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
@@ -356,7 +360,9 @@ void Engine::plan_started(const PlanRun& run) {
     return;
   }
   for (const TicketPtr& ticket : run.owners) {
-    observer_->started(ticket->request(), run.plan, clock_.now());
+    if (!ticket->is_stand_in()) {
+      observer_->started(ticket->request(), run.plan, clock_.now());
+    }
   }
 }
 
@@ -370,7 +376,7 @@ void Engine::plan_finished(const PlanRun& run, const Status& status) {
     }
   }
   for (const TicketPtr& ticket : run.owners) {
-    if (observer_ != nullptr) {
+    if (observer_ != nullptr && !ticket->is_stand_in()) {
       observer_->stopped(ticket->request(), clock_.now());
     }
     if (ticket->plan_finished(status)) {

@@ -96,7 +96,11 @@ void Engine::finish_leave() {
 }
 
 void Engine::serve_nobody() {
-  close_heap();  // a peer that is stopped, not dead, may still store into what lies there
+  // A peer that is stopped, not dead, may still store into what lies there, or read it. A group whose members have all
+  // left leaves the job's heap as it is.
+  if (owns_heap_ || !everyone_left()) {
+    shared_heap_->close();
+  }
   control_.flush();
   state_ = State::failed;
   arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);

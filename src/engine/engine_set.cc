@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 
 namespace ronde::engine {
 
@@ -74,18 +75,36 @@ void EngineSet::remove(std::int32_t group) {
   any_groups_.store(!groups_.empty(), std::memory_order_release);
 }
 
+namespace {
+
+/// Memory that runs out in a step ends that engine's work, with an error for all who wait: a caller must not return while
+/// the engine still works on its tensors.
+template <typename Move>
+bool moves(Engine& engine, const Move& move) {
+  try {
+    return move(engine);
+  } catch (const std::bad_alloc&) {
+    engine.fail(Status::error(Code::out_of_memory, "no memory left to work on this rank's requests"));
+    return true;
+  }
+}
+
+}  // namespace
+
 bool EngineSet::step() {
-  bool moved = job_->step();
+  const auto step = [](Engine& engine) { return engine.step(); };
+  bool moved = moves(*job_, step);
   for (const auto& each : groups_) {
-    moved |= each->step();
+    moved |= moves(*each, step);
   }
   return moved;
 }
 
 bool EngineSet::poll() {
-  bool moved = job_->poll();
+  const auto poll = [](Engine& engine) { return engine.poll(); };
+  bool moved = moves(*job_, poll);
   for (const auto& each : groups_) {
-    moved |= each->poll();
+    moved |= moves(*each, poll);
   }
   return moved;
 }

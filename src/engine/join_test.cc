@@ -161,6 +161,25 @@ TEST(Join, ANameThatNobodyHasWaitedForYetIsNotTakenForTheOthersRequest) {
   EXPECT_EQ(values[0], std::vector<float>(3, 3)) << "what it got in its own step stays";
 }
 
+TEST(Join, ANameInUseForAMessageIsNotTakenForTheOthersRequest) {
+  LocalWorld world(3);
+  std::vector<float> received(3, -1);
+  Request recv = test::allreduce("g", received);
+  recv.kind = OpKind::recv;
+  recv.root = 1;
+  const TicketPtr message = world.submit(0, recv);
+  world.submit(0, join());
+  test::Vectors values = test::inputs(3, 3);
+  world.submit(1, test::allreduce("g", values[1]));
+  const TicketPtr sum = world.submit(2, test::allreduce("g", values[2]));
+  world.settle();
+  ASSERT_TRUE(sum->is_done());
+  EXPECT_TRUE(sum->status()) << sum->status().message();
+  EXPECT_EQ(values[2], std::vector<float>(3, 5));
+  EXPECT_FALSE(message->is_done());
+  EXPECT_EQ(received, std::vector<float>(3, -1));
+}
+
 TEST(Join, EndsWithTheJob) {
   for (const bool dies : {true, false}) {
     LocalWorld world(2);

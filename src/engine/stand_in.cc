@@ -9,10 +9,11 @@
 
 namespace ronde::engine {
 
-TicketPtr make_stand_in(const std::string& name, const Descriptor& descriptor) {
+TicketPtr make_stand_in(const std::string& name, const Descriptor& descriptor, std::int32_t group) {
   Request request;
   request.kind = descriptor.kind;
   request.name = name;
+  request.group = group;
   request.reduce_op = descriptor.reduce_op;
   request.root = descriptor.root;
   request.prescale = descriptor.prescale;

@@ -107,7 +107,7 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
       std::unique_ptr<Runner> runner,
       Runner::start(std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock,
                     plan.table));
-  if (!settings.timeline.empty()) {
+  if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");
     RONDE_RETURN_IF_ERROR(runner->start_timeline(path, settings.mark_cycles).with_context("RONDE_TIMELINE"));

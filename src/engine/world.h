@@ -11,6 +11,9 @@
 namespace ronde::engine {
 
 /// What the caller says about the job; what is left out comes from the environment.
+/// Under which the ranks of the process's shared engine meet.
+inline constexpr std::string_view kSharedMeeting = "shared";
+
 struct JoinOptions {
   std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
   std::optional<std::string> store;  ///< "unix:/path"

@@ -76,10 +76,10 @@ Status TraceFile::open(std::string_view first) {
   RONDE_RETURN_IF_ERROR(begin(shown_, path_, first));
   struct stat what {};
   const bool may_be_renamed = ::lstat(path_.c_str(), &what) == 0 && S_ISREG(what.st_mode);  // no link, no /dev/stdout
-  if (may_be_renamed && begin(hidden_, hidden_path_, first)) {
-    if (exchange()) {
+  if (may_be_renamed) {
+    if (begin(hidden_, hidden_path_, first) && exchange()) {
       std::swap(shown_, hidden_);
-    } else {
+    } else if (hidden_.file.is_open()) {  // not written whole, or the file system cannot exchange
       ::unlink(hidden_path_.c_str());
       hidden_ = {};
     }
@@ -167,8 +167,12 @@ std::uint64_t TraceFile::lost() const {
 void TraceFile::thread_main() {
   pthread_setname_np(pthread_self(), "ronde-timeline");
   std::string events;
-  events.reserve(waiting_.capacity());
   std::unique_lock lock(mutex_);
+  try {
+    events.reserve(waiting_.capacity());
+  } catch (const std::bad_alloc&) {
+    // Then put() may find less room, and counts what it cannot keep.
+  }
   while (!stop_ || !waiting_.empty() || lost_ != 0) {
     wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
     wake_.wait_for(lock, kGather, [this] { return stop_ || waiting_.size() >= options_.room / 2; });

@@ -179,7 +179,7 @@ TEST_F(TraceFileTest, CanBeReadWhileItIsWritten) {
   ASSERT_TRUE(file);
   std::size_t seen = 0;
   int looks = 0;
-  for (int i = 0; seen < 2000; ++i) {
+  for (int i = 0; seen < 300; ++i) {  // each look reads all
     ASSERT_LT(looks, 1000000);
     file.value()->put(event(i));
     const json all = json::parse(text(), nullptr, false);
@@ -205,7 +205,7 @@ TEST_F(TraceFileTest, ALinkStaysALinkAndOnlyWhereItLeadsIsWritten) {
 }
 
 TEST_F(TraceFileTest, IsValidAfterAProcessWasKilled) {
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 4; ++round) {
     std::filesystem::remove(path_);
     const pid_t child = ::fork();
     if (child == 0) {
@@ -216,7 +216,7 @@ TEST_F(TraceFileTest, IsValidAfterAProcessWasKilled) {
       ::_exit(1);
     }
     while (!std::filesystem::exists(path_) ||
-           std::filesystem::file_size(path_) < static_cast<std::size_t>(1000 + 77777 * round)) {
+           std::filesystem::file_size(path_) < static_cast<std::size_t>(1000 + 60000 * round)) {
       std::this_thread::yield();
     }
     ASSERT_EQ(::kill(child, SIGKILL), 0);

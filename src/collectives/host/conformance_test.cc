@@ -264,7 +264,7 @@ TEST_P(Conformance, AlltoallOfDifferentRows) {
 TEST_P(Conformance, GatherAndScatterAtEveryRoot) {
   std::vector<JobSpec> specs;
   for (int root = 0; root < size(); ++root) {
-    for (const std::int64_t rows : {0, 1, 7, 40, 1000}) {
+    for (const std::int64_t rows : {0, 1, 7, 40, size() <= 2 ? 1000 : 100}) {
       for (const OpKind kind : {OpKind::gather, OpKind::scatter}) {
         specs.push_back(spec(kind, {1, 3, 64}));
         specs.back().root = root;
