@@ -48,11 +48,6 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
         self.__dict__["param_groups"] = groups
 
-    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """As the wrapped optimizer's; what that one and schedulers made for it share with this one stays shared."""
-        load = super().load_state_dict
-        load_in_place(self, lambda: load(state_dict))
-
     def _synchronize_for_scaler(self) -> None:
         assert self._reducer is not None
         if self._reducer.touched or not self._synchronized:
@@ -141,11 +136,13 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._reducer.set_passes(passes)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """As the wrapped optimizer's; reductions under way are forgotten."""
+        """As the wrapped optimizer's; reductions under way are forgotten. What that one, and schedulers made for it, share
+        with this one stays shared."""
         if self._reducer is not None:
             self._reducer.restart()
         self._synchronized = self._synchronized_for_scaler = False
-        super().load_state_dict(*args, **kwargs)
+        load = super().load_state_dict
+        load_in_place(self, lambda: load(*args, **kwargs))
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """As the wrapped optimizer's; the new parameters' gradients are reduced too, under names made by their
