@@ -219,10 +219,10 @@ TEST(Groups, ShutdownEndsThem) {
 
 TEST(Groups, ADeathInOneLeavesTheOthersWorking) {
   Job job(4);
-  std::vector<std::int32_t> ids(2);
+  const std::vector<std::int32_t> ids = {1, 2};
   job.run([&](int rank) {
-    ids[0] = job[rank].groups().make({0, 1}).value();
-    ids[1] = job[rank].groups().make({2, 3}).value();
+    EXPECT_EQ(job[rank].groups().make({0, 1}).value(), ids[0]);
+    EXPECT_EQ(job[rank].groups().make({2, 3}).value(), ids[1]);
   });
   // Told of rank 3's death: its group and the job's are over, the other one works.
   job.run([&](int rank) {
