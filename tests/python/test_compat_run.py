@@ -187,7 +187,9 @@ def test_ranks_end_with_the_caller(how, tmp_path):
         horovod.run(wait, num_proc=2)
         """)
     caller = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, name: value},
-                              stderr=subprocess.PIPE, text=True, start_new_session=True)
+                              stderr=subprocess.PIPE, text=True, start_new_session=True,
+                              # Whoever runs the tests in the background has it ignored.
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, LIMIT_S, "both ranks have begun")
     began = time.monotonic()
     caller.send_signal(how)

@@ -81,10 +81,7 @@ def rank_count(args: Any) -> int:
         hosts = _hosts.parse_hosts(args.hosts)
     elif args.hostfile is not None:
         hosts = _hosts.read_host_file(args.hostfile)
-    count = args.num_proc if args.num_proc is not None else args.min_num_proc
-    if count is not None and args.min_num_proc is not None and count < args.min_num_proc:
-        count = args.min_num_proc
-    return _hosts.ranks_to_start(count, hosts)
+    return _hosts.ranks_to_start(args.num_proc if args.num_proc is not None else args.min_num_proc, hosts)
 
 
 def launch_line(args: Any) -> List[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import weakref
 from ctypes import byref, c_double, c_size_t, c_void_p
 from datetime import timedelta
 from typing import Any, Callable, List, Optional, Sequence, Tuple
@@ -16,6 +18,9 @@ from ronde._lib import library
 from ronde._operation import Operation
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed._names import Name, Names
+
+#: How long a group's thread may take to end, in seconds.
+_STOP_S = 2.0
 
 #: A future of a backward pass is left to the end of the pass for so long; a program that waits for it sooner waits so long.
 _PATIENCE_S = 0.02
@@ -235,6 +240,16 @@ class AllOf(dist.Work):
         return [tensor for work in self._works for tensor in work.result()]
 
 
+#: All there are, to be stopped before the interpreter exits.
+_completers: "weakref.WeakSet[Completer]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for completer in list(_completers):
+        completer.stop()
+
+
 class Completer:
     """A thread of one group that waits for works whose futures are out, in whatever order they end. It drives the
     engine meanwhile, so that the reduction of one bucket goes on while the program computes the next."""
@@ -244,6 +259,16 @@ class Completer:
         self._come = threading.Condition()
         self._new: List[Tuple[float, Work]] = []
         self._thread: Optional[threading.Thread] = None
+        self._is_stopping = False
+        _completers.add(self)
+
+    def stop(self) -> None:
+        """Ends the thread. The interpreter would end it by force when it exits, and C++ on its stack ends the process then."""
+        with self._come:
+            self._is_stopping = True
+            self._come.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_STOP_S)
 
     def add(self, work: Work, patience: float) -> None:
         """After so many seconds the thread brings the work to its end, unless another one has begun to."""
@@ -260,7 +285,7 @@ class Completer:
     def _run(self) -> None:
         pending: List[Work] = []
         look = _SHORTEST_LOOK_S
-        while True:
+        while not self._is_stopping:
             come = self._take_due(wait=not pending)
             if come:
                 look = _SHORTEST_LOOK_S
@@ -285,7 +310,7 @@ class Completer:
         """Claims the works whose time has come. ``wait``: sleeps before, until there may be one."""
         with self._come:
             self._new = [(due, work) for due, work in self._new if not work._is_claimed]
-            if wait:
+            if wait and not self._is_stopping:
                 first = min((due for due, _ in self._new), default=None)
                 self._come.wait(None if first is None else max(0.0, first - time.monotonic()))
             now = time.monotonic()
