@@ -70,21 +70,21 @@ def merge(path: Path, files: List[Path]) -> Tuple[List[Event], str]:
 def test_says_what_happened_and_merges(hvd, rank, world, path):
     hvd.start_timeline(str(path), mark_cycles=True)
     for _ in range(10):
-        hvd.allreduce(torch.ones(4, 2), name="a", op=hvd.Sum)
-    hvd.allgather(torch.ones(rank + 1, 3), name="g")
-    hvd.broadcast(torch.ones(2), 0, name="b")
+        hvd.allreduce(torch.ones(4, 2), name="timeline.sum", op=hvd.Sum)  # a name of its own: others may be replayed
+    hvd.allgather(torch.ones(rank + 1, 3), name="timeline.rows")
+    hvd.broadcast(torch.ones(2), 0, name="timeline.cast")
     hvd.barrier()
     hvd.stop_timeline()
     events = json.loads(of_rank(path, rank).read_bytes())
     assert unfinished(events) == []
-    row = rows(events)["allreduce.a"]
+    row = rows(events)["allreduce.timeline.sum"]
     assert [event.get("name") for event in row if event["ph"] == "B"][:2] == ["NEGOTIATE_ALLREDUCE", "ALLREDUCE"]
     ticks = {event["name"] for event in row if event["ph"] == "X" and event["dur"] == 0}
     assert ticks == ({str(each) for each in range(world)} if rank == 0 else set()), "who was ready when: rank 0 knows"
     assert {"dtype": "float32", "shape": "[4, 2]"} in [event.get("args") for event in row]
     assert any(event["ph"] == "X" and "replayed" in event.get("args", {}) for event in row), "one event an instance"
-    assert {event.get("name") for event in rows(events)["allgather.g"]} >= {"NEGOTIATE_ALLGATHER", "ALLGATHER"}
-    assert {event.get("name") for event in rows(events)["broadcast.b"]} >= {"NEGOTIATE_BROADCAST", "BROADCAST"}
+    assert {event.get("name") for event in rows(events)["allgather.timeline.rows"]} >= {"NEGOTIATE_ALLGATHER", "ALLGATHER"}
+    assert {event.get("name") for event in rows(events)["broadcast.timeline.cast"]} >= {"NEGOTIATE_BROADCAST", "BROADCAST"}
     assert any(event.get("name") == "CYCLE_START" and event["ph"] == "i" for event in events)
     hvd.barrier()
     if rank == 0:
