@@ -110,8 +110,10 @@ class Abandoned(Protocol):
 
 
 def _note_fork() -> None:
+    """A child of a process that has only loaded the library may become a rank itself."""
     global _in_forked_child
-    _in_forked_child = True
+    if library.cache_info().currsize and library().ronde_engine_destroy(None) == _abi.FORKED:
+        _in_forked_child = True
 
 
 os.register_at_fork(after_in_child=_note_fork)
@@ -221,7 +223,7 @@ class Operation:
 
 
 def in_forked_child() -> bool:
-    """Whether this is a forked child of the process that loaded this module: nothing of the engine works here."""
+    """Whether this is a forked child of a process that has called init: nothing of the engine works here."""
     return _in_forked_child
 
 

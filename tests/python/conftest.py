@@ -4,7 +4,7 @@
     def test_sum(hvd): ...
 
 The session's own process only reports. A marked test runs at once in all workers of a pool, one pool per world size,
-kept from test to test so that PyTorch is loaded once. All ranks pass: pass. Any fails: fail, with every failing rank's
+kept from test to test; all workers are forked from one process, so that PyTorch is loaded once (rank_zygote.py). All ranks pass: pass. Any fails: fail, with every failing rank's
 text. Any is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any failure, since the
 ranks may then be out of step. A warning of Ronde's in a worker's output fails the test too.
 
@@ -21,10 +21,11 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 
-from rank_pool import PoolFailure, RankPool
+from rank_pool import PoolFailure, RankPool, ZygoteProcess
 
 _DEADLINE_S = 60.0
 _POOLS = pytest.StashKey[Dict[int, RankPool]]()
+_ZYGOTE = pytest.StashKey[ZygoteProcess]()
 _IS_WORKER = "RONDE_TEST_WORKER" in os.environ
 
 
@@ -78,6 +79,14 @@ def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
         items.sort(key=lambda item: _world_of(item) if item.get_closest_marker("ranks") else 0)
 
 
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """The zygote loads while the tests that need no pool run."""
+    if not _IS_WORKER and not session.config.option.collectonly:
+        marked = [item for item in session.items if item.get_closest_marker("ranks")]
+        if marked:
+            _zygote(marked[0])
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: Optional[pytest.Item]) -> Optional[bool]:
     """In the parent, sends a marked test to its pool."""
@@ -121,17 +130,20 @@ def _kept_pool(item: pytest.Item, size: int) -> RankPool:
             problem = pools.pop(other).quit()
             if problem is not None:
                 raise PoolFailure(problem)
-        files = {
-            str(other.path)
-            for other in item.session.items
-            if other.get_closest_marker("ranks") and _world_of(other) == size
-        }
-        pools[size] = RankPool(size, sorted(files), item.config.rootpath)
+        pools[size] = RankPool(size, _zygote(item), item.config.rootpath)
     return pools[size]
 
 
 def _fresh_pool(item: pytest.Item, size: int) -> RankPool:
-    return RankPool(size, [str(item.path)], item.config.rootpath)
+    return RankPool(size, _zygote(item), item.config.rootpath)
+
+
+def _zygote(item: pytest.Item) -> ZygoteProcess:
+    stash = item.config.stash
+    if _ZYGOTE not in stash:
+        files = {str(other.path) for other in item.session.items if other.get_closest_marker("ranks")}
+        stash[_ZYGOTE] = ZygoteProcess(sorted(files), item.config.rootpath)
+    return stash[_ZYGOTE]
 
 
 def _merge(answers: Dict[int, Any], allow_warnings: bool) -> Tuple[str, str]:
@@ -188,13 +200,15 @@ def _reports(item: pytest.Item, outcome: str, text: str, began: float, seconds: 
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Ends the last pool; workers that do not end in order fail the session."""
+    """Ends the last pool and its zygote; workers that do not end in order fail the session."""
     for pool in session.config.stash[_POOLS].values():
         problem = pool.quit()
         if problem is not None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             print(f"\nERROR: {problem}")
     session.config.stash[_POOLS].clear()
+    if _ZYGOTE in session.config.stash:
+        session.config.stash[_ZYGOTE].quit()
 
 
 @pytest.fixture

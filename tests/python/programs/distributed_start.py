@@ -44,7 +44,7 @@ def main() -> None:
         return
     import ronde.torch  # noqa: F401
 
-    for _ in range(2):  # again after destroy_process_group()
+    for _ in range(6):  # again after destroy_process_group()
         dist.init_process_group("ronde")
         rank = dist.get_rank()
         work()

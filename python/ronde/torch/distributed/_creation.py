@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
+import select
+import socket
+import stat
+import time
 from datetime import timedelta
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 import torch.distributed as dist
 
@@ -19,6 +24,9 @@ from ronde._lib import last_error, library
 from ronde.exceptions import InitializationError
 from ronde.torch.distributed import _meeting
 from ronde.torch.distributed._group import RondeProcessGroup
+
+#: How long to wait for rank 0 to drop PyTorch's store, in seconds.
+_STORE_LIMIT_S = 1.0
 
 
 def create(told: Any, _: Any = None) -> RondeProcessGroup:
@@ -82,11 +90,58 @@ def _join_job(store: dist.Store, rank: int, size: int, timeout: float) -> Any:
         ronde_torch.shutdown()
         raise
 
+    port = _port_of_rank_0s_store(store, rank)
+
     def close() -> None:
+        connections = [] if port is None else _connections_to(port)
         ronde_torch.shutdown()
         _meeting.close()
+        _wait_for_the_end_of(connections)
 
     return close
+
+
+def _port_of_rank_0s_store(store: dist.Store, rank: int) -> Optional[int]:
+    """Where PyTorch's store listens, if rank 0's process serves it and this is another."""
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    if rank == 0 or not isinstance(store, dist.TCPStore) or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    return int(store.port)
+
+
+def _connections_to(port: int) -> List[socket.socket]:
+    """Duplicates of this process's connections to a port; PyTorch shows its own to nobody. A connection made for the
+    question would not do: it may reach the store that rank 0 opens next, and one that says nothing hangs that."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            one = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # the descriptor that lists them, or closed meanwhile
+        try:
+            is_meant = one.family in (socket.AF_INET, socket.AF_INET6) and one.getpeername()[1] == port
+        except OSError:
+            is_meant = False  # not connected
+        if is_meant:
+            found.append(one)
+        else:
+            one.close()
+    return found
+
+
+def _wait_for_the_end_of(connections: List[socket.socket]) -> None:
+    """PyTorch's store ends moments after rank 0's part of ``destroy_process_group``. Until then another
+    ``init_process_group`` of this process would find the old store, meet nobody there and leave rank 0 alone in the new
+    one. Not for long: a program may keep a store of its own."""
+    until = time.monotonic() + _STORE_LIMIT_S
+    for one in connections:
+        poll = select.poll()
+        poll.register(one, select.POLLRDHUP)
+        poll.poll(max(0.0, until - time.monotonic()) * 1000)
+        one.close()
 
 
 def _check_is(rank: int, size: int) -> None:

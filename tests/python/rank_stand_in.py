@@ -1,0 +1,24 @@
+"""Stands in, under `ronde run`, for a rank that is forked from the zygote (rank_zygote.py): hands over its environment,
+folder, standard input and output, waits, and ends as the rank did.
+
+Called as rank_stand_in.py ZYGOTE POOL: the addresses of the two that the rank is to talk to.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+zygote, pool = sys.argv[1:]
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(zygote)
+    message = {"environment": dict(os.environ), "folder": os.getcwd(), "pool": pool}
+    data = json.dumps(message).encode() + b"\n"
+    sent = socket.send_fds(connection, [data], [0, 1, 2])
+    connection.sendall(data[sent:])
+    code = int(connection.recv(16) or b"1")
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
