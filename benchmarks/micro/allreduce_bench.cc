@@ -18,8 +18,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 

@@ -12,8 +12,8 @@
 namespace ronde {
 inline namespace v0 {
 
-/// Some ranks of a job, by the id under which its engine knows them. Each group agrees, works and fails by itself; names
-/// of requests are its own. It ends with destroy_group() or with the job, not with this object.
+/// Some ranks of a job, by the id under which its engine knows them. Each group agrees, works and fails by itself;
+/// names of requests are its own. It ends with destroy_group() or with the job, not with this object.
 struct Group {
   std::int32_t id = 0;  ///< 0: all ranks
 };

@@ -39,23 +39,23 @@ extern "C" {
 typedef int32_t ronde_status;
 enum {
   RONDE_OK = 0,
-  RONDE_INVALID_ARGUMENT = 1,  /* the call itself is wrong; nothing was changed */
+  RONDE_INVALID_ARGUMENT = 1, /* the call itself is wrong; nothing was changed */
   RONDE_NOT_INITIALIZED = 2,
   RONDE_NOT_IMPLEMENTED = 3,
-  RONDE_DUPLICATE_NAME = 4,    /* a ticket of that name was neither waited for nor released */
-  RONDE_MISMATCH = 5,          /* ranks asked for different things under one name; the job stays usable */
-  RONDE_PEER_LOST = 6,         /* a rank died; shut down and init again */
-  RONDE_PEER_LEFT = 7,         /* a rank shut down or exited while others still needed it */
+  RONDE_DUPLICATE_NAME = 4, /* a ticket of that name was neither waited for nor released */
+  RONDE_MISMATCH = 5,       /* ranks asked for different things under one name; the job stays usable */
+  RONDE_PEER_LOST = 6,      /* a rank died; shut down and init again */
+  RONDE_PEER_LEFT = 7,      /* a rank shut down or exited while others still needed it */
   RONDE_TIMED_OUT = 8,
-  RONDE_INTERRUPTED = 9,       /* a signal interrupted the wait; nothing is lost, wait again */
-  RONDE_CANCELLED = 10,        /* this rank shut down while the work was pending */
-  RONDE_WOULD_DEADLOCK = 11,   /* a wait inside a completion callback */
+  RONDE_INTERRUPTED = 9,     /* a signal interrupted the wait; nothing is lost, wait again */
+  RONDE_CANCELLED = 10,      /* this rank shut down while the work was pending */
+  RONDE_WOULD_DEADLOCK = 11, /* a wait inside a completion callback */
   RONDE_FORKED = 12,
   RONDE_AUTH_FAILED = 13,
   RONDE_OUT_OF_MEMORY = 14,
   RONDE_SYSTEM_ERROR = 15,
   RONDE_VERSION_MISMATCH = 16,
-  RONDE_INTERNAL = 17          /* a bug in Ronde */
+  RONDE_INTERNAL = 17 /* a bug in Ronde */
 };
 
 typedef int32_t ronde_dtype;
@@ -69,11 +69,11 @@ enum {
   RONDE_FLOAT16 = 6,
   RONDE_FLOAT32 = 7,
   RONDE_FLOAT64 = 8,
-  RONDE_BOOL = 9,              /* bytes 0 and 1; SUM, MAX: any, PRODUCT, MIN: all; no AVERAGE, no scales */
+  RONDE_BOOL = 9, /* bytes 0 and 1; SUM, MAX: any, PRODUCT, MIN: all; no AVERAGE, no scales */
   RONDE_BFLOAT16 = 10,
-  RONDE_COMPLEX64 = 11,        /* no MIN, no MAX; scales are real */
+  RONDE_COMPLEX64 = 11, /* no MIN, no MAX; scales are real */
   RONDE_COMPLEX128 = 12,
-  RONDE_FLOAT8_E4M3 = 13,      /* what is too large becomes 448, the largest; in E5M2 infinity */
+  RONDE_FLOAT8_E4M3 = 13, /* what is too large becomes 448, the largest; in E5M2 infinity */
   RONDE_FLOAT8_E5M2 = 14
 };
 
@@ -128,9 +128,9 @@ RONDE_API const char* ronde_last_error(void);
 typedef struct ronde_error_info {
   size_t struct_size;
   ronde_status status;
-  int32_t failed_rank;   /* -1: none */
-  const char* message;   /* "" on success */
-  const char* tensor;    /* "" if none */
+  int32_t failed_rank; /* -1: none */
+  const char* message; /* "" on success */
+  const char* tensor;  /* "" if none */
 } ronde_error_info;
 /* All about this thread's last failed call; strings live until its next call. RONDE_OK in status if none failed. */
 RONDE_API ronde_status ronde_last_error_info(ronde_error_info* info);
@@ -148,17 +148,17 @@ RONDE_API ronde_status ronde_set_log(ronde_log_fn sink, void* user);
 
 typedef struct ronde_options {
   size_t struct_size;
-  int32_t rank, size;              /* -1: from RONDE_RANK and RONDE_SIZE; without them a job of one rank */
-  int32_t local_rank, local_size;  /* -1: from the environment, else rank and size */
-  int32_t cross_rank, cross_size;  /* -1: from the environment, else 0 and 1 */
-  const char* store;               /* "unix:/path"; NULL: RONDE_STORE. Not needed for a job of one rank */
+  int32_t rank, size;             /* -1: from RONDE_RANK and RONDE_SIZE; without them a job of one rank */
+  int32_t local_rank, local_size; /* -1: from the environment, else rank and size */
+  int32_t cross_rank, cross_size; /* -1: from the environment, else 0 and 1 */
+  const char* store;              /* "unix:/path"; NULL: RONDE_STORE. Not needed for a job of one rank */
   size_t store_bytes;
-  const char* key;                 /* the job's key, 64 hex digits; NULL: RONDE_KEY */
+  const char* key; /* the job's key, 64 hex digits; NULL: RONDE_KEY */
   size_t key_bytes;
-  double init_timeout_s;           /* how long init waits for the other ranks; 0: RONDE_INIT_TIMEOUT_S, default 60 */
-  double timeout_s;                /* limit of every request without its own; 0: RONDE_TIMEOUT_S, default 1800; < 0 none */
-  const char* meeting;             /* ronde_engine_create: the name, the same on all ranks of the engine and not in use for */
-  size_t meeting_bytes;            /*   another at the store, under which they meet, 1 to 900 bytes; NULL: a count of calls */
+  double init_timeout_s; /* how long init waits for the other ranks; 0: RONDE_INIT_TIMEOUT_S, default 60 */
+  double timeout_s;      /* limit of every request without its own; 0: RONDE_TIMEOUT_S, default 1800; < 0 none */
+  const char* meeting;   /* ronde_engine_create: the name, the same on all ranks of the engine and not in use for */
+  size_t meeting_bytes;  /*   another at the store, under which they meet, 1 to 900 bytes; NULL: a count of calls */
 } ronde_options;
 
 /* Starts the shared engine. Collective: returns when every rank of the job has come, or with RONDE_TIMED_OUT and a
@@ -180,8 +180,8 @@ RONDE_API ronde_status ronde_engine_destroy(ronde_engine* engine);
 
 /* Where no launcher has made one: opens a store in this process, for one rank to call. It serves until
  * ronde_store_close(), in a fresh folder that only this user can enter. The caller brings `address` ("unix:/path") and
- * `key` (64 hex digits, a secret) to the other ranks for their ronde_options; files put into the folder go with it. Both
- * strings live until the close. SYSTEM_ERROR where no folder or socket can be made. */
+ * `key` (64 hex digits, a secret) to the other ranks for their ronde_options; files put into the folder go with it.
+ * Both strings live until the close. SYSTEM_ERROR where no folder or socket can be made. */
 RONDE_API ronde_status ronde_store_open(ronde_store** store, const char** address, const char** key);
 /* Ends what is under way there and removes the folder. Engines that have met stay as they are. NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_store_close(ronde_store* store);
@@ -197,16 +197,16 @@ RONDE_API ronde_status ronde_get_topology(ronde_engine* engine, ronde_topology* 
 
 typedef struct ronde_counters {
   size_t struct_size;
-  uint64_t requests;          /* submitted here */
-  uint64_t plans;             /* executed here */
-  uint64_t fused_tensors;     /* tensors that shared a plan with others */
-  uint64_t bytes_reduced;     /* input bytes of all-reduces executed here */
-  uint64_t control_messages;  /* agreement messages sent from here */
-  uint64_t log_entries;       /* agreement's answers read here */
-  uint64_t installs;          /* times that buckets came into force */
-  uint64_t breaks;            /* times that replay fell back to agreement by messages */
-  uint64_t replayed;          /* buckets reduced without a message */
-  uint64_t direct_bytes;      /* of bytes_reduced, those reduced in the tensors themselves: all ranks had them in buckets */
+  uint64_t requests;         /* submitted here */
+  uint64_t plans;            /* executed here */
+  uint64_t fused_tensors;    /* tensors that shared a plan with others */
+  uint64_t bytes_reduced;    /* input bytes of all-reduces executed here */
+  uint64_t control_messages; /* agreement messages sent from here */
+  uint64_t log_entries;      /* agreement's answers read here */
+  uint64_t installs;         /* times that buckets came into force */
+  uint64_t breaks;           /* times that replay fell back to agreement by messages */
+  uint64_t replayed;         /* buckets reduced without a message */
+  uint64_t direct_bytes; /* of bytes_reduced, those reduced in the tensors themselves: all ranks had them in buckets */
 } ronde_counters;
 /* Counts since init. Fills as much as struct_size says. */
 RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters);
@@ -217,9 +217,9 @@ RONDE_API ronde_status ronde_get_table(ronde_engine* engine, const char** text, 
 /* ---- Process sets --------------------------------------------------------------------------------------------- */
 
 /* Collective over all ranks of the job, members or not, which make the same groups in the same order: makes a group of
- * `count` ranks, in any order, and gives its id (> 0, never used again) to all. 0 is the group of all ranks. Requests name
- * it in `group`; each group agrees, works and fails by itself, and names are its own. Blocks; a signal does not end it.
- * INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY come on all ranks alike, and nothing has happened. */
+ * `count` ranks, in any order, and gives its id (> 0, never used again) to all. 0 is the group of all ranks. Requests
+ * name it in `group`; each group agrees, works and fails by itself, and names are its own. Blocks; a signal does not
+ * end it. INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY come on all ranks alike, and nothing has happened. */
 RONDE_API ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group);
 /* Collective over all ranks of the job. What is under way in the group and was not submitted by all its members fails
  * with RONDE_NOT_INITIALIZED or RONDE_PEER_LEFT. shutdown ends all groups. */
@@ -231,9 +231,9 @@ RONDE_API ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group);
  * struct_size. */
 typedef struct ronde_tensor {
   size_t struct_size;
-  void* data;             /* may be NULL where there are no elements */
-  const int64_t* shape;   /* read before the call returns */
-  int32_t ndim;           /* 0 to 32; 0 is a scalar */
+  void* data;           /* may be NULL where there are no elements */
+  const int64_t* shape; /* read before the call returns */
+  int32_t ndim;         /* 0 to 32; 0 is a scalar */
   ronde_dtype dtype;
   ronde_device_type device;
   int32_t device_index;
@@ -277,30 +277,30 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  * send is done when the receiver has the data: two ranks that both wait for their send before they recv wait until the
  * time limit. Names are local, for reports; a rank does not send to itself (RONDE_INVALID_ARGUMENT).
  *
- * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of the
- * group has joined. Meanwhile the others' requests go on as if it had neutral values: 0 for sum, average and adasum
+ * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of
+ * the group has joined. Meanwhile the others' requests go on as if it had neutral values: 0 for sum, average and adasum
  * (the average is still over all ranks), 1 for product, the type's limits for min and max, no rows for ALLGATHER and
  * ALLTOALL. A broadcast whose root has joined fails with MISMATCH on all that have not. It has no time limit. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;
-  int32_t group;                /* 0: all ranks; else an id of ronde_group_create, of which this rank is a member */
-  const char* name;             /* 1 to 4096 bytes; read before the call returns */
+  int32_t group;    /* 0: all ranks; else an id of ronde_group_create, of which this rank is a member */
+  const char* name; /* 1 to 4096 bytes; read before the call returns */
   size_t name_bytes;
-  const ronde_tensor* inputs;   /* `count` of them */
-  const ronde_tensor* outputs;  /* `count` of them, or NULL: in place where that is possible */
+  const ronde_tensor* inputs;  /* `count` of them */
+  const ronde_tensor* outputs; /* `count` of them, or NULL: in place where that is possible */
   size_t count;
   ronde_reduce_op reduce_op;
-  int32_t root;                 /* global rank, also inside a group; the peer of SEND and RECV */
-  double prescale;              /* each value is multiplied by it as it is read; 0 means 1 */
-  double postscale;             /* the result is multiplied by it, last; 0 means 1 */
-  double timeout_s;             /* how long the ranks may take to submit and finish; 0: the engine's; < 0: no limit */
-  const int64_t* splits;        /* ALLTOALL, SCATTER: rows for each rank of the group; NULL: equally many */
+  int32_t root;          /* global rank, also inside a group; the peer of SEND and RECV */
+  double prescale;       /* each value is multiplied by it as it is read; 0 means 1 */
+  double postscale;      /* the result is multiplied by it, last; 0 means 1 */
+  double timeout_s;      /* how long the ranks may take to submit and finish; 0: the engine's; < 0: no limit */
+  const int64_t* splits; /* ALLTOALL, SCATTER: rows for each rank of the group; NULL: equally many */
   size_t splits_count;
-  int64_t step;                 /* the caller's step number for better reports, -1 if unknown */
-  int32_t tag;                  /* SEND, RECV */
-  int32_t reserved;             /* 0 */
-  ronde_done_fn on_done;        /* may be NULL */
+  int64_t step;          /* the caller's step number for better reports, -1 if unknown */
+  int32_t tag;           /* SEND, RECV */
+  int32_t reserved;      /* 0 */
+  ronde_done_fn on_done; /* may be NULL */
   void* user;
 } ronde_request;
 
@@ -360,19 +360,21 @@ RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 /* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
 
 /* An all-reduce, in place, of a tensor that lies in a bucket on every rank is done in the tensor itself: nothing is
- * copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far from a
- * multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the counters tells.
+ * copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far from
+ * a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the counters
+ * tells.
  *
  * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
- * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a forked
- * child. In a job of one rank it is private memory. RONDE_OUT_OF_MEMORY where the machine or the container has no room
- * for as much from every rank: use private memory then. `name` is for messages. */
+ * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a
+ * forked child. In a job of one rank it is private memory. RONDE_OUT_OF_MEMORY where the machine or the container has
+ * no room for as much from every rank: use private memory then. `name` is for messages. */
 RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
                                           void** data);
 /* Requires: every ticket with a tensor in it was waited for or released. Any time, any thread; NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_free_bucket(void* data);
 
-/* ---- Persistent plans: requests that come back together ------------------------------------------------------------ */
+/* ---- Persistent plans: requests that come back together ------------------------------------------------------------
+ */
 
 typedef struct ronde_plan ronde_plan; /* requests that are started together */
 /* Keeps `count` requests of ALLREDUCE for good (pointers, shapes, names), as MPI's persistent collectives do: after the
@@ -380,21 +382,22 @@ typedef struct ronde_plan ronde_plan; /* requests that are started together */
  * names, in any order. All ranks make a plan of the same names; on_done must be NULL. */
 RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* requests, size_t count,
                                          ronde_plan** plan);
-/* Submits all of them. After an error those before the one it speaks of may be under way: ronde_plan_wait() before their
- * memory is touched. RONDE_DUPLICATE_NAME before the last start was waited for, with nothing submitted, or where another
- * request has one of the names. */
+/* Submits all of them. After an error those before the one it speaks of may be under way: ronde_plan_wait() before
+ * their memory is touched. RONDE_DUPLICATE_NAME before the last start was waited for, with nothing submitted, or where
+ * another request has one of the names. */
 RONDE_API ronde_status ronde_plan_start(ronde_plan* plan);
 /* Waits for all, as ronde_wait_all(). RONDE_INVALID_ARGUMENT if it was never started. */
 RONDE_API ronde_status ronde_plan_wait(ronde_plan* plan, double limit_s);
 /* Waits for what is under way, then frees. NULL: RONDE_OK. */
 RONDE_API ronde_status ronde_plan_destroy(ronde_plan* plan);
 
-/* ---- Timeline ------------------------------------------------------------------------------------------------------ */
+/* ---- Timeline ------------------------------------------------------------------------------------------------------
+ */
 
-/* From now on what happens to every tensor of this rank, in every process set, is written as a Chrome trace (a JSON array)
- * to the file `path` on rank 0 and to `path`.R on any other rank R; a file that exists is emptied. Not collective: a rank
- * that does not call it writes none. Any thread; never waits for the disk afterwards. `path`: path_bytes of UTF-8, copied.
- * mark_cycles: 1 for an event CYCLE_START for each batch of agreed requests, else 0.
+/* From now on what happens to every tensor of this rank, in every process set, is written as a Chrome trace (a JSON
+ * array) to the file `path` on rank 0 and to `path`.R on any other rank R; a file that exists is emptied. Not
+ * collective: a rank that does not call it writes none. Any thread; never waits for the disk afterwards. `path`:
+ * path_bytes of UTF-8, copied. mark_cycles: 1 for an event CYCLE_START for each batch of agreed requests, else 0.
  * RONDE_INVALID_ARGUMENT while one is written, or for an empty path; RONDE_SYSTEM_ERROR naming the file if it cannot be
  * written; RONDE_NOT_INITIALIZED. Also ended by shutdown; RONDE_TIMELINE in the environment starts one at init. */
 RONDE_API ronde_status ronde_start_timeline(ronde_engine* engine, const char* path, size_t path_bytes,

@@ -265,7 +265,8 @@ class World : public WorldMoves {
     note(i, "submits '" + spec.name + "' number " + std::to_string(submission.current) +
                 (op.variant == Variant::usual ? "" : ", differently"));
     const std::optional<Member::Where> where = own.member.where(spec.name);
-    if (where && !dice_.one_in(4) && fits(own.member.bucket(where->bucket).members[where->place], descriptor, static_cast<int>(i))) {
+    if (where && !dice_.one_in(4) &&
+        fits(own.member.bucket(where->bucket).members[where->place], descriptor, static_cast<int>(i))) {
       const Flag flag = own.member.next_flag(where->bucket);
       SubmitPlace event{where->bucket, where->place, 0, kNever, descriptor.shared_offset};
       if (!dice_.one_in(4)) {  // copied before the gate; else the member has it copied
@@ -287,7 +288,8 @@ class World : public WorldMoves {
     Row row = own.planned[name] ? (variant == Variant::usual ? Row::submit_fitting : Row::submit_other)
                                 : Row::submit_unplanned;
     if (where) {
-      const bool fitting = fits(own.member.bucket(where->bucket).members[where->place], descriptor, static_cast<int>(i));
+      const bool fitting =
+          fits(own.member.bucket(where->bucket).members[where->place], descriptor, static_cast<int>(i));
       row = fitting ? Row::submit_fitting : Row::submit_other;
     } else if (own.member.mode() != Mode::learn) {
       row = Row::submit_unplanned;

@@ -14,8 +14,8 @@
 #error "the build defines RONDE_VERSION"
 #endif
 
-using namespace ronde;        // NOLINT: this file is the seam of the whole project
-using namespace ronde::api;   // NOLINT
+using namespace ronde;       // NOLINT: this file is the seam of the whole project
+using namespace ronde::api;  // NOLINT
 
 static_assert(kVersion == RONDE_VERSION, "base/version.h and CMakeLists.txt differ");
 static_assert(static_cast<int>(Code::internal) == RONDE_INTERNAL && static_cast<int>(Code::forked) == RONDE_FORKED &&

@@ -42,8 +42,8 @@ Result<std::shared_ptr<engine::Runner>> runner_of(const ronde_plan& plan) {
 /// All or nothing: a ticket is done unless its last start was not waited for.
 Status check_startable(const ronde_plan& plan) {
   if (plan.is_started) {
-    return Status::error(Code::duplicate_name, "the plan of '" + plan.tickets.front()->name() +
-                                                   "' was started and not waited for since");
+    return Status::error(Code::duplicate_name,
+                         "the plan of '" + plan.tickets.front()->name() + "' was started and not waited for since");
   }
   return {};
 }

@@ -78,8 +78,7 @@ ronde_status ronde_submit(ronde_engine* engine, const ronde_request* request, ro
   });
 }
 
-ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, double limit_s,
-                           ronde_ticket** ticket) {
+ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, double limit_s, ronde_ticket** ticket) {
   return guarded([&]() -> Status {
     if (ticket != nullptr) {
       *ticket = nullptr;
@@ -127,9 +126,9 @@ ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double l
       if (tickets[i] == nullptr) {
         return null_argument("a ticket");
       }
-      const double left = until == kNever ? -1.0
-                                          : std::max(0.0, static_cast<double>(until - clock.now()) /
-                                                              static_cast<double>(kSecond));
+      const double left = until == kNever
+                              ? -1.0
+                              : std::max(0.0, static_cast<double>(until - clock.now()) / static_cast<double>(kSecond));
       Status status = wait(*tickets[i], left);
       if (!tickets[i]->ticket->is_done()) {
         return status;  // the wait itself ended: limit, signal

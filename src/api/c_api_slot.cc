@@ -92,10 +92,8 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
     engine::DoneCallback on_done;
     if (request->on_done != nullptr) {
       // The slot lives until its callback has run: see submit().
-      on_done = [call = request->on_done, user = request->user,
-                 raw = made.get()](const engine::TicketPtr&, const Status& status) {
-        call(user, &raw->handle, report(status));
-      };
+      on_done = [call = request->on_done, user = request->user, raw = made.get()](
+                    const engine::TicketPtr&, const Status& status) { call(user, &raw->handle, report(status)); };
     }
     made->handle.ticket = std::make_shared<engine::Ticket>(std::move(value), std::move(on_done));
     made->handle.ticket->keep_name();

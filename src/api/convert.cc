@@ -64,9 +64,7 @@ Status read_tensors(const ronde_request& from, Request& request) {
   return {};
 }
 
-std::optional<int> unless_negative(std::int32_t value) {
-  return value < 0 ? std::nullopt : std::optional<int>(value);
-}
+std::optional<int> unless_negative(std::int32_t value) { return value < 0 ? std::nullopt : std::optional<int>(value); }
 
 }  // namespace
 

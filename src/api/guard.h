@@ -35,5 +35,4 @@ inline Status null_argument(const char* name) {
   return Status::error(Code::invalid_argument, std::string(name) + " is null");
 }
 
-
 }  // namespace ronde::api

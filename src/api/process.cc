@@ -72,8 +72,8 @@ std::shared_ptr<engine::Runner> Process::shared() const {
 }
 
 Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
-  // Under a name of their own ranks meet whatever else they have made: it counts for nothing, and two threads may do so at
-  // once, in any order.
+  // Under a name of their own ranks meet whatever else they have made: it counts for nothing, and two threads may do so
+  // at once, in any order.
   const bool is_named = options.meeting.has_value();
   std::unique_lock init_lock(init_mutex_, std::defer_lock);
   if (!is_named) {

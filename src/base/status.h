@@ -17,20 +17,20 @@ enum class Code : std::int32_t {
   invalid_argument = 1,  ///< the call itself is wrong; nothing was changed
   not_initialized = 2,
   not_implemented = 3,
-  duplicate_name = 4,    ///< the name is still taken by a ticket that nobody waited for or released
-  mismatch = 5,          ///< ranks asked for different things under one name; the job stays usable
-  peer_lost = 6,         ///< a rank died; the group is unusable until shutdown and init
-  peer_left = 7,         ///< a rank shut down or exited while others still needed it
+  duplicate_name = 4,  ///< the name is still taken by a ticket that nobody waited for or released
+  mismatch = 5,        ///< ranks asked for different things under one name; the job stays usable
+  peer_lost = 6,       ///< a rank died; the group is unusable until shutdown and init
+  peer_left = 7,       ///< a rank shut down or exited while others still needed it
   timed_out = 8,
-  interrupted = 9,       ///< a signal interrupted the wait; wait again
-  cancelled = 10,        ///< this rank shut down while the call was pending
-  would_deadlock = 11,   ///< a wait inside a completion callback
-  forked = 12,           ///< called in a forked child of the process that called init
-  auth_failed = 13,      ///< the other side did not prove the job's key, or is another user
+  interrupted = 9,      ///< a signal interrupted the wait; wait again
+  cancelled = 10,       ///< this rank shut down while the call was pending
+  would_deadlock = 11,  ///< a wait inside a completion callback
+  forked = 12,          ///< called in a forked child of the process that called init
+  auth_failed = 13,     ///< the other side did not prove the job's key, or is another user
   out_of_memory = 14,
-  system_error = 15,     ///< a system call failed; the text has its name and errno
+  system_error = 15,  ///< a system call failed; the text has its name and errno
   version_mismatch = 16,
-  internal = 17,         ///< a bug in Ronde
+  internal = 17,  ///< a bug in Ronde
 };
 
 std::string_view code_name(Code code);
@@ -73,7 +73,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}       // NOLINT: converts on purpose
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: converts on purpose
   Result(Status status) : status_(std::move(status)) {}  // NOLINT: converts on purpose
 
   bool is_ok() const { return value_.has_value(); }
@@ -97,11 +97,11 @@ class [[nodiscard]] Result {
 #define RONDE_CONCAT(a, b) RONDE_CONCAT_INNER(a, b)
 
 /// Returns early with the error of a Status expression.
-#define RONDE_RETURN_IF_ERROR(expression)                  \
-  do {                                                     \
+#define RONDE_RETURN_IF_ERROR(expression)                   \
+  do {                                                      \
     if (::ronde::Status status_ = (expression); !status_) { \
-      return status_;                                      \
-    }                                                      \
+      return status_;                                       \
+    }                                                       \
   } while (false)
 
 /// `RONDE_ASSIGN_OR_RETURN(auto x, f())`: declares x from a Result, or returns early with its error.

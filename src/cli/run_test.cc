@@ -350,8 +350,8 @@ TEST(Run, RanksStartWithDefaultsAndNothingOfOurs) {
   EXPECT_EQ(job.exit_code(), 0);
   for (const std::string rank : {"[0] ", "[1] "}) {
     EXPECT_THAT(job.output(), HasSubstr(rank + "SigBlk:\t0000000000000000\n"));
-    // Signals 32 and 33 are the C library's own: whoever was started by posix_spawn, as make does, has them ignored, and
-    // sigaction does not let a program change that.
+    // Signals 32 and 33 are the C library's own: whoever was started by posix_spawn, as make does, has them ignored,
+    // and sigaction does not let a program change that.
     EXPECT_THAT(job.output(), testing::AnyOf(HasSubstr(rank + "SigIgn:\t0000000000000000\n"),
                                              HasSubstr(rank + "SigIgn:\t0000000180000000\n")));
     EXPECT_THAT(job.output(), HasSubstr(rank + "0\n")) << "descriptors of the launcher's";

@@ -39,8 +39,9 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       replay_(group_, *arena_, pending_, clock),
-      executor_(*backend_, [this](const PlanRun& run) { plan_started(run); },
-                [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+      executor_(
+          *backend_, [this](const PlanRun& run) { plan_started(run); },
+          [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       pairs_(group_, *arena_, *shared_heap_, control_,
              [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       loss_(*arena_),
@@ -50,10 +51,11 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
     const collectives::Thresholds thresholds = collectives::load_thresholds(arena_->control(0).rules);
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
-    coordinator_.emplace(group_, entry,
-                         topology.size > 1 && settings.replay
-                             ? Replay::behind_lane({0, static_cast<std::int64_t>(arena_->engine_bytes())}, topology.size)
-                             : agreement::HeapRange{});
+    coordinator_.emplace(
+        group_, entry,
+        topology.size > 1 && settings.replay
+            ? Replay::behind_lane({0, static_cast<std::int64_t>(arena_->engine_bytes())}, topology.size)
+            : agreement::HeapRange{});
   }
 }
 
@@ -317,8 +319,8 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
       return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
     }
     if (!item.rows.empty()) {
-      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows, static_cast<std::size_t>(topology_.rank),
-                                                 group_.ranks.size()));
+      RONDE_RETURN_IF_ERROR(
+          ticket->make_outputs(item.rows, static_cast<std::size_t>(topology_.rank), group_.ranks.size()));
     }
     if (observer_ != nullptr && !ticket->is_stand_in()) {
       observer_->agreed(ticket->request(), now);

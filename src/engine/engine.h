@@ -62,8 +62,9 @@ enum class Leaving {
 
 class Engine {
  public:
-  /// `clock` must outlive the engine. One engine per arena. `group`: the ranks of the job that these members are, in the
-  /// order of the arena and the topology; none: they are the job. `jobs_heap`: with a group, that of the job's engine.
+  /// `clock` must outlive the engine. One engine per arena. `group`: the ranks of the job that these members are, in
+  /// the order of the arena and the topology; none: they are the job. `jobs_heap`: with a group, that of the job's
+  /// engine.
   Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
          Settings settings, const Clock& clock, Group group = {}, std::shared_ptr<SharedHeap> jobs_heap = nullptr);
   ~Engine();
@@ -222,10 +223,10 @@ class Engine {
   bool leave_noted_ = false;
 
   mutable std::mutex inbox_mutex_;
-  std::vector<TicketPtr> inbox_;  ///< guarded by inbox_mutex_
+  std::vector<TicketPtr> inbox_;        ///< guarded by inbox_mutex_
   std::optional<Thresholds> proposed_;  ///< guarded by inbox_mutex_: to be logged
   std::optional<Thresholds> table_;     ///< guarded by inbox_mutex_: the last that was read in the log
-  Status closed_;                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
+  Status closed_;                       ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
   std::atomic<bool> is_closed_{false};  ///< a hint
   std::atomic<bool> inbox_full_{false};
   std::atomic<std::uint64_t> finished_{0};  ///< of counters_.requests; written under the progress lock

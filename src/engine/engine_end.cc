@@ -80,13 +80,10 @@ std::vector<int> Engine::held_up_by() const {
   return late.empty() ? replay_.draining_for() : late;
 }
 
-bool Engine::has_gone(int peer) const {
-  return arena_->control(peer).state.left.load(std::memory_order_acquire) == 2;
-}
+bool Engine::has_gone(int peer) const { return arena_->control(peer).state.left.load(std::memory_order_acquire) == 2; }
 
 void Engine::finish_leave() {
-  const Status reason =
-      Status::error(Code::cancelled, "this rank shut down while the request was pending");
+  const Status reason = Status::error(Code::cancelled, "this rank shut down while the request was pending");
   if (state_ == State::working && !replay_.self_left()) {
     control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
     exchange_messages(clock_.now());  // this rank may be the coordinator
@@ -137,8 +134,8 @@ void Engine::look_who_is_gone() {
   if (!has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
     return;
   }
-  // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If it
-  // cannot end without the coordinator, departed() sees that.
+  // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If
+  // it cannot end without the coordinator, departed() sees that.
   if (!executor_.is_idle() || !replay_.is_out()) {
     return;
   }
@@ -219,8 +216,9 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   fail_everything(
       [&](const Ticket& ticket) {
         return Status::error(code, what + ticket.name() + "': " + (late_text.empty() ? "a rank" : late_text) +
-                                       (departed ? " has left in the middle of it" : " agreed to it but did not do "
-                                                                                     "its part") +
+                                       (departed ? " has left in the middle of it"
+                                                 : " agreed to it but did not do "
+                                                   "its part") +
                                        "; this group of ranks is unusable until shutdown and init")
             .with_rank(rank);
       },

@@ -77,8 +77,8 @@ void EngineSet::remove(std::int32_t group) {
 
 namespace {
 
-/// Memory that runs out in a step ends that engine's work, with an error for all who wait: a caller must not return while
-/// the engine still works on its tensors.
+/// Memory that runs out in a step ends that engine's work, with an error for all who wait: a caller must not return
+/// while the engine still works on its tensors.
 template <typename Move>
 bool moves(Engine& engine, const Move& move) {
   try {
@@ -130,9 +130,8 @@ void EngineSet::begin_leave() {
 }
 
 bool EngineSet::has_left() const {
-  return job_->leaving() == Leaving::over && std::all_of(groups_.begin(), groups_.end(), [](const auto& each) {
-           return each->leaving() == Leaving::over;
-         });
+  return job_->leaving() == Leaving::over &&
+         std::all_of(groups_.begin(), groups_.end(), [](const auto& each) { return each->leaving() == Leaving::over; });
 }
 
 void EngineSet::finish_leave() {

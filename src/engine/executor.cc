@@ -43,9 +43,7 @@ Progress Executor::advance(Nanoseconds now) {
   return Progress::again;
 }
 
-std::vector<int> Executor::waiting_for() const {
-  return operation_ ? operation_->waiting_for() : std::vector<int>{};
-}
+std::vector<int> Executor::waiting_for() const { return operation_ ? operation_->waiting_for() : std::vector<int>{}; }
 
 std::vector<PlanRun> Executor::abandon() {
   operation_.reset();

@@ -17,7 +17,7 @@ namespace ronde::engine {
 
 struct PlanRun {
   Plan plan;
-  std::vector<TicketPtr> owners;     ///< the tickets with a tensor in it, each once
+  std::vector<TicketPtr> owners;  ///< the tickets with a tensor in it, each once
   /// Without progress for so long it is given up: the longest of its requests' limits, and not less than a peer may be
   /// off its core on a loaded machine.
   Nanoseconds timeout = 5 * kSecond;
@@ -26,7 +26,8 @@ struct PlanRun {
 
 class Executor {
  public:
-  /// Under the progress lock `started` is called for every plan that is launched, `finished` for every one that has ended.
+  /// Under the progress lock `started` is called for every plan that is launched, `finished` for every one that has
+  /// ended.
   Executor(backend::Backend& backend, std::function<void(const PlanRun&)> started,
            std::function<void(const PlanRun&, const Status&)> finished)
       : backend_(backend), started_(std::move(started)), finished_(std::move(finished)) {}

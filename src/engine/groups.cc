@@ -36,9 +36,9 @@ Status Groups::check_ranks(const std::vector<int>& ranks) const {
     return Status::error(Code::invalid_argument, "a process set needs at least one rank");
   }
   if (ranks.front() < 0 || ranks.back() >= size) {
-    return Status::error(Code::invalid_argument,
-                         "a process set has the rank " + std::to_string(ranks.front() < 0 ? ranks.front() : ranks.back()) +
-                             "; the ranks of this job are 0 to " + std::to_string(size - 1));
+    return Status::error(Code::invalid_argument, "a process set has the rank " +
+                                                     std::to_string(ranks.front() < 0 ? ranks.front() : ranks.back()) +
+                                                     "; the ranks of this job are 0 to " + std::to_string(size - 1));
   }
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
   return twice == ranks.end()
@@ -86,7 +86,8 @@ Result<std::vector<Groups::Word>> Groups::exchange(const std::string& name, cons
 
 Result<std::int32_t> Groups::make(std::vector<int> ranks) {
   if (Runner::in_callback()) {
-    return Status::error(Code::would_deadlock, "a process set cannot be made in a completion callback, which it waits for");
+    return Status::error(Code::would_deadlock,
+                         "a process set cannot be made in a completion callback, which it waits for");
   }
   std::lock_guard lock(mutex_);
   std::sort(ranks.begin(), ranks.end());
@@ -104,13 +105,12 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
   const transport::HostArena& host = runner_.engine().arena();
   Known group{ranks, 0, transport::GroupArena::usual_bytes(host.layout(), static_cast<int>(ranks.size()))};
   const std::optional<std::int64_t> offset =
-      host.layout().heap_bytes == 0 ? std::nullopt
-                                    : places_.allocate(group.bytes, transport::kHugePageBytes);
+      host.layout().heap_bytes == 0 ? std::nullopt : places_.allocate(group.bytes, transport::kHugePageBytes);
   if (!offset) {
-    return Status::error(Code::out_of_memory,
-                         "no room for another process set: this job has " + std::to_string(known_.size()) +
-                             " and may share " + std::to_string(host.layout().heap_bytes) +
-                             " bytes of address space (ulimit -v); remove one that is not needed");
+    return Status::error(Code::out_of_memory, "no room for another process set: this job has " +
+                                                  std::to_string(known_.size()) + " and may share " +
+                                                  std::to_string(host.layout().heap_bytes) +
+                                                  " bytes of address space (ulimit -v); remove one that is not needed");
   }
   group.offset = *offset;
   const std::int32_t id = next_id_;

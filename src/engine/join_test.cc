@@ -70,8 +70,10 @@ TEST_P(Joins, RanksWithDifferentNumbersOfSteps) {
 TEST(Join, OneWhoHasJoinedChangesNoResult) {
   LocalWorld world(3);
   const TicketPtr joined = world.submit(1, join());
-  const std::vector<std::pair<ReduceOp, float>> cases = {{ReduceOp::sum, 4},     {ReduceOp::average, 4.0f / 3},
-                                                         {ReduceOp::min, 1},     {ReduceOp::max, 3},
+  const std::vector<std::pair<ReduceOp, float>> cases = {{ReduceOp::sum, 4},
+                                                         {ReduceOp::average, 4.0f / 3},
+                                                         {ReduceOp::min, 1},
+                                                         {ReduceOp::max, 3},
                                                          {ReduceOp::product, 3}};
   for (const auto& [op, expected] : cases) {
     test::Vectors values = test::inputs(3, 9);
@@ -119,7 +121,8 @@ TEST(Join, WhatCannotBeDoneWithoutItFailsOnTheOthers) {
   world.settle();
   ASSERT_TRUE(cast->is_done());
   EXPECT_EQ(cast->status().code(), Code::mismatch);
-  EXPECT_THAT(cast->status().message(), HasSubstr("cannot be done while rank 1 has joined: its root has nothing to send"));
+  EXPECT_THAT(cast->status().message(),
+              HasSubstr("cannot be done while rank 1 has joined: its root has nothing to send"));
   ASSERT_TRUE(product->is_done());
   EXPECT_THAT(product->status().message(), HasSubstr("no value is neutral"));
   EXPECT_FALSE(joined->is_done());

@@ -1,5 +1,5 @@
-// PendingTable: the names in use in one engine. A name is taken from submit until its ticket is waited for or released, not until
-// the engine happens to finish, so that whether a second submit is refused does not depend on timing.
+// PendingTable: the names in use in one engine. A name is taken from submit until its ticket is waited for or released,
+// not until the engine happens to finish, so that whether a second submit is refused does not depend on timing.
 #pragma once
 
 #include <mutex>

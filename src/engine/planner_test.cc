@@ -74,8 +74,8 @@ TEST_F(PlannerTest, OnlyWhatIsReducedAlikeIsFused) {
   add("double", {1}, ReduceOp::sum, DType::float64);
   add("sum2", {1});
   add("cast", {1}, ReduceOp::sum, DType::float32, OpKind::broadcast);
-  EXPECT_THAT(names(), ElementsAre(ElementsAre("sum", "sum2"), ElementsAre("max"), ElementsAre("double"),
-                                   ElementsAre("cast")));
+  EXPECT_THAT(names(),
+              ElementsAre(ElementsAre("sum", "sum2"), ElementsAre("max"), ElementsAre("double"), ElementsAre("cast")));
 }
 
 TEST_F(PlannerTest, AGroupMaySpanPlans) {

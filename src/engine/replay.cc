@@ -101,8 +101,8 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
     }
   } held{runs_[at.bucket]->tickets[at.place]};
   held.ticket = ticket;
-  held.lane = member_.step(
-      agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().shared_offset}, *this);
+  held.lane =
+      member_.step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().shared_offset}, *this);
   return true;
 }
 
@@ -287,16 +287,15 @@ bool Replay::make_ready(const Bucket& bucket) {
   const auto in_lane = std::count_if(runs_.begin(), runs_.end(), [](const std::unique_ptr<Run>& run) {
     return run && run->data->description().kind == BucketKind::ordered;
   });
-  if (bucket.kind == BucketKind::ordered &&
-      static_cast<std::uint64_t>(in_lane) >= collectives::OrderedLane::kEntries) {
+  if (bucket.kind == BucketKind::ordered && static_cast<std::uint64_t>(in_lane) >= collectives::OrderedLane::kEntries) {
     return false;  // the lane's ring would run over; every rank counts alike
   }
-  const bool places_fit =
-      std::all_of(bucket.members.begin(), bucket.members.end(), [&](const BucketMember& member) {
-        return member.places.empty() ? bucket.kind != BucketKind::direct
-                                     : member.places.size() == static_cast<std::size_t>(arena_.size());
-      });
-  if (!places_fit || !reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
+  const bool places_fit = std::all_of(bucket.members.begin(), bucket.members.end(), [&](const BucketMember& member) {
+    return member.places.empty() ? bucket.kind != BucketKind::direct
+                                 : member.places.size() == static_cast<std::size_t>(arena_.size());
+  });
+  if (!places_fit ||
+      !reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
       !commit(bucket.line_offset, line_bytes(bucket.kind)) || !commit(bucket.slots_offset, slots_bytes(bucket)) ||
       (bucket.kind == BucketKind::ordered && !open_lane())) {
     return false;
@@ -477,9 +476,7 @@ bool Replay::is_out() {
   return member_.mode() != agreement::Mode::frozen && member_.mode() != agreement::Mode::drain;
 }
 
-bool Replay::is_gone(int rank) const {
-  return arena_.control(rank).state.left.load(std::memory_order_acquire) != 0;
-}
+bool Replay::is_gone(int rank) const { return arena_.control(rank).state.left.load(std::memory_order_acquire) != 0; }
 
 void Replay::look_at_breaks() {
   if (!replaying_.load(std::memory_order_relaxed)) {

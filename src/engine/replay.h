@@ -2,8 +2,8 @@
 // memory and tickets that it speaks of. What it cannot do itself (send, plan, finish tickets) it leaves in an Outcome.
 //
 // Two locks. The gate, held for moments, guards the member and the places of tickets: submitting threads go through it
-// straight into their bucket. The progress lock guards the rest, as everywhere in the engine. Lock order: progress lock,
-// gate, pending table.
+// straight into their bucket. The progress lock guards the rest, as everywhere in the engine. Lock order: progress
+// lock, gate, pending table.
 //
 // Copy-in happens inside the gate, against the letter of docs/agreement.md: what is copied there is at most a small
 // tensor (larger private ones are ordered, shared ones direct; both are read in place), and a freeze waits for that.
@@ -33,11 +33,11 @@ namespace ronde::engine {
 class Replay final : public agreement::Sink {
  public:
   struct Counters {
-    std::atomic<std::uint64_t> installs{0};   ///< INSTALL and ADD read
-    std::atomic<std::uint64_t> breaks{0};     ///< epochs left
-    std::atomic<std::uint64_t> instances{0};  ///< buckets reduced without a message
+    std::atomic<std::uint64_t> installs{0};      ///< INSTALL and ADD read
+    std::atomic<std::uint64_t> breaks{0};        ///< epochs left
+    std::atomic<std::uint64_t> instances{0};     ///< buckets reduced without a message
     std::atomic<std::uint64_t> direct_bytes{0};  ///< of those where the tensors lie
-    std::atomic<std::uint64_t> entries{0};    ///< log entries read
+    std::atomic<std::uint64_t> entries{0};       ///< log entries read
   };
 
   /// Of the log: what is to be planned together, or the row that holds for what comes after it.
@@ -47,8 +47,9 @@ class Replay final : public agreement::Sink {
   struct Outcome {
     std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
     std::optional<control::SettingsEntry> settings;
-    std::vector<Answer> agreed;                                      ///< in this order
-    std::vector<std::pair<control::Message, Nanoseconds>> messages;  ///< to the coordinator; with a request its deadline
+    std::vector<Answer> agreed;  ///< in this order
+    std::vector<std::pair<control::Message, Nanoseconds>>
+        messages;                    ///< to the coordinator; with a request its deadline
     std::optional<int> last_joined;  ///< all members have joined, this one last
     std::optional<std::string> bug;
   };
@@ -73,7 +74,8 @@ class Replay final : public agreement::Sink {
   /// Somebody waits for this ticket, so what it waits for is looked at closely.
   void want(Ticket& ticket) {
     ticket.want();
-    if (!ticket.is_alone() && replaying_.load(std::memory_order_relaxed) && !look_soon_.load(std::memory_order_relaxed)) {
+    if (!ticket.is_alone() && replaying_.load(std::memory_order_relaxed) &&
+        !look_soon_.load(std::memory_order_relaxed)) {
       look_soon_.store(true, std::memory_order_relaxed);
       has_work_.store(true, std::memory_order_release);
     }
@@ -150,15 +152,15 @@ class Replay final : public agreement::Sink {
   /// A bucket and the tickets in it.
   struct Run {
     std::unique_ptr<collectives::HostBucket> data;
-    std::vector<TicketPtr> tickets;    ///< by place; guarded by the gate
-    std::uint64_t direct_bytes = 0;    ///< payload of a direct bucket
-    Nanoseconds since = 0;             ///< when check_time() first saw the instance under way
-    Nanoseconds wanted_since = 0;      ///< when it first saw it half full and somebody waiting for a part of it
-    Nanoseconds filling_since = 0;     ///< of a fused one: when its first request came
-    Nanoseconds usual_fill = 0;        ///< of a fused one: how long it takes to get full
-    Nanoseconds patience = 0;          ///< how long a full one waits for peers before it breaks
-    std::uint64_t seen_instance = 0;   ///< that `since` speaks of
-    observe::Instance observed = {};   ///< while somebody observes; guarded by the gate
+    std::vector<TicketPtr> tickets;   ///< by place; guarded by the gate
+    std::uint64_t direct_bytes = 0;   ///< payload of a direct bucket
+    Nanoseconds since = 0;            ///< when check_time() first saw the instance under way
+    Nanoseconds wanted_since = 0;     ///< when it first saw it half full and somebody waiting for a part of it
+    Nanoseconds filling_since = 0;    ///< of a fused one: when its first request came
+    Nanoseconds usual_fill = 0;       ///< of a fused one: how long it takes to get full
+    Nanoseconds patience = 0;         ///< how long a full one waits for peers before it breaks
+    std::uint64_t seen_instance = 0;  ///< that `since` speaks of
+    observe::Instance observed = {};  ///< while somebody observes; guarded by the gate
     bool in_force = false;
   };
 
@@ -195,7 +197,7 @@ class Replay final : public agreement::Sink {
   std::atomic<bool> replaying_{false};      ///< a hint: names may be in force
   std::atomic<bool> has_work_{false};       ///< the outcome is not empty
   std::atomic<bool> has_fresh_{false};
-  std::atomic<bool> under_way_{false};      ///< a hint: something is in a bucket, so clocks are watched
+  std::atomic<bool> under_way_{false};  ///< a hint: something is in a bucket, so clocks are watched
   std::atomic<bool> look_soon_{false};
 
   std::vector<std::uint32_t> active_;  ///< published, ascending
@@ -206,7 +208,8 @@ class Replay final : public agreement::Sink {
   Nanoseconds last_look_ = 0;
 };
 
-/// What agreement is told of a request: its descriptor, and where in the own heap its tensor lies if it is one, in place.
+/// What agreement is told of a request: its descriptor, and where in the own heap its tensor lies if it is one, in
+/// place.
 Descriptor describe_here(const Request& request, const transport::HostArena& arena);
 
 }  // namespace ronde::engine

@@ -75,9 +75,7 @@ Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, co
   return runner;
 }
 
-Runner::~Runner() {
-  leave_now();
-}
+Runner::~Runner() { leave_now(); }
 
 void Runner::start_probing(ProbeTask task) {
   prober_ = Prober::start(
@@ -123,9 +121,8 @@ Status Runner::submit(const TicketPtr& ticket) {
 }
 
 Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
-  RONDE_RETURN_IF_ERROR(in_group(ticket->request().group, [&](Engine& engine) {
-    return engine.resubmit(ticket, std::move(owner));
-  }));
+  RONDE_RETURN_IF_ERROR(
+      in_group(ticket->request().group, [&](Engine& engine) { return engine.resubmit(ticket, std::move(owner)); }));
   if (engines_.has_input()) {
     kick();  // of a bucket that is not full yet nobody needs to hear
   }
@@ -229,8 +226,9 @@ Status Runner::release(Ticket& ticket) {
 template <typename Condition>
 Status Runner::wait_until(const Condition& satisfied, Nanoseconds limit) {
   if (in_callback()) {
-    return Status::error(Code::would_deadlock,
-                         "a wait inside a completion callback: the engine thread that runs it does the work waited for");
+    return Status::error(
+        Code::would_deadlock,
+        "a wait inside a completion callback: the engine thread that runs it does the work waited for");
   }
   const Nanoseconds limit_at = limit == kNever ? kNever : later(clock_.now(), limit);
   while (!satisfied()) {
@@ -419,8 +417,8 @@ Status Runner::leave_group(std::int32_t group) {
     engines_.remove(group);
   }
   return status.code() == Code::timed_out
-             ? Status::error(Code::timed_out, "not every rank of process set " + std::to_string(group) +
-                                                  " had removed it within 10 s")
+             ? Status::error(Code::timed_out,
+                             "not every rank of process set " + std::to_string(group) + " had removed it within 10 s")
              : status;
 }
 

@@ -59,8 +59,8 @@ class Runner {
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
-  /// All of them, of one group, none of which is under way. On an error the first ones may have been submitted, and the others are
-  /// done, with that error.
+  /// All of them, of one group, none of which is under way. On an error the first ones may have been submitted, and the
+  /// others are done, with that error.
   Status submit_all(std::span<const TicketPtr> tickets);
 
   /// Somebody asks whether it is done, without waiting.
@@ -82,9 +82,9 @@ class Runner {
   /// engine is gone. TIMED_OUT if some had not left by then.
   Status leave_group(std::int32_t group);
 
-  /// Any rank for itself: from now on all that happens to every tensor here is written to `path` (timeline_path() of this
-  /// rank), until stop_timeline() or the end of this runner. INVALID_ARGUMENT while one is written, SYSTEM_ERROR naming the
-  /// file if it cannot be.
+  /// Any rank for itself: from now on all that happens to every tensor here is written to `path` (timeline_path() of
+  /// this rank), until stop_timeline() or the end of this runner. INVALID_ARGUMENT while one is written, SYSTEM_ERROR
+  /// naming the file if it cannot be.
   Status start_timeline(const std::string& path, bool mark_cycles);
   /// The file is complete then. INVALID_ARGUMENT if none is written.
   Status stop_timeline();
@@ -147,19 +147,19 @@ class Runner {
   UniqueFd linger_timer_;
   std::uint64_t seen_instances_ = 0;  ///< engine thread only
   Nanoseconds attentive_since_ = 0;   ///< engine thread only
-  std::vector<int> peer_fds_;  ///< engine thread only; -1 once the peer's end was seen
-  std::vector<pollfd> poll_set_;  ///< engine thread only
-  Nanoseconds spin_for_ = 0;   ///< how long a driver polls without giving up its core
+  std::vector<int> peer_fds_;         ///< engine thread only; -1 once the peer's end was seen
+  std::vector<pollfd> poll_set_;      ///< engine thread only
+  Nanoseconds spin_for_ = 0;          ///< how long a driver polls without giving up its core
 
-  bool driver_steps_ = false;          ///< guarded by step_mutex_: it is the driver that steps
-  std::mutex step_mutex_;              ///< the progress lock: guards the engine's one-thread-at-a-time side
-  std::atomic<bool> driver_{false};    ///< a waiting thread has the driver's role
-  std::atomic<bool> lingering_{false}; ///< a driver has gone since the timer was last looked at
+  bool driver_steps_ = false;           ///< guarded by step_mutex_: it is the driver that steps
+  std::mutex step_mutex_;               ///< the progress lock: guards the engine's one-thread-at-a-time side
+  std::atomic<bool> driver_{false};     ///< a waiting thread has the driver's role
+  std::atomic<bool> lingering_{false};  ///< a driver has gone since the timer was last looked at
   std::atomic<bool> timer_armed_{false};
-  std::atomic<bool> timed_out_{false}; ///< the last driver slept until its limit
-  std::atomic<bool> attentive_{false}; ///< the engine thread looks by itself soon, nobody needs to wake it
-  std::atomic<bool> kicked_{false};    ///< the engine thread has been told to look
-  std::atomic<std::uint32_t> calls_{0};     ///< futex word of waiters that do not drive
+  std::atomic<bool> timed_out_{false};   ///< the last driver slept until its limit
+  std::atomic<bool> attentive_{false};   ///< the engine thread looks by itself soon, nobody needs to wake it
+  std::atomic<bool> kicked_{false};      ///< the engine thread has been told to look
+  std::atomic<std::uint32_t> calls_{0};  ///< futex word of waiters that do not drive
   std::atomic<int> sleepers_{0};
 
   std::mutex callback_mutex_;
@@ -168,7 +168,7 @@ class Runner {
   std::atomic<bool> left_{false};
   std::thread thread_;
   std::unique_ptr<Prober> prober_;
-  std::mutex timeline_mutex_;  ///< one start or stop at a time; taken before step_mutex_
+  std::mutex timeline_mutex_;                    ///< one start or stop at a time; taken before step_mutex_
   std::unique_ptr<observe::Timeline> timeline_;  ///< guarded by timeline_mutex_
 };
 

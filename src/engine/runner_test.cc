@@ -10,6 +10,7 @@
 #include <future>
 
 #include "engine/runners_for_tests.h"
+#include "support/effort.h"
 
 namespace ronde::engine {
 namespace {
@@ -315,7 +316,7 @@ TEST_P(Runners, ATableThatIsProbedMeanwhile) {
     job[0].start_probing(std::move(task));
   }
   job.run([&](int rank) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < effort(1000); ++i) {
       std::vector<float> values(5000, static_cast<float>(rank + i));
       const TicketPtr ticket = sum("x" + std::to_string(i % 7), values);
       ASSERT_TRUE(job[rank].submit(ticket));

@@ -56,10 +56,8 @@ Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
     return committed;
   }
   void* data = arena_->heap(arena_->rank()) + start;
-  return std::shared_ptr<void>(
-      data, [self = shared_from_this(), memory = arena_->own_memory(), at = *offset, bytes](void*) {
-        self->free(at, bytes);
-      });
+  return std::shared_ptr<void>(data, [self = shared_from_this(), memory = arena_->own_memory(), at = *offset,
+                                      bytes](void*) { self->free(at, bytes); });
 }
 
 void SharedHeap::free(std::int64_t offset, std::size_t bytes) {

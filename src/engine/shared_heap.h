@@ -1,11 +1,11 @@
 // SharedHeap: the part of this rank's heap that callers get buckets from: memory that every rank of the host maps, so
 // that an all-reduce of what lies in it is done in the tensors themselves (collectives/host/direct.h).
 //
-// Allocation is local: no rank is asked. That is enough, because every rank maps every other's whole heap, and a tensor's
-// offset travels with its request.
+// Allocation is local: no rank is asked. That is enough, because every rank maps every other's whole heap, and a
+// tensor's offset travels with its request.
 //
-// A bucket is ordinary memory of its owner for as long as it likes, also after shutdown: it keeps the mapping alive. The
-// peers' views end with their arenas.
+// A bucket is ordinary memory of its owner for as long as it likes, also after shutdown: it keeps the mapping alive.
+// The peers' views end with their arenas.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
   explicit SharedHeap(transport::HostArena& arena);
 
-  /// Zeroed memory at a multiple of a page, freed with the last copy. OUT_OF_MEMORY if the machine, the container or the
-  /// heap has no room; nothing has happened then. A job of one rank, which shares with nobody, gets private memory.
+  /// Zeroed memory at a multiple of a page, freed with the last copy. OUT_OF_MEMORY if the machine, the container or
+  /// the heap has no room; nothing has happened then. A job of one rank, which shares with nobody, gets private memory.
   Result<std::shared_ptr<void>> allocate(std::size_t wanted);
   /// The arena is about to go: nothing more is allocated, what is stays until its owners free it.
   void close();

@@ -40,8 +40,8 @@ class Ticket {
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   /// How it ended. Requires: is_done().
   const Status& status() const { return status_; }
-  /// Requires: is_done() with success and makes_outputs(kind); one for each tensor. Of a join one, with the rank that was the
-  /// last to join.
+  /// Requires: is_done() with success and makes_outputs(kind); one for each tensor. Of a join one, with the rank that
+  /// was the last to join.
   const std::vector<OwnedOutput>& owned_outputs() const { return owned_outputs_; }
   /// The same, of an alltoall: the rows that came from each member of the group.
   const std::vector<std::int64_t>& received_splits() const { return received_splits_; }

@@ -88,17 +88,16 @@ Result<Topology> topology_of(const JoinOptions& options) {
   return topology;
 }
 
-Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting,
-                                           std::uint64_t epoch, const Clock& clock) {
+Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
+                                           const Clock& clock) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
   RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, collectives::Table::from_environment());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
   topology.epoch = epoch;
-  RONDE_ASSIGN_OR_RETURN(
-      std::unique_ptr<transport::HostArena> arena,
-      meet(options, topology, meeting + "/" + std::to_string(epoch), settings.init_timeout));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> arena,
+                         meet(options, topology, meeting + "/" + std::to_string(epoch), settings.init_timeout));
   // The first rank's row is everyone's.
   TablePlan plan = plan_table(given, settings.probe && topology.local_rank == 0, topology.local_size,
                               cores_of_this_process(), collectives::TableCache::of_this_user);

@@ -16,11 +16,11 @@ inline constexpr std::string_view kSharedMeeting = "shared";
 
 struct JoinOptions {
   std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
-  std::optional<std::string> store;  ///< "unix:/path"
-  std::optional<std::string> key;    ///< 64 hex digits
+  std::optional<std::string> store;    ///< "unix:/path"
+  std::optional<std::string> key;      ///< 64 hex digits
   std::optional<std::string> meeting;  ///< of an engine of the caller's own
-  Nanoseconds init_timeout = 0;      ///< 0: from the settings
-  Nanoseconds timeout = 0;           ///< 0: from the settings
+  Nanoseconds init_timeout = 0;        ///< 0: from the settings
+  Nanoseconds timeout = 0;             ///< 0: from the settings
 };
 
 /// From options, else RONDE_RANK, RONDE_SIZE, RONDE_LOCAL_RANK, ..., else a job of one rank. INVALID_ARGUMENT if they
@@ -30,7 +30,7 @@ Result<Topology> topology_of(const JoinOptions& options);
 /// Meets the other ranks and starts an engine. Collective; blocks up to the init timeout. Ranks meet in `meeting` and
 /// `epoch`, which counts the meetings of that name in this process: a rank already in the next init never meets one
 /// still in the old. `clock` must outlive the runner.
-Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting,
-                                           std::uint64_t epoch, const Clock& clock);
+Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
+                                           const Clock& clock);
 
 }  // namespace ronde::engine

@@ -55,9 +55,7 @@ std::array<std::byte, kLongestElement> neutral_of(DType dtype, ReduceOp op) {
     case ReduceOp::product: std::memcpy(element.data(), &extremes.one, sizeof extremes.one); break;
     case ReduceOp::min: std::memcpy(element.data(), &extremes.largest, sizeof extremes.largest); break;
     case ReduceOp::max: std::memcpy(element.data(), &extremes.smallest, sizeof extremes.smallest); break;
-    case ReduceOp::bit_and:
-      element.fill(dtype == DType::boolean ? std::byte{1} : std::byte{0xff});
-      break;
+    case ReduceOp::bit_and: element.fill(dtype == DType::boolean ? std::byte{1} : std::byte{0xff}); break;
     default: break;
   }
   return element;

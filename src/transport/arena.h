@@ -118,7 +118,7 @@ struct RegionLayout {
 /// How the heap of a host is divided: first what the engine of all its ranks needs for itself, then the parts of groups
 /// (group_arena.h), then what callers get.
 struct HeapParts {
-  std::size_t groups = 0;   ///< where they begin
+  std::size_t groups = 0;  ///< where they begin
   std::size_t callers = 0;
 
   static HeapParts of(const RegionLayout& host);

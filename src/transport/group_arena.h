@@ -1,9 +1,9 @@
-// GroupArena: the arena of some ranks of a host, made within the host's own: each member gives a part of its heap, at the
-// same place in all, for the group's control block, rings and slots, and for what its engine needs besides. So a group
-// needs no descriptor to be passed and no new mapping.
+// GroupArena: the arena of some ranks of a host, made within the host's own: each member gives a part of its heap, at
+// the same place in all, for the group's control block, rings and slots, and for what its engine needs besides. So a
+// group needs no descriptor to be passed and no new mapping.
 //
-// Bells, deaths and names are those of the host's arena: whoever sleeps in a rank is woken by one bell, whichever of the
-// rank's engines it is for.
+// Bells, deaths and names are those of the host's arena: whoever sleeps in a rank is woken by one bell, whichever of
+// the rank's engines it is for.
 //
 //     host's heap:   engine's own | parts of groups | callers'
 //                                   ^ place.offset    ^
@@ -37,7 +37,8 @@ class GroupArena final : public HostArena {
   static std::size_t least_bytes(int size);
   static std::size_t usual_bytes(const RegionLayout& host, int size);
 
-  /// Makes this rank's part of the region exist, all zero. Before any member uses the arena; then see to it that all have.
+  /// Makes this rank's part of the region exist, all zero. Before any member uses the arena; then see to it that all
+  /// have.
   Status open();
   /// Gives it back, once no member uses it any more.
   void close();

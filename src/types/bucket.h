@@ -41,8 +41,8 @@ inline constexpr std::uint64_t kBucketLineBytes =
 
 struct BucketMember {
   std::string name;
-  Descriptor descriptor;  ///< without a shared_offset
-  HeapPlaces places = {}; ///< empty: every rank takes its tensor for private, wherever it lies
+  Descriptor descriptor;   ///< without a shared_offset
+  HeapPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
   bool operator==(const BucketMember&) const = default;
 };
 

@@ -17,8 +17,8 @@ struct PlanMember {
   std::string name;
   Tensor input;
   Tensor output;
-  /// Where the tensor lies in the ranks' heaps, if all ranks have it there and in place; else empty. An all-reduce whose
-  /// members all have places is done in the tensors themselves.
+  /// Where the tensor lies in the ranks' heaps, if all ranks have it there and in place; else empty. An all-reduce
+  /// whose members all have places is done in the tensors themselves.
   HeapPlaces places = {};
 };
 
@@ -38,8 +38,8 @@ struct Plan {
 
   /// All of it lies in the ranks' heaps.
   bool is_shared() const {
-    return !members.empty() && std::none_of(members.begin(), members.end(),
-                                            [](const PlanMember& member) { return member.places.empty(); });
+    return !members.empty() &&
+           std::none_of(members.begin(), members.end(), [](const PlanMember& member) { return member.places.empty(); });
   }
   std::size_t bytes() const {
     std::size_t total = 0;

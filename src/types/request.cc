@@ -311,7 +311,8 @@ Status validate(const Request& request, const Group& group, int rank) {
   }
   const bool has_none = request.kind == OpKind::barrier || request.kind == OpKind::join;
   if (request.tensors.empty() != has_none) {
-    return invalid(request, has_none ? "a " + std::string(op_name(request.kind)) + " has no tensors" : "no tensor was given");
+    return invalid(request,
+                   has_none ? "a " + std::string(op_name(request.kind)) + " has no tensors" : "no tensor was given");
   }
   if (request.tensors.size() > kMaxTensorsPerRequest) {
     return invalid(request, "more than 65536 tensors in one group");

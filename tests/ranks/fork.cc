@@ -37,14 +37,14 @@ int in_child(int (*body)()) {
 TEST(Fork, CallsInTheChildSayForked) {
   ronde::init();
   EXPECT_EQ(in_child([] {
-    ronde_topology topology{};
-    topology.struct_size = sizeof topology;
-    const bool right = ronde_get_topology(nullptr, &topology) == RONDE_FORKED &&
-                       std::strstr(ronde_last_error(), "forked child") != nullptr &&
-                       ronde_init(nullptr) == RONDE_FORKED && ronde_shutdown() == RONDE_FORKED &&
-                       ronde_is_initialized() == 0;
-    return right ? 0 : 1;
-  }),
+              ronde_topology topology{};
+              topology.struct_size = sizeof topology;
+              const bool right = ronde_get_topology(nullptr, &topology) == RONDE_FORKED &&
+                                 std::strstr(ronde_last_error(), "forked child") != nullptr &&
+                                 ronde_init(nullptr) == RONDE_FORKED && ronde_shutdown() == RONDE_FORKED &&
+                                 ronde_is_initialized() == 0;
+              return right ? 0 : 1;
+            }),
             0);
   // A child that runs the exit handlers and destructors.
   EXPECT_EQ(in_child([]() -> int { std::exit(3); }), 3);

@@ -22,8 +22,8 @@ LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
     if (wrap) {
       backend = wrap(rank, std::move(backend));
     }
-    engines_.push_back(std::make_unique<engine::Engine>(topology, std::move(arena), std::move(backend), settings,
-                                                        clock_));
+    engines_.push_back(
+        std::make_unique<engine::Engine>(topology, std::move(arena), std::move(backend), settings, clock_));
   }
 }
 

@@ -11,10 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/job_key.h"
@@ -28,9 +28,9 @@ namespace {
 struct Rank {
   pid_t pid = -1;
   UniqueFd socket;
-  bool has_come = false;   ///< to the next meeting
+  bool has_come = false;  ///< to the next meeting
   bool ended = false;
-  int code = 0;            ///< exit code, or 128 + signal
+  int code = 0;  ///< exit code, or 128 + signal
   int expected_code = 0;
   std::string log;
 };

@@ -75,6 +75,9 @@ TEST_P(Conformance, AllreduceHasTheSameBitsInEveryRegime) {
   for (const std::uint64_t one_shot : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
     for (const std::uint64_t stream : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
       for (const std::uint64_t chunk : {128, 300, 512}) {
+        if (kOrdersByHand == 0 && chunk != 300) {
+          continue;
+        }
         World world(tiny_slots(size()), {.one_shot = one_shot, .chunk = chunk, .stream = stream});
         EXPECT_EQ(world.run_by_hand(make_jobs(specs), chunk), "");
       }
@@ -221,7 +224,7 @@ TEST_P(Conformance, ReducescatterOfRowsThatDoNotDivide) {
   std::vector<JobSpec> specs;
   for (const std::int64_t rows : {0, 1, 2, 7, 8, 40, 1000}) {
     for (const DType dtype : {DType::float32, DType::bfloat16, DType::int64, DType::uint8}) {
-      specs.push_back(spec(OpKind::reducescatter, {1, 3, 64}));
+      specs.push_back(spec(OpKind::reducescatter, {1, 3, 16}));
       specs.back().rows.assign(3, scattered_rows(rows, size()));
       specs.back().dtype = dtype;
       specs.back().reduce_op = rows % 2 == 0 ? ReduceOp::sum : ReduceOp::average;
@@ -264,9 +267,10 @@ TEST_P(Conformance, AlltoallOfDifferentRows) {
 TEST_P(Conformance, GatherAndScatterAtEveryRoot) {
   std::vector<JobSpec> specs;
   for (int root = 0; root < size(); ++root) {
-    for (const std::int64_t rows : {0, 1, 7, 40, size() <= 2 ? 1000 : 100}) {
+    const bool is_last = root + 1 == size();
+    for (const std::int64_t rows : {0, 1, 7, 40, is_last ? 300 : 2}) {
       for (const OpKind kind : {OpKind::gather, OpKind::scatter}) {
-        specs.push_back(spec(kind, {1, 3, 64}));
+        specs.push_back(spec(kind, {1, 3, 16}));
         specs.back().root = root;
         specs.back().dtype = rows % 2 == 0 ? DType::complex128 : DType::uint8;
         std::vector<std::int64_t> pairs;
@@ -292,6 +296,9 @@ TEST_P(Conformance, ReduceAtEveryRootLeavesTheOthersAlone) {
     for (const std::int64_t elements : {0, 1, 7, 1001}) {
       for (const DType dtype : {DType::float32, DType::bfloat16, DType::int64, DType::uint8, DType::complex128}) {
         for (const bool in_place : {false, true}) {
+          if (root > 1 && in_place != (dtype == DType::float32)) {
+            continue;  // which root it is matters, and how it is stored, but not both together
+          }
           specs.push_back(spec(OpKind::reduce, {elements, 3, elements}));
           specs.back().root = root;
           specs.back().dtype = dtype;
@@ -325,12 +332,13 @@ TEST_P(Conformance, ThousandsOfSmallAllreduces) {
 }
 
 TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
+  const std::int64_t many = kFullEffort ? 600'000 : 100'000;
   std::vector<JobSpec> specs;
-  specs.push_back(spec(OpKind::allreduce, {200'001}));
-  specs.push_back(spec(OpKind::allreduce, {65'536, 1, 600'000, 77}));
+  specs.push_back(spec(OpKind::allreduce, {many / 3 + 1}));
+  specs.push_back(spec(OpKind::allreduce, {65'536, 1, many, 77}));
   specs.back().in_place = true;
   specs.push_back(spec(OpKind::allreduce, {8191, 1, 1}));
-  specs.push_back(spec(OpKind::broadcast, {300'000}));
+  specs.push_back(spec(OpKind::broadcast, {many / 2}));
   specs.push_back(spec(OpKind::allgather, {1000}));
   specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size()), 90)};
   specs.push_back(spec(OpKind::reducescatter, {1000}));
@@ -338,7 +346,9 @@ TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
   specs.push_back(spec(OpKind::alltoall, {1000}));
   specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size() * size()), 90)};
   World world(transport::RegionLayout::for_size(size()), Table::built_in().of(size()));
-  EXPECT_EQ(world.run_by_hand(make_jobs(specs), 3), "");
+  if (kOrdersByHand != 0) {
+    EXPECT_EQ(world.run_by_hand(make_jobs(specs), 3), "");
+  }
   EXPECT_EQ(world.run_threads(make_jobs(specs)), "");
 }
 

@@ -38,7 +38,8 @@ std::vector<Extent> slice_of(const std::vector<SharedTensor>& tensors, int ranks
 class SharedSlice {
  public:
   /// `arena` must outlive it. Requires: supports(reduction), tensors of whole elements at multiples of their size.
-  SharedSlice(transport::HostArena& arena, const reduce::Reduction& reduction, const std::vector<SharedTensor>& tensors);
+  SharedSlice(transport::HostArena& arena, const reduce::Reduction& reduction,
+              const std::vector<SharedTensor>& tensors);
 
   /// Reduces as much as the budget allows; true once all is done. The stores are ordinary ones: a release store after
   /// them announces them. Requires: the memory of all ranks may be read and written.
