@@ -299,10 +299,15 @@ typedef struct ronde_request {
   size_t splits_count;
   int64_t step;          /* the caller's step number for better reports, -1 if unknown */
   int32_t tag;           /* SEND, RECV */
-  int32_t reserved;      /* 0 */
+  int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */
   ronde_done_fn on_done; /* may be NULL */
   void* user;
 } ronde_request;
+
+/* A number for a place in the program, "train.py:12", that requests then carry: where ranks disagree about a tensor, the
+ * error says for each where it asked. The same text gives the same number, for as long as the process lives. Longer
+ * texts are cut to their last 256 bytes; after 65,535 different ones *call_site is 0. */
+RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* call_site);
 
 /* Hands the request in and returns at once. Tensor memory must stay valid and, for inputs, unchanged until the ticket
  * is done; the structs and strings only during the call. RONDE_DUPLICATE_NAME: the name is taken from submit until its
@@ -359,7 +364,7 @@ RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 
 /* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
 
-/* An all-reduce, in place, of a tensor that lies in a bucket on every rank is done in the tensor itself: nothing is
+/* An all-reduce of a tensor that lies, with its result, in a bucket on every rank is done in the tensor itself: nothing is
  * copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far from
  * a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the counters
  * tells.

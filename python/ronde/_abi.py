@@ -12,6 +12,7 @@ OK = 0
 INVALID_ARGUMENT = 1
 TIMED_OUT = 8
 INTERRUPTED = 9
+FORKED = 12
 OUT_OF_MEMORY = 14
 
 UINT8, INT8, UINT16, INT16, INT32, INT64 = 0, 1, 2, 3, 4, 5
@@ -121,7 +122,7 @@ class Request(Structure):
         ("splits_count", c_size_t),
         ("step", c_int64),
         ("tag", c_int32),
-        ("reserved", c_int32),
+        ("call_site", c_int32),
         ("on_done", c_void_p),
         ("user", c_void_p),
     ]
@@ -168,6 +169,7 @@ PROTOTYPES = {
         [c_void_p, c_size_t, POINTER(c_void_p), POINTER(POINTER(c_int64)), POINTER(c_int32), POINTER(c_int32)],
     ),
     "ronde_ticket_source": (c_int32, [c_void_p, POINTER(c_int32)]),
+    "ronde_call_site": (c_int32, [c_char_p, c_size_t, c_void_p]),
     "ronde_ticket_splits": (c_int32, [c_void_p, POINTER(POINTER(c_int64)), POINTER(c_size_t)]),
     "ronde_register_slot": (c_int32, [c_void_p, c_void_p, POINTER(c_int64)]),
     "ronde_submit_slot": (c_int32, [c_int64]),

@@ -15,6 +15,7 @@ from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple
 
 from ronde import _abi
+from ronde._call_site import call_site
 from ronde._lib import check, error_from, last_error, library, new_error_info
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
@@ -271,7 +272,8 @@ def fill(
     """Writes the request into the block; returns what must live until the call has returned. ``outputs`` as in
     :func:`submit`."""
     request = block.request
-    said = (name, op, reduce_op, root, prescale, postscale, group)
+    site = call_site()
+    said = (name, op, reduce_op, root, prescale, postscale, group, site)
     if block.said != said:
         request.op = op
         encoded = name.encode()
@@ -282,6 +284,7 @@ def fill(
         request.prescale = prescale
         request.postscale = postscale
         request.group = group
+        request.call_site = site
         block.said = said
     if len(inputs) == 1:
         seen = (inputs[0], None if outputs is None else outputs[0])

@@ -24,7 +24,8 @@ std::string seconds_text(Nanoseconds span) {
 }
 
 /// "ranks 0, 2 asked for allreduce (sum) of float32 [2]; rank 1 asked for ..."
-std::string views_text(const Group& group, const std::vector<bool>& has, const std::vector<Descriptor>& descriptors) {
+std::string views_text(const Group& group, const std::vector<bool>& has, const std::vector<Descriptor>& descriptors,
+                       const std::vector<std::string>& call_sites) {
   std::string text;
   std::vector<bool> told(descriptors.size());
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
@@ -33,12 +34,15 @@ std::string views_text(const Group& group, const std::vector<bool>& has, const s
     }
     std::vector<int> same;
     for (std::size_t j = i; j < descriptors.size(); ++j) {
-      if (has[j] && descriptors[j] == descriptors[i]) {
+      if (has[j] && descriptors[j] == descriptors[i] && call_sites[j] == call_sites[i]) {
         same.push_back(group.ranks[j]);
         told[j] = true;
       }
     }
     text += (text.empty() ? "" : "; ") + ranks_text(same) + " asked for " + descriptor_text(descriptors[i]);
+    if (!call_sites[i].empty()) {
+      text += " at " + call_sites[i];
+    }
   }
   return text;
 }
@@ -76,8 +80,9 @@ HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>
   constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
   HeapPlaces places;
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
-    const std::int64_t place = descriptors[i].shared_offset;
-    if (!has[i] || place == kNoOffset || place % kLine != descriptors.front().shared_offset % kLine) {
+    const HeapPlace& place = descriptors[i].heap_place;
+    const std::int64_t in_line = descriptors.front().heap_place.input % kLine;
+    if (!has[i] || !place.is_known() || place.input % kLine != in_line || place.output % kLine != in_line) {
       return {};
     }
     places.push_back(place);
@@ -135,6 +140,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   if (held.count == 0) {
     held.has.assign(group_.ranks.size(), false);
     held.descriptors.resize(group_.ranks.size());
+    held.call_sites.resize(group_.ranks.size());
     held.since = now;
     held.order = ++orders_;
   }
@@ -145,6 +151,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   }
   held.has[index] = true;
   held.descriptors[index] = std::move(request.descriptor);
+  held.call_sites[index] = std::move(request.call_site);
   ++held.count;
   held.asked = std::max(held.asked, request.position);
   const Nanoseconds deadline = later(now, request.timeout);
@@ -212,7 +219,7 @@ void Coordinator::answer(const std::string& name, Held& held) {
     if (!what.empty()) {
       append_error(name, Code::mismatch, -1,
                    "the ranks disagree about the " + what + " of '" + name +
-                       "': " + views_text(group_, held.has, held.descriptors) +
+                       "': " + views_text(group_, held.has, held.descriptors, held.call_sites) +
                        ". Submit the same under one name on every rank");
       return;
     }
@@ -239,7 +246,7 @@ void Coordinator::answer(const std::string& name, Held& held) {
   }
   std::get<control::ExecEntry>(log_.back()).items.push_back(std::move(item));
   if (plans()) {
-    first.shared_offset = kNoOffset;
+    first.heap_place = {};
     planner_.on_exec(name, first, places, held.asked, position_);
     if (planner_.waits_for_phase(name)) {
       put_in_force();

@@ -66,6 +66,7 @@ class Coordinator {
   struct Held {
     std::vector<bool> has;                ///< by member
     std::vector<Descriptor> descriptors;  ///< by member
+    std::vector<std::string> call_sites;  ///< by member
     int count = 0;
     std::uint64_t asked = 0;  ///< the largest position of its requests
     std::uint64_t order = 0;  ///< of its first request among all

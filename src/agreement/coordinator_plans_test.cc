@@ -23,7 +23,7 @@ class CoordinatorPlansTest : public testing::Test {
   static Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset) {
     Descriptor descriptor;
     descriptor.tensors = {{DType::float32, {elements}}};
-    descriptor.shared_offset = offset;
+    descriptor.heap_place = offset;
     return descriptor;
   }
   void round(const std::string& name, std::uint64_t label) {
@@ -291,6 +291,14 @@ TEST_F(CoordinatorPlansTest, ExecSaysWhereTheTensorLiesOnEveryRank) {
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 512)));
   log();
   EXPECT_EQ(last_exec_.items[0].places, HeapPlaces{}) << "private on one rank";
+  for (const std::int64_t output : {1024, 1028}) {
+    Descriptor elsewhere = tensor(1, 512);
+    elsewhere.heap_place.output = output;
+    ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
+    ASSERT_TRUE(request(1, "x", 0, elsewhere));
+    log();
+    EXPECT_EQ(last_exec_.items[0].places, output % 128 == 0 ? (HeapPlaces{512, {512, 1024}}) : HeapPlaces{});
+  }
 }
 
 }  // namespace

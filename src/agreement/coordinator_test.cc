@@ -104,6 +104,21 @@ TEST_F(CoordinatorTest, DisagreementIsOneSentenceWithEveryView) {
   EXPECT_THAT(executed(coordinator_.take_log()), ElementsAre("x"));
 }
 
+TEST_F(CoordinatorTest, ADisagreementSaysWhereEachRankAsked) {
+  const std::vector<std::string> places = {"a.py:1", "b.py:2", ""};
+  for (int member : {0, 1, 2}) {
+    control::RequestMessage message = request("x", {2 + member / 2});
+    message.call_site = places[static_cast<std::size_t>(member)];
+    ASSERT_TRUE(coordinator_.on_request(member, message, 0));
+  }
+  const auto log = coordinator_.take_log();
+  const auto* error = error_in(log);
+  ASSERT_NE(error, nullptr);
+  EXPECT_THAT(error->text, HasSubstr("rank 0 asked for allreduce (sum) of float32 [2] at a.py:1; "
+                                     "rank 1 asked for allreduce (sum) of float32 [2] at b.py:2; "
+                                     "rank 2 asked for allreduce (sum) of float32 [3]. "));
+}
+
 TEST_F(CoordinatorTest, EveryKindOfDisagreementIsNamed) {
   const control::RequestMessage base = request("x");
   std::vector<std::pair<std::string, control::RequestMessage>> others;

@@ -119,7 +119,7 @@ class RankOfThreads final : public Sink {
   static Descriptor descriptor() {
     Descriptor made;
     made.tensors = {{DType::int64, {2}}};
-    made.shared_offset = 64;
+    made.heap_place = 64;
     return made;
   }
   Lines& lines() { return shared_.lines[rank_]; }

@@ -49,7 +49,7 @@ Lane Member::step(Submit event, Sink& sink) {
 Lane Member::submit_slowly(const SubmitPlace& event, Sink& sink) {
   const Place& bucket = buckets_[event.bucket];
   Descriptor descriptor = bucket.agreed.members[event.place].descriptor;
-  descriptor.shared_offset = event.shared_offset;
+  descriptor.heap_place = event.heap_place;
   // The name may lie in another bucket by now, whose flag may be the same: that one's memory has no copy.
   const std::uint32_t index = bucket.names[event.place];
   const Flag copied = names_[index].bucket == event.bucket ? event.copied : 0;
@@ -74,7 +74,7 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
     return Lane::failed;
   }
   name.deadline = deadline;
-  name.shared_offset = descriptor.shared_offset;
+  name.heap_place = descriptor.heap_place;
   if (mode_ == Mode::failing) {  // fails with the death's error, once that may be told
     name.descriptor = std::move(descriptor);
     count_lane(name, Lane::held);
@@ -195,7 +195,7 @@ void Member::leave_epoch(Sink& sink) {
       name.bucket = kNowhere;
       if (name.lane == Lane::placed) {
         name.descriptor = bucket.agreed.members[place].descriptor;
-        name.descriptor.shared_offset = name.shared_offset;
+        name.descriptor.heap_place = name.heap_place;
         count_lane(name, Lane::held);
       }
       if (name.lane == Lane::held && closed_) {

@@ -52,7 +52,7 @@ struct SubmitPlace {
   std::uint32_t place = 0;
   Flag copied = 0;  ///< the flag for which its data has been copied in; 0: not yet
   Nanoseconds deadline = kNever;
-  std::int64_t shared_offset = kNoOffset;
+  HeapPlace heap_place;
 };
 struct Submit {
   std::string name;
@@ -208,7 +208,7 @@ class Member {
     std::uint32_t bucket = kNowhere;  ///< in force, kNowhere if in none
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
-    std::int64_t shared_offset = kNoOffset;
+    HeapPlace heap_place;
     Descriptor descriptor;    ///< of a request that is sent or held; of a placed one it is the bucket's
     std::deque<Status> owed;  ///< one for each error that other ranks saw and this rank has yet to
   };
@@ -289,7 +289,7 @@ Lane Member::step(const SubmitPlace& event, S& sink) {
     return submit_slowly(event, sink);
   }
   name.deadline = event.deadline;
-  name.shared_offset = event.shared_offset;
+  name.heap_place = event.heap_place;
   put(event.bucket, event.place, name, event.copied, sink);
   return Lane::placed;
 }

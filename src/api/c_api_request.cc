@@ -5,6 +5,7 @@
 #include "api/convert.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "types/call_sites.h"
 
 using namespace ronde;       // NOLINT: this file is the seam of the whole project
 using namespace ronde::api;  // NOLINT
@@ -67,6 +68,16 @@ Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request,
 }  // namespace
 
 }  // namespace ronde::api
+
+ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* call_site) {
+  return guarded([&]() -> Status {
+    if (call_site == nullptr || (text == nullptr && bytes != 0)) {
+      return null_argument(call_site == nullptr ? "call_site" : "text");
+    }
+    *call_site = number_of_call_site({text, bytes});
+    return {};
+  });
+}
 
 ronde_status ronde_submit(ronde_engine* engine, const ronde_request* request, ronde_ticket** ticket) {
   return guarded([&]() -> Status {

@@ -197,4 +197,15 @@ TEST(CApi, AStoreServesUntilItIsClosed) {
   EXPECT_EQ(ronde_store_close(nullptr), RONDE_OK);
 }
 
+TEST_F(OneRank, ACallSiteIsANumberOfItsText) {
+  std::int32_t first = -1;
+  std::int32_t again = -1;
+  EXPECT_EQ(ronde_call_site("main.c:3", 8, &first), RONDE_OK);
+  EXPECT_EQ(ronde_call_site("main.c:3", 8, &again), RONDE_OK);
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(ronde_call_site(nullptr, 8, &first), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_call_site("main.c:3", 8, nullptr), RONDE_INVALID_ARGUMENT);
+}
+
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "types/call_sites.h"
+
 namespace ronde::api {
 
 namespace {
@@ -84,6 +86,7 @@ Result<Request> request_from(const ronde_request* from, Nanoseconds engine_timeo
   request.reduce_op = static_cast<ReduceOp>(from->reduce_op);
   request.root = from->root;
   request.tag = from->tag;
+  request.call_site = call_site_of(from->call_site);
   if (from->splits_count > 0 && from->splits == nullptr) {
     return Status::error(Code::invalid_argument, "splits_count is not 0 but splits is null");
   }

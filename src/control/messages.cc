@@ -10,6 +10,7 @@ void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put(message.label);
   writer.put(message.timeout);
   writer.put(message.position);
+  writer.put_string(message.call_site);
 }
 
 void write(ByteWriter& writer, const LeaveMessage& message) {
@@ -31,7 +32,7 @@ void write(ByteWriter& writer, const ExecEntry& entry) {
     for (const std::vector<std::int64_t>& rows : item.rows) {
       write_numbers(writer, rows);
     }
-    write_numbers(writer, item.places);
+    write(writer, item.places);
     writer.put(static_cast<std::uint8_t>(item.descriptor ? 1 : 0));
     if (item.descriptor) {
       ronde::write(writer, *item.descriptor);
@@ -130,6 +131,7 @@ RequestMessage read_request(ByteReader& reader) {
   message.label = reader.get<std::uint64_t>();
   message.timeout = reader.get<Nanoseconds>();
   message.position = reader.get<std::uint64_t>();
+  message.call_site = reader.get_string();
   return message;
 }
 
@@ -142,7 +144,7 @@ ExecEntry read_exec(ByteReader& reader) {
     for (std::vector<std::int64_t>& rows : item.rows) {
       rows = read_numbers<std::int64_t>(reader);
     }
-    item.places = read_numbers<std::int64_t>(reader);
+    item.places = read_heap_places(reader);
     if (reader.get<std::uint8_t>() != 0) {
       item.descriptor = read_descriptor(reader);
     }

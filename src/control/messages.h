@@ -30,6 +30,8 @@ struct RequestMessage {
   /// How many log entries of any kind the sender had read. Two requests were pending together on a rank if neither was
   /// sent after it had read the other's answer: only such names are fused.
   std::uint64_t position = 0;
+  /// Where in the sender's program it was submitted ("train.py:12"), for errors; empty if unknown.
+  std::string call_site = {};
 };
 
 /// The sender submits nothing any more. Final: it does not take part in what it has submitted either.

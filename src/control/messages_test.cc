@@ -22,7 +22,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.timeout = 17;
   request.position = 23;
   request.descriptor.planned_group = {5, 2};
-  request.descriptor.shared_offset = 4096;
+  request.descriptor.heap_place = 4096;
   const Envelope back = round_trip({3, request});
   EXPECT_EQ(back.group, 3);
   const auto& message = std::get<RequestMessage>(back.message);
@@ -31,7 +31,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.label, 9u);
   EXPECT_EQ(message.timeout, 17);
   EXPECT_EQ(message.position, 23u);
-  EXPECT_EQ(message.descriptor.shared_offset, 4096);
+  EXPECT_EQ(message.descriptor.heap_place, 4096);
 }
 
 TEST(Messages, EveryLogEntrySurvivesTheWire) {

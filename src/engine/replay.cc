@@ -16,26 +16,28 @@ using Locked = std::lock_guard<Gate>;
 constexpr std::size_t kPlacedAtOnce = 32;
 constexpr std::size_t kBytesAtOnce = 64 << 10;
 
-/// In place and alone: the only form that can be reduced where it lies.
-std::int64_t offset_in_heap(const Request& request, const transport::HostArena& arena) {
+/// Alone, and wholly in the heap: the only form that can be reduced where it lies.
+HeapPlace place_in_heap(const Request& request, const transport::HostArena& arena) {
   if (request.kind != OpKind::allreduce || request.tensors.size() != 1) {
-    return kNoOffset;
+    return {};
   }
   const RequestTensor& pair = request.tensors.front();
   const std::size_t bytes = pair.input.bytes();
-  if (pair.input.data != pair.output.data || bytes == 0) {
-    return kNoOffset;
-  }
-  const std::int64_t offset = arena.heap_offset_of(pair.input.data, bytes);
   const auto element = static_cast<std::int64_t>(dtype_bytes(pair.input.dtype));
-  return offset >= 0 && offset % element == 0 ? offset : kNoOffset;
+  const auto offset_of = [&](const void* data) {
+    const std::int64_t offset = bytes == 0 ? kNoOffset : arena.heap_offset_of(data, bytes);
+    return offset >= 0 && offset % element == 0 ? offset : kNoOffset;
+  };
+  const std::int64_t from = offset_of(pair.input.data);
+  const std::int64_t to = pair.input.data == pair.output.data || from == kNoOffset ? from : offset_of(pair.output.data);
+  return to == kNoOffset ? HeapPlace() : HeapPlace(from, to);
 }
 
 }  // namespace
 
 Descriptor describe_here(const Request& request, const transport::HostArena& arena) {
   Descriptor descriptor = describe(request);
-  descriptor.shared_offset = offset_in_heap(request, arena);
+  descriptor.heap_place = place_in_heap(request, arena);
   return descriptor;
 }
 
@@ -102,7 +104,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
   } held{runs_[at.bucket]->tickets[at.place]};
   held.ticket = ticket;
   held.lane =
-      member_.step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().shared_offset}, *this);
+      member_.step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().heap_place}, *this);
   return true;
 }
 
@@ -111,7 +113,7 @@ bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
   if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
     return false;
   }
-  ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.shared_offset});
+  ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.heap_place});
   return true;
 }
 
@@ -187,9 +189,12 @@ void Replay::send(control::Message message) {
 }
 
 Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
-  if (deadline == kNever) {
-    if (const TicketPtr ticket = pending_.find(message.name)) {  // it was placed without looking at the clock
+  if (const TicketPtr ticket = pending_.find(message.name)) {
+    if (deadline == kNever) {  // it was placed without looking at the clock
       deadline = std::min(ticket->deadline(), later(clock_.now(), ticket->request().timeout));
+    }
+    if (ticket->request().call_site != nullptr) {
+      message.call_site = *ticket->request().call_site;
     }
   }
   outcome_.messages.emplace_back(std::move(message), deadline);

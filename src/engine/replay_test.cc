@@ -531,5 +531,58 @@ TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {
   }
 }
 
+TEST_P(ReplayWorlds, ResultsElsewhereInTheHeapAreWrittenThere) {
+  LocalWorld world(GetParam());
+  constexpr std::size_t kElements = 100003;
+  const auto allocate = [&](int rank) {
+    auto bucket = world.engine(rank).shared_heap()->allocate(kElements * sizeof(float));
+    EXPECT_TRUE(bucket) << bucket.status().message();
+    return bucket ? *bucket : nullptr;
+  };
+  std::vector<std::shared_ptr<void>> inputs;
+  std::vector<std::shared_ptr<void>> outputs;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    inputs.push_back(allocate(rank));
+    outputs.push_back(rank == 1 ? inputs.back() : allocate(rank));  // rank 1's takes the input's place
+    ASSERT_TRUE(inputs.back() && outputs.back());
+  }
+  for (int step = 0; step < 8; ++step) {
+    std::vector<TicketPtr> tickets;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      auto* data = static_cast<float*>(inputs[r].get());
+      std::fill(data, data + kElements, static_cast<float>(rank + 1 + step));
+      Request request;
+      request.name = "gradient";
+      Tensor input;
+      input.data = data;
+      input.shape = {kElements};
+      Tensor output = input;
+      output.data = outputs[r].get();
+      request.tensors.push_back({input, output});
+      tickets.push_back(world.submit(rank, request));
+    }
+    world.settle();
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      ASSERT_TRUE(tickets[r]->is_done() && tickets[r]->status());
+      const auto* result = static_cast<float*>(outputs[r].get());
+      const float sum = static_cast<float>(world.size() * (world.size() + 1) / 2 + world.size() * step);
+      EXPECT_EQ(std::count(result, result + kElements, sum), static_cast<std::ptrdiff_t>(kElements));
+      if (rank != 1) {
+        const auto* data = static_cast<float*>(inputs[r].get());
+        EXPECT_EQ(std::count(data, data + kElements, static_cast<float>(rank + 1 + step)),
+                  static_cast<std::ptrdiff_t>(kElements));
+      }
+      world.wait(rank, *tickets[r]);
+    }
+  }
+  if (world.size() > 1) {
+    EXPECT_GT(world.engine(0).replay_counters().direct_bytes, 0u);
+    EXPECT_EQ(world.engine(0).counters().direct_bytes + world.engine(0).replay_counters().direct_bytes,
+              world.engine(0).counters().bytes_reduced);
+  }
+}
+
 }  // namespace
 }  // namespace ronde::engine

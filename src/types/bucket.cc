@@ -13,7 +13,7 @@ void write_members(ByteWriter& writer, const std::vector<BucketMember>& members)
   for (const BucketMember& member : members) {
     writer.put_string(member.name);
     write(writer, member.descriptor);
-    write_numbers(writer, member.places);
+    write(writer, member.places);
   }
 }
 
@@ -60,7 +60,7 @@ std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instan
 
 bool fits(const BucketMember& member, const Descriptor& descriptor, int index) {
   return member.descriptor == descriptor &&
-         (member.places.empty() || member.places[static_cast<std::size_t>(index)] == descriptor.shared_offset);
+         (member.places.empty() || member.places[static_cast<std::size_t>(index)] == descriptor.heap_place);
 }
 
 void write(ByteWriter& writer, const Bucket& bucket) {
@@ -81,7 +81,7 @@ Bucket read_bucket(ByteReader& reader) {
   for (BucketMember& member : bucket.members) {
     member.name = reader.get_string();
     member.descriptor = read_descriptor(reader);
-    member.places = read_numbers<std::int64_t>(reader);
+    member.places = read_heap_places(reader);
   }
   return bucket;
 }

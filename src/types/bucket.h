@@ -41,7 +41,7 @@ inline constexpr std::uint64_t kBucketLineBytes =
 
 struct BucketMember {
   std::string name;
-  Descriptor descriptor;   ///< without a shared_offset
+  Descriptor descriptor;   ///< whose heap_place is not known
   HeapPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
   bool operator==(const BucketMember&) const = default;
 };

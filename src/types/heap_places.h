@@ -4,13 +4,33 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace ronde {
 
 /// Bytes from the beginning of a rank's heap; this: the tensor does not lie in it.
 inline constexpr std::int64_t kNoOffset = -1;
 
-/// One offset for each member of the group, by index; empty if the tensor is private memory on any of them. Offsets
+/// Where one rank has a tensor: what is read and what is written, one and the same for work in place.
+struct HeapPlace {
+  std::int64_t input = kNoOffset;
+  std::int64_t output = kNoOffset;
+
+  HeapPlace() = default;
+  HeapPlace(std::int64_t in_place) : input(in_place), output(in_place) {}  // NOLINT: a place in place is an offset
+  HeapPlace(std::int64_t from, std::int64_t to) : input(from), output(to) {}
+
+  bool is_known() const { return input != kNoOffset; }
+  bool operator==(const HeapPlace&) const = default;
+};
+
+/// One for each member of the group, by index; empty if the tensor is private memory on any of them. Offsets
 /// may differ, since every rank allocates for itself, but all lie alike within a line (kBucketLineBytes).
-using HeapPlaces = std::vector<std::int64_t>;
+using HeapPlaces = std::vector<HeapPlace>;
+
+void write(ByteWriter& writer, const HeapPlace& place);
+HeapPlace read_heap_place(ByteReader& reader);
+void write(ByteWriter& writer, const HeapPlaces& places);
+HeapPlaces read_heap_places(ByteReader& reader);
 
 }  // namespace ronde

@@ -17,7 +17,7 @@ struct PlanMember {
   std::string name;
   Tensor input;
   Tensor output;
-  /// Where the tensor lies in the ranks' heaps, if all ranks have it there and in place; else empty. An all-reduce
+  /// Where the tensor lies in the ranks' heaps, if all ranks have it there, result included; else empty. An all-reduce
   /// whose members all have places is done in the tensors themselves.
   HeapPlaces places = {};
 };

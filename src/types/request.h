@@ -46,6 +46,8 @@ struct Request {
   /// alltoall, scatter (at its root): rows for each member of the group; empty: as many for each.
   std::vector<std::int64_t> splits;
   std::int32_t tag = 0;  ///< send, recv
+  /// Where the program submits it ("train.py:12"), for errors; null: unknown. It lives as long as the process.
+  const std::string* call_site = nullptr;
 };
 
 /// Of a recv: from whichever rank sends first.
@@ -81,8 +83,8 @@ struct Descriptor {
 
   // ---- This rank's own circumstances: not part of what must be equal, of == or of disagreement().
 
-  /// Where the tensors begin in this rank's heap; kNoOffset: they are private, or not adjacent.
-  std::int64_t shared_offset = kNoOffset;
+  /// Where the one tensor begins in this rank's heap; not known: it is private, or there are several.
+  HeapPlace heap_place;
   std::vector<std::int64_t> splits;  ///< as Request has them
 
   bool operator==(const Descriptor& other) const;

@@ -91,6 +91,14 @@ def test_a_forked_child(ranks):
     ended = run_job(ranks, "forks.py")
     assert ended.code == 0, ended.output
     assert len(ended.lines("parent goes on")) == ranks, ended.output
+    assert "Exception ignored" not in ended.output, ended.output
+
+
+def test_a_child_forked_before_init_is_a_rank():
+    """As with ``multiprocessing``'s fork, where the parent has loaded Ronde and the children run."""
+    ended = run_job(2, "forks_first.py")
+    assert ended.code == 0, ended.output
+    assert len(ended.lines("nothing is left")) == 2 and "Exception ignored" not in ended.output, ended.output
 
 
 @pytest.mark.parametrize("how", ["dropped", "kept", "unmatched"])

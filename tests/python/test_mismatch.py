@@ -25,6 +25,39 @@ def test_shape(hvd, rank, world):
         assert hvd.allreduce(torch.ones(3), name="grown", op=hvd.Sum)[0] == world
 
 
+def line_of(function) -> str:
+    """Of a function of one line, as it stands in texts."""
+    return f"tests/python/test_mismatch.py:{function.__code__.co_firstlineno}"
+
+
+@pytest.mark.ranks(2, 3)
+def test_call_sites(hvd, rank, world):
+    """Each rank's own, also where the ranks have long agreed and one then asks for something else."""
+    first = lambda tensor: hvd.allreduce(tensor, name="sited")  # noqa: E731
+    other = lambda tensor: hvd.allreduce_async_(tensor, name="sited")  # noqa: E731
+    for step in range(30):
+        assert first(torch.ones(3))[0] == 1
+        if step % 10 == 9:
+            text = disagree(hvd, lambda: first(torch.ones(3)) if rank == 0 else hvd.synchronize(other(torch.ones(5))))
+            assert f"rank 0 asked for allreduce (average) of float32 [3] at {line_of(first)}" in text
+            assert f"float32 [5] at {line_of(other)}" in text
+
+
+@pytest.mark.ranks(2)
+def test_call_sites_of_an_optimizer(hvd, rank, world):
+    """The line of the program that made the hooks run."""
+    model = torch.nn.Linear(3 if rank == 0 else 4, 2)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters())
+    loss = model(torch.ones(1, model.in_features)).sum()
+
+    def train() -> None:
+        loss.backward()
+        optimizer.step()
+
+    text = disagree(hvd, train)
+    assert f"test_mismatch.py:{train.__code__.co_firstlineno + 1}" in text, text
+
+
 @pytest.mark.ranks(2, 3)
 def test_type(hvd, rank, world):
     dtype = torch.float64 if rank == 1 else torch.float32

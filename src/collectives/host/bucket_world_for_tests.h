@@ -82,7 +82,7 @@ class BucketWorld {
         tensors.push_back({entry.input, entry.output});
         // Afresh, since a job is used again after a break and in place its input is gone.
         const std::vector<std::byte>& content = job.input_content[rank][tensor];
-        std::byte* const shared = shared_tensor(rank, index, tensor);
+        std::byte* const shared = shared_tensor(rank, index, tensor, &HeapPlace::input);
         std::copy(content.begin(), content.end(),
                   shared != nullptr ? shared : static_cast<std::byte*>(entry.input.data));
         ++tensor;
@@ -112,7 +112,7 @@ class BucketWorld {
       return bucket.instance() == instance ? "" : "an instance was counted that is not done";
     }
     for (std::size_t tensor = 0; tensor < cases_[index].instances[instance].elements.size(); ++tensor) {
-      if (const std::byte* const shared = shared_tensor(rank, index, tensor)) {
+      if (const std::byte* const shared = shared_tensor(rank, index, tensor, &HeapPlace::output)) {
         const Tensor& output = jobs_[index][instance].plans[rank].members[tensor].output;
         std::memcpy(output.data, shared, output.bytes());
       }
@@ -248,13 +248,16 @@ class BucketWorld {
       at += round_up_to_line(slots_bytes(bucket));
       for (BucketMember& member : bucket.members) {
         if (bucket.kind == BucketKind::direct) {
-          // Not on a line: cuts must find lines themselves. Elsewhere on each rank.
+          // Not on a line: cuts must find lines themselves. Elsewhere on each rank; on rank 1 the result is, too.
           at += 16;
+          const std::size_t room = round_up_to_line(payload_bytes(member.descriptor));
           member.places.clear();
           for (std::size_t rank = 0; rank < arenas_.size(); ++rank) {
-            member.places.push_back(static_cast<std::int64_t>(at + rank * transport::kLineBytes));
+            const auto from = static_cast<std::int64_t>(at + rank * transport::kLineBytes);
+            const std::size_t apart = room + arenas_.size() * transport::kLineBytes;
+            member.places.emplace_back(from, rank == 1 ? from + static_cast<std::int64_t>(apart) : from);
           }
-          at += (payload_bytes(member.descriptor) + 15) / 16 * 16 + arenas_.size() * transport::kLineBytes;
+          at += 2 * (room + arenas_.size() * transport::kLineBytes);
         }
       }
       at = round_up_to_line(at);
@@ -262,14 +265,15 @@ class BucketWorld {
     return at;
   }
 
-  /// Where a direct bucket's tensor lies; null for the other kinds.
-  std::byte* shared_tensor(std::size_t rank, std::size_t index, std::size_t tensor) {
+  /// Where a direct bucket's tensor, or its result, lies; null for the other kinds.
+  std::byte* shared_tensor(std::size_t rank, std::size_t index, std::size_t tensor, std::int64_t HeapPlace::*which) {
     for (const BucketMember& member : cases_[index].bucket.members) {
       std::size_t before = 0;
       for (const Descriptor::Spec& spec : member.descriptor.tensors) {
         if (tensor-- == 0) {
-          return member.places.empty() ? nullptr
-                                       : arenas_[rank]->heap(static_cast<int>(rank)) + member.places[rank] + before;
+          return member.places.empty()
+                     ? nullptr
+                     : arenas_[rank]->heap(static_cast<int>(rank)) + member.places[rank].*which + before;
         }
         before += static_cast<std::size_t>(element_count(spec.shape)) * dtype_bytes(spec.dtype);
       }

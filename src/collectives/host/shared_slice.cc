@@ -16,7 +16,7 @@ std::size_t cut_behind(const std::vector<SharedTensor>& tensors, std::size_t pos
   std::size_t begin = 0;
   for (const SharedTensor& tensor : tensors) {
     if (position < begin + tensor.bytes) {
-      const std::size_t offset = static_cast<std::size_t>(tensor.places.front()) % kLineBytes;
+      const std::size_t offset = static_cast<std::size_t>(tensor.places.front().input) % kLineBytes;
       const std::size_t aligned = round_up(offset + (position - begin), kLineBytes);
       return begin + std::min(aligned - offset, tensor.bytes);
     }
@@ -62,8 +62,9 @@ SharedSlice::SharedSlice(transport::HostArena& arena, const reduce::Reduction& r
       outputs_(ranks_) {
   for (const Extent& extent : mine_) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const std::int64_t place = tensors[extent.tensor].places[rank];
-      begins_.push_back(arena.heap(static_cast<int>(rank)) + place + extent.begin);
+      const HeapPlace& place = tensors[extent.tensor].places[rank];
+      std::byte* const heap = arena.heap(static_cast<int>(rank)) + extent.begin;
+      begins_.push_back({heap + place.input, heap + place.output});
     }
   }
 }
@@ -77,7 +78,9 @@ bool SharedSlice::advance(Budget& budget) {
       return false;
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      inputs_[rank] = outputs_[rank] = begins_[extent_ * ranks_ + rank] + at_;
+      const Begin& begin = begins_[extent_ * ranks_ + rank];
+      inputs_[rank] = begin.input + at_;
+      outputs_[rank] = begin.output + at_;
     }
     reducer_.to_all(inputs_.data(), bytes / reducer_.element_bytes(), outputs_);
     budget.spend(bytes * ranks_);

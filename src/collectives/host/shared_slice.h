@@ -51,7 +51,11 @@ class SharedSlice {
   const reduce::Reducer reducer_;
   const std::size_t ranks_;
   std::vector<Extent> mine_;
-  std::vector<std::byte*> begins_;  ///< of each extent in each rank's heap: extent x rank
+  struct Begin {
+    const std::byte* input;
+    std::byte* output;
+  };
+  std::vector<Begin> begins_;  ///< of each extent in each rank's heap: extent x rank
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
   std::size_t extent_ = 0;  ///< of mine_

@@ -23,7 +23,7 @@ TEST(SharedSlice, EveryByteHasOneOwnerAndNoLineHasTwo) {
       for (int rank = 0; rank < ranks; ++rank) {
         for (const Extent& extent : slice_of(tensors, ranks, rank)) {
           ASSERT_GT(extent.bytes, 0u);
-          const std::size_t offset = static_cast<std::size_t>(tensors[extent.tensor].places[0]) + extent.begin;
+          const std::size_t offset = static_cast<std::size_t>(tensors[extent.tensor].places[0].input) + extent.begin;
           for (std::size_t byte = offset; byte < offset + extent.bytes; ++byte) {
             ASSERT_EQ(owner[byte], -1);
             owner[byte] = rank;
@@ -31,7 +31,7 @@ TEST(SharedSlice, EveryByteHasOneOwnerAndNoLineHasTwo) {
         }
       }
       for (const SharedTensor& tensor : tensors) {
-        const auto offset = static_cast<std::size_t>(tensor.places[0]);
+        const auto offset = static_cast<std::size_t>(tensor.places[0].input);
         for (std::size_t byte = offset; byte < offset + tensor.bytes; ++byte) {
           ASSERT_NE(owner[byte], -1);
           if (byte > offset && byte % transport::kLineBytes != 0) {
@@ -59,27 +59,33 @@ TEST(SharedSlice, OfATinyTensorIsOneRanksAltogether) {
   EXPECT_TRUE(slice_of({{{16}, 0}}, 4, 0).empty());
 }
 
-/// Gives the job's tensors places in the heaps from `at` on, off the lines and elsewhere on each rank; where they end.
+/// Gives the job's tensors places in the heaps from `at` on, off the lines and elsewhere on each rank; of every other
+/// one the result goes elsewhere, on all ranks but the last. Where they end.
 std::size_t move_to_heaps(Job& job, const std::vector<std::byte*>& heaps, std::size_t at) {
   for (std::size_t member = 0; member < job.expected[0].size(); ++member) {
     at += 16;
     HeapPlaces places;
+    const std::size_t room = (job.expected[0][member].size() / transport::kLineBytes + 2) * transport::kLineBytes;
+    const std::size_t ranks_room = (heaps.size() + 1) * transport::kLineBytes;
     for (std::size_t rank = 0; rank < heaps.size(); ++rank) {
-      places.push_back(static_cast<std::int64_t>(at + (heaps.size() - rank) * transport::kLineBytes));
+      const auto from = static_cast<std::int64_t>(at + (heaps.size() - rank) * transport::kLineBytes);
+      const bool is_elsewhere = member % 2 == 1 && rank + 1 < heaps.size();
+      places.emplace_back(from, is_elsewhere ? from + static_cast<std::int64_t>(room + ranks_room) : from);
     }
     for (std::size_t rank = 0; rank < heaps.size(); ++rank) {
       PlanMember& entry = job.plans[rank].members[member];
-      std::byte* const place = heaps[rank] + places[rank];
+      std::byte* const place = heaps[rank] + places[rank].input;
       std::memcpy(place, entry.input.data, entry.input.bytes());
-      entry.input.data = entry.output.data = place;
+      entry.input.data = place;
+      entry.output.data = heaps[rank] + places[rank].output;
       entry.places = places;
     }
-    at += (job.expected[0][member].size() + 15) / 16 * 16 + (heaps.size() + 1) * transport::kLineBytes;
+    at += 2 * (room + ranks_room);
   }
   return at;
 }
 
-/// Jobs in place whose tensors lie in the heaps, beside others whose do not, through the learning lane.
+/// Jobs whose tensors lie in the heaps, beside others whose do not, through the learning lane.
 class DirectAllreduce : public testing::TestWithParam<int> {};
 
 TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {
@@ -131,6 +137,11 @@ TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {
         const Tensor& output = jobs[index].plans[rank].members[member].output;
         EXPECT_EQ(std::memcmp(output.data, jobs[index].expected[0][member].data(), output.bytes()), 0)
             << "job " << index << ", rank " << rank << ", member " << member;
+        const Tensor& input = jobs[index].plans[rank].members[member].input;
+        if (input.data != output.data) {
+          EXPECT_EQ(std::memcmp(input.data, jobs[index].input_content[rank][member].data(), input.bytes()), 0)
+              << "an input that is not the output is left alone";
+        }
       }
     }
   }

@@ -1,0 +1,69 @@
+"""Where in the user's program a request is made: what an error says when ranks disagree.
+
+Looking takes half a microsecond, so each request may carry it: a place is turned into text once and is a number from then
+on (``ronde_call_site``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from ctypes import byref, c_int32
+from types import CodeType, FrameType
+from typing import Dict, Tuple
+
+from ronde._lib import library
+
+#: Packages that stand between the program and the engine. What calls them is the place that a reader looks for.
+_BETWEEN = ("ronde", "torch", "horovod")
+#: Programs that make code as they go must not fill the memory.
+_MOST_PLACES = 65536
+
+#: By file, whether it is one of those packages'.
+_is_between: Dict[str, bool] = {}
+#: By code object (its id; the object, so that the id stays its own) and instruction.
+_numbers: Dict[Tuple[int, int], Tuple[CodeType, int]] = {}
+
+
+def call_site() -> int:
+    """The number of the place, for ``ronde_request.call_site``; 0 in a thread of ours. Any thread."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        between = _is_between.get(code.co_filename)
+        if between is None:
+            between = _look(code.co_filename)
+        if not between:
+            known = _numbers.get((id(code), frame.f_lasti))
+            return known[1] if known is not None else _register(frame)
+        frame = frame.f_back
+    return 0
+
+
+def _look(file: str) -> bool:
+    folders = [os.path.dirname(found) for name in _BETWEEN if (found := getattr(sys.modules.get(name), "__file__", None))]
+    between = file == threading.__file__ or any(file.startswith(folder + os.sep) for folder in folders)
+    if len(_is_between) >= _MOST_PLACES:
+        _is_between.clear()
+    _is_between[file] = between
+    return between
+
+
+def _register(frame: FrameType) -> int:
+    text = f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}".encode(errors="replace")
+    number = c_int32()
+    library().ronde_call_site(text, len(text), byref(number))  # without it there is less to say, no more
+    if len(_numbers) >= _MOST_PLACES:
+        _numbers.clear()
+    _numbers[id(frame.f_code), frame.f_lasti] = (frame.f_code, number.value)
+    return number.value
+
+
+def _shown(file: str) -> str:
+    """As it was called, if it lies in the folder that one works in."""
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:
+        return file
+    return file[len(here) :] if file.startswith(here) else file
