@@ -1,5 +1,6 @@
 // The C interface itself, in a job of one rank: what ronde.hpp does not show.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -190,6 +191,14 @@ TEST(CApi, AStoreServesUntilItIsClosed) {
   ronde_engine* engine = nullptr;
   EXPECT_EQ(ronde_engine_create(&options, &engine), RONDE_TIMED_OUT) << "rank 1 is nobody";
   EXPECT_NE(std::string(ronde_last_error()).find("named/some of them"), std::string::npos) << ronde_last_error();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(ronde_store_close(store) == RONDE_FORKED ? 0 : 1);
+  }
+  int ended = -1;
+  EXPECT_EQ(::waitpid(child, &ended, 0), child);
+  EXPECT_EQ(ended, 0);
+  EXPECT_EQ(::access(path.c_str(), F_OK), 0) << "a child ends nothing of its parent's";
   EXPECT_EQ(ronde_store_close(store), RONDE_OK);
   EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the folder goes with the store";
   EXPECT_NE(ronde_engine_create(&options, &engine), RONDE_OK) << "nobody listens there any more";

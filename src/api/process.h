@@ -28,10 +28,11 @@ class Process {
   Result<std::shared_ptr<engine::Runner>> create(const engine::JoinOptions& options);
   /// Leaves the job without waiting, when the process exits.
   void leave_at_exit();
+  /// From now on a forked child is refused everything: this process has threads or holds what others rely on.
+  void watch_forks();
 
  private:
   Process() = default;
-  void watch_forks();
 
   RealClock clock_;
   std::mutex init_mutex_;  ///< one init or shutdown at a time; taken before mutex_

@@ -122,6 +122,7 @@ void write(ByteWriter& writer, const GiveUpMessage& message) {
   writer.put(static_cast<std::uint8_t>(message.by_sender ? 1 : 0));
   writer.put(message.code);
   writer.put_string(message.text);
+  writer.put(message.rank);
 }
 
 RequestMessage read_request(ByteReader& reader) {
@@ -240,6 +241,7 @@ GiveUpMessage read_give_up(ByteReader& reader) {
   message.by_sender = reader.get<std::uint8_t>() != 0;
   message.code = reader.get<Code>();
   message.text = reader.get_string();
+  message.rank = reader.get<std::int32_t>();
   return message;
 }
 

@@ -179,6 +179,7 @@ struct GiveUpMessage {
   bool by_sender = false;
   Code code = Code::mismatch;
   std::string text = {};
+  std::int32_t rank = -1;  ///< whose doing it is; -1: nobody's alone
 };
 
 using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,

@@ -107,8 +107,9 @@ TEST(Messages, WhatPassesBetweenTwoRanksSurvivesTheWire) {
   const auto taken = std::get<TakenMessage>(round_trip({0, TakenMessage{10, 11}}).message);
   EXPECT_EQ(taken.id, 10u);
   EXPECT_EQ(taken.bytes, 11u);
-  const GiveUpMessage give_up{12, true, Code::timed_out, "late"};
+  const GiveUpMessage give_up{12, true, Code::timed_out, "late", 3};
   const auto given = std::get<GiveUpMessage>(round_trip({0, give_up}).message);
+  EXPECT_EQ(given.rank, 3);
   EXPECT_EQ(std::tie(given.id, given.by_sender, given.code, given.text),
             std::tie(give_up.id, give_up.by_sender, give_up.code, give_up.text));
 }

@@ -82,7 +82,7 @@ void PointToPoint::send_offer(const TicketPtr& ticket, Nanoseconds now) {
   if (tensor.bytes() <= kShortBytes) {
     offer.payload.assign(static_cast<const char*>(tensor.data), tensor.bytes());
   }
-  outgoing_[id] = {.ticket = ticket, .to = to, .deadline = until(now, *ticket)};
+  outgoing_[id] = {.ticket = ticket, .to = to, .bytes = tensor.bytes(), .deadline = until(now, *ticket)};
   control_.send(to, {group_.id, std::move(offer)});
 }
 
@@ -94,6 +94,10 @@ Status PointToPoint::read(int from, control::OfferMessage message, Nanoseconds n
   Incoming incoming;
   incoming.from = from;
   incoming.offer = std::move(message);
+  if (!closed_) {
+    refuse(incoming);
+    return {};
+  }
   const Tag tag{incoming.offer.group, incoming.offer.tag};
   Waiting& waiting = waiting_[tag];
   const auto found = std::find_if(waiting.posted.begin(), waiting.posted.end(),
@@ -120,7 +124,7 @@ void PointToPoint::match(Incoming incoming, const TicketPtr& ticket, Nanoseconds
                              std::to_string(rank_of(incoming.from)) + " does not fit " + text_of(ticket->request()) +
                              " on rank " + std::to_string(rank_of(arena_.rank())) + " (tag " +
                              std::to_string(offer.tag) + "): they must have the same data type and number of elements";
-    control_.send(incoming.from, {group_.id, control::GiveUpMessage{offer.id, false, Code::mismatch, what}});
+    control_.send(incoming.from, {group_.id, control::GiveUpMessage{offer.id, false, Code::mismatch, what, -1}});
     finish_(ticket, Status::error(Code::mismatch, what).with_tensor(ticket->name()));
     return;
   }
@@ -144,9 +148,12 @@ void PointToPoint::match(Incoming incoming, const TicketPtr& ticket, Nanoseconds
 Status PointToPoint::read(int from, const control::AcceptMessage& message, Nanoseconds now) {
   const auto found = outgoing_.find(message.id);
   if (found == outgoing_.end()) {
-    return {};  // it was given up, which the receiver is about to read
+    return {};
   }
   Outgoing& outgoing = found->second;
+  if (outgoing.to == from && outgoing.given_up) {
+    return {};  // which the receiver is about to read
+  }
   if (outgoing.to != from || outgoing.accepted) {
     return damaged(from, "an answer to what it was not asked");
   }
@@ -174,7 +181,7 @@ bool PointToPoint::open(Staging& staging) {
 /// False if there is no room for the next piece just now.
 bool PointToPoint::send_piece(std::uint64_t id, Outgoing& outgoing) {
   Staging& staging = staging_[static_cast<std::size_t>(outgoing.to)];
-  const std::size_t left = tensor_of(*outgoing.ticket).bytes() - outgoing.sent;
+  const std::size_t left = outgoing.bytes - outgoing.sent;
   const std::byte* const from = data_of(*outgoing.ticket) + outgoing.sent;
   control::PieceMessage piece{.id = id};
   if (open(staging)) {
@@ -201,7 +208,7 @@ bool PointToPoint::send_piece(std::uint64_t id, Outgoing& outgoing) {
 }
 
 bool PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing, std::size_t& budget, Nanoseconds now) {
-  const std::size_t all = tensor_of(*outgoing.ticket).bytes();
+  const std::size_t all = outgoing.bytes;
   const std::size_t before = outgoing.sent;
   while (outgoing.accepted && outgoing.sent < all && budget > 0) {
     const std::size_t sent = outgoing.sent;
@@ -222,43 +229,37 @@ Status PointToPoint::read(int from, const control::TakenMessage& message, Nanose
     return {};
   }
   Outgoing& outgoing = found->second;
-  const std::size_t all = tensor_of(*outgoing.ticket).bytes();
-  const std::size_t told = outgoing.accepted || all > kShortBytes ? outgoing.sent : all;
+  const std::size_t told = outgoing.bytes > kShortBytes ? outgoing.sent : outgoing.bytes;
   if (outgoing.to != from || message.bytes < outgoing.taken || message.bytes > told) {
     return damaged(from, "word of more bytes than there were");
   }
   outgoing.taken = message.bytes;
-  outgoing.deadline = until(now, *outgoing.ticket);
+  if (!outgoing.given_up) {
+    outgoing.deadline = until(now, *outgoing.ticket);
+  }
   while (!outgoing.slots.empty() && outgoing.slots.front().first <= outgoing.taken) {
     staging_[static_cast<std::size_t>(from)].free.push_back(outgoing.slots.front().second);
     outgoing.slots.pop_front();
   }
-  if (outgoing.taken == all) {
-    const TicketPtr ticket = outgoing.ticket;
-    forget(message.id);
-    finish_(ticket, {});
+  if (outgoing.taken == outgoing.bytes) {
+    forget(message.id, {});
   }
   return {};
 }
 
-/// Drops a send. Slots that the receiver might still read go with their buffer.
-void PointToPoint::forget(std::uint64_t id) {
+/// Drops a send, which the receiver touches no more, and ends its ticket if it still has one.
+void PointToPoint::forget(std::uint64_t id, const Status& outcome) {
   const auto found = outgoing_.find(id);
-  Outgoing& outgoing = found->second;
-  accepted_ -= outgoing.accepted ? 1 : 0;
-  if (!outgoing.slots.empty()) {
-    Staging& staging = staging_[static_cast<std::size_t>(outgoing.to)];
-    stale_.push_back(std::exchange(staging.memory, nullptr));
-    staging.free.clear();
-    // Others that are under way to the same peer have told of slots in the old buffer, which stays; their slots are
-    // not given back to the new one.
-    for (auto& [other, each] : outgoing_) {
-      if (each.to == outgoing.to) {
-        each.slots.clear();
-      }
-    }
-  }
+  Outgoing outgoing = std::move(found->second);
   outgoing_.erase(found);
+  accepted_ -= outgoing.accepted ? 1 : 0;
+  asked_ -= outgoing.given_up && outgoing.ticket ? 1 : 0;
+  for (const auto& [end, slot] : outgoing.slots) {
+    staging_[static_cast<std::size_t>(outgoing.to)].free.push_back(slot);
+  }
+  if (outgoing.ticket) {
+    finish_(outgoing.ticket, outcome);
+  }
 }
 
 // ---- The receiver's side
@@ -331,45 +332,82 @@ bool PointToPoint::advance(Nanoseconds now) {
 // ---- Ends
 
 Status PointToPoint::read(int from, const control::GiveUpMessage& message, Nanoseconds) {
+  Status status = Status::error(message.code, message.text);
+  if (message.rank >= 0) {
+    status = status.with_rank(message.rank);
+  }
   if (!message.by_sender) {
     const auto found = outgoing_.find(message.id);
     if (found != outgoing_.end() && found->second.to == from) {
-      const TicketPtr ticket = found->second.ticket;
-      forget(message.id);
-      const Status status = Status::error(message.code, message.text).with_tensor(ticket->name());
-      finish_(ticket, message.code == Code::mismatch ? status : status.with_rank(rank_of(from)));
+      const Outgoing& outgoing = found->second;
+      const Status reason = outgoing.given_up ? outgoing.reason : status;
+      forget(message.id, outgoing.ticket ? reason.with_tensor(outgoing.ticket->name()) : reason);
     }
     return {};
   }
+  // What it does not know it has received, refused or given up itself: it has said so.
+  control::GiveUpMessage answer = message;
+  answer.by_sender = false;
   if (const auto found = incoming_.find({from, message.id}); found != incoming_.end()) {
     const TicketPtr ticket = found->second.ticket;
     incoming_.erase(found);
-    finish_(ticket, Status::error(message.code, message.text).with_rank(rank_of(from)).with_tensor(ticket->name()));
+    control_.send(from, {group_.id, std::move(answer)});
+    finish_(ticket, status.with_tensor(ticket->name()));
     return {};
   }
   for (auto& [tag, waiting] : waiting_) {
-    std::erase_if(waiting.offers,
-                  [&](const Incoming& incoming) { return incoming.from == from && incoming.offer.id == message.id; });
+    if (std::erase_if(waiting.offers, [&](const Incoming& incoming) {
+          return incoming.from == from && incoming.offer.id == message.id;
+        }) != 0) {
+      control_.send(from, {group_.id, answer});
+    }
   }
   return {};
 }
 
 control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, const Ticket& ticket,
                                               const Status& reason) const {
-  const bool by_time = reason.code() == Code::timed_out;
   const std::string what = std::string(op_name(ticket.request().kind)) + " '" + ticket.name() + "'";
-  const std::string rank = "rank " + std::to_string(rank_of(arena_.rank()));
-  return {id, by_sender, by_time ? Code::timed_out : Code::peer_left,
-          by_time ? rank + " gave up its " + what + ", whose time was up"
-                  : rank + " has left the job (it shut down or exited) with its " + what + " unfinished"};
+  const int own = rank_of(arena_.rank());
+  const std::string rank = "rank " + std::to_string(own);
+  if (reason.code() == Code::timed_out) {
+    return {id, by_sender, Code::timed_out, rank + " gave up its " + what + ", whose time was up", own};
+  }
+  if (reason.code() == Code::cancelled) {
+    return {id, by_sender, Code::peer_left, rank + " has left the job (it shut down or exited) with its " + what + " unfinished",
+            own};
+  }
+  return {id, by_sender, reason.code(), reason.message(), reason.failed_rank()};  // of another rank's doing
 }
 
-void PointToPoint::give_up_send(std::uint64_t id, const Status& reason) {
-  const TicketPtr ticket = outgoing_.at(id).ticket;
-  const int to = outgoing_.at(id).to;
-  control_.send(to, {group_.id, farewell(id, true, *ticket, reason)});
-  forget(id);
-  finish_(ticket, reason.with_tensor(ticket->name()));
+/// Says so to the receiver, whose answer ends the record.
+void PointToPoint::give_up_send(std::uint64_t id, const Status& reason, Ending ending) {
+  Outgoing& outgoing = outgoing_.at(id);
+  const Status outcome = reason.with_tensor(outgoing.ticket->name());
+  if (!outgoing.given_up) {
+    control_.send(outgoing.to, {group_.id, farewell(id, true, *outgoing.ticket, reason)});
+    accepted_ -= outgoing.accepted ? 1 : 0;
+    outgoing.accepted = false;
+    outgoing.given_up = true;
+    ++asked_;
+  }
+  outgoing.reason = outcome;
+  if (ending == Ending::now) {
+    --asked_;
+    outgoing.deadline = kNever;
+    finish_(std::exchange(outgoing.ticket, nullptr), outcome);
+  }
+}
+
+/// An offer that nobody here will ever take.
+void PointToPoint::refuse(const Incoming& incoming) {
+  control::GiveUpMessage message{incoming.offer.id, false, closed_.code(), closed_.message(), closed_.failed_rank()};
+  if (closed_.code() == Code::cancelled) {
+    message.rank = rank_of(arena_.rank());
+    message.code = Code::peer_left;
+    message.text = "rank " + std::to_string(message.rank) + " has left the job (it shut down or exited)";
+  }
+  control_.send(incoming.from, {group_.id, std::move(message)});
 }
 
 void PointToPoint::give_up_recv(const Key& key, const Status& reason) {
@@ -428,7 +466,8 @@ void PointToPoint::check_time(Nanoseconds now) {
     }
   }
   for (const std::uint64_t id : sends) {
-    give_up_send(id, late(*outgoing_.at(id).ticket));
+    const Outgoing& outgoing = outgoing_.at(id);
+    give_up_send(id, outgoing.given_up ? outgoing.reason : late(*outgoing.ticket), Ending::now);
   }
   std::vector<Key> recvs;
   for (const auto& [key, incoming] : incoming_) {
@@ -459,15 +498,16 @@ void PointToPoint::close(const Status& reason) {
   closed_ = reason;
   std::vector<std::uint64_t> sends;
   for (const auto& [id, outgoing] : outgoing_) {
-    if (!outgoing.accepted) {
+    if (!outgoing.accepted && !outgoing.given_up) {
       sends.push_back(id);
     }
   }
   for (const std::uint64_t id : sends) {
-    give_up_send(id, reason);
+    give_up_send(id, reason, Ending::when_answered);
   }
   const std::map<Tag, Waiting> waiting = std::exchange(waiting_, {});
   for (const auto& [tag, each] : waiting) {
+    std::for_each(each.offers.begin(), each.offers.end(), [this](const Incoming& incoming) { refuse(incoming); });
     for (const Posted& posted : each.posted) {
       finish_(posted.ticket, reason.with_tensor(posted.ticket->name()));
     }
@@ -487,10 +527,13 @@ void PointToPoint::end_with(int peer, const Status& reason) {
   for (const auto& [id, outgoing] : outgoing_) {
     if (outgoing.to == peer) {
       sends.push_back(id);
-      ended.push_back(outgoing.ticket);
     }
   }
-  std::for_each(sends.begin(), sends.end(), [this](std::uint64_t id) { forget(id); });
+  for (const std::uint64_t id : sends) {
+    const Outgoing& outgoing = outgoing_.at(id);
+    const Status outcome = outgoing.given_up ? outgoing.reason : reason;
+    forget(id, outgoing.ticket ? outcome.with_tensor(outgoing.ticket->name()) : outcome);
+  }
   std::erase_if(incoming_, [&](const auto& entry) {
     if (entry.second.from == peer) {
       ended.push_back(entry.second.ticket);
@@ -505,7 +548,9 @@ void PointToPoint::end_with(int peer, const Status& reason) {
 std::vector<TicketPtr> PointToPoint::abandon() {
   std::vector<TicketPtr> tickets;
   for (const auto& [id, outgoing] : outgoing_) {
-    tickets.push_back(outgoing.ticket);
+    if (outgoing.ticket) {
+      tickets.push_back(outgoing.ticket);
+    }
   }
   for (const auto& [key, incoming] : incoming_) {
     tickets.push_back(incoming.ticket);
@@ -518,7 +563,7 @@ std::vector<TicketPtr> PointToPoint::abandon() {
   outgoing_.clear();
   incoming_.clear();
   waiting_.clear();
-  accepted_ = 0;
+  accepted_ = asked_ = 0;
   next_look_ = kNever;
   return tickets;
 }

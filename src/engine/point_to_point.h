@@ -7,7 +7,8 @@
 //     <------------------------------- ACCEPT id  the data was not in the offer, and there is memory for it now
 //     PIECE id, where it lies      ------------>  copied into the recv's tensor
 //     <------------------------ TAKEN id, so far  the sender may use that memory again. All of it: both are over
-//     GIVE UP id   <--------------------------->  a time limit, a shutdown, or types that do not fit: both fail
+//     GIVE UP id   <--------------------------->  a time limit, a shutdown, or types that do not fit: both fail. The
+//                                                 receiver answers the sender's with its own
 //
 // A piece lies in a staging slot of the sender's heap, which the receiver has mapped, so long messages are copied twice
 // and the rings carry a line for each 128 KiB. Without a heap the piece is in the message itself. Slots belong to a
@@ -22,8 +23,10 @@
 // the one that had its slot, whose receiver has its memory and owes nobody anything first. An offer without a recv, and
 // a recv without an offer, have a time limit.
 //
-// A slot whose TAKEN will never come (the sender has given up in the middle) is not used again: the receiver might
-// still read it, and must not find another message's bytes there. The buffer is put away until the end.
+// Who gives up a send does not know yet whether the receiver has all of it, or still reads a slot, in which it must not
+// find another message's bytes. So the send's record stays, with its slots, until the receiver has answered: with GIVE
+// UP (it has forgotten the message), or with a TAKEN of everything that crossed. A send whose time is up fails at once
+// nevertheless; one that is given up because the group ends waits for the answer, and may have been received.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +74,8 @@ class PointToPoint {
   /// When check_time() must be called, or earlier.
   Nanoseconds next_deadline() const { return next_look_; }
 
-  /// Both sides of something here have met, and it is not over.
-  bool is_moving() const { return !incoming_.empty() || accepted_ > 0; }
+  /// Both sides of something here have met, and it is not over; or a peer has yet to say whether they have.
+  bool is_moving() const { return !incoming_.empty() || accepted_ > 0 || asked_ > 0; }
   /// What has not met its other side never will: it ends with this reason, and so does what is submitted later. What
   /// has met is finished.
   void close(const Status& reason);
@@ -85,9 +88,12 @@ class PointToPoint {
  private:
   /// A send of this rank, by its number.
   struct Outgoing {
-    TicketPtr ticket;
+    TicketPtr ticket;  ///< null: it has failed, and only its slots are held
     int to = 0;
+    std::size_t bytes = 0;
     bool accepted = false;
+    bool given_up = false;  ///< said to the receiver, which has not answered
+    Status reason = {};     ///< given_up: what the ticket ends with unless it was received
     std::size_t sent = 0;  ///< bytes told in pieces
     std::size_t taken = 0;
     Nanoseconds deadline = kNever;
@@ -132,9 +138,11 @@ class PointToPoint {
   Status take(const Key& key, Incoming& incoming, Nanoseconds now);
   void received(const Key& key, Incoming& incoming);
   bool open(Staging& staging);
-  void forget(std::uint64_t id);
+  void forget(std::uint64_t id, const Status& outcome);
   control::GiveUpMessage farewell(std::uint64_t id, bool by_sender, const Ticket& ticket, const Status& reason) const;
-  void give_up_send(std::uint64_t id, const Status& reason);
+  enum class Ending { now, when_answered };
+  void give_up_send(std::uint64_t id, const Status& reason, Ending ending);
+  void refuse(const Incoming& incoming);
   void give_up_recv(const Key& key, const Status& reason);
   Status late(const Ticket& ticket) const;
   Nanoseconds until(Nanoseconds now, const Ticket& ticket);
@@ -147,12 +155,12 @@ class PointToPoint {
   std::function<void(const TicketPtr&, Status)> finish_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Outgoing> outgoing_;
-  std::size_t accepted_ = 0;          ///< of outgoing_
+  std::size_t accepted_ = 0;          ///< of outgoing_; none that is given up
+  std::size_t asked_ = 0;             ///< of outgoing_: given up, and a ticket waits for the answer
   std::map<Key, Incoming> incoming_;  ///< that have a recv
   std::map<Tag, Waiting> waiting_;
-  std::vector<Staging> staging_;              ///< by receiver
-  std::vector<std::shared_ptr<void>> stale_;  ///< buffers that a receiver might still read
-  Nanoseconds next_look_ = kNever;            ///< no deadline lies before it
+  std::vector<Staging> staging_;    ///< by receiver
+  Nanoseconds next_look_ = kNever;  ///< no deadline lies before it
   Status closed_;
 };
 

@@ -265,6 +265,23 @@ TEST(PointToPoint, ASendGivenUpInTheMiddleHarmsNoOther) {
   EXPECT_THAT(receiving->status().message(), HasSubstr("rank 0 gave up its send 's'"));
   expect_ok(second);
   EXPECT_EQ(target, newer);
+  // Nothing was put away for good: its slots are used again.
+  const auto next_place = [&] { return world.engine(0).shared_heap()->allocate(std::size_t{512} << 10).value().get(); };
+  void* const before = next_place();
+  for (int i = 0; i < 20; ++i) {
+    const TicketPtr each = world.submit(0, with_timeout(send("s3", newer, 1, 2), kSecond));
+    const TicketPtr there2 = world.submit(1, with_timeout(recv("r3", target, 0, 2), kSecond));
+    target.front() = -1;
+    while (target.front() == -1) {  // until the first piece is there
+      world.step(0);
+      world.step(1);
+    }
+    world.clock().advance(2 * kSecond);
+    world.settle();
+    world.wait(0, *each);
+    world.wait(1, *there2);
+  }
+  EXPECT_EQ(next_place(), before);
 }
 
 TEST(PointToPoint, ADeathEndsThemAll) {
@@ -313,6 +330,34 @@ TEST(PointToPoint, WhoLeavesFinishesWhatHasMetAndFailsTheRest) {
   EXPECT_EQ(waiting->status().code(), Code::peer_left);
   EXPECT_THAT(waiting->status().message(), HasSubstr("rank 1 has left"));
   EXPECT_EQ(world.try_submit(0, send("later", small, 1)).code(), Code::peer_left);
+}
+
+// Two messages that have met when a third rank leaves: whatever was read by whom, both sides say the same.
+TEST(PointToPoint, WhoLeavesEndsNothingThatOthersHaveReceived) {
+  for (const bool is_read : {false, true}) {
+    LocalWorld world(3);
+    std::vector<float> out = numbers(3, 1);
+    std::vector<float> in(3);
+    const TicketPtr receiving = world.submit(1, recv("r", in, 0));
+    const TicketPtr sending = world.submit(0, send("s", out, 1));
+    const TicketPtr unmet = world.submit(0, send("unmet", out, 1, 5));
+    world.step(0);
+    for (int i = 0; is_read && i < 3; ++i) {
+      world.step(1);  // has the data; rank 0 has not read so
+    }
+    world.engine(2).begin_leave();
+    for (int i = 0; i < 5; ++i) {
+      world.step(2);
+      world.step(0);
+    }
+    world.settle();
+    ASSERT_TRUE(sending->is_done() && receiving->is_done() && unmet->is_done());
+    EXPECT_EQ(sending->status().code(), receiving->status().code());
+    EXPECT_TRUE(!is_read || sending->status()) << sending->status().message();
+    EXPECT_EQ(unmet->status().code(), Code::peer_left);
+    EXPECT_EQ(unmet->status().failed_rank(), 2);
+    EXPECT_THAT(unmet->status().message(), HasSubstr("rank 2 has left"));
+  }
 }
 
 // Where a rank can have no staging memory, the bytes go in the messages.
