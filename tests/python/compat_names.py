@@ -57,16 +57,6 @@ NAMES: Dict[str, Set[str]] = {
     }.items()
 }
 
-#: What Ronde does not have so far. A name that has come must go from here: the tests see to it.
-NOT_YET: Set[str] = {
-    f"{module}.{name}"
-    for module, names in {
-        "horovod.common.basics:HorovodBasics": "_comm_process_set_id",
-        "horovod.common.process_sets": "_setup _init_process_sets _temp_process_set_object",
-    }.items()
-    for name in names.split()
-}
-
 #: What ``horovodrun`` understands: the words, and an example of what follows them.
 FLAGS: Dict[str, str] = {
     word: value

@@ -263,7 +263,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
     _require_positive(backward_passes_per_step)
-    group = group_of(process_set)
+    group_of(process_set)  # raises unless it is registered
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average", 1)
     if num_groups != 0:
@@ -287,7 +287,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._reducer = None
     if not is_alone:
         factor = gradient_predivide_factor
-        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, group)
+        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])
