@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,10 +48,13 @@ def used_by(folder: Path, rank: int) -> Set[str]:
     return set(json.loads((folder / f"used.{rank}").read_bytes()))
 
 
-@pytest.mark.ranks(1, 3, 4, 8, fresh=True, warnings=True)
+@pytest.mark.ranks(1, 3, 4, 8, fresh=True)
 def test_other_numbers_of_ranks(hvd, rank):
     """As in a job of its own, but that PyTorch is loaded already."""
-    from all_of_horovod import check_job
+    from all_of_horovod import check_job, used
 
     folder = hvd.broadcast_object(tempfile.mkdtemp() if rank == 0 else None, 0)
     check_job(Path(folder))
+    assert used == EVERY - STARTING
+    if rank == 0:
+        shutil.rmtree(folder)

@@ -36,7 +36,8 @@ def check_util(util: Any, hvd: Any) -> None:
     parts = util.split_list(list(range(11)), 4)
     assert parts == [part.tolist() for part in np.array_split(np.arange(11), 4)]
     assert util.is_iterable([]) and util.is_iterable("") and not util.is_iterable(3)
-    assert util.is_version_greater_equal_than("2.10.1", "2.9.3") and not util.is_version_greater_equal_than("1.9", "2.0")
+    assert util.is_version_greater_equal_than("2.10.1", "2.9.3")
+    assert not util.is_version_greater_equal_than("1.9", "2.0")
 
 
 def check_versions(horovod: Any, metadata: Any, util: Any) -> None:

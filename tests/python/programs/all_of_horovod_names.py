@@ -12,8 +12,8 @@ used: Set[str] = set()
 
 
 class Watched:
-    """Stands for a module, or for an object of ``module:class``, and notes in :data:`used` what is used of it: a function
-    once it was called, anything else when it is read."""
+    """Stands for a module, or for an object of ``module:class``, and notes in :data:`used` what is used of it: a
+    function once it was called, anything else when it is read."""
 
     def __init__(self, path: str, target: Any = None) -> None:
         self._path = path

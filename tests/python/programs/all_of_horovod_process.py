@@ -119,17 +119,23 @@ def check_hooks(basics: Any, sets: Any, rank: int, size: int) -> None:
     assert basics._process_set_rank(0) == rank and basics._process_set_size(0) == size
     assert basics._comm_process_set_id(Communicator(list(range(size)))) == 0
     assert sets._temp_process_set_object(0) is sets.global_process_set
-    if size > 1:
-        group = basics._add_process_set_impl(some_ranks(size))
-        assert basics._get_process_set_ids_and_ranks() == {0: list(range(size)), group: some_ranks(size)}
-        assert basics._process_set_size(group) == len(some_ranks(size))
-        mine = sets.ProcessSet(some_ranks(size))
-        sets._init_process_sets([mine])
-        assert mine.process_set_id == group and sets._temp_process_set_object(group) is mine
-        if rank in mine.ranks:
-            assert basics._process_set_rank(group) == mine.ranks.index(rank)
-        assert basics._remove_process_set_impl(group) == group
-        assert basics._remove_process_set_impl(group) == -3
+    mine = sets.ProcessSet(some_ranks(size))
+    if size == 1:  # there can be none but that of all ranks
+        with raises(ValueError, "same ranks"):
+            basics._add_process_set_impl(mine.ranks)
+        with raises(ValueError, "no process set with these ranks"):
+            sets._init_process_sets([mine])
+        assert basics._remove_process_set_impl(1) == -3
+        return
+    group = basics._add_process_set_impl(mine.ranks)
+    assert basics._get_process_set_ids_and_ranks() == {0: list(range(size)), group: mine.ranks}
+    assert basics._process_set_size(group) == len(mine.ranks)
+    sets._init_process_sets([mine])
+    assert mine.process_set_id == group and sets._temp_process_set_object(group) is mine
+    if rank in mine.ranks:
+        assert basics._process_set_rank(group) == mine.ranks.index(rank)
+    assert basics._remove_process_set_impl(group) == group
+    assert basics._remove_process_set_impl(group) == -3
 
 
 def check_waiting(ops: Any, rank: int, size: int, where: Any) -> None:
