@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sysconfig
+import threading
 from typing import Any, Iterator, List
 
 import numpy as np
+from all_of_horovod_names import Watched
 from all_of_horovod_reference import Array, numbers, raises, warns
 
 
@@ -70,4 +72,7 @@ def check_data(data: Any) -> None:
         assert len(loader) == 6
         for _ in range(2):
             np.testing.assert_array_equal(list(loader), expected)
-    ahead.close_async_loader()
+    next(iter(ahead))  # its thread waits for the others to be taken
+    assert "horovod-data-loader" in [thread.name for thread in threading.enumerate()]
+    Watched("horovod.data:AsyncDataLoaderMixin", ahead).close_async_loader()
+    assert "horovod-data-loader" not in [thread.name for thread in threading.enumerate()]

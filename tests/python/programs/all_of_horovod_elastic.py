@@ -7,25 +7,27 @@ from typing import Any, Dict, List
 
 import numpy as np
 import torch
+from all_of_horovod_names import Watched
 from all_of_horovod_reference import check, numbers, raises, tensor_of
 
 
 def check_sampler(sampler_class: Any, rank: int, size: int) -> None:
     """Each sample is dealt to one rank, but for what fills up the last round; what is left is dealt anew."""
     data = list(range(4 * size + 1))
-    sampler = sampler_class(data, shuffle=False)
+    dealt_by = sampler_class(data, shuffle=False)
+    sampler = Watched("horovod.torch.elastic:ElasticSampler", dealt_by)
     dealt = [data[first::size] for first in range(size)]
     longest = max(map(len, dealt))
-    assert list(sampler)[: len(dealt[rank])] == dealt[rank] and len(sampler) == len(list(sampler)) == longest
+    assert list(dealt_by)[: len(dealt[rank])] == dealt[rank] and len(dealt_by) == len(list(dealt_by)) == longest
     sampler.record_batch(0, 2)
     assert sampler.state_dict() == {"epoch": 0, "processed_num": 2 * size}
     sampler.reset()
-    assert list(sampler)[: len(dealt[rank]) - 2] == dealt[rank][2:]
+    assert list(dealt_by)[: len(dealt[rank]) - 2] == dealt[rank][2:]
     saved = sampler.state_dict()
     sampler.set_epoch(1)
     assert sampler.state_dict() == {"epoch": 1, "processed_num": 0}
     sampler.load_state_dict(saved)
-    assert list(sampler)[: len(dealt[rank]) - 2] == dealt[rank][2:]
+    assert list(dealt_by)[: len(dealt[rank]) - 2] == dealt[rank][2:]
     orders = []
     for epoch in range(2):
         shuffled = sampler_class(data, seed=3)
@@ -36,19 +38,20 @@ def check_sampler(sampler_class: Any, rank: int, size: int) -> None:
 
 def check_plain_states(plain: Any, interrupt: Any, rank: int) -> None:
     """Of ``horovod.common.elastic``: no framework, no job."""
-    state = plain.ObjectState(lambda thing: thing, lambda: rank, batch=0, history=[rank])
-    assert isinstance(state, plain.State)
+    held = plain.ObjectState(lambda thing: thing, lambda: rank, batch=0, history=[rank])
+    assert isinstance(held, plain.State)
+    state = Watched("horovod.common.elastic:ObjectState", held)
     called: List[str] = []
     state.register_reset_callbacks([lambda: called.append("first"), lambda: called.append("second")])
-    state.batch, state.history[0] = 5, 99
+    held.batch, held.history[0] = 5, 99
     state.restore()
-    assert (state.batch, state.history) == (0, [rank])
-    state.batch = 7
+    assert (held.batch, held.history) == (0, [rank])
+    held.batch = 7
     state.save()
-    state.batch = 8
+    held.batch = 8
     state.restore()
     state.sync()
-    assert state.batch == 7
+    assert held.batch == 7
     state.on_reset()
     state.reset()
     assert called == ["first", "second"]
@@ -67,7 +70,7 @@ def check_plain_states(plain: Any, interrupt: Any, rank: int) -> None:
         return int(state.batch)
 
     resets: List[int] = []
-    assert plain.run_fn(train, lambda: resets.append(len(attempts)))(state, 10) == 27
+    assert plain.run_fn(train, lambda: resets.append(len(attempts)))(held, 10) == 27
     assert (attempts, resets) == ([7, 17], [1]) and called == ["first", "second"] * 2
 
 

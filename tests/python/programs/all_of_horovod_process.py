@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import torch
+from all_of_horovod_names import Watched
 from all_of_horovod_reference import check, numbers, raises, tensor_of
 
 TOPOLOGY = ["rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"]
@@ -78,12 +79,20 @@ def some_ranks(size: int) -> List[int]:
     return [1] if size == 2 else list(range(0, size, 2))
 
 
+def watched_set(process_set: Any) -> Watched:
+    """The process set, to be asked."""
+    return Watched("horovod.common.process_sets:ProcessSet", process_set)
+
+
 def check_process_sets(owner: Any, rank: int, size: int) -> None:
     """Made from ranks or from an object, used, and removed."""
-    everybody = owner.global_process_set
-    assert everybody.process_set_id == 0 and everybody.ranks == list(range(size))
+    everybody = watched_set(owner.global_process_set)
+    assert everybody.process_set_id == 0 and everybody.ranks == list(range(size)) and everybody.mpi_comm is None
     assert everybody.included() is True and everybody.size() == size and everybody.rank() == rank
-    assert owner.remove_process_set(everybody) is False
+    assert owner.remove_process_set(owner.global_process_set) is False
+    unused = watched_set(owner.ProcessSet([0]))
+    unused._invalidate()
+    assert unused.process_set_id is None and unused.ranks == [0]
     with raises(ValueError, "same ranks"):
         owner.add_process_set(range(size))
     if size == 1:
@@ -91,9 +100,10 @@ def check_process_sets(owner: Any, rank: int, size: int) -> None:
     ranks = some_ranks(size)
     for form in (ranks, owner.ProcessSet(list(reversed(ranks)))):
         made = owner.add_process_set(form)
-        assert made.ranks == ranks and made.size() == len(ranks) and made.included() == (rank in ranks)
-        assert made.rank() == (ranks.index(rank) if rank in ranks else None)
-        assert str(ranks) in str(made) and made.process_set_id > 0
+        seen = watched_set(made)
+        assert seen.ranks == ranks and seen.size() == len(ranks) and seen.included() == (rank in ranks)
+        assert seen.rank() == (ranks.index(rank) if rank in ranks else None)
+        assert str(ranks) in str(made) and seen.process_set_id > 0
         with raises(ValueError, "same ranks"):
             owner.add_process_set(ranks)
         assert owner.remove_process_set(made) is True

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import torch
+from all_of_horovod_names import Watched
 from all_of_horovod_reference import REDUCED, Array, check, numbers, raises, tensor_of, warns
 
 RATE, MOMENTUM, STEPS = 0.125, 0.5, 3
@@ -239,6 +240,6 @@ def check_training(hvd: Any, modules: Dict[str, Any], where: Any, rank: int, siz
     check_sparse_gradients(hvd, rank, size)
     check_batch_norm(hvd, rank, size)
     for owner in (hvd, modules["compression"]):
-        check_compression(owner.Compression)
+        check_compression(Watched("horovod.torch.compression:Compression", owner.Compression))
     for owner in (hvd, modules["functions"]):
         check_same_start(owner, rank, size)
