@@ -250,7 +250,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense and reduced as such. Without it
             their entries are gathered and they stay sparse, see ``sparse_allreduce_async``; op must be Average or Sum,
             and they must not be in ``groups``.
-        process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one.
+        process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one. After another
+            ``init()`` register the same object again before the next backward pass.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
