@@ -126,6 +126,34 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     return True
 
 
+def adopt_process_sets(process_sets: Sequence[ProcessSet]) -> None:
+    """Makes these objects the ones by which registered sets are known: each takes the id of the set that has its ranks,
+    and the object that had it before is as after a removal. Asks no other rank. ValueError, and nothing is changed, if
+    no added set has the ranks of one, or if two have the same."""
+    known = {tuple(each.ranks or []): group for group, each in _sets.items()}
+    groups = []
+    for each in process_sets:
+        group = known.pop(tuple(each.ranks or []), None)
+        if group is None:
+            raise InvalidArgumentError(
+                f"{each}: no process set with these ranks has been added, or another object in the list has it", 1
+            )
+        groups.append(group)
+    for group, each in zip(groups, process_sets):
+        _sets[group]._invalidate()
+        _sets[group] = each
+        each.process_set_id = group
+
+
+def object_of(group: int) -> ProcessSet:
+    """The process set with this id. ValueError if there is none."""
+    if group == 0:
+        return global_process_set
+    if group not in _sets:
+        raise InvalidArgumentError(f"there is no process set with the id {group}; there are {registered()}", 1)
+    return _sets[group]
+
+
 def make_group(ranks: Sequence[int]) -> int:
     """A group of these ranks in the engine, also if there is one of the same; its id. Collective over all ranks."""
     array = (ctypes.c_int32 * max(len(ranks), 1))(*ranks)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_names import FLAGS, NAMES, NOT_YET, RUN_ARGUMENTS
+from compat_names import FLAGS, NAMES, RUN_ARGUMENTS
 
 
 @pytest.mark.parametrize("module", NAMES)
@@ -19,23 +19,19 @@ def test_names(module):
     path, _, inside = module.partition(":")
     loaded = importlib.import_module(path)
     loaded = getattr(loaded, inside) if inside else loaded
-    missing = {name for name in NAMES[module] if not hasattr(loaded, name)}
-    expected = {name.rpartition(".")[2] for name in NOT_YET if name.rpartition(".")[0] == module}
-    assert missing - expected == set(), f"{module} lacks these"
-    assert expected - missing == set(), f"{module} has these now: take them out of NOT_YET"
+    assert {name for name in NAMES[module] if not hasattr(loaded, name)} == set(), f"{module} lacks these"
 
 
 def test_they_are_the_same_objects():
     import horovod.torch
     import ronde.torch
 
-    names = NAMES["horovod.torch"] - {name.rpartition(".")[2] for name in NOT_YET} - {"elastic"}
+    names = NAMES["horovod.torch"] - {"elastic"}
     assert [name for name in names if getattr(horovod.torch, name) is not getattr(ronde.torch, name)] == []
     for module in ("mpi_ops", "functions", "optimizer", "compression"):
         ours = importlib.import_module(f"horovod.torch.{module}")
         for name in NAMES[f"horovod.torch.{module}"]:
-            if f"horovod.torch.{module}.{name}" not in NOT_YET:
-                assert getattr(ours, name) is getattr(ronde.torch, name), name
+            assert getattr(ours, name) is getattr(ronde.torch, name), name
     assert horovod.torch.elastic.TorchState is ronde.torch.elastic.TorchState
     assert sys.modules["horovod.torch.elastic"] is horovod.torch.elastic
     from horovod.common.exceptions import HorovodInternalError

@@ -57,6 +57,49 @@ def test_process_sets_of_basics(hvd, rank, world):
         basics.init(comm="a communicator")
 
 
+class Communicator:
+    """What of mpi4py's is asked for: here its ranks are some of the job's, in an order of their own."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+
+    def allgather(self, mine):
+        assert mine in self.ranks
+        return self.ranks
+
+
+@pytest.mark.ranks(2, 3)
+def test_hooks_of_bindings(hvd, rank, world):
+    from horovod.common import process_sets
+    from horovod.common.basics import HorovodBasics
+
+    basics = HorovodBasics(__file__, "mpi_lib_v2")
+    process_sets._setup(basics)
+    with pytest.raises(TypeError, match="_setup takes a HorovodBasics, not str"):
+        process_sets._setup("mpi_lib_v2")
+    assert process_sets._temp_process_set_object(0) is hvd.global_process_set
+    group = basics._add_process_set_impl([world - 1])
+    unnamed = process_sets._temp_process_set_object(group)
+    mine, twin = hvd.ProcessSet([world - 1]), hvd.ProcessSet([world - 1])
+    for wrong in ([mine, twin], [mine, hvd.ProcessSet([0])]):
+        with pytest.raises(ValueError, match="no process set with these ranks has been added"):
+            process_sets._init_process_sets(wrong)
+        assert mine.process_set_id is None and unnamed.process_set_id == group, "nothing was changed"
+    process_sets._init_process_sets([mine])
+    process_sets._init_process_sets([mine])
+    assert (mine.process_set_id, unnamed.process_set_id) == (group, None)
+    assert process_sets._temp_process_set_object(group) is mine
+    if rank == world - 1:
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum, process_set=mine).tolist() == [1.0, 1.0]
+        assert basics._comm_process_set_id(Communicator([rank])) == group
+    elif world == 3:
+        assert basics._comm_process_set_id(Communicator([1, 0])) == -3, "no set has these ranks"
+    assert basics._comm_process_set_id(Communicator(list(reversed(range(world))))) == 0
+    assert hvd.remove_process_set(mine) is True
+    with pytest.raises(ValueError, match=f"no process set with the id {group}"):
+        process_sets._temp_process_set_object(group)
+
+
 @pytest.mark.ranks(2)
 def test_a_number_goes_compressed(hvd, world):
     assert hvd.allreduce(0.5, op=hvd.Sum, compression=hvd.Compression.fp16).item() == 0.5 * world

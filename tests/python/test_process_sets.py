@@ -166,6 +166,41 @@ def test_an_optimizer_reduces_within_its_set(hvd, rank, even):
 
 
 @pytest.mark.ranks(3, fresh=True)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["shared", "grouped"])
+def test_an_optimizer_follows_its_set_into_another_job(hvd, rank, options):
+    """The id that its set had is another set's there."""
+    ends = hvd.add_process_set([0, 2])
+    model = torch.nn.Linear(4, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), process_set=ends, **options)
+
+    def gradient():
+        optimizer.zero_grad()
+        model(torch.full((1, 4), float(rank + 1))).sum().backward()
+        optimizer.synchronize()
+        return model.weight.grad.tolist()
+
+    for _ in range(3):
+        assert gradient() == [[2.0] * 4], "of (1 + 3) / 2, and rank 1's own"
+    before = ends.process_set_id
+    hvd.shutdown()
+    all_but_last = hvd.ProcessSet([0, 1])
+    hvd.init(process_sets=[all_but_last])
+    assert all_but_last.process_set_id == before
+    if ends.included():
+        for _ in range(2):
+            with pytest.raises(ValueError, match=r"ranks=\[0, 2\]\) is not registered"):
+                gradient()
+    hvd.add_process_set(ends)
+    assert ends.process_set_id != before
+    for _ in range(3):
+        assert gradient() == [[2.0] * 4]
+    assert hvd.remove_process_set(ends)
+    hvd.add_process_set(ends)  # in the same job
+    for _ in range(3):
+        assert gradient() == [[2.0] * 4]
+
+
+@pytest.mark.ranks(3, fresh=True)
 def test_sets_given_to_init_last_until_shutdown(hvd, rank):
     hvd.shutdown()
     first, second = hvd.ProcessSet([0, 1]), hvd.ProcessSet([2])

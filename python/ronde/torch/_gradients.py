@@ -16,6 +16,7 @@ from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
 from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, memory_order
 from ronde.torch.compression import Compression
+from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
 
 _OK = _abi.OK
@@ -29,7 +30,7 @@ class How(NamedTuple):
     prescale: float
     postscale: float
     sparse_as_dense: bool
-    group: int = 0  # the process set's id
+    process_set: ProcessSet = global_process_set
 
 
 class _Member:
@@ -80,6 +81,8 @@ class Reducer:
     def __init__(self, passes: int, how: How) -> None:
         self._how = how
         self._passes = passes
+        self._process_set = how.process_set
+        self._group = group_of(how.process_set)
         self._units: List[Unit] = []
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
@@ -94,7 +97,7 @@ class Reducer:
         how = self._how
         is_single = len(parameters) == 1
         unit = Unit(
-            _names.name_of("allreduce" if is_single else "grouped_allreduce", name, how.group),
+            _names.name_of("allreduce" if is_single else "grouped_allreduce", name, self._group),
             list(parameters),
             # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
             is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,
@@ -152,7 +155,17 @@ class Reducer:
         for unit in self._units:
             unit.missing = len(unit.parameters)
 
+    def _follow_set(self) -> None:
+        """A process set that is registered anew, in another job above all, has an id of its own there, and the id that
+        it had may be another set's. ValueError if it is not registered."""
+        self.restart()  # what was under way ended with the set
+        self._group = group_of(self._process_set)
+        for unit in self._units:
+            unit.move_to(self._group)
+
     def _count(self, member: _Member) -> None:
+        if self._process_set.process_set_id != self._group:
+            self._follow_set()
         unit = member.unit
         left = member.left - 1
         if left < 0:
@@ -233,7 +246,7 @@ class Reducer:
         gradient = _layouts.in_layout(parameter, unit.layout)
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
-        finish = start_sparse_allreduce(gradient, unit.name, how.op, how.group, how.compression, factor)
+        finish = start_sparse_allreduce(gradient, unit.name, how.op, self._group, how.compression, factor)
         self._flights[unit] = _SparseFlight(finish)
         return True
 
@@ -273,6 +286,8 @@ class Reducer:
 
         If one fails, none is waited for any more and the error is raised; the gradients are then of no use.
         """
+        if self._process_set.process_set_id != self._group:
+            self._follow_set()
         if self._unwatched:
             self._watch()
         if self._layouts_are_open and _layouts.are_open(self._units):

@@ -79,6 +79,12 @@ class Unit:
         self.refused_in = 0  # the epoch of the engine in which it can have none
         self.layout = DENSE  # in which it travels: the same on all ranks
 
+    def move_to(self, group: int) -> None:
+        """From now on it is reduced in the process set with this id, in a place of that set's."""
+        self.name = _names.in_group(group, str(self.name))
+        self.place = None
+        self.refused_in = 0
+
     def needs_gradient(self) -> bool:
         """Whether it is to be reduced: something in it is not frozen."""
         return any(parameter.requires_grad for parameter in self.parameters)

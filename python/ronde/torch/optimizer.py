@@ -250,7 +250,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense and reduced as such. Without it
             their entries are gathered and they stay sparse, see ``sparse_allreduce_async``; op must be Average or Sum,
             and they must not be in ``groups``.
-        process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one.
+        process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one. After another
+            ``init()`` register the same object again before the next backward pass.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
@@ -263,7 +264,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
     _require_positive(backward_passes_per_step)
-    group = group_of(process_set)
+    group_of(process_set)  # raises unless it is registered
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average", 1)
     if num_groups != 0:
@@ -287,7 +288,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._reducer = None
     if not is_alone:
         factor = gradient_predivide_factor
-        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, group)
+        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])

@@ -91,3 +91,10 @@ class HorovodBasics:
 
     def _get_process_set_ids_and_ranks(self) -> Dict[int, List[int]]:
         return _process_sets.registered()
+
+    def _comm_process_set_id(self, comm: Any) -> int:
+        """The id of the set that has the ranks of an mpi4py communicator, of which all must call this; -3 if there is
+        none. The library has no MPI: the communicator itself is asked, by its ``allgather``."""
+        ranks = sorted(comm.allgather(self.rank()))
+        found = (group for group, members in self._get_process_set_ids_and_ranks().items() if members == ranks)
+        return next(found, _UNKNOWN_SET)
