@@ -17,7 +17,7 @@ cmake_prefix_path: str = str(_FOLDER)
 
 
 def get_include() -> str:
-    """The folder to give to a compiler with ``-I`` so that ``#include <ronde/ronde.hpp>`` works."""
+    """The folder to give to a compiler with ``-I`` so that ``#include <ronde/ronde.hpp>`` works. Raises nothing."""
     return str(_FOLDER / "include")
 
 

@@ -19,8 +19,8 @@ class SyncBatchNorm(_BatchNorm):
     """As ``torch.nn.BatchNorm1d``, ``2d`` and ``3d``, but in training each rank normalises its batch by the mean and
     the variance of all ranks' batches.
 
-    Arguments:
-        num_features, eps, momentum, affine, track_running_stats: as of ``torch.nn.BatchNorm2d``.
+    The arguments are those of ``torch.nn.BatchNorm2d``: ``num_features``, ``eps``, ``momentum``, ``affine``,
+    ``track_running_stats``, ``device`` and ``dtype``.
 
     Input: (N, num_features, ...), on any device; N and what follows may differ between ranks, and be 0. Training mode
     is collective: every rank must call the layer, and run its backward pass, equally often and in the same order. In
@@ -40,7 +40,8 @@ class SyncBatchNorm(_BatchNorm):
             )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Returns the normalised input, of the same shape and type."""
+        """Returns the normalised ``input``, of the same shape and type. Raises as :class:`SyncBatchNorm` says:
+        ValueError, CollectiveError."""
         self._check_input_dim(input)
         if not self.training or _process.size() == 1:
             return super().forward(input)

@@ -84,7 +84,7 @@ def run(
     """Calls ``func(*args, **kwargs)`` in ``num_proc`` new processes, the ranks of one job, and returns what they
     returned, in rank order.
 
-    Arguments:
+    Args:
         func: any function, lambdas, closures and those of a notebook too; it, its arguments and its result travel
             pickled by cloudpickle, in a folder that only this user can read.
         num_proc: how many ranks; ``np`` is its old name.
