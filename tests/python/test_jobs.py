@@ -91,6 +91,7 @@ def test_a_forked_child(ranks):
     ended = run_job(ranks, "forks.py")
     assert ended.code == 0, ended.output
     assert len(ended.lines("parent goes on")) == ranks, ended.output
+    assert "Exception ignored" not in ended.output, "what runs at the fork itself has failed"
 
 
 @pytest.mark.parametrize("how", ["dropped", "kept", "unmatched"])
