@@ -14,7 +14,7 @@ from ronde.torch import _names
 from ronde.torch._tensors import TORCH_DTYPES
 
 #: What an operation makes: a tensor, a list of them, ...
-Result = TypeVar("Result")
+Result = TypeVar("Result", covariant=True)
 
 #: Makes the result of an operation that has succeeded, which needs no further care.
 Take = Callable[[Operation], Result]

@@ -35,7 +35,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _synchronize_in_step: bool
     _process_set: ProcessSet
 
-    @property  # type: ignore[override] # torch's is an attribute
+    @property
     def param_groups(self) -> List[Dict[str, Any]]:
         """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to unscale gradients and look for
         infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,

@@ -51,10 +51,10 @@ class SyncBatchNorm(_BatchNorm):
             )
         name = _names.name_of("sync_batch_norm", None)
         total = _total_of(input.detach(), name)
-        if total.count <= 1:
+        if total.n_values <= 1:
             raise ValueError(
                 "SyncBatchNorm needs more than 1 value per channel over all ranks when training, not "
-                f"{int(total.count)}; this rank's input is of shape {tuple(input.shape)}"
+                f"{int(total.n_values)}; this rank's input is of shape {tuple(input.shape)}"
             )
         self._track(total)
         normalised: torch.Tensor = _autograd.apply(_Normalise, input, self.weight, self.bias, self.eps, total, name)
@@ -67,7 +67,7 @@ class SyncBatchNorm(_BatchNorm):
             return
         self.num_batches_tracked.add_(1)
         momentum = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        unbiased = total.variance * (total.count / (total.count - 1))
+        unbiased = total.variance * (total.n_values / (total.n_values - 1))
         for running, value in ((self.running_mean, total.mean), (self.running_var, unbiased)):
             running.mul_(1 - momentum).add_(value.to(running.device, running.dtype), alpha=momentum)
 
@@ -75,7 +75,7 @@ class SyncBatchNorm(_BatchNorm):
 class _Total(NamedTuple):
     """Of all ranks' batches together: values per channel, and of each channel the mean and the variance (biased)."""
 
-    count: float
+    n_values: float
     mean: torch.Tensor  # float64, in host memory
     variance: torch.Tensor
 
@@ -126,7 +126,7 @@ class _Normalise(torch.autograd.Function):
         mean = total.mean.to(input.device, wide)
         inverse = (total.variance + eps).rsqrt().to(input.device, wide)
         ctx.save_for_backward(input, weight, mean, inverse)
-        ctx.count = total.count
+        ctx.n_values = total.n_values
         ctx.name = _names.name_of_gradient(name) if input.requires_grad else None
         shape = _of_channels(input)
         scale = inverse if weight is None else inverse * weight.to(wide)
@@ -147,7 +147,7 @@ class _Normalise(torch.autograd.Function):
         of_input = None
         if ctx.name is not None:
             sums = torch.cat([of_bias, of_weight])
-            sums = start_allreduce([sums], None, ctx.name, _abi.SUM, 1.0, 1.0, True, wait=True) / ctx.count
+            sums = start_allreduce([sums], None, ctx.name, _abi.SUM, 1.0, 1.0, True, wait=True) / ctx.n_values
             by_bias, by_weight = sums.chunk(2)
             scale = inverse if weight is None else inverse * weight.to(inverse.dtype)
             of_input = gradient - by_bias.view(shape) - normalised * by_weight.view(shape)

@@ -80,7 +80,10 @@ class _Pass:
 
 
 # What a mixin stands before is a base for type checkers only.
-_Base = BaseDataLoader if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    _Base = BaseDataLoader
+else:
+    _Base = object
 
 
 class AsyncDataLoaderMixin(_Base):
