@@ -93,6 +93,7 @@ class _GlobalProcessSet(ProcessSet):
 
 
 global_process_set = _GlobalProcessSet()
+"""All ranks of the job: what operations take where no ``process_set`` is given. Always registered, with the id 0."""
 
 #: Those registered, by id.
 _sets: Dict[int, ProcessSet] = {}

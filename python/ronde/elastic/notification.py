@@ -8,7 +8,7 @@ from typing import List, Protocol
 
 
 class HostUpdate(enum.IntFlag):
-    """What has happened to the hosts."""
+    """What has happened to the hosts: ``none``, some ``removed``, some ``added``, or both (``mixed``)."""
 
     none = 0
     removed = 1

@@ -49,7 +49,7 @@ def run_fn(
     PeerLostError, since a dead process is not replaced yet.
 
     Args:
-        func: the training function; its first argument is a :class:`State`.
+        func: the training function; its first argument is a :class:`ronde.elastic.State`.
         reset: leaves the job and joins it again; collective.
         reset_limit: how often at most; then RondeError from the error. None: RONDE_ELASTIC_RESET_LIMIT, else no limit.
     """

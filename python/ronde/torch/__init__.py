@@ -8,6 +8,16 @@
     ...                                  # train as ever; each rank reads its own share of the data
 
 Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde run`` it is a job of one rank.
+
+What reduces is said by ``op``: ``Average`` (the sum divided by the number of ranks; of integers truncated towards zero),
+``Sum`` (in rank order; integers wrap), ``Min`` and ``Max`` (NaN if there is one), ``Product``, ``Adasum`` (of floats: what
+gradients have in common counts once, what differs is added), ``BitAnd``, ``BitOr`` and ``BitXor`` (of integers and bool). Of
+bool, ``Sum`` and ``Max`` are "any", ``Product`` and ``Min`` "all".
+
+Operations are done by ``global_process_set``, all ranks, unless a ``process_set`` is given. Those that end in ``_`` write
+into their argument, those with ``async`` return a :class:`Handle` at once. All may be called from any thread.
+
+Errors are those of :mod:`ronde.exceptions`; ``HorovodInternalError`` is :class:`ronde.exceptions.CollectiveError`.
 """
 
 from __future__ import annotations

@@ -26,13 +26,14 @@ _WRAP_FROM_BYTES = 64 * 1024
 class Handle(Generic[Result]):
     """An operation under way, for ``poll`` and ``synchronize``; ``Handle[T]`` is one whose result is a ``T``.
 
-    It keeps the tensors alive. Dropped without ``synchronize``, the operation goes on, its memory stays until it is
-    done, and then its name is free again.
+    Made by ``*_async`` functions only. It keeps the tensors alive. Dropped without ``synchronize``, the operation goes
+    on, its memory stays until it is done, and then its name is free again.
     """
 
     __slots__ = ("_operation", "_take")
 
     def __init__(self, operation: Operation, take: Take[Result]) -> None:
+        """``take`` makes the result of the ``operation`` when it has succeeded."""
         self._operation: Optional[Operation] = operation
         self._take = take
 
@@ -42,7 +43,7 @@ class Handle(Generic[Result]):
         return self._operation.name if self._operation is not None else None
 
     def abandon(self) -> None:
-        """Nobody will wait for it: as if it were dropped."""
+        """Nobody will wait for it: as if it were dropped. Raises nothing."""
         operation, self._operation = self._operation, None
         if operation is not None:
             operation.abandon()

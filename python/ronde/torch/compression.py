@@ -93,5 +93,8 @@ class Compression:
     """The compressors to choose from: ``Compression.none``, ``Compression.fp16`` and ``Compression.bf16``."""
 
     none: Type[NoneCompressor] = NoneCompressor
+    """Tensors travel as they are."""
     fp16: Type[FP16Compressor] = FP16Compressor
+    """float32 and float64 travel as float16."""
     bf16: Type[BF16Compressor] = BF16Compressor
+    """float32 and float64 travel as bfloat16."""

@@ -23,6 +23,13 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         shuffle: whether the order is another one in each epoch, drawn from ``seed`` and the epoch.
         seed: the same on all ranks.
 
+    Attributes:
+        epoch: that which is read.
+        processed_num: how many samples of its order all ranks together have read.
+        rank: this process's, when the rest was dealt.
+        num_replicas: the number of ranks then.
+        remaining_indices: what was left of the order then, of all ranks.
+
     ``init()`` must have been called. Raises NotInitializedError (a ValueError) otherwise.
     """
 
