@@ -246,8 +246,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         op: Average, Sum, Min, Max or Product of gradients; or Adasum, with which each rank steps by its own gradients
             and the ranks combine what the steps have changed (``groups`` and ``sparse_as_dense`` then mean nothing).
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
-        num_groups: the old name of ``groups`` for a number.
-        groups: how many groups, or lists of parameters, are reduced as one operation each.
+        groups: how many groups, or lists of parameters, are reduced as one operation each (once ``num_groups``).
         sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense and reduced as such. Without it
             their entries are gathered and they stay sparse, see ``sparse_allreduce_async``; op must be Average or Sum,
             and they must not be in ``groups``.
