@@ -252,9 +252,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             and they must not be in ``groups``.
         process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one.
 
-    Beside the wrapped optimizer's methods it has ``synchronize()``, which waits until ``p.grad`` holds the reduced
-    gradients, ``skip_synchronize()``, a context within which ``step()`` does not do that, and
-    ``set_backward_passes_per_step(passes)``.
+    It also has ``synchronize()``, which waits for the reduced gradients, ``skip_synchronize()``, a context in which
+    ``step()`` does not, and ``set_backward_passes_per_step(passes)``.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
