@@ -72,7 +72,7 @@ def _broadcast_bytes(
         broadcast_(_bytes_tensor(data), root_rank, name, process_set)
         return data
     received = broadcast_(torch.empty(int(length), dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
-    return received.numpy().tobytes()
+    return bytes(received.numpy())
 
 
 def broadcast_object(
