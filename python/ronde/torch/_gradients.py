@@ -125,7 +125,7 @@ class Reducer:
                 reducer._count(reducer._members[index])
 
         parameter = self._members[index].parameter
-        parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch gives it no types
+        parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
 
     @property
     def pending(self) -> bool:

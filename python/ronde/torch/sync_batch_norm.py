@@ -136,7 +136,7 @@ class _Normalise(torch.autograd.Function):
         return result.to(input.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator] # torch gives it no types
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         input, weight, mean, inverse = ctx.saved_tensors
         gradient = gradients[0].to(inverse.dtype)
