@@ -13,7 +13,7 @@ ifdef JOBS
 export JOBS
 endif
 
-.PHONY: help demo test setup build format lint bench-peers bench-check clean
+.PHONY: help demo test setup build format lint docs bench-peers bench-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -33,8 +33,11 @@ build: setup  ## build PRESET into build/<preset>
 format:  ## lay out the C++ sources by .clang-format
 	@tools/format
 
-lint:  ## check layout, naming and common mistakes (clang-format, clang-tidy, file and function lengths)
+lint:  ## check layout, naming, types and common mistakes (clang-format, clang-tidy, mypy, file and function lengths)
 	@tools/lint
+
+docs:  ## the reference of the Python interface, from its docstrings, into build/docs
+	@tools/docs
 
 bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)
 	@tools/bench_peers $(ARGS)

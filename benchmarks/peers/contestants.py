@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import install
 from folders import LIBRARY, RONDE, ROOT, SOURCES, WORK
-from works import Work
+from works import TRAINERS, Work
 
 CORES = len(os.sched_getaffinity(0))
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
@@ -34,7 +34,9 @@ class Contestant:
     def takes(self, work: Work) -> bool:
         """Whether this work is for it."""
         if work.kind == "training_step":
-            return self.name in ("gloo", "ronde")
+            return self.name in TRAINERS
+        if self.name == "ronde_ddp":
+            return False
         if work.kind == "idle":
             return self.name == "ronde"
         if work.kind == "dtypes":
@@ -50,8 +52,7 @@ class Contestant:
     def start(self, work: Work) -> tuple[list[str], dict, bool]:
         """The command, its environment, and whether it is to be started once for each rank."""
         if work.kind == "training_step":
-            engine = "ddp" if self.name == "gloo" else "ronde"
-            command = self.python(["training_step.py", engine, "--model", work.set, "--steps", str(work.steps)])
+            command = self.python(["training_step.py", self.name, "--model", work.set, "--steps", str(work.steps)])
             by_rank = self.name == "gloo"
             return command if by_rank else self.under_ronde(command, work), self.python_environment(), by_rank
         if work.kind == "idle":
@@ -168,6 +169,7 @@ CONTESTANTS = [
     Contestant("ronde_shared_slot", "Ronde, by slot, shared bucket", "release build",
                forms=with_form("--form", "slot", "--shared")),
     Contestant("ronde_python", "Ronde from Python", "ronde.torch, by name, one OMP thread"),
+    Contestant("ronde_ddp", "DDP over Ronde", 'DistributedDataParallel, init_process_group("ronde"), one OMP thread'),
     Contestant("memory_bound", "memory bound",
                "plain loops over memory shared by the ranks, -O3 -march=native; two waits", program="memory_bound"),
     Contestant("openmpi", "Open MPI 4.1",

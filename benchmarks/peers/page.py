@@ -12,6 +12,7 @@ from folders import ROOT, SOURCES
 from results import Results, load
 from tables import SECTIONS, cell_text, columns, missing, section_cells, time_text
 from targets import rows as target_rows
+from works import TRAINERS
 
 PAGE = ROOT / "docs/benchmarks.md"
 PLOTS = ROOT / "docs/plots"
@@ -45,10 +46,9 @@ def section(results: Results, wanted: dict) -> str:
 def training_table(results: Results) -> str:
     rows = []
     for cell in results.cells(kind="training_step"):
-        for name in ("gloo", "ronde"):
+        for name, who in TRAINERS.items():
             values = [results.time(cell, name, value) for value in ("median_us", "compute_us", "exposed_us")]
             if None not in values:
-                who = "DDP over Gloo" if name == "gloo" else "Ronde"
                 rows.append([cell.set, who, *(f"{value / 1e3:.1f}" for value in values)])
     return markdown(["model", "", "step, ms", "computing, ms", "exposed, ms"], rows)
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt  # noqa: E402: the backend is chosen before
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 from results import BOUND, Cell, Results, is_peer  # noqa: E402
-from works import size_text  # noqa: E402
+from works import TRAINERS, size_text  # noqa: E402
 
 matplotlib.rcParams.update({"svg.hashsalt": "ronde", "svg.fonttype": "none", "font.size": 9, "axes.grid": True,
                             "grid.alpha": 0.3, "axes.spines.top": False, "axes.spines.right": False})
@@ -93,9 +93,8 @@ def sets(results: Results, name: str, path: Path) -> bool:
 
 def training(results: Results, path: Path) -> bool:
     """Computing and exposed communication of a step, one on the other."""
-    rows = [(f"{cell.set}: {'DDP over Gloo' if name == 'gloo' else 'Ronde'}",
-             results.time(cell, name, "compute_us"), results.time(cell, name, "exposed_us"))
-            for cell in results.cells(kind="training_step") for name in ("gloo", "ronde")]
+    rows = [(f"{cell.set}: {who}", results.time(cell, name, "compute_us"), results.time(cell, name, "exposed_us"))
+            for cell in results.cells(kind="training_step") for name, who in TRAINERS.items()]
     rows = [row for row in rows if None not in row]
     if not rows:
         return False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from results import BOUND, Cell, Results
-from works import KIB, MIB, size_text
+from works import COMMUNICATION_BOUND, KIB, MIB, MODELS, size_text
 
 Row = list[str]
 
@@ -182,13 +182,25 @@ def types(results: Results) -> list[Row]:
     return [worst_below("bf16 and fp16", "float32's bytes a second, within 15 %", 1 / 0.85, ratios)]
 
 
-def training(results: Results) -> list[Row]:
+def to_ddp_over_gloo(results: Results, ours: str, value: str, models: tuple[str, ...]) -> list[Ratio]:
+    """Of each of these models: this contestant's time over that of DDP over Gloo."""
     ratios = []
     for cell in results.cells(kind="training_step"):
-        ours, theirs = (results.time(cell, name, "exposed_us") for name in ("ronde", "gloo"))
-        if ours is not None and theirs is not None and theirs > 0:
-            ratios.append(Ratio(ours / theirs, f"{ours / theirs:.2f}x DDP over Gloo ({cell.set})"))
-    return [worst_below("training step, exposed communication", "<= 0.33x DDP over Gloo", 1 / 3, ratios)]
+        mine, theirs = (results.time(cell, name, value) for name in (ours, "gloo"))
+        if cell.set in models and mine is not None and theirs is not None and theirs > 0:
+            ratios.append(Ratio(mine / theirs, f"{mine / theirs:.2f}x DDP over Gloo ({cell.set})"))
+    return ratios
+
+
+def training(results: Results) -> list[Row]:
+    return [
+        worst_below("training step, exposed communication", "<= 0.33x DDP over Gloo", 1 / 3,
+                    to_ddp_over_gloo(results, "ronde", "exposed_us", MODELS)),
+        worst_below("training step, DDP over Ronde", "<= 1.0x DDP over Gloo", 1.0,
+                    to_ddp_over_gloo(results, "ronde_ddp", "median_us", MODELS)),
+        worst_below("training step, DDP over Ronde, mostly communication", "<= 0.5x (2x faster)", 1 / 2,
+                    to_ddp_over_gloo(results, "ronde_ddp", "median_us", COMMUNICATION_BOUND)),
+    ]
 
 
 def idle(results: Results) -> list[Row]:

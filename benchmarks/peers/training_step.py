@@ -1,9 +1,10 @@
-"""A training step of torch's DistributedDataParallel on Gloo, or of ronde.torch's DistributedOptimizer, and what of it
-is exposed communication: its time less that of the same step without communication, taken in turn in the same
-processes.
+"""A training step of torch's DistributedDataParallel over Gloo or over Ronde, or of ronde.torch's DistributedOptimizer,
+and what of it is exposed communication: its time less that of the same step without communication, taken in turn in the
+same processes.
 
-One thread a rank. The multi-layer perceptron (50 MB of gradients) is bound by communication, the small convolutional
-network more by computing.
+One thread a rank. The multi-layer perceptron has 50 MB of gradients: with 16 samples a rank communication and computing
+take about as long, with one sample there is little to compute and communication is most of the step. The small
+convolutional network mostly computes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from torch import nn
 from ranks import Rank, join_torch_gloo, summary
 
 
-def mlp() -> tuple[nn.Module, torch.Tensor]:
+def mlp(samples: int = 16) -> tuple[nn.Module, torch.Tensor]:
     layers = [layer for _ in range(3) for layer in (nn.Linear(2048, 2048), nn.ReLU())]
-    return nn.Sequential(*layers, nn.Linear(2048, 10)), torch.randn(16, 2048)
+    return nn.Sequential(*layers, nn.Linear(2048, 10)), torch.randn(samples, 2048)
+
+
+def mlp_batch_1() -> tuple[nn.Module, torch.Tensor]:
+    return mlp(samples=1)
 
 
 def cnn() -> tuple[nn.Module, torch.Tensor]:
@@ -34,7 +39,7 @@ def cnn() -> tuple[nn.Module, torch.Tensor]:
     return nn.Sequential(*layers), torch.randn(16, 3, 32, 32)
 
 
-MODELS = {"mlp": mlp, "cnn": cnn}
+MODELS = {"mlp": mlp, "mlp_batch_1": mlp_batch_1, "cnn": cnn}
 
 
 class Step:
@@ -62,11 +67,28 @@ def sgd(model):
     return torch.optim.SGD(model.parameters(), lr=1e-3)
 
 
-def ddp_step(name, place):
-    dist = join_torch_gloo(place)
+def join_torch_ronde():
+    """The same on Ronde's backend; `ronde run` says who meets whom."""
+    import torch.distributed as dist
+
+    import ronde.torch  # noqa: F401: makes the backend known
+
+    dist.init_process_group("ronde")
+    return dist
+
+
+def ddp_step(name, place, dist):
     model, images = make_model(name)
     parallel = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     return Step(parallel, images + place.rank, sgd(parallel)), dist.destroy_process_group
+
+
+def gloo_ddp_step(name, place):
+    return ddp_step(name, place, join_torch_gloo(place))
+
+
+def ronde_ddp_step(name, place):
+    return ddp_step(name, place, join_torch_ronde())
 
 
 def ronde_step(name, place):
@@ -78,15 +100,18 @@ def ronde_step(name, place):
     return Step(model, images + place.rank, optimizer), hvd.shutdown
 
 
+STEPS = {"gloo": gloo_ddp_step, "ronde_ddp": ronde_ddp_step, "ronde": ronde_step}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engine", choices=["ddp", "ronde"])
+    parser.add_argument("contestant", choices=STEPS)
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     place = Rank()
-    step, leave = (ddp_step if arguments.engine == "ddp" else ronde_step)(arguments.model, place)
+    step, leave = STEPS[arguments.contestant](arguments.model, place)
     place.stay_on_own_core()
     model, images = make_model(arguments.model)
     alone = Step(model, images, sgd(model))
@@ -104,8 +129,7 @@ def main():
         compute_us = statistics.median(without) * 1e6
         exposed = [a - b for a, b in zip(with_others, without)]
         line = {
-            "peer": "gloo" if arguments.engine == "ddp" else "ronde", "op": "training_step", "model": arguments.model,
-            "ranks": place.size, "bytes": sum(4 * parameter.numel() for parameter in model.parameters()),
+            "peer": arguments.contestant, "op": "training_step", "model": arguments.model, "ranks": place.size, "bytes": sum(4 * parameter.numel() for parameter in model.parameters()),
             "compute_us": round(compute_us, 3), "exposed_us": round(statistics.median(exposed) * 1e6, 3),
         }
         print(json.dumps(line | summary(with_others)), flush=True)

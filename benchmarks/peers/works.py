@@ -11,6 +11,11 @@ GROUPS = ([8, 64, KIB, 8 * KIB, 64 * KIB], [512 * KIB, MIB], [4 * MIB, 16 * MIB]
 QUICK_GROUPS = ([8, KIB, 64 * KIB], [MIB], [16 * MIB, 64 * MIB])
 LARGE_FROM = 2 * MIB
 
+#: Who trains, by the contestant's name, and which of the models is mostly communication.
+TRAINERS = {"gloo": "DDP over Gloo", "ronde_ddp": "DDP over Ronde", "ronde": "Ronde"}
+MODELS = ("mlp", "mlp_batch_1", "cnn")
+COMMUNICATION_BOUND = ("mlp_batch_1",)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -106,7 +111,7 @@ def all_works(quick: bool) -> list[Work]:
     sizes = (64 * KIB, MIB, 16 * MIB)
     for dtype in ("float32", "bfloat16", "float16"):
         works.append(Work("dtypes", 2, sizes, True, dtype=dtype))
-    for model in ("mlp", "cnn"):
+    for model in MODELS:
         works.append(Work("training_step", 2, set=model, steps=8 if quick else 20))
     works.append(Work("idle", 4))
     return works

@@ -193,6 +193,7 @@ typedef struct ronde_topology {
   int32_t cross_rank, cross_size; /* among the hosts that have this local rank */
   uint64_t epoch;                 /* how often this process has initialised; 1 the first time */
 } ronde_topology;
+/* Who this process is. Fills as much as struct_size says. RONDE_NOT_INITIALIZED before init. */
 RONDE_API ronde_status ronde_get_topology(ronde_engine* engine, ronde_topology* topology);
 
 typedef struct ronde_counters {

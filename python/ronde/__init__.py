@@ -11,13 +11,16 @@ __all__ = ["__version__", "cmake_prefix_path", "get_include"]
 
 _FOLDER = Path(__file__).resolve().parent
 
-#: For C++ projects: ``cmake -DCMAKE_PREFIX_PATH=$(python -c "import ronde; print(ronde.cmake_prefix_path)")``, then
-#: ``find_package(ronde)`` and link ``ronde::ronde``.
+__version__: str
+"""Of this package, such as "0.1.0"."""
+
 cmake_prefix_path: str = str(_FOLDER)
+"""For C++ projects: ``cmake -DCMAKE_PREFIX_PATH=$(python -c "import ronde; print(ronde.cmake_prefix_path)")``, then
+``find_package(ronde)`` and link ``ronde::ronde``."""
 
 
 def get_include() -> str:
-    """The folder to give to a compiler with ``-I`` so that ``#include <ronde/ronde.hpp>`` works."""
+    """The folder to give to a compiler with ``-I`` so that ``#include <ronde/ronde.hpp>`` works. Raises nothing."""
     return str(_FOLDER / "include")
 
 

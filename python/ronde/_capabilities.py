@@ -24,47 +24,50 @@ __all__ = [
 
 
 def mpi_built() -> bool:
-    """Whether data can travel by MPI: False."""
+    """Whether data can travel by MPI: False. Raises nothing."""
     return False
 
 
 def gloo_built() -> bool:
-    """Whether data can travel by Gloo: False; where Horovod uses it Ronde has its own."""
+    """Whether data can travel by Gloo: False; where Horovod uses it Ronde has its own. Raises nothing."""
     return False
 
 
 def nccl_built() -> int:
-    """The version of NCCL by which data can travel, such as 21003; 0: it cannot."""
+    """The version of NCCL by which data can travel, such as 21003; 0: it cannot. Raises nothing."""
     return 0
 
 
 def ddl_built() -> bool:
-    """Whether data can travel by IBM's DDL: False."""
+    """Whether data can travel by IBM's DDL: False. Raises nothing."""
     return False
 
 
 def ccl_built() -> bool:
-    """Whether data can travel by oneCCL: False."""
+    """Whether data can travel by oneCCL: False. Raises nothing."""
     return False
 
 
 def cuda_built() -> bool:
-    """Whether data in the memory of an Nvidia GPU travels from there: False, it is copied through host memory."""
+    """Whether data in the memory of an Nvidia GPU travels from there: False, it is copied through host memory. Raises
+    nothing."""
     return False
 
 
 def rocm_built() -> bool:
-    """Whether data in the memory of an AMD GPU travels from there: False, it is copied through host memory."""
+    """Whether data in the memory of an AMD GPU travels from there: False, it is copied through host memory. Raises
+    nothing."""
     return False
 
 
 def mpi_enabled() -> bool:
-    """Whether ranks find each other by MPI in this job: False."""
+    """Whether ranks find each other by MPI in this job: False. Raises nothing."""
     return False
 
 
 def gloo_enabled() -> bool:
-    """Whether ranks find each other by Gloo in this job: False; Ronde does what Horovod needs MPI or Gloo for."""
+    """Whether ranks find each other by Gloo in this job: False; Ronde does what Horovod needs MPI or Gloo for. Raises
+    nothing."""
     return False
 
 

@@ -67,7 +67,7 @@ class Block:
         if ndim == 1:
             self.shape[0] = shape[0]
         else:
-            self.shape[:ndim] = shape  # type: ignore[call-overload]
+            self.shape[:ndim] = shape  # type: ignore[call-overload] # ctypes takes any sequence
         tensor = self.input
         tensor.data = address
         tensor.ndim = ndim
@@ -327,7 +327,7 @@ def submit(
 ) -> Operation:
     """Hands a request in; with ``wait`` returns when it has succeeded, else at once.
 
-    Arguments:
+    Args:
         op: RONDE_ALLREDUCE and so on.
         inputs: the tensors; none for a barrier.
         outputs: addresses of the results, shaped as the inputs; None: in place, or made by the ticket (allgather).

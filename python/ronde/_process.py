@@ -108,7 +108,8 @@ def _leave_at_exit() -> None:
 
 
 def is_initialized() -> bool:
-    """True between a successful ``init()`` and ``shutdown()``; False in a forked child."""
+    """True between a successful ``init()`` and ``shutdown()``; False in a forked child. Raises ImportError if Ronde's
+    library cannot be loaded."""
     return bool(library().ronde_is_initialized())
 
 
@@ -124,27 +125,29 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many ranks the job has. Raises NotInitializedError before ``init()``."""
+    """How many ranks the job has. Raises NotInitializedError (a ValueError) before ``init()``."""
     return int(_topology().size)
 
 
 def local_rank() -> int:
-    """This process's rank among those of its host. Raises NotInitializedError before ``init()``."""
+    """This process's rank among those of its host. Raises NotInitializedError (a ValueError) before ``init()``."""
     return int(_topology().local_rank)
 
 
 def local_size() -> int:
-    """How many ranks of the job this host has. Raises NotInitializedError before ``init()``."""
+    """How many ranks of the job this host has. Raises NotInitializedError (a ValueError) before ``init()``."""
     return int(_topology().local_size)
 
 
 def cross_rank() -> int:
-    """This host's place among the hosts that have a rank of this ``local_rank()``. Raises NotInitializedError."""
+    """This host's place among the hosts that have a rank of this ``local_rank()``. Raises NotInitializedError (a
+    ValueError) before ``init()``."""
     return int(_topology().cross_rank)
 
 
 def cross_size() -> int:
-    """How many hosts have a rank of this ``local_rank()``. Raises NotInitializedError before ``init()``."""
+    """How many hosts have a rank of this ``local_rank()``. Raises NotInitializedError (a ValueError) before ``init()``.
+    """
     return int(_topology().cross_size)
 
 

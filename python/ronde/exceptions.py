@@ -33,7 +33,8 @@ __all__ = [
 
 
 class RondeError(RuntimeError):
-    """Base of all errors of Ronde. ``str()`` of it is one sentence or two that name rank, tensor and cause.
+    """Base of all errors of Ronde. ``str()`` of it is one sentence or two that name rank, tensor and cause: the
+    ``message``.
 
     Attributes:
         code: the number of ``ronde_status`` in ``<ronde/ronde.h>``.

@@ -21,19 +21,19 @@ __all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_proces
 
 
 class ProcessSet:
-    """A group of ranks of the job. Made from ranks, it can be used once it is registered: by ``init(process_sets=...)`` or
-    ``add_process_set``.
-
-    Attributes: ``ranks``, ascending, None where they are not known yet; ``process_set_id``, None while it is not
-    registered (before ``init``, after its removal, after ``shutdown``).
-    """
+    """A group of ranks of the job. Made from ranks, it can be used once it is registered: by ``init(process_sets=...)``
+    or ``add_process_set``."""
 
     process_set_id: Optional[int] = None
+    """By which the engine knows it; None while it is not registered (before ``init``, after its removal, after
+    ``shutdown``)."""
     ranks: Optional[List[int]] = None
+    """Ascending; None where they are not known yet."""
     mpi_comm: None = None
+    """There is none."""
 
     def __init__(self, ranks_or_comm: Sequence[int] = ()) -> None:
-        """``ranks_or_comm``: ranks of the job, in any order. An MPI communicator is refused with NotImplementedError:
+        """Of ``ranks_or_comm``: ranks of the job, in any order. Raises NotImplementedError for an MPI communicator:
         give its ranks."""
         if not isinstance(ranks_or_comm, (list, tuple, range, set, frozenset)):
             raise NotImplementedError(
@@ -43,19 +43,21 @@ class ProcessSet:
         self.ranks = sorted(int(rank) for rank in ranks_or_comm)
 
     def size(self) -> Optional[int]:
-        """How many ranks it has; None while it is not registered."""
+        """How many ranks it has; None while it is not registered. Raises nothing."""
         if self.process_set_id is None or self.ranks is None:
             return None
         return len(self.ranks)
 
     def rank(self) -> Optional[int]:
-        """This process's place among its ranks; None while it is not registered, or if this process is not in it."""
+        """This process's place among its ranks; None while it is not registered, or if this process is not in it.
+        Raises nothing."""
         if self.process_set_id is None or self.ranks is None or not self.included():
             return None
         return self.ranks.index(_process.rank())
 
     def included(self) -> Optional[bool]:
-        """Whether this process belongs to it; None while its ranks are not known, or before ``init``."""
+        """Whether this process belongs to it; None while its ranks are not known, or before ``init``. Raises nothing.
+        """
         if self.ranks is None or not _process.is_initialized():
             return None
         return _process.rank() in self.ranks
@@ -91,16 +93,20 @@ class _GlobalProcessSet(ProcessSet):
 
 
 global_process_set = _GlobalProcessSet()
+"""All ranks of the job: what operations take where no ``process_set`` is given. Always registered, with the id 0."""
 
 #: Those registered, by id.
 _sets: Dict[int, ProcessSet] = {}
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
-    """Registers a process set, or makes one from ranks, and returns it. Collective over all ranks of the job.
+    """Registers a process set and returns it. Collective over all ranks of the job.
 
-    Raises ValueError on every rank alike if there is one of the same ranks, if ranks are not of the job, or if the ranks
-    of the job ask for different sets; NotImplementedError for an MPI communicator.
+    Args:
+        process_set: a set that is not registered, or ranks, of which one is made.
+
+    Raises ValueError on every rank alike if there is one of the same ranks, if ranks are not of the job, or if the
+    ranks of the job ask for different sets; NotImplementedError for an MPI communicator.
     """
     new = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     if new.process_set_id is not None:
@@ -115,8 +121,9 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes it and returns True; False if it is the set of all ranks or not registered. Collective over all ranks of the
-    job. Operations under way in it that not all its ranks have called fail."""
+    """Removes ``process_set`` and returns True; False if it is the set of all ranks or not registered. Collective over
+    all ranks of the job. Operations under way in it that not all its ranks have called fail. Raises MismatchError (a
+    ValueError) if the ranks of the job remove different sets."""
     group = process_set.process_set_id
     if group is None or group == 0 or _sets.get(group) is not process_set:
         return False

@@ -88,6 +88,23 @@ def test_many_small_is_compared_with_packing(tmp_path):
     assert each[2:] == ["0.2 us", "met"]
 
 
+def test_ddp_over_ronde_is_held_to_ddp_over_gloo(tmp_path):
+    from results import load
+    from targets import training
+
+    def step(contestant, model, median_us, exposed_us):
+        return line(contestant, 4, median_us, kind="training_step", op="training_step", model=model,
+                    exposed_us=exposed_us)
+
+    found = load(written(tmp_path / "a", step("gloo", "cnn", 100, 10), step("ronde_ddp", "cnn", 90, 1),
+                         step("ronde", "cnn", 91, 2), step("gloo", "mlp_batch_1", 100, 80),
+                         step("ronde_ddp", "mlp_batch_1", 60, 40)))
+    exposed, everywhere, mostly = training(found)
+    assert exposed[2:] == ["worst 0.20x DDP over Gloo (cnn); 1 of 1 within", "met"]
+    assert everywhere[2:] == ["worst 0.90x DDP over Gloo (cnn); 2 of 2 within", "met"]
+    assert mostly[2:] == ["worst 0.60x DDP over Gloo (mlp_batch_1); 0 of 1 within", "missed"]
+
+
 def compare(tmp_path, old, new):
     return subprocess.run([sys.executable, PEERS / "check.py", written(tmp_path / "old", *old),
                            written(tmp_path / "new", *new)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -152,7 +169,7 @@ def test_resnet50_has_its_tensors():
 
 def test_every_contestant_can_be_asked_for_every_work_that_it_takes():
     from contestants import CONTESTANTS
-    from works import all_works
+    from works import TRAINERS, all_works
 
     for work in all_works(quick=False):
         taking = [contestant for contestant in CONTESTANTS if contestant.takes(work)]
@@ -160,6 +177,8 @@ def test_every_contestant_can_be_asked_for_every_work_that_it_takes():
         for contestant in taking:
             command, environment, _ = contestant.start(work)
             assert all(isinstance(word, str) for word in [*command, *environment, *environment.values()])
+        if work.kind == "training_step":
+            assert {contestant.name for contestant in taking} == set(TRAINERS)
     peers = {contestant.name for contestant in CONTESTANTS if contestant.is_peer}
     assert {"openmpi", "openmpi5", "mpich", "mpich5", "impi", "oneccl", "gloo"} <= peers
 

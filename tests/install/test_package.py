@@ -62,6 +62,10 @@ def test_library_lies_in_the_package(run, environment):
     assert "libronde.so" in run(environment / "bin/python", "-c", code, cwd="/")
 
 
+def test_type_hints_are_there_for_type_checkers(run, environment):
+    assert Path(ask(run, environment, "ronde.cmake_prefix_path"), "py.typed").is_file()
+
+
 def test_headers_are_found(run, environment):
     include = Path(ask(run, environment, "ronde.get_include()"))
     assert (include / "ronde/ronde.h").is_file()

@@ -9,7 +9,7 @@ _installation.check()
 
 from horovod.runner import run  # noqa: E402 - nothing of a mixed installation may run
 
-#: Of Horovod's interface; scripts compare it. The distribution's own is ``0.28.1+ronde1``.
 __version__: str = "0.28.1"
+"""Of Horovod's interface; scripts compare it. The distribution's own is ``0.28.1+ronde1``."""
 
 __all__ = ["__version__", "run"]

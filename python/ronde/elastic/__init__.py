@@ -1,5 +1,8 @@
 """Training that survives what goes wrong, without a framework: state that is saved, restored and made the same on all
-ranks, and the loop that starts again. ``ronde.torch.elastic`` is what scripts use."""
+ranks, and the loop that starts again. ``ronde.torch.elastic`` is what scripts use.
+
+``notification_manager`` is the :class:`NotificationManager` of this process.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import List, Protocol
 
 
 class HostUpdate(enum.IntFlag):
-    """What has happened to the hosts."""
+    """What has happened to the hosts: ``none``, some ``removed``, some ``added``, or both (``mixed``)."""
 
     none = 0
     removed = 1
@@ -20,7 +20,8 @@ class Listener(Protocol):
     """Who wants to know."""
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Called from any thread; must not block."""
+        """Called from any thread with the arguments of ``handle_hosts_updated``, ``timestamp`` and ``update_res``; must
+        not block."""
 
 
 class NotificationManager:
@@ -32,20 +33,27 @@ class NotificationManager:
         self._lock = threading.Lock()
 
     def init(self) -> None:
-        """For symmetry with Horovod's; there is nothing to start."""
+        """For symmetry with Horovod's; there is nothing to start. Raises nothing."""
 
     def register_listener(self, listener: Listener) -> None:
-        """It is told from now on."""
+        """``listener`` is told from now on. Raises nothing."""
         with self._lock:
             self._listeners.append(listener)
 
     def remove_listener(self, listener: Listener) -> None:
-        """It is told no more. Does nothing if it never was."""
+        """``listener`` is told no more. Does nothing if it never was. Raises nothing."""
         with self._lock:
             self._listeners = [other for other in self._listeners if other is not listener]
 
     def handle_hosts_updated(self, timestamp: float, update_res: int = HostUpdate.mixed) -> None:
-        """Tells all listeners. ``timestamp``: later than the one before, or it is no news."""
+        """Tells all listeners.
+
+        Args:
+            timestamp: in seconds, later than the one before, or it is no news.
+            update_res: what has happened, a :class:`HostUpdate`.
+
+        Raises what a listener does.
+        """
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:

@@ -48,7 +48,8 @@ def run_fn(
     Not survived, and raised as it is: MismatchError, since the ranks' programs disagree and would do so again, and
     PeerLostError, since a dead process is not replaced yet.
 
-    Arguments:
+    Args:
+        func: the training function; its first argument is a :class:`ronde.elastic.State`.
         reset: leaves the job and joins it again; collective.
         reset_limit: how often at most; then RondeError from the error. None: RONDE_ELASTIC_RESET_LIMIT, else no limit.
     """

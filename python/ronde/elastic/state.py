@@ -17,7 +17,7 @@ Broadcast = Callable[[Any], Any]
 class State:
     """Base of states: subclasses say what is saved, restored, made the same and made anew.
 
-    Arguments:
+    Args:
         bcast_object: takes an object, returns rank 0's; collective.
         get_rank: this process's rank.
 
@@ -32,27 +32,38 @@ class State:
         self._reset_callbacks: List[Callable[[], None]] = []
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """These are called, in this order, each time the job has been joined anew: to scale the learning rate, say."""
+        """The ``callbacks`` are called, in this order, each time the job has been joined anew: to scale the learning
+        rate, say. Raises nothing."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Called when the job has been joined anew: drops old news of hosts, calls :meth:`reset` and the callbacks."""
+        """Called when the job has been joined anew: drops old news of hosts, calls :meth:`reset` and the callbacks.
+        Raises what they do."""
         self._take_news()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Notes that hosts have changed: :meth:`commit` and :meth:`check_host_updates` act on it. Any thread."""
+        """Notes that hosts have changed: :meth:`commit` and :meth:`check_host_updates` act on it. Any thread.
+
+        Args:
+            timestamp: in seconds; what is not later than the news before is none.
+            update_res: what has happened, a :class:`HostUpdate`.
+
+        Raises nothing.
+        """
         self._news.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Saves the state, then :meth:`check_host_updates`. Collective; not too often, since it copies all."""
+        """Saves the state, then :meth:`check_host_updates`. Collective; not too often, since it copies all. Raises
+        HostsUpdatedInterrupt, and CollectiveError if the exchange fails."""
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt, on all ranks alike, if rank 0 has news of hosts. Collective."""
+        """Raises HostsUpdatedInterrupt, on all ranks alike, if rank 0 has news of hosts. Collective: CollectiveError if
+        the exchange fails."""
         what = self._bcast_object(self._take_news())
         if what != HostUpdate.none:
             raise HostsUpdatedInterrupt(skip_sync=what == HostUpdate.removed)
@@ -70,24 +81,32 @@ class State:
                 what |= int(update)
 
     def save(self) -> None:
-        """Keeps a copy in memory for :meth:`restore`. This rank only."""
+        """Keeps a copy in memory for :meth:`restore`. This rank only. Raises NotImplementedError unless a subclass
+        defines it."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Goes back to what was saved last. This rank only."""
+        """Goes back to what was saved last. This rank only. Raises NotImplementedError unless a subclass defines it."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Gives every rank rank 0's state as it is now, and saves it. Collective."""
+        """Gives every rank rank 0's state as it is now, and saves it. Collective. Raises CollectiveError if the
+        exchange fails, NotImplementedError unless a subclass defines it."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Makes anew what depends on the ranks of the job. Nothing, unless a subclass says otherwise."""
+        """Makes anew what depends on the ranks of the job. Nothing, unless a subclass says otherwise. Raises nothing.
+        """
 
 
 class ObjectState(State):
-    """A state of Python objects: the keyword arguments become attributes, which the program changes as it goes. They
-    are copied deeply when they are saved and must be picklable."""
+    """A state of Python objects, which are copied deeply when they are saved and must be picklable.
+
+    Args:
+        bcast_object: takes an object, returns rank 0's; collective.
+        get_rank: this process's rank.
+        kwargs: become attributes, which the program changes as it goes.
+    """
 
     def __init__(self, bcast_object: Broadcast, get_rank: Callable[[], int], **kwargs: Any) -> None:
         super().__init__(bcast_object, get_rank)
@@ -104,15 +123,15 @@ class ObjectState(State):
         self._saved_state = copy.deepcopy({name: getattr(self, name) for name in self._names})
 
     def save(self) -> None:
-        """See :class:`State`."""
+        """As :meth:`State.save`. Raises what copying an object does."""
         self._save_objects()
 
     def restore(self) -> None:
-        """See :class:`State`."""
+        """As :meth:`State.restore`. Raises what copying an object does."""
         self._set(copy.deepcopy(self._saved_state))
 
     def sync(self) -> None:
-        """See :class:`State`."""
+        """As :meth:`State.sync`. Raises CollectiveError if the exchange fails."""
         values = self._bcast_object({name: getattr(self, name) for name in self._names})
         self._names = list(values)
         self._set(values)

@@ -8,6 +8,16 @@
     ...                                  # train as ever; each rank reads its own share of the data
 
 Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde run`` it is a job of one rank.
+
+What reduces is said by ``op``: ``Average`` (the sum divided by the number of ranks; of integers truncated towards zero),
+``Sum`` (in rank order; integers wrap), ``Min`` and ``Max`` (NaN if there is one), ``Product``, ``Adasum`` (of floats: what
+gradients have in common counts once, what differs is added), ``BitAnd``, ``BitOr`` and ``BitXor`` (of integers and bool). Of
+bool, ``Sum`` and ``Max`` are "any", ``Product`` and ``Min`` "all".
+
+Operations are done by ``global_process_set``, all ranks, unless a ``process_set`` is given. Those that end in ``_`` write
+into their argument, those with ``async`` return a :class:`Handle` at once. All may be called from any thread.
+
+Errors are those of :mod:`ronde.exceptions`; ``HorovodInternalError`` is :class:`ronde.exceptions.CollectiveError`.
 """
 
 from __future__ import annotations
@@ -46,6 +56,7 @@ from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
 from ronde.torch import _names, distributed, elastic
 from ronde.torch._buckets import empty_shared
+from ronde.torch._handles import Handle
 from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
     allgather_object,
@@ -116,6 +127,7 @@ __all__ = [
     "Compression",
     "Compressor",
     "DistributedOptimizer",
+    "Handle",
     "HorovodInternalError",
     "Max",
     "Min",
@@ -146,8 +158,8 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "cuda_built",
-    "distributed",
     "ddl_built",
+    "distributed",
     "elastic",
     "empty_shared",
     "gather",
@@ -206,13 +218,13 @@ _NO_COMM = (
 def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
     """Joins the job that ``ronde run`` describes; alone without it. Collective; does nothing if already initialised.
 
-    Arguments:
+    Args:
         comm: None, or a list of all ranks; some of them, or an MPI communicator, raise NotImplementedError.
         process_sets: sets to register, the same on every rank in the same order; or "dynamic", which changes nothing,
             since sets can be added at any time.
 
     Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds;
-    ValueError for two sets of the same ranks.
+    ValueError for two sets of the same ranks; ImportError if Ronde's library cannot be loaded.
     """
     if comm is not None and not isinstance(comm, (list, tuple)):
         raise NotImplementedError(_NO_COMM)
@@ -240,7 +252,11 @@ def _begin(options: Optional[_abi.Options], process_sets: Union[None, str, Seque
 
 
 def shutdown() -> None:
-    """Leaves the job; collective, with a limit of 10 s. ``init()`` may be called again. See ``ronde._process``."""
+    """Leaves the job; ``init()`` may be called again. Does nothing if not initialised.
+
+    Collective with a limit of 10 s: operations that all ranks have submitted are finished, others fail. A rank that has
+    not come by then is no error: this one has left. Raises ForkedError in a forked child.
+    """
     try:
         _process.shutdown()
     finally:

@@ -11,15 +11,23 @@ from ronde import _abi
 from ronde.exceptions import InvalidArgumentError
 
 Average: int = _abi.AVERAGE
+"""An ``op``: the sum divided by the number of ranks; of integers truncated towards zero."""
 Sum: int = _abi.SUM
+"""An ``op``: the ranks' values added in rank order; integers wrap, of bool "any"."""
 Adasum: int = _abi.ADASUM
+"""An ``op`` for gradients in floating point: what they have in common counts once, what differs is added."""
 Min: int = _abi.MIN
+"""An ``op``: the least value, NaN if there is one; of bool "all"."""
 Max: int = _abi.MAX
+"""An ``op``: the greatest value, NaN if there is one; of bool "any"."""
 Product: int = _abi.PRODUCT
-#: Of integers, and of bool as truth values.
+"""An ``op``: the ranks' values multiplied in rank order; of bool "all"."""
 BitAnd: int = _abi.BIT_AND
+"""An ``op`` of integers, and of bool as truth values."""
 BitOr: int = _abi.BIT_OR
+"""An ``op`` of integers, and of bool as truth values."""
 BitXor: int = _abi.BIT_XOR
+"""An ``op`` of integers, and of bool as truth values."""
 
 
 #: How many rows go to each rank: a tensor of whole numbers with one dimension, or a sequence.

@@ -20,8 +20,8 @@ from ronde.torch._start import (
 
 
 def apply(function: Type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Calls one of the classes below: ``Function.apply`` has no types."""
-    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+    """Calls one of the classes below, and only here."""
+    return function.apply(*arguments)  # type: ignore[no-untyped-call] # torch gives it no types
 
 
 class Allreduce(torch.autograd.Function):

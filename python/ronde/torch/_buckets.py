@@ -104,12 +104,13 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
     """A new tensor, of zeros, in memory that all ranks of the host share: ``allreduce_`` of it copies nothing where
     every rank has made the same such tensors in the same order. Elsewhere the result is the same and takes longer.
 
-    Arguments:
+    Args:
         size: as in ``torch.empty``: numbers, or one sequence of them.
+        dtype: the type of its elements, one that operations take.
 
     Asks no other rank. The tensor is yours for good, also after ``shutdown()``, but not in forked children, which must
-    not touch it. Where the machine or the container has no room it lies in ordinary memory.
-    Raises NotInitializedError (a ValueError) before ``init()``.
+    not touch it. Where the machine or the container has no room it lies in ordinary memory. Raises NotInitializedError
+    (a ValueError) before ``init()``, InvalidArgumentError (a ValueError) for another dtype.
     """
     shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     _process.size()  # raises before init(), whatever the size

@@ -15,7 +15,7 @@ from ronde.torch._handles import Handle, synchronize
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
 from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, memory_order
-from ronde.torch.compression import Compression
+from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
 
@@ -25,7 +25,7 @@ _OK = _abi.OK
 class How(NamedTuple):
     """How gradients are reduced."""
 
-    compression: Any
+    compression: AnyCompressor
     op: int
     prescale: float
     postscale: float
@@ -57,7 +57,7 @@ class _Packed(NamedTuple):
 class _Flight(NamedTuple):
     """One request under way from private memory: a gradient, or a group of them."""
 
-    handle: Handle
+    handle: Handle[List[torch.Tensor]]
     packed: List[_Packed]
 
 
@@ -128,7 +128,7 @@ class Reducer:
                 reducer._count(reducer._members[index])
 
         parameter = self._members[index].parameter
-        parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
+        parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
 
     @property
     def pending(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar
 
 import torch
 
@@ -13,23 +13,27 @@ from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch import _names
 from ronde.torch._tensors import TORCH_DTYPES
 
+#: What an operation makes: a tensor, a list of them, ...
+Result = TypeVar("Result", covariant=True)
+
 #: Makes the result of an operation that has succeeded, which needs no further care.
-Take = Callable[[Operation], Any]
+Take = Callable[[Operation], Result]
 
 #: From here on a result is not copied out of the ticket's memory but is that memory. In bytes.
 _WRAP_FROM_BYTES = 64 * 1024
 
 
-class Handle:
-    """An operation under way, for ``poll`` and ``synchronize``.
+class Handle(Generic[Result]):
+    """An operation under way, for ``poll`` and ``synchronize``; ``Handle[T]`` is one whose result is a ``T``.
 
-    It keeps the tensors alive. Dropped without ``synchronize``, the operation goes on, its memory stays until it is
-    done, and then its name is free again.
+    Made by ``*_async`` functions only. It keeps the tensors alive. Dropped without ``synchronize``, the operation goes
+    on, its memory stays until it is done, and then its name is free again.
     """
 
     __slots__ = ("_operation", "_take")
 
-    def __init__(self, operation: Operation, take: Take) -> None:
+    def __init__(self, operation: Operation, take: Take[Result]) -> None:
+        """``take`` makes the result of the ``operation`` when it has succeeded."""
         self._operation: Optional[Operation] = operation
         self._take = take
 
@@ -39,7 +43,7 @@ class Handle:
         return self._operation.name if self._operation is not None else None
 
     def abandon(self) -> None:
-        """Nobody will wait for it: as if it were dropped."""
+        """Nobody will wait for it: as if it were dropped. Raises nothing."""
         operation, self._operation = self._operation, None
         if operation is not None:
             operation.abandon()
@@ -48,26 +52,27 @@ class Handle:
         self.abandon()
 
 
-def poll(handle: Any) -> bool:
-    """Whether the operation has ended, so that ``synchronize`` will not block. Raises ValueError for anything that is
-    no handle, or one that was synchronized already."""
+def poll(handle: Handle[Any]) -> bool:
+    """Whether the operation of ``handle`` has ended, so that ``synchronize`` will not block. Never blocks. Raises
+    ValueError for anything that is no handle, or one that was synchronized already; ForkedError in a forked child."""
     if not isinstance(handle, Handle) or handle._operation is None:
         raise InvalidArgumentError("poll: no operation is under way under this handle", 1)
     return handle._operation.done()
 
 
-def synchronize(handle: Any) -> Any:
+def synchronize(handle: Handle[Result]) -> Result:
     """Waits for an asynchronous operation and returns its result: a tensor, or a list of them for a grouped operation.
 
-    Other Python threads run meanwhile; Ctrl-C is answered within a tenth of a second. Returns None for anything that is
-    no handle, or one that was synchronized already. Raises CollectiveError if the operation has failed on this rank:
-    MismatchError, PeerLostError, PeerLeftError, TimedOutError (see :mod:`ronde.exceptions`).
+    Args:
+        handle: of an ``*_async`` function. For anything else, or one that was synchronized already, None is returned.
+
+    Other Python threads run meanwhile; Ctrl-C is answered within a tenth of a second. Raises CollectiveError if the
+    operation has failed on this rank: MismatchError, PeerLostError, PeerLeftError, TimedOutError (see
+    :mod:`ronde.exceptions`).
     """
-    if not isinstance(handle, Handle):
-        return None
-    operation = handle._operation
+    operation = handle._operation if isinstance(handle, Handle) else None
     if operation is None:
-        return None
+        return None  # type: ignore[return-value] # a mistake that Horovod lets pass; the types speak of proper use
     handle._operation = None  # a failed or interrupted wait gives the operation up by itself
     try:
         operation.wait()
@@ -78,7 +83,7 @@ def synchronize(handle: Any) -> Any:
     return handle._take(operation)
 
 
-def into(outputs: List[torch.Tensor], copy_back: List[Tuple[torch.Tensor, torch.Tensor]], single: bool) -> Take:
+def into(outputs: List[torch.Tensor], copy_back: List[Tuple[torch.Tensor, torch.Tensor]], single: bool) -> Take[Any]:
     """The results are these tensors, after the copies ``(target, staged)``; ``single``: the one, not a list."""
 
     def take(operation: Operation) -> Any:
@@ -95,7 +100,7 @@ def made_by_ticket(operation: Operation) -> torch.Tensor:
     return _ticket_tensors(operation, 1)[0]
 
 
-def all_made_by_ticket(count: int) -> Take:
+def all_made_by_ticket(count: int) -> Take[List[torch.Tensor]]:
     """The results are the ticket's outputs, a list."""
     return lambda operation: _ticket_tensors(operation, count)
 
@@ -106,7 +111,7 @@ def made_with_splits(operation: Operation) -> Tuple[torch.Tensor, torch.Tensor]:
     return made_by_ticket(operation), splits
 
 
-def on(tensors: Sequence[torch.Tensor], take: Take) -> Take:
+def on(tensors: Sequence[torch.Tensor], take: Take[Any]) -> Take[Any]:
     """What ``take`` makes, each on its tensor's device: a tensor, a list of as many, or a tensor with its splits, which
     stay."""
     for tensor in tensors:
@@ -127,7 +132,7 @@ def on(tensors: Sequence[torch.Tensor], take: Take) -> Take:
     return move
 
 
-def made_at_root(is_root: bool) -> Take:
+def made_at_root(is_root: bool) -> Take[Optional[torch.Tensor]]:
     """The ticket's only output on the root, None elsewhere."""
 
     def take(operation: Operation) -> Optional[torch.Tensor]:
@@ -144,7 +149,7 @@ def nothing(operation: Operation) -> None:
     operation.release()
 
 
-def source_after(copy_back: List[Tuple[torch.Tensor, torch.Tensor]]) -> Take:
+def source_after(copy_back: List[Tuple[torch.Tensor, torch.Tensor]]) -> Take[int]:
     """The rank that sent, after the copies ``(target, staged)``."""
 
     def take(operation: Operation) -> int:
@@ -182,7 +187,7 @@ def _ticket_tensors(operation: Operation, count: int) -> List[torch.Tensor]:
             memory = memory or _TicketMemory(operation)
             array = (ctypes.c_char * n_bytes).from_address(output.address)
             # The array owns the ticket, and the tensor the array.
-            array._owner = memory  # type: ignore[attr-defined]
+            array._owner = memory  # type: ignore[attr-defined] # ctypes lets one add attributes
             tensor = torch.frombuffer(array, dtype=dtype).view(output.shape)
         tensors.append(tensor)
     if memory is None:

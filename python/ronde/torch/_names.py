@@ -67,7 +67,7 @@ _numbers: Dict[Tuple[int, str], _Numbers] = {}
 
 def group_of(full_name: str) -> int:
     """The id of the process set whose ranks meet by this name."""
-    return 0 if type(full_name) is str else full_name.group  # type: ignore[attr-defined, no-any-return]
+    return full_name.group if isinstance(full_name, InGroup) else 0
 
 
 def in_group(group: int, full_name: str) -> str:

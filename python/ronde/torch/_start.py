@@ -1,7 +1,8 @@
 """From tensors to a request: checks them, copies what is not contiguous or not in host memory, finds places for the
 results, submits.
 
-Each function returns the result with ``wait=True``, else a :class:`Handle`. Nothing here knows of autograd or names.
+Each function returns the result with ``wait=True``, else a :class:`Handle`: types that its callers state. Nothing here
+knows of autograd or names.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _submit(op: int, full_name: str, *arguments: Any, wait: bool, **settings: An
     return operation
 
 
-def _result(operation: _operation.Operation, take: Take, wait: bool) -> Any:
+def _result(operation: _operation.Operation, take: Take[Any], wait: bool) -> Any:
     return take(operation) if wait else Handle(operation, take)
 
 

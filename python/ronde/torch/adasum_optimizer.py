@@ -9,6 +9,7 @@ import torch
 
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._handles import Handle
+from ronde.torch.compression import AnyCompressor
 from ronde.torch.mpi_ops import Adasum, allreduce_async_, synchronize
 from ronde.torch.process_sets import ProcessSet, global_process_set
 
@@ -19,7 +20,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     """The methods that come before the wrapped optimizer's own, see :func:`adasum_optimizer`."""
 
     _parameter_names: Dict[torch.nn.Parameter, str]
-    _compression: Any
+    _compression: AnyCompressor
     _process_set: ProcessSet
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
@@ -48,7 +49,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
 
     step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
 
-    def _begin(self, delta: torch.Tensor, name: str) -> Handle:
+    def _begin(self, delta: torch.Tensor, name: str) -> Handle[torch.Tensor]:
         return allreduce_async_(delta, name=f"adasum.{name}", op=Adasum, process_set=self._process_set)
 
     def synchronize(self) -> None:
@@ -77,12 +78,12 @@ class _AdasumOptimizer(torch.optim.Optimizer):
 def adasum_optimizer(
     optimizer: torch.optim.Optimizer,
     names: Dict[torch.nn.Parameter, str],
-    compression: Any,
+    compression: AnyCompressor,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Wraps an optimizer so that ranks combine, with Adasum, what their own gradients make it change.
 
-    Arguments:
+    Args:
         names: of every parameter of the optimizer, the same on every rank.
         compression: what travels, see ``Compression``.
         process_set: whose ranks combine; this one is among them.

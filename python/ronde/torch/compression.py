@@ -6,7 +6,7 @@ Taken by ``allreduce``, ``grouped_allreduce``, ``reducescatter``, ``grouped_redu
 
 from __future__ import annotations
 
-from typing import Any, Tuple, Type
+from typing import Any, Tuple, Type, Union
 
 import torch
 
@@ -27,18 +27,18 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        """Returns what is sent, and a context that ``decompress`` is given on this rank.
+        """Returns what is sent for ``tensor``, and a context that ``decompress`` is given on this rank.
 
         The tensor must not be changed. What is returned may be the tensor itself; in the optimizer it is reduced in
-        place. There ``tensor`` is the gradient in the order of its memory, so of a parameter in ``channels_last`` it
-        is a permuted view with a leading dimension of 1.
+        place. There ``tensor`` is the gradient in the order of its memory, so of a parameter in ``channels_last`` it is
+        a permuted view with a leading dimension of 1. Raises NotImplementedError unless a subclass defines it.
         """
         raise NotImplementedError("a Compressor needs a method compress(tensor) -> (tensor, context)")
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Returns the reduced tensor in the shape and type of what was given to ``compress``. Of ``reducescatter`` it
-        has this rank's rows only."""
+        """Returns the reduced ``tensor`` in the shape and type of what was given to ``compress``, which made ``ctx``.
+        Of ``reducescatter`` it has this rank's rows only. Raises NotImplementedError unless a subclass defines it."""
         raise NotImplementedError("a Compressor needs a method decompress(tensor, context) -> tensor")
 
 
@@ -85,9 +85,16 @@ class BF16Compressor(_CastCompressor):
     _sent_as = torch.bfloat16
 
 
+#: What is given as ``compression``.
+AnyCompressor = Union[Type[Compressor], Compressor]
+
+
 class Compression:
     """The compressors to choose from: ``Compression.none``, ``Compression.fp16`` and ``Compression.bf16``."""
 
     none: Type[NoneCompressor] = NoneCompressor
+    """Tensors travel as they are."""
     fp16: Type[FP16Compressor] = FP16Compressor
+    """float32 and float64 travel as float16."""
     bf16: Type[BF16Compressor] = BF16Compressor
+    """float32 and float64 travel as bfloat16."""

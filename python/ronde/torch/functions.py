@@ -27,11 +27,12 @@ Parameters = Union[Mapping[str, torch.Tensor], Sequence[Tuple[str, torch.Tensor]
 def broadcast_parameters(params: Parameters, root_rank: int) -> None:
     """Gives every rank the values of rank ``root_rank``'s tensors, in place.
 
-    Arguments:
+    Args:
         params: a dict (``model.state_dict()``), a list of (name, tensor) (``list(model.named_parameters())``) or a list
             of tensors; the same names or order, shapes and types on every rank. None among the values is passed over.
+        root_rank: a rank of the job, the same on every rank.
 
-    Raises ValueError for anything else; CollectiveError if it fails (see ``synchronize``).
+    Raises ValueError for anything else; CollectiveError if it fails (see :func:`ronde.torch.synchronize`).
     """
     if isinstance(params, Mapping):
         named: List[Tuple[Optional[str], Any]] = [(key, params[key]) for key in sorted(params)]
@@ -50,7 +51,7 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
 
 def _pickler_module() -> Any:
     try:
-        import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        import cloudpickle
 
         return cloudpickle
     except ImportError:
@@ -71,7 +72,7 @@ def _broadcast_bytes(
         broadcast_(_bytes_tensor(data), root_rank, name, process_set)
         return data
     received = broadcast_(torch.empty(int(length), dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
-    return received.numpy().tobytes()
+    return bytes(received.numpy())
 
 
 def broadcast_object(
@@ -80,10 +81,16 @@ def broadcast_object(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Returns rank ``root_rank``'s object on every rank: a copy, on the root the object itself. What the others pass is
-    not read. Calls in several threads at once need a ``name`` each.
+    """Returns rank ``root_rank``'s object on every rank: a copy, on the root the object itself.
 
-    The object travels pickled (see the head of this module), so its class must be importable on every rank.
+    Args:
+        obj: on the root what is sent; its class must be importable on every rank. Not read elsewhere.
+        root_rank: a rank of the job, the same on every rank.
+        name: by which the ranks meet. Calls in several threads at once need one each.
+        process_set: the ranks that take part, the root and this one among them.
+
+    The object travels pickled (see the head of this module). Raises what pickle does for an object that cannot be, on
+    the root alone; else as :func:`ronde.torch.allreduce`.
     """
     if name is None:
         name = "broadcast_object"
@@ -93,8 +100,16 @@ def broadcast_object(
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns the ranks' objects in a list, in rank order: copies, this rank's own too. They travel pickled (see the
-    head of this module)."""
+    """Returns the ranks' objects in a list, in rank order: copies, this rank's own too.
+
+    Args:
+        obj: this rank's; its class must be importable on every rank.
+        name: by which the ranks meet. Calls in several threads at once need one each.
+        process_set: the ranks that take part; this one must be among them.
+
+    Objects travel pickled (see the head of this module). Raises what pickle does for an object that cannot be, on that
+    rank alone; else as :func:`ronde.torch.allreduce`.
+    """
     if name is None:
         name = "allgather_object"
     data = _bytes_tensor(_pickler_module().dumps(obj))
@@ -139,10 +154,14 @@ def broadcast_optimizer_state(
 ) -> None:
     """Gives every rank's optimizer the state and the settings (learning rate, ...) of rank ``root_rank``'s.
 
-    A rank whose optimizer has no state yet gets the root's; nothing is stepped for that. Tensors travel as they are,
-    the rest pickled. ``model`` is accepted for compatibility.
+    Args:
+        optimizer: of the same class with the same parameters on every rank. One that has no state yet gets the root's;
+            nothing is stepped for that.
+        root_rank: a rank of the job, the same on every rank.
+        model: accepted for compatibility.
 
-    Raises ValueError for LBFGS, whose state is no plain data, and if the optimizers hold different parameters.
+    Tensors travel as they are, the rest pickled. Raises ValueError for LBFGS, whose state is no plain data, and if the
+    optimizers hold different parameters; CollectiveError if it fails (see :func:`ronde.torch.synchronize`).
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidArgumentError("broadcast_optimizer_state cannot send the state of torch.optim.LBFGS", 1)

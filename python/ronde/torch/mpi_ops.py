@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 import torch
 
@@ -26,7 +26,7 @@ from ronde.torch._arguments import (
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import scale, start_allreduce, start_broadcast
 from ronde.torch._tensors import from_plain
-from ronde.torch.compression import Compression
+from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.pair_ops import recv, recv_async, send, send_async
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.rooted_ops import (
@@ -111,7 +111,7 @@ def allreduce(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
     name: Optional[str] = None,
-    compression: Any = Compression.none,
+    compression: AnyCompressor = Compression.none,
     op: Optional[int] = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
@@ -119,18 +119,20 @@ def allreduce(
 ) -> torch.Tensor:
     """Reduces a tensor over all ranks and returns the result, of the same shape and type, as a new tensor.
 
-    Arguments:
+    Args:
         tensor: the same shape and type on every rank. One on an accelerator is copied through host memory. A sparse one
-            is reduced as by :func:`sparse_allreduce_async`.
+            is reduced as by :func:`sparse_allreduce_async`. A number or a list of numbers is made a tensor.
         average: deprecated; ``op``.
         name: by which the ranks meet; None: they meet by the order of unnamed calls.
         compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
         op: Average (the default), Sum, Min, Max or Product; Adasum of floats; BitAnd, BitOr, BitXor of integers and
             bool. Of bool, Sum and Max are "any", Product and Min "all".
-        prescale_factor, postscale_factor: applied to each rank's values before, to the result after the reduction.
+        prescale_factor: each rank's values are multiplied by it before the reduction; not 0.
+        postscale_factor: the result is multiplied by it; not 0.
+        process_set: the ranks that take part; this one must be among them.
 
     Differentiable unless sparse: the gradient is reduced in the same way. Raises ValueError at once if the call is
-    wrong, CollectiveError if the work fails (see ``synchronize``).
+    wrong, the name still in use or ``init()`` not called; CollectiveError if the work fails (see :func:`synchronize`).
     """
     op = reduce_op(op, average)
     group = group_of(process_set)
@@ -140,10 +142,10 @@ def allreduce(
     full_name = _names.name_of("allreduce", name, group)
     packed, context = compression.compress(from_plain(tensor))
     if needs_gradient(packed):
-        result = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
+        reduced = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
     else:
-        result = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
-    return compression.decompress(result, context)  # type: ignore[no-any-return]
+        reduced = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
+    return compression.decompress(reduced, context)
 
 
 def allreduce_async(
@@ -154,15 +156,16 @@ def allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Begins :func:`allreduce` and returns at once. The tensor must not be changed before ``synchronize(handle)``,
-    which returns the result. Not differentiable."""
+    which returns the result. Not differentiable. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
     op = reduce_op(op, average)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    return start_allreduce(  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_allreduce(
         [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
+    return handle
 
 
 def allreduce_(
@@ -174,13 +177,15 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """:func:`allreduce` in place: writes the result into the tensor and returns it. Not differentiable."""
+    """:func:`allreduce` in place: writes the result into the tensor and returns it. Not differentiable. Raises as
+    :func:`allreduce`; the tensor's values are then of no use."""
     op = reduce_op(op, average)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    return start_allreduce(  # type: ignore[no-any-return]
+    result: torch.Tensor = start_allreduce(
         [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
     )
+    return result
 
 
 def allreduce_async_(
@@ -191,15 +196,16 @@ def allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[torch.Tensor]:
     """Begins :func:`allreduce_` and returns at once. The tensor must be neither read nor changed before
-    ``synchronize(handle)``, which returns it."""
+    ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
     op = reduce_op(op, average)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    return start_allreduce(  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_allreduce(
         [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
+    return handle
 
 
 # ---- Grouped all-reduce: one request, all or nothing ---------------------------------------------------------------
@@ -209,14 +215,15 @@ def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
     name: Optional[str] = None,
-    compression: Any = Compression.none,
+    compression: AnyCompressor = Compression.none,
     op: Optional[int] = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
     """:func:`allreduce` of several tensors as one operation that succeeds or fails as a whole. Returns a list of new
-    tensors. Their number, shapes and types must be the same on every rank. Differentiable."""
+    tensors, in the order of ``tensors``: their number, shapes and types must be the same on every rank. Differentiable.
+    Raises as :func:`allreduce`."""
     op = reduce_op(op, average)
     group = group_of(process_set)
     if not tensors:
@@ -239,15 +246,17 @@ def grouped_allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`grouped_allreduce`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
+) -> Handle[List[torch.Tensor]]:
+    """Begins :func:`grouped_allreduce`; ``synchronize(handle)`` returns the list. Not differentiable. Raises as
+    :func:`allreduce`, and ValueError for no tensors."""
     op = reduce_op(op, average)
     group = group_of(process_set)
     require_some(tensors)
     full_name = _names.name_of("grouped_allreduce", name, group)
-    return start_allreduce(  # type: ignore[no-any-return]
+    handle: Handle[List[torch.Tensor]] = start_allreduce(
         tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
+    return handle
 
 
 def grouped_allreduce_(
@@ -259,11 +268,12 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
-    """:func:`grouped_allreduce` in place; returns the tensors in a list."""
+    """:func:`grouped_allreduce` in place; returns the tensors in a list. Not differentiable. Raises as
+    :func:`allreduce`."""
     if not tensors:
         return []
     handle = grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
-    return synchronize(handle)  # type: ignore[no-any-return]
+    return synchronize(handle)
 
 
 def grouped_allreduce_async_(
@@ -274,15 +284,17 @@ def grouped_allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`grouped_allreduce_`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
+) -> Handle[List[torch.Tensor]]:
+    """Begins :func:`grouped_allreduce_`; ``synchronize(handle)`` returns the list. Raises as :func:`allreduce`, and
+    ValueError for no tensors."""
     op = reduce_op(op, average)
     group = group_of(process_set)
     require_some(tensors)
     full_name = _names.name_of("grouped_allreduce", name, group)
-    return start_allreduce(  # type: ignore[no-any-return]
+    handle: Handle[List[torch.Tensor]] = start_allreduce(
         tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
+    return handle
 
 
 # ---- Broadcast -----------------------------------------------------------------------------------------------------
@@ -294,13 +306,24 @@ def broadcast(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Returns rank ``root_rank``'s tensor on every rank, as a new tensor. Shape and type must be the same on every
-    rank. Differentiable: the root gets the average of the gradients, the others zeros."""
+    """Returns rank ``root_rank``'s tensor on every rank, as a new tensor.
+
+    Args:
+        tensor: of the same shape and type on every rank; its values count on the root only.
+        root_rank: a rank of the job, the same on every rank.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        process_set: the ranks that take part, the root and this one among them.
+
+    Differentiable: the root gets the average of the gradients, the others zeros. Raises as :func:`allreduce`.
+    """
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
+    result: torch.Tensor
     if needs_gradient(tensor):
-        return _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)  # type: ignore[no-any-return]
-    return start_broadcast(tensor, None, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
+        result = _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)
+    else:
+        result = start_broadcast(tensor, None, root_rank, full_name, wait=True)
+    return result
 
 
 def broadcast_async(
@@ -308,11 +331,13 @@ def broadcast_async(
     root_rank: int,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`broadcast`; ``synchronize(handle)`` returns the result. Not differentiable."""
+) -> Handle[torch.Tensor]:
+    """Begins :func:`broadcast`; ``synchronize(handle)`` returns the result. Not differentiable. Raises as
+    :func:`allreduce`, CollectiveError in ``synchronize``."""
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    return start_broadcast(tensor, None, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_broadcast(tensor, None, root_rank, full_name, wait=False)
+    return handle
 
 
 def broadcast_(
@@ -321,10 +346,12 @@ def broadcast_(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """:func:`broadcast` in place: writes the root's values into the tensor and returns it."""
+    """:func:`broadcast` in place: writes the root's values into the tensor and returns it. Not differentiable. Raises
+    as :func:`allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    return start_broadcast(tensor, tensor, root_rank, full_name, wait=True)  # type: ignore[no-any-return]
+    result: torch.Tensor = start_broadcast(tensor, tensor, root_rank, full_name, wait=True)
+    return result
 
 
 def broadcast_async_(
@@ -332,18 +359,20 @@ def broadcast_async_(
     root_rank: int,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`broadcast_`; ``synchronize(handle)`` returns the tensor."""
+) -> Handle[torch.Tensor]:
+    """Begins :func:`broadcast_`; ``synchronize(handle)`` returns the tensor. Raises as :func:`allreduce`,
+    CollectiveError in ``synchronize``."""
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    return start_broadcast(tensor, tensor, root_rank, full_name, wait=False)  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_broadcast(tensor, tensor, root_rank, full_name, wait=False)
+    return handle
 
 
 # ---- Barrier and join -------------------------------------------------------------------------------------------------------
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when every rank of the set has called it."""
+    """Returns when every rank of ``process_set`` has called it. Raises as :func:`allreduce`."""
     group = group_of(process_set)
     _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, group=group, wait=True).release()
     _names.restart(group)
@@ -352,9 +381,13 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
     """This rank has no more data: returns when every rank has joined, and says which was the last.
 
+    Args:
+        device: accepted for compatibility.
+        process_set: the ranks of which this one has no more data.
+
     Until then the others go on, and operations are done as if this rank had values that change nothing: zeros in a sum
-    or average (which is still over all ranks), ones in a product, no rows in ``allgather``. A broadcast from a rank that
-    has joined fails on the others. Call nothing of Ronde meanwhile. ``device`` is accepted for compatibility.
+    or average (which is still over all ranks), ones in a product, no rows in ``allgather``. A broadcast from a rank
+    that has joined fails on the others. Call nothing of Ronde meanwhile. Raises as :func:`allreduce`.
     """
     group = group_of(process_set)
     operation = _operation.submit(_abi.JOIN, "join.noname", [], None, None, group=group, wait=True)

@@ -13,7 +13,7 @@ from ronde.exceptions import InvalidArgumentError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
 from ronde.torch.adasum_optimizer import adasum_optimizer
-from ronde.torch.compression import Compression
+from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.mpi_ops import Adasum, Average, allreduce
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
@@ -35,14 +35,15 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _synchronize_in_step: bool
     _process_set: ProcessSet
 
-    @property  # type: ignore[override]
+    @property
     def param_groups(self) -> List[Dict[str, Any]]:
         """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to unscale gradients and look for
         infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,
         together. It has no other way to say that it is about to read ``p.grad``."""
         if self._reducer is not None and sys._getframe(1).f_globals.get("__name__") == _SCALER_MODULE:
             self._synchronize_for_scaler()
-        return self.__dict__["param_groups"]  # type: ignore[no-any-return]
+        groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
+        return groups
 
     @param_groups.setter
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
@@ -219,7 +220,7 @@ def _units(parameters: Sequence[torch.nn.Parameter], groups: Groups) -> List[Lis
 def DistributedOptimizer(  # noqa: N802 - Horovod's name
     optimizer: torch.optim.Optimizer,
     named_parameters: Optional[Iterable[Tuple[str, torch.nn.Parameter]]] = None,
-    compression: Any = Compression.none,
+    compression: AnyCompressor = Compression.none,
     backward_passes_per_step: int = 1,
     op: int = Average,
     gradient_predivide_factor: float = 1.0,
@@ -227,7 +228,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     groups: Optional[Groups] = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
-) -> Any:
+) -> _DistributedOptimizer:
     """Wraps an optimizer so that it steps with the gradients of all ranks.
 
     Each gradient's all-reduce starts as soon as the backward pass has computed it and runs beside the rest of that
@@ -235,7 +236,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     ``param_groups``, so learning-rate schedulers work on either. Give the ranks the same start with
     ``broadcast_parameters`` and ``broadcast_optimizer_state``.
 
-    Arguments:
+    Args:
         optimizer: any of ``torch.optim`` or a subclass of ``torch.optim.Optimizer``.
         named_parameters: ``model.named_parameters()``; gradients are called by these names, in errors too. None: by
             their place in the optimizer.
@@ -245,13 +246,15 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         op: Average, Sum, Min, Max or Product of gradients; or Adasum, with which each rank steps by its own gradients
             and the ranks combine what the steps have changed (``groups`` and ``sparse_as_dense`` then mean nothing).
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
-        groups: how many groups, or lists of parameters, are reduced as one operation each. ``num_groups`` is its old
-            name.
+        groups: how many groups, or lists of parameters, are reduced as one operation each (once ``num_groups``).
         sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense and reduced as such. Without it
             their entries are gathered and they stay sparse, see ``sparse_allreduce_async``; op must be Average or Sum,
             and they must not be in ``groups``.
         process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one. After another
             ``init()`` register the same object again before the next backward pass.
+
+    It also has ``synchronize()``, which waits for the reduced gradients, ``skip_synchronize()``, a context in which
+    ``step()`` does not, and ``set_backward_passes_per_step(passes)``.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
@@ -273,12 +276,13 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     units = _units(list(names), num_groups if groups is None else groups)
     is_alone = not process_set.included() or process_set.size() == 1
     if op == Adasum and not is_alone:
-        return adasum_optimizer(optimizer, names, compression, process_set)
+        adasum: _DistributedOptimizer = adasum_optimizer(optimizer, names, compression, process_set)
+        return adasum
 
     base = type(optimizer)
     members = {"__module__": base.__module__, "__doc__": base.__doc__}
     cls: Any = type(base.__name__, (_DistributedOptimizer, base), members)
-    distributed: Any = object.__new__(cls)
+    distributed: _DistributedOptimizer = object.__new__(cls)
     # A learning-rate scheduler puts a step() of its own into the instance; that one leads to the wrapped optimizer.
     distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     distributed._parameter_names = names

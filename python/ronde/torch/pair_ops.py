@@ -30,13 +30,15 @@ def send(
 ) -> None:
     """Sends a tensor to another rank and returns when that rank has it.
 
-    Arguments:
+    Args:
+        tensor: of any shape; the type and the number of elements are those of the receiver's.
         dst: a rank of the job other than this one, else ValueError.
         tag: any number of 32 bits.
         name: for reports on this rank only.
+        process_set: whose ranks both are.
 
-    Raises CollectiveError if the work fails: MismatchError (on both ranks) where the recv is of another type or number
-    of elements, and what ``synchronize`` lists.
+    Raises ValueError if the call is wrong; CollectiveError if the work fails: MismatchError (on both ranks) where the
+    recv is of another type or number of elements, and what :func:`ronde.torch.synchronize` lists.
     """
     group = group_of(process_set)
     start_send(tensor, dst, tag, _names.name_of("send", name, group), wait=True)
@@ -48,11 +50,12 @@ def send_async(
     tag: int = 0,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[None]:
     """Begins :func:`send` and returns at once. The tensor must not be changed before ``synchronize(handle)``, which
-    returns None."""
+    returns None. Raises as :func:`send`."""
     group = group_of(process_set)
-    return start_send(tensor, dst, tag, _names.name_of("send", name, group), wait=False)  # type: ignore[no-any-return]
+    handle: Handle[None] = start_send(tensor, dst, tag, _names.name_of("send", name, group), wait=False)
+    return handle
 
 
 def recv(
@@ -64,17 +67,19 @@ def recv(
 ) -> int:
     """Fills a tensor with what another rank sends, and returns that rank.
 
-    Arguments:
+    Args:
         tensor: of the sent tensor's type and number of elements.
         src: a rank of the job other than this one; None: whichever sends first.
         tag: the sender's.
         name: for reports on this rank only.
+        process_set: whose ranks both are.
 
     Raises as :func:`send`.
     """
     group = group_of(process_set)
     source = _abi.ANY_SOURCE if src is None else src
-    return start_recv(tensor, source, tag, _names.name_of("recv", name, group), wait=True)  # type: ignore[no-any-return]
+    result: int = start_recv(tensor, source, tag, _names.name_of("recv", name, group), wait=True)
+    return result
 
 
 def recv_async(
@@ -83,9 +88,10 @@ def recv_async(
     tag: int = 0,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
+) -> Handle[int]:
     """Begins :func:`recv` and returns at once. The tensor must be neither read nor changed before
-    ``synchronize(handle)``, which returns the rank that sent."""
+    ``synchronize(handle)``, which returns the rank that sent. Raises as :func:`send`."""
     group = group_of(process_set)
     source = _abi.ANY_SOURCE if src is None else src
-    return start_recv(tensor, source, tag, _names.name_of("recv", name, group), wait=False)  # type: ignore[no-any-return]
+    handle: Handle[int] = start_recv(tensor, source, tag, _names.name_of("recv", name, group), wait=False)
+    return handle

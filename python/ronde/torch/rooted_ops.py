@@ -39,11 +39,24 @@ def reduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Optional[torch.Tensor]:
-    """Reduces a tensor over all ranks as ``allreduce`` does; returns the result, a new tensor, on the root and None
-    elsewhere. Shape and type must be the same on every rank."""
-    return _reduce(  # type: ignore[no-any-return]
+    """Reduces a tensor over all ranks; returns the result, a new tensor of the same shape and type, on the root and
+    None elsewhere.
+
+    Args:
+        tensor: the same shape and type on every rank.
+        root_rank: a rank of the job, the same on every rank.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        op: as of :func:`ronde.torch.allreduce`.
+        process_set: the ranks that take part, the root and this one among them.
+        prescale_factor: each rank's values are multiplied by it before the reduction; not 0.
+        postscale_factor: the result is multiplied by it; not 0.
+
+    Raises as :func:`ronde.torch.allreduce`.
+    """
+    result: Optional[torch.Tensor] = _reduce(
         tensor, False, root_rank, name, op, process_set, prescale_factor, postscale_factor, wait=True
     )
+    return result
 
 
 def reduce_async(
@@ -54,11 +67,12 @@ def reduce_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Handle:
-    """Begins :func:`reduce`; ``synchronize(handle)`` returns the result."""
-    return _reduce(  # type: ignore[no-any-return]
+) -> Handle[Optional[torch.Tensor]]:
+    """Begins :func:`reduce`; ``synchronize(handle)`` returns the result. Raises as :func:`ronde.torch.allreduce`."""
+    handle: Handle[Optional[torch.Tensor]] = _reduce(
         tensor, False, root_rank, name, op, process_set, prescale_factor, postscale_factor, wait=False
     )
+    return handle
 
 
 def reduce_(
@@ -71,10 +85,11 @@ def reduce_(
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
     """:func:`reduce` in place: writes the result into the root's tensor, leaves the others' as they are, and returns
-    the tensor on every rank."""
-    return _reduce(  # type: ignore[no-any-return]
+    the tensor on every rank. Raises as :func:`ronde.torch.allreduce`."""
+    result: torch.Tensor = _reduce(
         tensor, True, root_rank, name, op, process_set, prescale_factor, postscale_factor, wait=True
     )
+    return result
 
 
 def reduce_async_(
@@ -85,11 +100,12 @@ def reduce_async_(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Handle:
-    """Begins :func:`reduce_`; ``synchronize(handle)`` returns the tensor."""
-    return _reduce(  # type: ignore[no-any-return]
+) -> Handle[torch.Tensor]:
+    """Begins :func:`reduce_`; ``synchronize(handle)`` returns the tensor. Raises as :func:`ronde.torch.allreduce`."""
+    handle: Handle[torch.Tensor] = _reduce(
         tensor, True, root_rank, name, op, process_set, prescale_factor, postscale_factor, wait=False
     )
+    return handle
 
 
 def _reduce(
@@ -121,11 +137,21 @@ def gather(
     process_set: ProcessSet = global_process_set,
 ) -> Optional[torch.Tensor]:
     """Returns, on the root, the ranks' tensors one after the other along dimension 0, in rank order; None elsewhere.
-    Dimension 0 may differ between ranks, the others and the type may not; a tensor without dimensions is an error."""
+
+    Args:
+        tensor: dimension 0 may differ between ranks, the others and the type may not; one without dimensions is an
+            error.
+        root_rank: a rank of the job, the same on every rank.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        process_set: the ranks that take part, the root and this one among them.
+
+    Raises as :func:`ronde.torch.allreduce`.
+    """
     group = group_of(process_set)
     full_name = _names.name_of("gather", name, group)
     is_root = root_rank == _process.rank()
-    return start_gather(tensor, root_rank, is_root, full_name, wait=True)  # type: ignore[no-any-return]
+    result: Optional[torch.Tensor] = start_gather(tensor, root_rank, is_root, full_name, wait=True)
+    return result
 
 
 def gather_async(
@@ -133,12 +159,13 @@ def gather_async(
     root_rank: int,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`gather`; ``synchronize(handle)`` returns the result."""
+) -> Handle[Optional[torch.Tensor]]:
+    """Begins :func:`gather`; ``synchronize(handle)`` returns the result. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("gather", name, group)
     is_root = root_rank == _process.rank()
-    return start_gather(tensor, root_rank, is_root, full_name, wait=False)  # type: ignore[no-any-return]
+    handle: Handle[Optional[torch.Tensor]] = start_gather(tensor, root_rank, is_root, full_name, wait=False)
+    return handle
 
 
 def scatter(
@@ -148,17 +175,23 @@ def scatter(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Sends each rank its rows of the root's tensor, rank 0 the first ones, and returns this rank's.
+    """Sends each rank its rows of the root's tensor, rank 0 the first ones, and returns this rank's, as a new tensor.
 
-    Arguments:
+    Args:
         tensor: on the root what is scattered. Elsewhere any tensor of that type and of those dimensions but the first,
             ``torch.empty(0, ...)`` for instance: it is not read.
+        root_rank: a rank of the job, the same on every rank.
         splits: on the root, how many rows each rank gets, adding up to dimension 0; None: equally many, else
             ValueError. Not read elsewhere.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        process_set: the ranks that take part, the root and this one among them.
+
+    Raises as :func:`ronde.torch.allreduce`.
     """
     group = group_of(process_set)
     full_name = _names.name_of("scatter", name, group)
-    return start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=True)  # type: ignore[no-any-return]
+    result: torch.Tensor = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=True)
+    return result
 
 
 def scatter_async(
@@ -167,8 +200,9 @@ def scatter_async(
     splits: Optional[Splits] = None,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`scatter`; ``synchronize(handle)`` returns the result."""
+) -> Handle[torch.Tensor]:
+    """Begins :func:`scatter`; ``synchronize(handle)`` returns the result. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("scatter", name, group)
-    return start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=False)  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=False)
+    return handle

@@ -3,7 +3,7 @@ reduce-scatter. Part of :mod:`ronde.torch.mpi_ops`."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union, overload
 
 import torch
 
@@ -11,8 +11,11 @@ from ronde.torch import _autograd, _names
 from ronde.torch._arguments import Splits, counts_of, needs_gradient, reduce_op, require_some
 from ronde.torch._handles import Handle
 from ronde.torch._start import start_allgather, start_alltoall, start_grouped_allgather, start_reducescatter
-from ronde.torch.compression import Compression
+from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
+
+#: What came, and how many rows of it from each rank (int32).
+WithSplits = Tuple[torch.Tensor, torch.Tensor]
 
 # ---- All-gather ----------------------------------------------------------------------------------------------------
 
@@ -20,48 +23,76 @@ from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Returns the ranks' tensors one after the other along dimension 0, in rank order. Dimension 0 may differ between
-    ranks, the others and the type may not; a tensor without dimensions is an error. Differentiable."""
+    """Returns the ranks' tensors one after the other along dimension 0, in rank order, as a new tensor.
+
+    Args:
+        tensor: dimension 0 may differ between ranks, the others and the type may not; one without dimensions is an
+            error.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        process_set: the ranks that take part; this one must be among them.
+
+    Differentiable: each rank gets its rows of the averaged gradient. Raises as :func:`ronde.torch.allreduce`.
+    """
     group = group_of(process_set)
     full_name = _names.name_of("allgather", name, group)
+    result: torch.Tensor
     if needs_gradient(tensor):
-        return _autograd.apply(_autograd.Allgather, tensor, full_name)  # type: ignore[no-any-return]
-    return start_allgather(tensor, full_name, wait=True)  # type: ignore[no-any-return]
+        result = _autograd.apply(_autograd.Allgather, tensor, full_name)
+    else:
+        result = start_allgather(tensor, full_name, wait=True)
+    return result
 
 
 def allgather_async(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """Begins :func:`allgather`; ``synchronize(handle)`` returns the result. Not differentiable."""
+) -> Handle[torch.Tensor]:
+    """Begins :func:`allgather`; ``synchronize(handle)`` returns the result. Not differentiable. Raises as
+    :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
-    return start_allgather(tensor, _names.name_of("allgather", name, group), wait=False)  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_allgather(tensor, _names.name_of("allgather", name, group), wait=False)
+    return handle
 
 
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
-    """:func:`allgather` of several tensors as one operation that succeeds or fails as a whole; returns a list.
-    Differentiable."""
+    """:func:`allgather` of several ``tensors`` as one operation that succeeds or fails as a whole; returns a list.
+    Differentiable. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     if not tensors:
         return []
     full_name = _names.name_of("grouped_allgather", name, group)
     if any(needs_gradient(tensor) for tensor in tensors):
         return list(_autograd.apply(_autograd.GroupedAllgather, full_name, *tensors))
-    return start_grouped_allgather(tensors, full_name, wait=True)  # type: ignore[no-any-return]
+    result: List[torch.Tensor] = start_grouped_allgather(tensors, full_name, wait=True)
+    return result
 
 
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Handle:
-    """Begins :func:`grouped_allgather`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
+) -> Handle[List[torch.Tensor]]:
+    """Begins :func:`grouped_allgather`; ``synchronize(handle)`` returns the list. Not differentiable. Raises as
+    :func:`ronde.torch.allreduce`, and ValueError for no tensors."""
     group = group_of(process_set)
     require_some(tensors)
     full_name = _names.name_of("grouped_allgather", name, group)
-    return start_grouped_allgather(tensors, full_name, wait=False)  # type: ignore[no-any-return]
+    handle: Handle[List[torch.Tensor]] = start_grouped_allgather(tensors, full_name, wait=False)
+    return handle
 
 
 # ---- All-to-all ----------------------------------------------------------------------------------------------------
+
+
+@overload
+def alltoall(
+    tensor: torch.Tensor, splits: None = None, name: Optional[str] = None, process_set: ProcessSet = ...
+) -> torch.Tensor: ...
+
+
+@overload
+def alltoall(
+    tensor: torch.Tensor, splits: Splits, name: Optional[str] = None, process_set: ProcessSet = ...
+) -> WithSplits: ...
 
 
 def alltoall(
@@ -69,24 +100,39 @@ def alltoall(
     splits: Optional[Splits] = None,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+) -> Union[torch.Tensor, WithSplits]:
     """Sends each rank its rows of the tensor, rank 0 the first ones, and returns what all ranks have sent to this one,
-    in rank order.
+    in rank order, as a new tensor.
 
-    Arguments:
+    Args:
         tensor: dimension 0 may differ between ranks, the others and the type may not.
         splits: how many rows each rank gets, adding up to dimension 0; None: equally many, else ValueError.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        process_set: the ranks that take part; this one must be among them.
 
     Returns the tensor; if ``splits`` was given a pair, the second how many rows each rank has sent (int32).
-    Differentiable.
+    Differentiable. Raises as :func:`ronde.torch.allreduce`.
     """
     group = group_of(process_set)
     counts = counts_of(splits)
     full_name = _names.name_of("alltoall", name, group)
     if not needs_gradient(tensor):
-        return start_alltoall(tensor, counts, full_name, wait=True)  # type: ignore[no-any-return]
-    result, received = _autograd.apply(_autograd.Alltoall, tensor, counts, full_name)
-    return result if splits is None else (result, received)
+        result: Union[torch.Tensor, WithSplits] = start_alltoall(tensor, counts, full_name, wait=True)
+        return result
+    rows, received = _autograd.apply(_autograd.Alltoall, tensor, counts, full_name)
+    return rows if splits is None else (rows, received)
+
+
+@overload
+def alltoall_async(
+    tensor: torch.Tensor, splits: None = None, name: Optional[str] = None, process_set: ProcessSet = ...
+) -> Handle[torch.Tensor]: ...
+
+
+@overload
+def alltoall_async(
+    tensor: torch.Tensor, splits: Splits, name: Optional[str] = None, process_set: ProcessSet = ...
+) -> Handle[WithSplits]: ...
 
 
 def alltoall_async(
@@ -94,11 +140,13 @@ def alltoall_async(
     splits: Optional[Splits] = None,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
-) -> Handle:
-    """Begins :func:`alltoall`; ``synchronize(handle)`` returns the result. Not differentiable."""
+) -> Handle[Any]:
+    """Begins :func:`alltoall`; ``synchronize(handle)`` returns the result. Not differentiable. Raises as
+    :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("alltoall", name, group)
-    return start_alltoall(tensor, counts_of(splits), full_name, wait=False)  # type: ignore[no-any-return]
+    handle: Handle[Any] = start_alltoall(tensor, counts_of(splits), full_name, wait=False)
+    return handle
 
 
 # ---- Reduce-scatter ------------------------------------------------------------------------------------------------
@@ -107,25 +155,37 @@ def alltoall_async(
 def reducescatter(
     tensor: torch.Tensor,
     name: Optional[str] = None,
-    compression: Any = Compression.none,
+    compression: AnyCompressor = Compression.none,
     op: Optional[int] = None,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """Reduces a tensor over all ranks and returns this rank's rows of the result: equally many for all, the first
-    ``tensor.shape[0] % size()`` ranks get one more. Shape and type must be the same on every rank. Differentiable."""
+    """Reduces a tensor over all ranks and returns this rank's rows of the result, as a new tensor: equally many for
+    all, the first ``tensor.shape[0] % size()`` ranks get one more.
+
+    Args:
+        tensor: the same shape and type on every rank, of one dimension or more.
+        name: by which the ranks meet; None: they meet by the order of unnamed calls.
+        compression: what travels, as of :func:`ronde.torch.allreduce`.
+        op: Average (the default), Sum, Min, Max or Product; BitAnd, BitOr, BitXor of integers and bool.
+        process_set: the ranks that take part; this one must be among them.
+        prescale_factor: each rank's values are multiplied by it before the reduction; not 0.
+        postscale_factor: the result is multiplied by it; not 0.
+
+    Differentiable. Raises as :func:`ronde.torch.allreduce`.
+    """
     packed, context = compression.compress(tensor)
     op = reduce_op(op, None)
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
     if needs_gradient(packed):
-        [result] = _autograd.apply(
+        [reduced] = _autograd.apply(
             _autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, packed
         )
     else:
-        result = start_reducescatter([packed], full_name, op, prescale_factor, postscale_factor, True, wait=True)
-    return compression.decompress(result, context)  # type: ignore[no-any-return]
+        reduced = start_reducescatter([packed], full_name, op, prescale_factor, postscale_factor, True, wait=True)
+    return compression.decompress(reduced, context)
 
 
 def reducescatter_async(
@@ -135,27 +195,29 @@ def reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Handle:
-    """Begins :func:`reducescatter`; ``synchronize(handle)`` returns the result. Not differentiable."""
+) -> Handle[torch.Tensor]:
+    """Begins :func:`reducescatter`; ``synchronize(handle)`` returns the result. Not differentiable. Raises as
+    :func:`ronde.torch.allreduce`."""
     op = reduce_op(op, None)
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
-    return start_reducescatter(  # type: ignore[no-any-return]
+    handle: Handle[torch.Tensor] = start_reducescatter(
         [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
+    return handle
 
 
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: Optional[str] = None,
-    compression: Any = Compression.none,
+    compression: AnyCompressor = Compression.none,
     op: Optional[int] = None,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[torch.Tensor]:
-    """:func:`reducescatter` of several tensors as one operation that succeeds or fails as a whole; returns a list.
-    Differentiable."""
+    """:func:`reducescatter` of several ``tensors`` as one operation that succeeds or fails as a whole; returns a list.
+    Differentiable. Raises as :func:`ronde.torch.allreduce`."""
     op = reduce_op(op, None)
     group = group_of(process_set)
     if not tensors:
@@ -177,12 +239,14 @@ def grouped_reducescatter_async(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> Handle:
-    """Begins :func:`grouped_reducescatter`; ``synchronize(handle)`` returns the list. ValueError for no tensors."""
+) -> Handle[List[torch.Tensor]]:
+    """Begins :func:`grouped_reducescatter`; ``synchronize(handle)`` returns the list. Not differentiable. Raises as
+    :func:`ronde.torch.allreduce`, and ValueError for no tensors."""
     op = reduce_op(op, None)
     group = group_of(process_set)
     require_some(tensors)
     full_name = _names.name_of("grouped_reducescatter", name, group)
-    return start_reducescatter(  # type: ignore[no-any-return]
+    handle: Handle[List[torch.Tensor]] = start_reducescatter(
         tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
+    return handle

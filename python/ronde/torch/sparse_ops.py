@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 import torch
 
@@ -13,7 +13,7 @@ from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
 from ronde.torch._handles import synchronize
 from ronde.torch._start import start_allgather
-from ronde.torch.compression import Compression
+from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 #: Waits, and returns the reduced tensor.
@@ -28,15 +28,16 @@ def sparse_allreduce_async(
 ) -> Finish:
     """Begins the all-reduce of a sparse tensor and returns a function: call it once, it waits and returns the result.
 
-    Arguments:
+    Args:
         tensor: of layout ``torch.sparse_coo``, of the same shape, type and number of sparse dimensions on every rank;
             the number of its entries may differ, and be 0.
         name: by which the ranks meet, in two all-gathers, ``<name>.indices`` and ``<name>.values``; None: they meet by
             the order of unnamed calls.
         op: Average (the default) or Sum.
+        process_set: the ranks that take part; this one must be among them.
 
     The result is coalesced: the same bits on every rank. Not differentiable. Raises ValueError if the call is wrong;
-    the function raises CollectiveError if the work fails (see ``synchronize``).
+    the function raises CollectiveError if the work fails (see :func:`ronde.torch.synchronize`).
     """
     return start_sparse_allreduce(tensor, name, reduce_op(op, None), group_of(process_set))
 
@@ -46,7 +47,7 @@ def start_sparse_allreduce(
     name: Optional[str],
     op: int,
     group: int,
-    compression: Any = Compression.none,
+    compression: AnyCompressor = Compression.none,
     factor: float = 1.0,
 ) -> Finish:
     """The same in the process set with this id; ``factor``: what the result is multiplied by; ``compression``: of the

@@ -19,8 +19,8 @@ class SyncBatchNorm(_BatchNorm):
     """As ``torch.nn.BatchNorm1d``, ``2d`` and ``3d``, but in training each rank normalises its batch by the mean and
     the variance of all ranks' batches.
 
-    Arguments:
-        num_features, eps, momentum, affine, track_running_stats: as of ``torch.nn.BatchNorm2d``.
+    The arguments are those of ``torch.nn.BatchNorm2d``: ``num_features``, ``eps``, ``momentum``, ``affine``,
+    ``track_running_stats``, ``device`` and ``dtype``.
 
     Input: (N, num_features, ...), on any device; N and what follows may differ between ranks, and be 0. Training mode
     is collective: every rank must call the layer, and run its backward pass, equally often and in the same order. In
@@ -40,7 +40,8 @@ class SyncBatchNorm(_BatchNorm):
             )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Returns the normalised input, of the same shape and type."""
+        """Returns the normalised ``input``, of the same shape and type. Raises as :class:`SyncBatchNorm` says:
+        ValueError, CollectiveError."""
         self._check_input_dim(input)
         if not self.training or _process.size() == 1:
             return super().forward(input)
@@ -50,10 +51,10 @@ class SyncBatchNorm(_BatchNorm):
             )
         name = _names.name_of("sync_batch_norm", None)
         total = _total_of(input.detach(), name)
-        if total.count <= 1:
+        if total.n_values <= 1:
             raise ValueError(
                 "SyncBatchNorm needs more than 1 value per channel over all ranks when training, not "
-                f"{int(total.count)}; this rank's input is of shape {tuple(input.shape)}"
+                f"{int(total.n_values)}; this rank's input is of shape {tuple(input.shape)}"
             )
         self._track(total)
         normalised: torch.Tensor = _autograd.apply(_Normalise, input, self.weight, self.bias, self.eps, total, name)
@@ -66,7 +67,7 @@ class SyncBatchNorm(_BatchNorm):
             return
         self.num_batches_tracked.add_(1)
         momentum = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        unbiased = total.variance * (total.count / (total.count - 1))
+        unbiased = total.variance * (total.n_values / (total.n_values - 1))
         for running, value in ((self.running_mean, total.mean), (self.running_var, unbiased)):
             running.mul_(1 - momentum).add_(value.to(running.device, running.dtype), alpha=momentum)
 
@@ -74,7 +75,7 @@ class SyncBatchNorm(_BatchNorm):
 class _Total(NamedTuple):
     """Of all ranks' batches together: values per channel, and of each channel the mean and the variance (biased)."""
 
-    count: float
+    n_values: float
     mean: torch.Tensor  # float64, in host memory
     variance: torch.Tensor
 
@@ -125,7 +126,7 @@ class _Normalise(torch.autograd.Function):
         mean = total.mean.to(input.device, wide)
         inverse = (total.variance + eps).rsqrt().to(input.device, wide)
         ctx.save_for_backward(input, weight, mean, inverse)
-        ctx.count = total.count
+        ctx.n_values = total.n_values
         ctx.name = _names.name_of_gradient(name) if input.requires_grad else None
         shape = _of_channels(input)
         scale = inverse if weight is None else inverse * weight.to(wide)
@@ -135,7 +136,7 @@ class _Normalise(torch.autograd.Function):
         return result.to(input.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         input, weight, mean, inverse = ctx.saved_tensors
         gradient = gradients[0].to(inverse.dtype)
@@ -146,7 +147,7 @@ class _Normalise(torch.autograd.Function):
         of_input = None
         if ctx.name is not None:
             sums = torch.cat([of_bias, of_weight])
-            sums = start_allreduce([sums], None, ctx.name, _abi.SUM, 1.0, 1.0, True, wait=True) / ctx.count
+            sums = start_allreduce([sums], None, ctx.name, _abi.SUM, 1.0, 1.0, True, wait=True) / ctx.n_values
             by_bias, by_weight = sums.chunk(2)
             scale = inverse if weight is None else inverse * weight.to(inverse.dtype)
             of_input = gradient - by_bias.view(shape) - normalised * by_weight.view(shape)

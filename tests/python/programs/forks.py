@@ -6,6 +6,7 @@ import sys
 import torch
 
 import ronde.torch as hvd
+from ronde import _operation
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     child = os.fork()
     if child == 0:
         try:
-            assert not hvd.is_initialized()
+            assert not hvd.is_initialized() and _operation.in_forked_child()
             for call in (
                 hvd.rank,
                 lambda: hvd.allreduce(torch.ones(1), name="child"),

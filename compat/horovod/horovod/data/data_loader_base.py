@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 #: How often a thread that waits looks whether it is still wanted, in seconds.
 _LOOK_EVERY_S = 0.1
@@ -79,10 +79,17 @@ class _Pass:
             self._thread.join()
 
 
-class AsyncDataLoaderMixin:
+# What a mixin stands before is a base for type checkers only.
+if TYPE_CHECKING:
+    _Base = BaseDataLoader
+else:
+    _Base = object
+
+
+class AsyncDataLoaderMixin(_Base):
     """Put before a :class:`BaseDataLoader` among the bases, it makes batches in a thread, ahead of their use.
 
-    Arguments:
+    Args:
         async_loader_queue_size: how many batches ahead; 0: none, and no thread.
         debug_data_loader: accepted; there is nothing to print.
         args, kwargs: the next base's.
@@ -104,12 +111,12 @@ class AsyncDataLoaderMixin:
 
     def __iter__(self) -> Iterator[Any]:
         if self.async_loader_queue_size <= 0:
-            yield from super().__iter__()  # type: ignore[misc]
+            yield from super().__iter__()
             return
         self.close_async_loader()
-        self._pass = _Pass(self._iterate(), self.async_loader_queue_size)  # type: ignore[attr-defined]
+        self._pass = _Pass(self._iterate(), self.async_loader_queue_size)
         for batch in self._pass.take():
-            yield self._process_batch(batch)  # type: ignore[attr-defined]
+            yield self._process_batch(batch)
 
     def __del__(self) -> None:
         self.close_async_loader()

@@ -84,17 +84,24 @@ def run(
     """Calls ``func(*args, **kwargs)`` in ``num_proc`` new processes, the ranks of one job, and returns what they
     returned, in rank order.
 
-    Arguments:
+    Args:
         func: any function, lambdas, closures and those of a notebook too; it, its arguments and its result travel
             pickled by cloudpickle, in a folder that only this user can read.
+        args: the function's arguments by place.
+        kwargs: those by name.
         num_proc: how many ranks; ``np`` is its old name.
-        hosts, hostfile: ``localhost:4``, or a file with lines ``localhost slots=4``: so far this host only.
+        min_num_proc: taken for ``num_proc`` where that is None; ``min_np`` is its old name.
+        reset_limit: how often elastic training may start again.
+        hosts: where they run and how many on each: ``localhost:4``; so far this host only.
+        hostfile: the same in a file with lines ``localhost slots=4``.
         start_timeout: how many seconds ranks wait for one another in ``hvd.init()``.
         output_filename: a folder that also gets what each rank prints, in ``rank.N/stdout`` and ``stderr``.
         verbose: above 0: say what is started, on standard error.
         executable: the Python that runs the ranks; None: this one.
 
-    The others are accepted as ``horovodrun`` accepts them, and named once on standard error where given.
+    Accepted as ``horovodrun`` accepts them, without effect and named once on standard error where given: ``max_num_proc``
+    (``max_np``), ``slots``, ``cooldown_range``, ``host_discovery_script``, ``ssh_port``, ``ssh_identity_file``,
+    ``disable_cache``, ``use_gloo``, ``use_mpi``, ``mpi_args``, ``network_interfaces`` (``network_interface``).
 
     Raises ValueError if the settings cannot be followed, RuntimeError with the traceback of the rank that failed first
     if one fails. Ctrl-C ends the ranks.

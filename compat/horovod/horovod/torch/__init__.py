@@ -12,9 +12,9 @@ from ronde.torch import _check_has_gpu
 import horovod.common.exceptions  # noqa: F401
 import horovod.common.util  # noqa: F401
 
-# After the names, one of which is `elastic` too; `from horovod.torch import elastic` would find that one.
+# After the names, of which `elastic` is one, whose place this takes; `from horovod.torch import elastic` would find that one.
 import horovod.torch.compression as compression  # noqa: E402
-import horovod.torch.elastic as elastic  # noqa: E402
+import horovod.torch.elastic as elastic  # type: ignore[no-redef] # noqa: E402 - takes its place
 import horovod.torch.functions as functions  # noqa: E402
 import horovod.torch.mpi_ops as mpi_ops  # noqa: E402
 import horovod.torch.optimizer as optimizer  # noqa: E402

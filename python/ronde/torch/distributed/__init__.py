@@ -17,7 +17,8 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Makes the name known to ``torch.distributed``. Again, or where PyTorch has none of it: does nothing."""
+    """Makes the name "ronde" known to ``torch.distributed``, as importing ``ronde.torch`` does. Again, or where PyTorch
+    has none of it: does nothing. Raises nothing."""
     if not _dist.is_available() or "RONDE" in _dist.Backend._plugins:
         return
     from ronde.torch.distributed._creation import create

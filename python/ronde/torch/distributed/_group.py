@@ -34,7 +34,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def __init__(self, rank: int, size: int, name: str, engine: Optional[int], close: Callable[[], None]) -> None:
         """``engine``: of ``ronde_engine_create``, None for the process's; ``close`` ends it."""
-        super().__init__(rank, size)
+        super().__init__(rank, size)  # type: ignore[call-arg] # torch's stubs know only the form with a store
         self._rank, self._size, self._name, self._description = rank, size, name, "undefined"
         self._engine = engine
         self._close: Optional[Callable[[], None]] = close
@@ -418,4 +418,4 @@ class RondeProcessGroup(dist.ProcessGroup):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
-    alltoall_base = all_to_all_single
+    alltoall_base = all_to_all_single  # type: ignore[assignment] # torch's stubs have more forms

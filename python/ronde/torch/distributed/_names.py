@@ -90,7 +90,7 @@ class Names:
             until_done()
             self._give_back(name, _is_done)
 
-        torch.autograd.Variable._execution_engine.queue_callback(at_end_of_pass)  # type: ignore[attr-defined]
+        torch.autograd.Variable._execution_engine.queue_callback(at_end_of_pass)
         return True
 
     def waited_for(self, name: Name) -> None:

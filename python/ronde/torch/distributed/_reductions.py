@@ -10,22 +10,22 @@ from ronde import _abi
 from ronde.exceptions import InvalidArgumentError
 
 _CODES: Dict[Any, int] = {
-    dist.ReduceOp.RedOpType.SUM: _abi.SUM,
-    dist.ReduceOp.RedOpType.AVG: _abi.AVERAGE,
-    dist.ReduceOp.RedOpType.PRODUCT: _abi.PRODUCT,
-    dist.ReduceOp.RedOpType.MIN: _abi.MIN,
-    dist.ReduceOp.RedOpType.MAX: _abi.MAX,
-    dist.ReduceOp.RedOpType.BAND: _abi.BIT_AND,
-    dist.ReduceOp.RedOpType.BOR: _abi.BIT_OR,
-    dist.ReduceOp.RedOpType.BXOR: _abi.BIT_XOR,
+    dist.ReduceOp.SUM: _abi.SUM,
+    dist.ReduceOp.AVG: _abi.AVERAGE,
+    dist.ReduceOp.PRODUCT: _abi.PRODUCT,
+    dist.ReduceOp.MIN: _abi.MIN,
+    dist.ReduceOp.MAX: _abi.MAX,
+    dist.ReduceOp.BAND: _abi.BIT_AND,
+    dist.ReduceOp.BOR: _abi.BIT_OR,
+    dist.ReduceOp.BXOR: _abi.BIT_XOR,
 }
 
 
 def reduction_of(op: Any) -> Tuple[int, float]:
     """The code of a ``ReduceOp``, or of the constant that stands for it, and the factor for each value as it is read.
     InvalidArgumentError (a ValueError) for what the engine does not do."""
-    kind = op.op if isinstance(op, dist.ReduceOp) else op
-    if kind == dist.ReduceOp.RedOpType.PREMUL_SUM:
+    kind = getattr(op, "op", op)
+    if kind == dist.ReduceOp.PREMUL_SUM:
         _, factor = op.__getstate__()
         factor = float(factor)  # a number, or a tensor of one element: PyTorch has made sure
         if factor == 0:

@@ -19,7 +19,7 @@ process ends the job.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar, overload
 
 from ronde import process_sets
 from ronde.elastic.run import run_fn
@@ -27,6 +27,8 @@ from ronde.torch.elastic.sampler import ElasticSampler
 from ronde.torch.elastic.state import TorchState
 
 __all__ = ["ElasticSampler", "TorchState", "run"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _join_anew() -> None:
@@ -37,9 +39,21 @@ def _join_anew() -> None:
     ronde.torch.init(process_sets=sets)
 
 
+@overload
+def run(func: _Function, *, reset_limit: Optional[int] = None) -> _Function: ...
+
+
+@overload
+def run(func: None = None, *, reset_limit: Optional[int] = None) -> Callable[[_Function], _Function]: ...
+
+
 def run(func: Optional[Callable[..., Any]] = None, *, reset_limit: Optional[int] = None) -> Callable[..., Any]:
-    """Decorates the training function ``func(state, ...)``, see :func:`ronde.elastic.run_fn`. ``init()`` must have been
-    called. Process sets are registered again after a restart. Also ``@run(reset_limit=3)``."""
+    """Decorates the training function ``func(state, ...)``, see :func:`ronde.elastic.run_fn`. Also
+    ``@run(reset_limit=3)``.
+
+    ``init()`` must have been called. Process sets are registered again after a restart. The decorated function raises
+    as :func:`ronde.elastic.run_fn` says.
+    """
     if func is None:
         return lambda given: run(given, reset_limit=reset_limit)
     return run_fn(func, _join_anew, reset_limit)

@@ -18,9 +18,17 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
     ``processed_num``. So that ranks have equally many, the last round of an epoch is filled up with the epoch's first
     samples: ``size() - 1`` at most come twice. No other is lost or repeated.
 
-    Arguments:
+    Args:
         dataset: anything with a length, the same on all ranks.
         shuffle: whether the order is another one in each epoch, drawn from ``seed`` and the epoch.
+        seed: the same on all ranks.
+
+    Attributes:
+        epoch: that which is read.
+        processed_num: how many samples of its order all ranks together have read.
+        rank: this process's, when the rest was dealt.
+        num_replicas: the number of ranks then.
+        remaining_indices: what was left of the order then, of all ranks.
 
     ``init()`` must have been called. Raises NotInitializedError (a ValueError) otherwise.
     """
@@ -38,28 +46,32 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch: no sample has been read. Call it at an epoch's *end* for the next one: at the beginning it
-        would forget, after a restart, what has been read already."""
+        """Begins an ``epoch``: no sample has been read. Call it at an epoch's *end* for the next one: at the beginning
+        it would forget, after a restart, what has been read already. Raises NotInitializedError (a ValueError) before
+        ``init()``."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Notes that every rank has read ``batch_size`` more of its samples. Does not change an iteration under way."""
+        """Notes that every rank has read ``batch_size`` more of its samples. Does not change an iteration under way.
+        ``batch_idx`` is not looked at. Raises nothing."""
         self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
 
     def state_dict(self) -> Dict[str, int]:
-        """``{"epoch": ..., "processed_num": ...}``."""
+        """``{"epoch": ..., "processed_num": ...}``. Raises nothing."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Goes to that place in that epoch, and deals the rest out."""
+        """Goes to the place in the epoch that ``state_dict`` names, and deals the rest out. Raises KeyError if it lacks
+        one of the two."""
         self.epoch = int(state_dict["epoch"])
         self.processed_num = int(state_dict["processed_num"])
         self.reset()
 
     def reset(self) -> None:
-        """Deals what has not been read out to the ranks that there are now."""
+        """Deals what has not been read out to the ranks that there are now. Raises NotInitializedError (a ValueError)
+        before ``init()``."""
         self.rank = _process.rank()
         self.num_replicas = _process.size()
         order = self._order()

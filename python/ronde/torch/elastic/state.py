@@ -110,9 +110,10 @@ class TorchState(ObjectState):
     """What a training run must not lose. Arguments become attributes; models, optimizers, learning-rate schedulers and
     :class:`ElasticSampler` are saved and restored in place, anything else is copied and must be picklable.
 
-    Arguments:
+    Args:
         model: a ``torch.nn.Module``; more of them under other names.
         optimizer: of ``torch.optim``, or a ``DistributedOptimizer``; more of them under other names.
+        kwargs: whatever else.
 
     ``init()`` must have been called. The handlers work in the order of the arguments, so give a scheduler after the
     optimizer that it drives. Collective are :meth:`sync`, :meth:`commit` and :meth:`check_host_updates`.
@@ -143,25 +144,26 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def save(self) -> None:
-        """See :class:`ronde.elastic.State`."""
+        """As :meth:`ronde.elastic.State.save`. Raises what copying an object does."""
         for handler in self._handlers.values():
             handler.save()
         super().save()
 
     def restore(self) -> None:
-        """See :class:`ronde.elastic.State`."""
+        """As :meth:`ronde.elastic.State.restore`. Raises what an object's ``load_state_dict`` does."""
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
 
     def sync(self) -> None:
-        """See :class:`ronde.elastic.State`."""
+        """As :meth:`ronde.elastic.State.sync`. Raises CollectiveError if the exchange fails."""
         for handler in self._handlers.values():
             handler.sync()
         super().sync()
 
     def reset(self) -> None:
-        """Samplers deal what is left out to the ranks that there are now."""
+        """Samplers deal what is left out to the ranks that there are now. Raises NotInitializedError (a ValueError)
+        before ``init()``."""
         for handler in self._handlers.values():
             if isinstance(handler.value, ElasticSampler):
                 handler.value.reset()
