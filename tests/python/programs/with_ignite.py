@@ -12,7 +12,9 @@ import ronde.torch  # noqa: F401  makes the name known
 
 dist.init_process_group("ronde")
 assert idist.backend() == "ronde" and idist.get_world_size() == 2
-model = torch.nn.parallel.DistributedDataParallel(known_training.network())
+bare = known_training.network()
+assert idist.auto_model(bare) is bare, "ignite wraps models for this backend: then docs/from-ddp.md must say so"
+model = torch.nn.parallel.DistributedDataParallel(bare)
 optimizer = idist.auto_optim(torch.optim.SGD(model.parameters(), lr=known_training.RATE))
 batches = idist.auto_dataloader(
     known_training.samples(), batch_size=known_training.BATCH * idist.get_world_size(), shuffle=False
