@@ -1,6 +1,6 @@
-// Whether a private folder still has an owner. The file `owner` in it is locked by the process that made the folder, and
-// the kernel unlocks it however that one ends. So what a process killed with SIGKILL leaves is found, and removed, when
-// the same user next makes such a folder.
+// Whether a private folder still has an owner. The file `owner` in it is locked by the process that made the folder,
+// and the kernel unlocks it however that one ends. So what a process killed with SIGKILL leaves is found, and removed,
+// when the same user next makes such a folder.
 #pragma once
 
 #include <string>

@@ -93,8 +93,8 @@ def _private_folder() -> str:
         ) from error
     if not stat.S_ISDIR(about.st_mode) or not _meeting.is_private(about):
         raise InitializationError(
-            f"RONDE_STORE names the job's folder {folder}, which belongs to another user or is open to others; expected "
-            "a folder of this user's of mode 0700. Let ronde run set RONDE_STORE",
+            f"RONDE_STORE names the job's folder {folder}, which belongs to another user or is open to others; "
+            "expected a folder of this user's of mode 0700. Let ronde run set RONDE_STORE",
             _abi.INVALID_ARGUMENT,
         )
     return folder
@@ -125,7 +125,7 @@ def _wait_for(sign: str, timeout: timedelta) -> str:
             return file
         if time.monotonic() >= until:
             raise InitializationError(
-                f"rank 0 has not called init_process_group within {timeout.total_seconds():g} s: all ranks must call it",
+                f"rank 0 has not called init_process_group within {timeout.total_seconds():g} s: all ranks must",
                 _abi.TIMED_OUT,
                 0,
             )
