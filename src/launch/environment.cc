@@ -48,6 +48,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
   variables["HOROVOD_HOSTNAME"] = facts.host;
   variables["MASTER_ADDR"] = "127.0.0.1";
   variables["MASTER_PORT"] = std::to_string(facts.master_port);
+  // Where a rank finds another place than this in the two, the user has chosen it.
+  variables["RONDE_MASTER"] = variables["MASTER_ADDR"] + ":" + variables["MASTER_PORT"];
   variables.emplace("PYTHONUNBUFFERED", "1");
   variables.emplace("OMP_NUM_THREADS", std::to_string(facts.threads));
   add_all(variables, settings);

@@ -14,14 +14,14 @@ constexpr RankPlace kPlace{.rank = 3, .size = 8, .local_rank = 1, .local_size = 
 JobFacts facts() { return {"unix:/run/x/store", "c0ffee", "node7", 4711, 3}; }
 
 TEST(Environment, NamesTheRanksPlaceForRondeTorchAndHorovod) {
-  EXPECT_THAT(
-      rank_environment({}, {}, kPlace, facts()),
-      testing::UnorderedElementsAre(
-          "RONDE_RANK=3", "RONDE_SIZE=8", "RONDE_LOCAL_RANK=1", "RONDE_LOCAL_SIZE=2", "RONDE_CROSS_RANK=1",
-          "RONDE_CROSS_SIZE=4", "RONDE_STORE=unix:/run/x/store", "RONDE_KEY=c0ffee", "RANK=3", "WORLD_SIZE=8",
-          "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711",
-          "HOROVOD_RANK=3", "HOROVOD_SIZE=8", "HOROVOD_LOCAL_RANK=1", "HOROVOD_LOCAL_SIZE=2", "HOROVOD_CROSS_RANK=1",
-          "HOROVOD_CROSS_SIZE=4", "HOROVOD_HOSTNAME=node7", "PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=3"));
+  EXPECT_THAT(rank_environment({}, {}, kPlace, facts()),
+              testing::UnorderedElementsAre(
+                  "RONDE_RANK=3", "RONDE_SIZE=8", "RONDE_LOCAL_RANK=1", "RONDE_LOCAL_SIZE=2", "RONDE_CROSS_RANK=1",
+                  "RONDE_CROSS_SIZE=4", "RONDE_STORE=unix:/run/x/store", "RONDE_KEY=c0ffee", "RANK=3", "WORLD_SIZE=8",
+                  "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711",
+                  "RONDE_MASTER=127.0.0.1:4711", "HOROVOD_RANK=3", "HOROVOD_SIZE=8", "HOROVOD_LOCAL_RANK=1",
+                  "HOROVOD_LOCAL_SIZE=2", "HOROVOD_CROSS_RANK=1", "HOROVOD_CROSS_SIZE=4", "HOROVOD_HOSTNAME=node7",
+                  "PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=3"));
 }
 
 TEST(Environment, KeepsWhatIsInheritedButNotAnotherJobsPlace) {
@@ -39,7 +39,7 @@ TEST(Environment, TheUserDecidesOnThreadsAndBuffering) {
 
 TEST(Environment, TheUsersSettingsComeLast) {
   EXPECT_THAT(rank_environment({"A=1"}, {"A=2", "MASTER_PORT=1", "A=3"}, kPlace, facts()),
-              IsSupersetOf({"A=3", "MASTER_PORT=1"}));
+              IsSupersetOf({"A=3", "MASTER_PORT=1", "RONDE_MASTER=127.0.0.1:4711"}));
 }
 
 TEST(Environment, ASettingIsNameAndValue) {

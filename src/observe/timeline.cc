@@ -7,8 +7,8 @@
 #include <cctype>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 
+#include "base/boot_id.h"
 #include "base/version.h"
 #include "observe/json_text.h"
 
@@ -27,12 +27,6 @@ std::string event_name(OpKind kind, ReduceOp op) {
   std::string name(kind == OpKind::allreduce && op == ReduceOp::adasum ? "adasum" : op_name(kind));
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name;
-}
-
-std::string boot_id() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
 }
 
 std::string host_name() {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "store/folder_owner.h"
 #include "store/unix_address.h"
 
 namespace ronde::store {
@@ -37,7 +38,11 @@ std::vector<std::string> folder_candidates(const char* xdg_runtime_dir, const ch
 
 Result<PrivateFolder> PrivateFolder::create() {
   Status why;
-  for (const std::string& parent : folder_candidates(::getenv("XDG_RUNTIME_DIR"), ::getenv("TMPDIR"))) {
+  const std::vector<std::string> parents = folder_candidates(::getenv("XDG_RUNTIME_DIR"), ::getenv("TMPDIR"));
+  for (const std::string& parent : parents) {
+    remove_abandoned_folders(parent);
+  }
+  for (const std::string& parent : parents) {
     std::string path = parent + std::string(kTemplate);
     if (const auto address = unix_address(path + std::string(kRoom)); !address) {
       why = address.status();
@@ -50,12 +55,16 @@ Result<PrivateFolder> PrivateFolder::create() {
   return why.with_context("no folder for the job's socket in XDG_RUNTIME_DIR, TMPDIR or /tmp");
 }
 
+PrivateFolder::PrivateFolder(std::string path, pid_t owner)
+    : path_(std::move(path)), owner_(owner), claim_(claim_folder(path_)) {}
+
 PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
-    : path_(std::exchange(other.path_, {})), owner_(other.owner_) {}
+    : path_(std::exchange(other.path_, {})), owner_(other.owner_), claim_(std::move(other.claim_)) {}
 
 PrivateFolder& PrivateFolder::operator=(PrivateFolder&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(owner_, other.owner_);
+  std::swap(claim_, other.claim_);
   return *this;
 }
 

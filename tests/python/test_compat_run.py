@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import horovod
-from launching import processes_with, wait_until
+from launching import launcher, processes_with, wait_until
 
 LIMIT_S = 60
 
@@ -177,23 +177,36 @@ def test_the_folder_is_private_and_goes(tmp_path):
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ranks_end_with_the_caller(how, tmp_path):
+    """And their folder goes: where the caller was killed, with this user's next job."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    begun = tmp_path / "begun"
+    begun.mkdir()
     marker = f"RONDE_TEST_MARKER={uuid.uuid4().hex}"
     name, value = marker.split("=")
     program = textwrap.dedent(f"""\
         import horovod, pathlib, os, time
         def wait():
-            pathlib.Path({str(tmp_path)!r}, os.environ["HOROVOD_RANK"]).touch()
+            pathlib.Path({str(begun)!r}, os.environ["HOROVOD_RANK"]).touch()
             time.sleep(1000)
         horovod.run(wait, num_proc=2)
         """)
-    caller = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, name: value},
+    environment = {**os.environ, "TMPDIR": str(temporary), name: value}
+    environment.pop("XDG_RUNTIME_DIR", None)
+    caller = subprocess.Popen([sys.executable, "-c", program], env=environment,
                               stderr=subprocess.PIPE, text=True, start_new_session=True,
                               # Whoever runs the tests in the background has it ignored.
                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    wait_until(lambda: len(list(tmp_path.iterdir())) == 2, LIMIT_S, "both ranks have begun")
+    wait_until(lambda: len(list(begun.iterdir())) == 2, LIMIT_S, "both ranks have begun")
     began = time.monotonic()
     caller.send_signal(how)
     _, error = caller.communicate(timeout=LIMIT_S)
     assert how == signal.SIGKILL or "KeyboardInterrupt" in error
     wait_until(lambda: not processes_with(marker), LIMIT_S, "no process is left")
     print(f"gone after {time.monotonic() - began:.1f} s")
+    left = [path.name for path in temporary.iterdir()]
+    if how == signal.SIGKILL:
+        assert len(left) == 1 and left[0].startswith("ronde-run-"), left
+        del environment[name]
+        subprocess.run([launcher(), "run", "-n", "1", "--", "true"], env=environment, timeout=LIMIT_S, check=True)
+    assert list(temporary.iterdir()) == []

@@ -40,7 +40,7 @@ def run(command: list[str], folder: Path) -> str:
 @pytest.mark.parametrize("start", ["ronde run", "torchrun", "mp.spawn"])
 def test_starts(start, tmp_path):
     command = {
-        "ronde run": [launcher(), "run", "-n", "3", "--", sys.executable, PROGRAM],
+        "ronde run": [launcher(), "run", "-n", "3", "--", sys.executable, PROGRAM, "--without-ports", "20"],
         "torchrun": [
             *[sys.executable, "-m", "torch.distributed.run", "--master-port", str(free_port())],
             *["--nproc-per-node", "3", PROGRAM],
@@ -77,6 +77,37 @@ def hint(tmp_path, monkeypatch):
     assert _meeting._find(said, 2) == made
     yield said
     _meeting.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+#: Opens a store for the others and puts the key beside it, as _meeting does; waits for its end.
+RANK_0 = """
+import ctypes, pathlib, signal
+from ronde._lib import check, library
+store, address, key = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_char_p()
+check(library().ronde_store_open(ctypes.byref(store), ctypes.byref(address), ctypes.byref(key)))
+pathlib.Path(address.value.decode().removeprefix("unix:")).with_name("key").write_bytes(key.value)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+def test_what_a_killed_rank_0_leaves_goes_with_the_next_start(tmp_path, monkeypatch):
+    """The folder with the socket and the key, where no launcher of ours and no other rank is left to remove it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    rank_0 = subprocess.Popen([sys.executable, "-c", RANK_0], stdout=subprocess.PIPE, text=True)
+    assert rank_0.stdout is not None and rank_0.stdout.readline() == "ready\n"
+    [folder] = tmp_path.iterdir()
+    another_job = _meeting._Store()
+    another_job.close()
+    assert [folder] == list(tmp_path.iterdir()) and (folder / "key").exists(), "a living job's folder is left alone"
+    rank_0.kill()
+    rank_0.communicate(timeout=60)
+    assert [folder] == list(tmp_path.iterdir())
+    another_job = _meeting._Store()
+    assert not folder.exists() and len(list(tmp_path.iterdir())) == 1
+    another_job.close()
     assert list(tmp_path.iterdir()) == []
 
 

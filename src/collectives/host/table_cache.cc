@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/boot_id.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
 
@@ -91,7 +92,7 @@ std::string table_cache_path(const char* runtime_dir, const char* cache_home, co
 }
 
 std::optional<TableCache> TableCache::of_this_user() {
-  const std::string boot = first_line(read_some("/proc/sys/kernel/random/boot_id", 128));
+  const std::string boot = boot_id();
   std::string path = table_cache_path(::getenv("XDG_RUNTIME_DIR"), ::getenv("XDG_CACHE_HOME"), ::getenv("HOME"),
                                       static_cast<unsigned>(::geteuid()));
   if (boot.empty() || path.empty()) {

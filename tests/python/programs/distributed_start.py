@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -24,6 +26,32 @@ def work() -> None:
     dist.destroy_process_group()
 
 
+def listening_ports() -> list[int]:
+    """TCP ports at which this process listens."""
+    own = {os.readlink(link) for link in Path("/proc/self/fd").iterdir() if os.path.lexists(link)}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for row in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
+            _, place, _, state, *_, inode = row.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in own:
+                found.append(int(place.split(":")[1], 16))
+    return found
+
+
+def work_without_ports(rounds: int) -> None:
+    """Under `ronde run`: again and again, and at last with another backend, which the ranks meet for in the same way."""
+    for _ in range(rounds):
+        dist.init_process_group("ronde")
+        assert listening_ports() == []
+        work()
+    dist.init_process_group("gloo")
+    store = dist.distributed_c10d._get_default_store()
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    assert isinstance(store, dist.FileStore), store
+    work()
+
+
 def spawned(rank: int, size: int, port: int) -> None:
     """What a process of mp.spawn runs."""
     import ronde.torch  # noqa: F401
@@ -38,12 +66,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--spawn", type=int)
     parser.add_argument("--port", type=int)
+    parser.add_argument("--without-ports", type=int, metavar="ROUNDS")
     arguments = parser.parse_args()
     if arguments.spawn:
         mp.spawn(spawned, args=(arguments.spawn, arguments.port), nprocs=arguments.spawn)
         return
     import ronde.torch  # noqa: F401
 
+    if arguments.without_ports:
+        work_without_ports(arguments.without_ports)
+        print(f"rank {os.environ['RANK']} done", flush=True)
+        return
     for _ in range(6):  # again after destroy_process_group()
         dist.init_process_group("ronde")
         rank = dist.get_rank()

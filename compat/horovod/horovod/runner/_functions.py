@@ -5,6 +5,8 @@ Function and results lie in a folder that only this user can enter; nothing is u
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import pickle
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, TextIO
+from typing import Any, Callable, Dict, Iterator, List, Optional, TextIO
 
 from horovod.runner.launch import launch_line, rank_count, rank_environment
 
@@ -27,8 +29,7 @@ def run_in_ranks(function: Callable[[], Any], settings: Any) -> List[Any]:
     import cloudpickle
 
     ranks = rank_count(settings)
-    with tempfile.TemporaryDirectory(prefix="ronde-run-") as name:  # mode 0700
-        folder = Path(name)
+    with _private_folder() as folder:
         # Another Python has packages of its own, and ours may not suit it.
         path = {"entries": [os.path.abspath(entry) for entry in sys.path], "first": settings.executable is None}
         (folder / "sys.path").write_text(json.dumps(path), encoding="utf-8")
@@ -47,6 +48,21 @@ def run_in_ranks(function: Callable[[], Any], settings: Any) -> List[Any]:
             who = f"; no result came from rank {', '.join(map(str, missing))}" if missing else ""
             raise RuntimeError(f"the ranks of horovod.run ended with code {code}{who}: what they printed says why")
         return [pickle.loads((folder / f"result.{rank}").read_bytes()) for rank in range(ranks)]
+
+
+@contextlib.contextmanager
+def _private_folder() -> Iterator[Path]:
+    """A folder of mode 0700. Where this process is killed, the next job of this user removes it: as long as the file
+    ``owner`` is locked it is in use (src/store/folder_owner.cc)."""
+    with tempfile.TemporaryDirectory(prefix="ronde-run-") as name, open(f"{name}/owner.new", "xb") as owner:
+        try:
+            owner.write(Path("/proc/sys/kernel/random/boot_id").read_bytes().strip())
+            owner.flush()
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(owner.name, f"{name}/owner")
+        except OSError:
+            pass  # no such locks there: nobody will take the folder for abandoned
+        yield Path(name)
 
 
 def _first_failure(folder: Path) -> Optional[str]:

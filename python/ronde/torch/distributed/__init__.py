@@ -6,7 +6,7 @@
     dist.init_process_group("ronde")     # under `ronde run`, `torchrun` or torch.multiprocessing.spawn
     model = torch.nn.parallel.DistributedDataParallel(model)
 
-For tensors in host memory. What PyTorch does with it is in docs/from-ddp.md.
+For tensors in host memory. Under `ronde run` PyTorch's ranks, of any backend, then meet in a file and not at a port. What PyTorch does with it is in docs/from-ddp.md.
 """
 
 from __future__ import annotations
@@ -22,5 +22,7 @@ def register() -> None:
     if not _dist.is_available() or "RONDE" in _dist.Backend._plugins:
         return
     from ronde.torch.distributed._creation import create
+    from ronde.torch.distributed._rendezvous import replace_env
 
+    replace_env()
     _dist.Backend.register_backend("ronde", create, extended_api=True, devices=["cpu"])

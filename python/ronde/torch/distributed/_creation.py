@@ -1,7 +1,7 @@
 """How a process group comes to its engine.
 
 The default group is the job and works with the process's engine, which ``ronde.torch`` shares. Every other group gets
-an engine of its own, which only its members make: PyTorch asks nobody else (docs/decisions/0014).
+an engine of its own, which only its members make: PyTorch asks nobody else (docs/decisions/0011).
 """
 
 from __future__ import annotations

@@ -167,8 +167,13 @@ def _read_key(folder: str) -> str:
     return text
 
 
+def is_private(about: os.stat_result) -> bool:
+    """Whether a file or folder is this user's own and closed to others."""
+    return about.st_uid == os.geteuid() and not about.st_mode & 0o077
+
+
 def _require_private(about: os.stat_result, what: str) -> None:
-    if about.st_uid != os.geteuid() or about.st_mode & 0o077:
+    if not is_private(about):
         raise _refused(f"{what} belongs to another user or is open to others")
 
 
