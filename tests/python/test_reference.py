@@ -6,13 +6,15 @@ import importlib
 import inspect
 import re
 import runpy
+import sys
 from pathlib import Path
 from typing import Any, Iterator, List, Set, Tuple
 
 import pdoc.doc
 import pytest
 
-MODULES = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools/docs"))["MODULES"]
+TOOL = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools/docs"))
+MODULES = TOOL["MODULES"]
 OURS = ("ronde", "horovod")
 #: ``:func:`allreduce```: what is said there holds here too.
 REFERENCE = re.compile(r":(?:func|meth|class|mod):`([\w.]+)`")
@@ -107,3 +109,12 @@ def test_every_public_name_says_what_it_takes_and_raises(module):
         scope = reference.get(doc.qualname.rpartition(".")[0]) or reference
         lacking += [f"{doc.fullname}: {what}" for what in lacks(doc, scope)]
     assert not lacking, "\n".join(lacking)
+
+
+def test_the_pages_are_made_and_lead_from_one_name_to_the_next(tmp_path):
+    assert TOOL["build"](sys.executable, tmp_path) == 0
+    assert {str(page.relative_to(tmp_path)) for page in tmp_path.rglob("*.html")} == {
+        "index.html", *(f"{module.replace('.', '/')}.html" for module in MODULES)}
+    page = (tmp_path / "ronde/torch.html").read_text(encoding="utf-8")
+    assert 'id="grouped_allreduce"' in page and 'href="#grouped_allreduce"' in page
+    assert "Handle" in page and ":func:" not in page
