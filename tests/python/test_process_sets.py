@@ -1,5 +1,6 @@
 """Process sets: groups of ranks with queues and names of their own."""
 
+import os
 import threading
 
 import pytest
@@ -198,6 +199,29 @@ def test_an_optimizer_follows_its_set_into_another_job(hvd, rank, options):
     hvd.add_process_set(ends)  # in the same job
     for _ in range(3):
         assert gradient() == [[2.0] * 4]
+
+
+@pytest.mark.ranks(2, fresh=True)
+def test_an_optimizer_made_alone_says_so_in_a_larger_job(hvd, rank, monkeypatch):
+    """Else the ranks would go apart."""
+    hvd.shutdown()
+    with monkeypatch.context() as alone:
+        for name in [name for name in os.environ if name.startswith(("RONDE_", "HOROVOD_"))]:
+            if name not in ("RONDE_LIBRARY", "RONDE_PROBE"):
+                alone.delenv(name)
+        hvd.init()
+        assert hvd.size() == 1
+        model = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        hvd.shutdown()
+    hvd.init()
+    assert hvd.size() == 2
+    with pytest.raises(ValueError, match=r"with no other rank, and would now have to with 2 ranks: make it anew"):
+        optimizer.step()
+    with optimizer.skip_synchronize():
+        optimizer.step()
 
 
 @pytest.mark.ranks(3, fresh=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -33,6 +35,27 @@ def test_sum_and_average(hvd, rank, world, dtype):
     expected = expected if dtype.is_floating_point else expected.trunc()
     torch.testing.assert_close(average.double(), expected, rtol=1e-2, atol=0)
     assert mine._nnz() == (0 if rank == 0 else 3), "the input was changed"
+
+
+@pytest.mark.ranks(2)
+def test_pytorch_has_nothing_to_warn_of(hvd, rank, world):
+    """Newer ones do, once, of sparse tensors that nobody has said whether to check."""
+    mine = entries(rank)
+    unused = nn.Embedding(3, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(unused.parameters(), lr=0.1))
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = hvd.sparse_allreduce_async(mine, op=hvd.Sum)()
+            for step in range(2):
+                if rank == 0 or step == 0:  # then rank 1 has none and sends an empty one
+                    unused(torch.tensor([1])).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    finally:
+        torch.set_warn_always(False)
+    assert torch.equal(result.to_dense().double(), total(world))
 
 
 @pytest.mark.ranks(2)

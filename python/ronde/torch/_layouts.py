@@ -52,4 +52,5 @@ def in_layout(parameter: torch.nn.Parameter, layout: int) -> torch.Tensor:
         torch.empty((0, *parameter.shape[layout:]), dtype=parameter.dtype, device=parameter.device),
         parameter.shape,
         is_coalesced=True,
+        check_invariants=False,
     )

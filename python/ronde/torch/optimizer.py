@@ -64,8 +64,19 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """
         if self._reducer is not None:
             self._reducer.synchronize()
+        else:
+            self._require_still_alone()
         self._synchronized = True
         self._synchronized_for_scaler = False
+
+    def _require_still_alone(self) -> None:
+        """Ranks would go apart and nobody would be told."""
+        if self._process_set.included() and (self._process_set.size() or 1) > 1:
+            raise InvalidArgumentError(
+                "the optimizer was made in a job where it shared gradients with no other rank, and would now have to "
+                f"with {self._process_set.size()} ranks: make it anew after init()",
+                1,
+            )
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:

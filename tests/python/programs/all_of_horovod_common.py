@@ -8,8 +8,9 @@ import threading
 from typing import Any, Iterator, List
 
 import numpy as np
+from all_of_horovod_expect import raises, warns
 from all_of_horovod_names import Watched
-from all_of_horovod_reference import Array, numbers, raises, warns
+from all_of_horovod_reference import Array, numbers
 
 
 def check_util(util: Any, hvd: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Any, Dict, List
 
 import numpy as np
 import torch
+from all_of_horovod_expect import raises
 from all_of_horovod_names import Watched
-from all_of_horovod_reference import check, numbers, raises, tensor_of
+from all_of_horovod_reference import check, numbers, tensor_of
 
 
 def check_sampler(sampler_class: Any, rank: int, size: int) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-from all_of_horovod_reference import raises, warns
+from all_of_horovod_expect import raises, warns
 
 #: Flags of ``horovodrun`` that reach the ranks, with the variables that they must find. ``{folder}``: the program's.
 FLAGS: Dict[str, Tuple[str, str]] = {

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import torch
+from all_of_horovod_expect import raises
 from all_of_horovod_names import Watched
-from all_of_horovod_reference import check, numbers, raises, tensor_of
+from all_of_horovod_reference import check, numbers, tensor_of
 
 TOPOLOGY = ["rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"]
 NUMBERS_OF_OPERATIONS = {"Average": 0, "Sum": 1, "Adasum": 2, "Min": 3, "Max": 4, "Product": 5}

@@ -6,7 +6,8 @@ from typing import Any, Callable, Dict, List
 
 import numpy as np
 import torch
-from all_of_horovod_reference import REDUCED, Array, check, numbers, raises, tensor_of, warns
+from all_of_horovod_expect import raises, warns
+from all_of_horovod_reference import REDUCED, Array, check, numbers, tensor_of
 
 #: By form: takes what the functions of Horovod take, returns the result.
 Forms = Dict[str, Callable[..., Any]]

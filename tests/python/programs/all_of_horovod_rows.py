@@ -6,8 +6,9 @@ from typing import Any, Dict, List
 
 import numpy as np
 import torch
+from all_of_horovod_expect import raises
 from all_of_horovod_reductions import Forms, of_members, polled
-from all_of_horovod_reference import REDUCED, Array, check, numbers, raises, tensor_of
+from all_of_horovod_reference import REDUCED, Array, check, numbers, tensor_of
 
 TYPES = [
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,

@@ -6,8 +6,9 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import torch
+from all_of_horovod_expect import raises, warns
 from all_of_horovod_names import Watched
-from all_of_horovod_reference import REDUCED, Array, check, numbers, raises, tensor_of, warns
+from all_of_horovod_reference import REDUCED, Array, check, numbers, tensor_of
 
 RATE, MOMENTUM, STEPS = 0.125, 0.5, 3
 SHAPES: Dict[str, Tuple[int, ...]] = {"first": (3, 2), "second": (5,)}
