@@ -121,9 +121,9 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes ``process_set`` and returns True; False if it is the set of all ranks or not registered. Collective over
-    all ranks of the job. Operations under way in it that not all its ranks have called fail. Raises MismatchError (a
-    ValueError) if the ranks of the job remove different sets."""
+    """Removes ``process_set`` and returns True; False if it is the set of all ranks or not registered. Collective over all
+    ranks of the job. Operations under way in it that not all its ranks have called fail. Raises ValueError on every rank
+    alike if they remove different sets."""
     group = process_set.process_set_id
     if group is None or group == 0 or _sets.get(group) is not process_set:
         return False

@@ -128,6 +128,8 @@ def test_fsdp2(rank, world):
     for layer in model:
         if isinstance(layer, torch.nn.Linear):
             fully_shard(layer)
+            if hasattr(layer, "set_allocate_memory_from_process_group_for_comm"):  # newer PyTorch asks the group for it
+                layer.set_allocate_memory_from_process_group_for_comm(True)
     fully_shard(model)
     train(model, torch.optim.SGD(model.parameters(), lr=0.1), rank, 5)
     for mine, expected in zip(model.parameters(), alone(world, 5), strict=True):

@@ -83,6 +83,11 @@ class RondeProcessGroup(dist.ProcessGroup):
     def _get_backend(self, device: torch.device) -> "RondeProcessGroup":
         return self
 
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Whether its memory would serve calls better than PyTorch's; FSDP asks. False: all-gathers and reduce-scatters
+        copy."""
+        return False
+
     # ---- Its end
 
     def shutdown(self) -> None:
