@@ -305,8 +305,8 @@ typedef struct ronde_request {
   void* user;
 } ronde_request;
 
-/* A number for a place in the program, "train.py:12", that requests then carry: where ranks disagree about a tensor, the
- * error says for each where it asked. The same text gives the same number, for as long as the process lives. Longer
+/* A number for a place in the program, "train.py:12", that requests then carry: where ranks disagree about a tensor,
+ * the error says for each where it asked. The same text gives the same number, for as long as the process lives. Longer
  * texts are cut to their last 256 bytes; after 65,535 different ones *call_site is 0. */
 RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* call_site);
 
@@ -365,10 +365,10 @@ RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 
 /* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
 
-/* An all-reduce of a tensor that lies, with its result, in a bucket on every rank is done in the tensor itself: nothing is
- * copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far from
- * a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the counters
- * tells.
+/* An all-reduce of a tensor that lies, with its result, in a bucket on every rank is done in the tensor itself: nothing
+ * is copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far
+ * from a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the
+ * counters tells.
  *
  * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
  * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a

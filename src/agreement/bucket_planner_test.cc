@@ -20,7 +20,7 @@ class BucketPlannerTest : public testing::Test {
   }
   static HeapPlaces places(const Descriptor& descriptor) {
     return descriptor.heap_place == kNoOffset ? HeapPlaces{}
-                                                 : HeapPlaces{descriptor.heap_place, descriptor.heap_place.input + 128};
+                                              : HeapPlaces{descriptor.heap_place, descriptor.heap_place.input + 128};
   }
   /// All of these were requested before the answer to any was read, then answered one after the other.
   void round(const std::vector<std::pair<std::string, Descriptor>>& names) {

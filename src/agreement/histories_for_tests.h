@@ -44,8 +44,8 @@ struct NameSpec {
     made.tensors.push_back({DType::float32, {elements + (variant == Variant::other_shape ? 1 : 0)}});
     made.planned_group = group;
     made.heap_place = shared && variant != Variant::other_place
-                             ? (name[1] - '0' + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
-                             : kNoOffset;
+                          ? (name[1] - '0' + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
+                          : kNoOffset;
     return made;
   }
 };

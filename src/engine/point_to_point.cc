@@ -374,8 +374,8 @@ control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, 
     return {id, by_sender, Code::timed_out, rank + " gave up its " + what + ", whose time was up", own};
   }
   if (reason.code() == Code::cancelled) {
-    return {id, by_sender, Code::peer_left, rank + " has left the job (it shut down or exited) with its " + what + " unfinished",
-            own};
+    return {id, by_sender, Code::peer_left,
+            rank + " has left the job (it shut down or exited) with its " + what + " unfinished", own};
   }
   return {id, by_sender, reason.code(), reason.message(), reason.failed_rank()};  // of another rank's doing
 }

@@ -94,7 +94,7 @@ class PointToPoint {
     bool accepted = false;
     bool given_up = false;  ///< said to the receiver, which has not answered
     Status reason = {};     ///< given_up: what the ticket ends with unless it was received
-    std::size_t sent = 0;  ///< bytes told in pieces
+    std::size_t sent = 0;   ///< bytes told in pieces
     std::size_t taken = 0;
     Nanoseconds deadline = kNever;
     std::deque<std::pair<std::size_t, int>> slots = {};  ///< in order: up to which byte `taken` must come, and the slot

@@ -103,8 +103,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
     }
   } held{runs_[at.bucket]->tickets[at.place]};
   held.ticket = ticket;
-  held.lane =
-      member_.step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().heap_place}, *this);
+  held.lane = member_.step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().heap_place}, *this);
   return true;
 }
 

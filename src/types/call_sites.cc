@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 
-
 namespace ronde {
 
 namespace {

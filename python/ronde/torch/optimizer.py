@@ -273,7 +273,6 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 
     ``LBFGS`` needs ``step(closure)``, as ever; the closure's loss is averaged over the ranks, so that they evaluate it
     equally often. ``torch.amp.GradScaler`` may be used as without Ronde: what overflows on one rank is skipped by all.
-
     In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
