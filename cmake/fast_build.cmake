@@ -1,8 +1,8 @@
 # A build from nothing takes half the time when headers and templates, of which the standard library, GoogleTest and
 # CLI11 have plenty, cost once for several sources.
 #
-#   RONDE_UNITS        several sources of a library or program are compiled as one. The dev preset compiles them file by
-#                      file: each proves to include what it uses, and an edit compiles one file.
+#   RONDE_UNITS        several sources of a library or program are compiled as one. OFF while one edits them: then an edit
+#                      compiles one file. tools/lint looks at file by file: each proves to include what it uses.
 #   RONDE_TEST_UNITS   several tests are compiled as one; OFF while one works on a single one.
 #   RONDE_PRECOMPILED  the standard library's headers are compiled once (dev's preset and the sanitizers'; a file that
 #                      includes too little of it fails in tools/lint).

@@ -206,6 +206,24 @@ TEST(CApi, AStoreServesUntilItIsClosed) {
   EXPECT_EQ(ronde_store_close(nullptr), RONDE_OK);
 }
 
+TEST_F(OneRank, AnOutputMayNotCoverAPartOfItsInput) {
+  Work work("covers");
+  std::vector<float> values(20);
+  const std::int64_t shape[] = {10};
+  ronde_tensor input = *work.request.inputs;
+  input.data = values.data();
+  input.shape = shape;
+  input.ndim = 1;
+  ronde_tensor output = input;
+  work.request.inputs = &input;
+  work.request.outputs = &output;
+  for (const int apart : {1, 9, 10}) {
+    output.data = values.data() + apart;
+    const ronde_status status = ronde_execute(nullptr, &work.request, -1, nullptr);
+    EXPECT_EQ(status, apart < 10 ? RONDE_INVALID_ARGUMENT : RONDE_OK) << apart << ": " << ronde_last_error();
+  }
+}
+
 TEST_F(OneRank, ACallSiteIsANumberOfItsText) {
   std::int32_t first = -1;
   std::int32_t again = -1;

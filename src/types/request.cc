@@ -116,6 +116,11 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
   if (pair.output.data == nullptr && pair.output.elements() > 0) {
     return invalid(request, "the output pointer is null");
   }
+  const auto* const from = static_cast<const std::byte*>(input.data);
+  const auto* const to = static_cast<const std::byte*>(pair.output.data);
+  if (from != to && from < to + input.bytes() && to < from + input.bytes()) {
+    return invalid(request, "input and output overlap; they must be the same memory, or share none");
+  }
   return {};
 }
 
