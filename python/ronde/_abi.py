@@ -161,6 +161,7 @@ PROTOTYPES = {
     "ronde_execute": (c_int32, [c_void_p, c_void_p, c_double, c_void_p]),
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),
     "ronde_wait": (c_int32, [c_void_p, c_double]),
+    "ronde_wait_all": (c_int32, [c_void_p, c_size_t, c_double]),
     "ronde_wait_any": (c_int32, [c_void_p, c_size_t, c_double, POINTER(c_size_t)]),
     "ronde_release": (c_int32, [c_void_p]),
     "ronde_ticket_error": (c_int32, [c_void_p, POINTER(ErrorInfo)]),

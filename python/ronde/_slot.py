@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from ctypes import byref, c_int32, c_int64, c_void_p
-from typing import Any, Callable, NoReturn
+from ctypes import Array, byref, c_double, c_int32, c_int64, c_void_p
+from typing import Any, Callable, Iterable, NoReturn, Optional, Sequence
 
 from ronde import _abi, _operation
 from ronde._lib import check, error_from, last_error, library, new_error_info
@@ -14,6 +14,7 @@ from ronde._operation import GRACE_S, SLICE, Block, View, fill
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
 _INTERRUPTED = _abi.INTERRUPTED
+_AT_ONCE = c_double(0.0)
 
 
 class Slot:
@@ -23,7 +24,7 @@ class Slot:
     engine that runs when it is made: after a shutdown its submit fails.
     """
 
-    __slots__ = ("number", "name", "_keep", "__weakref__")
+    __slots__ = ("number", "name", "_ticket", "_keep", "__weakref__")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class Slot:
         """Raises what a submit of this request would raise at once."""
         self.number = -1
         self.name = name
+        self._ticket: Optional[int] = None
         self._keep = keep
         block = Block()
         arrays = fill(block, _abi.ALLREDUCE, name, [view], None, reduce_op, 0, prescale, postscale, group)
@@ -59,12 +61,18 @@ class Slot:
         if status != _OK:
             self._fail(status)
 
+    @property
+    def ticket(self) -> Optional[int]:
+        """The C ticket of its requests, the same one from the first submit on; None before that."""
+        if self._ticket is None:
+            ticket = c_void_p()
+            if library().ronde_slot_ticket(self.number, byref(ticket)) == _OK:
+                self._ticket = ticket.value
+        return self._ticket
+
     def _error_info(self, info: _abi.ErrorInfo) -> bool:
         """Whether the request under way has ended; how, is then in ``info``."""
-        ticket = c_void_p()
-        if library().ronde_slot_ticket(self.number, byref(ticket)) != _OK:
-            return False
-        return bool(library().ronde_ticket_error(ticket, byref(info)) == _OK)
+        return bool(library().ronde_ticket_error(self.ticket, byref(info)) == _OK)
 
     def _has_failed(self) -> bool:
         info = new_error_info()
@@ -117,3 +125,27 @@ class Slot:
             self.release()
         else:
             _operation.abandon(self)
+
+
+def tickets_of(slots: Sequence[Slot]) -> "Array[c_void_p]":
+    """What :func:`wait_for` takes; good for as long as the slots are. Requires: each has been submitted before."""
+    return (c_void_p * len(slots))(*[slot.ticket for slot in slots])
+
+
+def drive(tickets: "Array[c_void_p]") -> None:
+    """Does what this rank can do for them now, in the calling thread, and waits for nobody. Whether any has failed, the
+    next wait says."""
+    library().ronde_wait_all(tickets, len(tickets), _AT_ONCE)
+
+
+def wait_for(tickets: "Array[c_void_p]", slots: Callable[[], Iterable[Slot]]) -> None:
+    """As :meth:`Slot.wait` for all of them, in one call: mostly all are done once the slowest rank is. Raises for the
+    first, in the order of ``slots()``, that failed, without waiting for the others; then they may be in another order
+    than the tickets."""
+    wait_all = library().ronde_wait_all
+    status = wait_all(tickets, len(tickets), SLICE)
+    while (status == _TIMED_OUT or status == _INTERRUPTED) and not any(slot._has_failed() for slot in slots()):
+        status = wait_all(tickets, len(tickets), SLICE)
+    if status != _OK:
+        for slot in sorted(slots(), key=lambda slot: not slot._has_failed()):
+            slot.wait()

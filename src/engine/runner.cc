@@ -294,8 +294,8 @@ template <typename Condition>
 Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
   bell_.disarm();
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
-  const bool has_polled = timed_out_.load(std::memory_order_relaxed) && timed_out_.exchange(false);
-  Nanoseconds idle_since = has_polled ? clock_.now() - kYieldFor : 0;
+  bool has_slept = slept_to_limit_.load(std::memory_order_relaxed) && slept_to_limit_.exchange(false);
+  Nanoseconds idle_since = has_slept ? clock_.now() - kYieldFor : 0;
   for (unsigned look = 1;; ++look) {
     // What is replayed moves by words of the peers alone, so most looks, and the first, are at those.
     const bool moved = try_step(look % kLooksPerStep == 0);
@@ -307,10 +307,11 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
     }
     const Nanoseconds now = clock_.now();
     if (now >= limit_at) {
-      timed_out_.store(!moved);
+      slept_to_limit_.store(has_slept && !moved);
       return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
     }
     if (moved) {
+      has_slept = false;
       idle_since = 0;
       continue;
     }
@@ -323,6 +324,7 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
       sched_yield();
     } else {
       RONDE_RETURN_IF_ERROR(sleep_as_driver(satisfied, limit_at));
+      has_slept = true;
       idle_since = 0;
     }
   }

@@ -156,7 +156,7 @@ class Runner {
   std::atomic<bool> driver_{false};     ///< a waiting thread has the driver's role
   std::atomic<bool> lingering_{false};  ///< a driver has gone since the timer was last looked at
   std::atomic<bool> timer_armed_{false};
-  std::atomic<bool> timed_out_{false};   ///< the last driver slept until its limit
+  std::atomic<bool> slept_to_limit_{false};  ///< the last driver, and saw nothing move afterwards
   std::atomic<bool> attentive_{false};   ///< the engine thread looks by itself soon, nobody needs to wake it
   std::atomic<bool> kicked_{false};      ///< the engine thread has been told to look
   std::atomic<std::uint32_t> calls_{0};  ///< futex word of waiters that do not drive

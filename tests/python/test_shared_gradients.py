@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import nn
 
-from ronde import _bucket, _slot
+from ronde import _bucket
 from ronde.exceptions import error_of
-from ronde.torch import _buckets
+from ronde.torch import _buckets, _gradients
 from test_optimizer import batches, distributed, loss_of, make_model, share
 
 
@@ -156,7 +156,7 @@ def test_freezing_and_unfreezing(hvd, rank, world):
         # What is thawed is reduced during the backward pass as well.
         optimizer.zero_grad()
         loss_of(model, share(more[2], rank, world)).backward()
-        assert len(optimizer._reducer._flights) == 6
+        assert optimizer._reducer.under_way == 6
         optimizer.step()
         return model
 
@@ -411,17 +411,16 @@ def test_an_interrupted_wait(hvd, rank, world, monkeypatch):
     model = make_model()
     optimizer = distributed(hvd, "sgd", model)
     step(model, optimizer, batches(1)[0], rank, world)
-    wait, calls = _slot.Slot.wait, []
+    wait_for = _gradients.wait_for
 
-    def interrupted(slot):
-        calls.append(slot)
-        if len(calls) == 3:
+    for waits_before in (False, True, False):
+
+        def interrupted(*all_of_them, waits_before=waits_before):
+            if waits_before:
+                wait_for(*all_of_them)
             raise KeyboardInterrupt
-        wait(slot)
 
-    monkeypatch.setattr(_slot.Slot, "wait", interrupted)
-    for _ in range(3):
-        calls.clear()
+        monkeypatch.setattr(_gradients, "wait_for", interrupted)
         optimizer.zero_grad()
         loss_of(model, share(batches(1)[0], rank, world)).backward()
         with pytest.raises(KeyboardInterrupt):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from ctypes import Array, c_void_p
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
 
 import torch
 
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
+from ronde._slot import drive, tickets_of, wait_for
 from ronde.exceptions import DuplicateNameError, UnsupportedError
 from ronde.torch import _layouts, _names
 from ronde.torch._handles import Handle, synchronize
@@ -36,12 +38,13 @@ class How(NamedTuple):
 class _Member:
     """A parameter in its unit."""
 
-    __slots__ = ("parameter", "unit", "left")
+    __slots__ = ("parameter", "unit", "round", "left")
 
-    def __init__(self, parameter: torch.nn.Parameter, unit: Unit, passes: int) -> None:
+    def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
         self.parameter = parameter
         self.unit = unit
-        self.left = passes  # backward passes until its gradient is complete
+        self.round = 0  # in which a backward pass reached it last
+        self.left = 0  # in that round: backward passes until its gradient is complete
 
 
 class _Packed(NamedTuple):
@@ -67,7 +70,7 @@ class _SparseFlight(NamedTuple):
     finish: Finish
 
 
-_Flights = Dict[Unit, Union[_Flight, _SparseFlight, Place]]
+_Flights = Dict[Unit, Union[_Flight, _SparseFlight]]
 
 
 class Reducer:
@@ -88,7 +91,12 @@ class Reducer:
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
         self._layouts_are_open = False
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
+        self._round = 1  # from one synchronize() to the next
+        self._groups: List[Unit] = []
         self._flights: _Flights = {}
+        self._placed: Dict[Unit, Place] = {}  # under way from their places
+        self._all_tickets: Optional["Array[c_void_p]"] = None  # of all units, while each has a place
+        self._tickets_of_generation = 0
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
 
@@ -106,8 +114,10 @@ class Reducer:
             unit.layout = UNKNOWN
             self._layouts_are_open = True
         self._units.append(unit)
+        if not is_single:
+            self._groups.append(unit)
         for parameter in parameters:
-            self._members.append(_Member(parameter, unit, self._passes))
+            self._members.append(_Member(parameter, unit))
             self._unwatched.append(len(self._members) - 1)
         self._watch()
 
@@ -131,14 +141,19 @@ class Reducer:
         parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
 
     @property
+    def under_way(self) -> int:
+        """How many reductions are."""
+        return len(self._placed) + len(self._flights)
+
+    @property
     def pending(self) -> bool:
         """Whether reductions are under way, or held back."""
-        return bool(self._flights) or self._holds_back
+        return self.under_way > 0 or self._holds_back
 
     @property
     def touched(self) -> bool:
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
-        return self.pending or any(member.left != self._passes for member in self._members)
+        return self.pending or any(member.round == self._round for member in self._members)
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again."""
@@ -147,12 +162,13 @@ class Reducer:
 
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
-        _give_up(self._flights.values())
-        self._flights.clear()
+        if self._flights:
+            _give_up(self._flights.values())
+            self._flights = {}
+        self._placed = {}
         self._holds_back = False
-        for member in self._members:
-            member.left = self._passes
-        for unit in self._units:
+        self._round += 1
+        for unit in self._groups:
             unit.missing = len(unit.parameters)
 
     def _follow_set(self) -> None:
@@ -167,6 +183,9 @@ class Reducer:
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         unit = member.unit
+        if member.round != self._round:
+            member.round = self._round
+            member.left = self._passes
         left = member.left - 1
         if left < 0:
             raise AssertionError(
@@ -176,8 +195,9 @@ class Reducer:
             )
         member.left = left
         if left == 0:
-            unit.missing -= 1
-            if unit.missing == 0:
+            if not unit.is_single:
+                unit.missing -= 1
+            if unit.is_single or unit.missing == 0:
                 self._start(unit)
         elif not unit.is_private:
             self._move_in(unit)  # what is still to come is added there
@@ -196,7 +216,11 @@ class Reducer:
         if status != _OK:
             self._submit_again(unit, place, status)
             return
-        self._flights[unit] = place
+        self._placed[unit] = place
+        if len(self._placed) == len(self._units):
+            # The last one. The others may be waiting for nothing but this rank's share of the work, and it takes a while
+            # until autograd has wound up and the caller waits.
+            drive(self._tickets_of(self._placed))
 
     def _submit_again(self, unit: Unit, place: Place, status: int) -> None:
         error = last_error(status, unit.name)
@@ -208,7 +232,7 @@ class Reducer:
             place.slot.settle()
             status = self._submit_slot(place.number)
             if status == _OK:
-                self._flights[unit] = place
+                self._placed[unit] = place
                 return
             error = last_error(status, unit.name)
         raise error
@@ -292,26 +316,43 @@ class Reducer:
             self._watch()
         if self._layouts_are_open and _layouts.are_open(self._units):
             self._agree_on_layouts()
-        for unit in self._units:
-            if unit not in self._flights and unit.needs_gradient():
-                self._start(unit)
-        flights = self._flights
-        self._flights = {}
-        self.restart()
+        if len(self._placed) < len(self._units):
+            for unit in self._units:
+                if unit not in self._placed and unit not in self._flights and unit.needs_gradient():
+                    self._start(unit)
+        placed, flights = self._placed, self._flights
+        self._placed, self._flights = {}, {}
         try:
-            self._land(flights)
+            # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done
+            # afterwards is, all the more as memory is cold after a backward pass.
+            if placed:
+                wait_for(self._tickets_of(placed), lambda: [place.slot for place in placed.values()])
+            for unit, place in placed.items():
+                place.busy = False
+                if unit.parameters[0].grad is not place.view:
+                    _put(unit.parameters[0], place.view)
+            if flights:
+                self._land(flights)
         except BaseException:
             _give_up(flights.values())
             raise
+        finally:
+            self.restart()
+
+    def _tickets_of(self, placed: Dict[Unit, Place]) -> "Array[c_void_p]":
+        """The tickets of what is under way, found made in most steps."""
+        is_all = len(placed) == len(self._units)
+        if not is_all or self._all_tickets is None or self._tickets_of_generation != self._places.generation:
+            tickets = tickets_of([place.slot for place in placed.values()])
+            if not is_all:
+                return tickets
+            self._all_tickets, self._tickets_of_generation = tickets, self._places.generation
+        return self._all_tickets
 
     def _land(self, flights: _Flights) -> None:
         with torch.no_grad():
             for unit, flight in flights.items():
-                if isinstance(flight, Place):
-                    flight.slot.wait()
-                    flight.busy = False
-                    _put(unit.parameters[0], flight.view)
-                elif isinstance(flight, _SparseFlight):
+                if isinstance(flight, _SparseFlight):
                     unit.parameters[0].grad = flight.finish()
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
@@ -331,7 +372,7 @@ class Reducer:
             _put(item.parameter, item.gradient)
 
 
-def _give_up(flights: Iterable[Union[_Flight, _SparseFlight, Place]]) -> None:
+def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]]) -> None:
     """Nobody waits for these any more, however long an error's traceback keeps them alive. Who uses their names again
     waits for their end first."""
     for flight in flights:

@@ -68,12 +68,13 @@ UNKNOWN, DENSE = 0, 255
 class Unit:
     """What is reduced by one request: a parameter's gradient, or those of a group."""
 
-    __slots__ = ("name", "parameters", "missing", "place", "is_private", "refused_in", "layout")
+    __slots__ = ("name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout")
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
         self.parameters = parameters
-        self.missing = len(parameters)  # members whose gradient is still to come
+        self.is_single = len(parameters) == 1
+        self.missing = len(parameters)  # of a group: members whose gradient is still to come
         self.place: Optional[Place] = None
         self.is_private = is_private  # never has a place
         self.refused_in = 0  # the epoch of the engine in which it can have none
@@ -107,6 +108,7 @@ class Places:
         self._reduction = reduction
         self._epoch = 0  # in which the places were made
         self._told_in = 0
+        self.generation = 0  # another one, whenever units get other places
 
     def of(self, unit: Unit) -> Optional[Place]:
         """The place that fits the unit's parameter as it is now, after laying out what has none. None: it stays
@@ -133,6 +135,7 @@ class Places:
 
     def _lay_out(self, epoch: int) -> None:
         self._epoch = epoch
+        self.generation += 1
         lacking = [unit for unit in self._units if self._lacks_place(unit)]
         for unit in lacking:
             unit.place = None
