@@ -1,6 +1,6 @@
 """Where in the user's program a request is made: what an error says when ranks disagree.
 
-Looking takes less than a microsecond, so each request may carry it: a place is turned into text once and is a number from then
+Looking takes about a microsecond, so each request may carry it: a place is turned into text once and is a number from then
 on (``ronde_call_site``).
 """
 
@@ -26,35 +26,15 @@ _is_between: Dict[str, bool] = {}
 _numbers: Dict[Tuple[int, int], Tuple[CodeType, int]] = {}
 
 
-#: How far up the caller was found last time: to look there first saves making an object of each frame on the way.
-_usual = 1
-
-
 def call_site() -> int:
     """The number of the place, for ``ronde_request.call_site``; 0 in a thread of ours. Any thread."""
-    try:
-        frame = sys._getframe(_usual)
-        inner = sys._getframe(_usual - 1)
-        if _is_between.get(frame.f_code.co_filename) is not False or not _is_between.get(inner.f_code.co_filename):
-            return _search()
-    except ValueError:
-        return _search()
-    known = _numbers.get((id(frame.f_code), frame.f_lasti))
-    return known[1] if known is not None else _register(frame)
-
-
-def _search() -> int:
-    global _usual
     frame: FrameType | None = sys._getframe(1)
-    up = 0
     while frame is not None:
         file = frame.f_code.co_filename
         between = _is_between.get(file)
         if _look(file) if between is None else between:
             frame = frame.f_back
-            up += 1
             continue
-        _usual = up
         known = _numbers.get((id(frame.f_code), frame.f_lasti))
         return known[1] if known is not None else _register(frame)
     return 0

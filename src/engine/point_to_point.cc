@@ -362,7 +362,12 @@ Status PointToPoint::read(int from, const control::GiveUpMessage& message, Nanos
       control_.send(from, {group_.id, answer});
     }
   }
+  forget_empty();
   return {};
+}
+
+void PointToPoint::forget_empty() {
+  std::erase_if(waiting_, [](const auto& each) { return each.second.posted.empty() && each.second.offers.empty(); });
 }
 
 control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, const Ticket& ticket,
@@ -487,6 +492,9 @@ void PointToPoint::check_time(Nanoseconds now) {
       posted.push_back(each.ticket);
       return true;
     });
+  }
+  if (!posted.empty()) {
+    forget_empty();
   }
   for (const TicketPtr& ticket : posted) {
     finish_(ticket, late(*ticket));

@@ -146,6 +146,7 @@ class PointToPoint {
   void give_up_recv(const Key& key, const Status& reason);
   Status late(const Ticket& ticket) const;
   Nanoseconds until(Nanoseconds now, const Ticket& ticket);
+  void forget_empty();
   Nanoseconds earliest() const;
 
   const Group& group_;

@@ -27,6 +27,9 @@ constexpr unsigned kLooksPerClock = 4;
 /// With a core to itself a driver polls this long before it begins to yield. Short: yielding costs a fifth of a
 /// microsecond when nobody else wants the core, and when somebody does, polling keeps the peer from answering.
 constexpr Nanoseconds kSpinFor = 5 * kMicrosecond;
+/// A driver whose limit has passed goes on for so long at most while work moves: with a limit of 0 it does what can be
+/// done now, also where that takes more than one step.
+constexpr Nanoseconds kMoveFor = 2 * kMillisecond;
 
 }  // namespace
 
@@ -306,7 +309,7 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
       continue;
     }
     const Nanoseconds now = clock_.now();
-    if (now >= limit_at) {
+    if (now >= limit_at && (!moved || now - limit_at >= kMoveFor)) {
       slept_to_limit_.store(has_slept && !moved);
       return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
     }

@@ -36,7 +36,7 @@ UniqueFd lock_if_abandoned(const std::string& path) {
   const UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
   if (!folder.is_open() || ::fstat(folder.get(), &about) != 0 || about.st_uid != ::geteuid() ||
-      (about.st_mode & 07777) != 0700) {
+      (about.st_mode & 0777) != 0700) {  // a parent may hand down its setgid bit
     return {};
   }
   UniqueFd owner(::openat(folder.get(), kOwner, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

@@ -37,6 +37,12 @@ class FolderOwner : public testing::Test {
   std::string parent_ = testing::TempDir() + "ronde-owner-XXXXXX";
 };
 
+TEST_F(FolderOwner, AParentMayHandDownItsSetgidBit) {
+  ASSERT_EQ(::chmod(folder().c_str(), 02700), 0);
+  { const UniqueFd claim = claim_folder(folder()); }
+  EXPECT_TRUE(is_swept());
+}
+
 TEST_F(FolderOwner, WhatIsOwnedStaysAndWhatWasLeftGoes) {
   {
     const UniqueFd claim = claim_folder(folder());

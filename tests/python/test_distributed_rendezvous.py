@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Iterator
@@ -79,6 +81,34 @@ def test_a_sign_of_a_meeting_that_failed_is_replaced(hvd, rank, monkeypatch):
     assert store.get(str(1 - rank)) == b"here" and not store.path.endswith("left")
     hvd.barrier()
     assert signs() == []
+
+
+def test_only_its_own_sign_is_taken_down(tmp_path):
+    sign, file = str(tmp_path / "torch-1"), str(tmp_path / "torch-1-ours")
+    _rendezvous._take_down(sign, file, os.getpid())  # gone already
+    os.symlink(tmp_path / "torch-1-another", sign)
+    _rendezvous._take_down(sign, file, os.getpid())
+    assert os.path.islink(sign)
+    os.unlink(sign)
+    os.symlink(file, sign)
+    _rendezvous._take_down(sign, file, os.getpid() + 1)  # a forked child ends
+    assert os.path.islink(sign)
+    _rendezvous._take_down(sign, file, os.getpid())
+    assert not os.path.islink(sign)
+
+
+def test_the_sign_of_a_meeting_that_failed_goes_with_its_program(tmp_path):
+    """`python one.py || python two.py`: whoever comes first to the second meeting must not follow the first one's."""
+    place = {"RANK": "0", "WORLD_SIZE": "2", "RONDE_RANK": "0", "RONDE_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+             "MASTER_PORT": "4711", "RONDE_MASTER": "127.0.0.1:4711", "RONDE_STORE": f"unix:{tmp_path}/store"}
+    code = ("from datetime import timedelta; from ronde.torch.distributed import _rendezvous as r;"
+            "next(r._meet(None, 'env://', timeout=timedelta(seconds=30)));"
+            "import glob, os; print([os.path.islink(each) for each in glob.glob(os.path.dirname(os.environ['RONDE_STORE']"
+            "[5:]) + '/torch-1')])")
+    program = subprocess.run([sys.executable, "-c", code], env={**os.environ, **place}, capture_output=True, text=True,
+                             check=True)
+    assert program.stdout.strip() == "[True]"
+    assert not any(path.is_symlink() for path in tmp_path.iterdir())
 
 
 @pytest.mark.ranks(2)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gzip
+import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 import ronde
 from ronde import _abi, exceptions
 from ronde.torch import _names
@@ -128,3 +131,33 @@ def test_the_example_without_data_says_what_to_do(tmp_path):
     run = subprocess.run([sys.executable, str(script), "--data", str(tmp_path)], capture_output=True, text=True)
     assert run.returncode == 1 and len(run.stderr.strip().splitlines()) == 1
     assert "dataset-fashion-mnist" in run.stderr and "--download" in run.stderr
+
+
+def test_the_call_site_is_the_nearest_frame_of_the_program():
+    """Modules within modules: frames of PyTorch lie between frames of the program, at any depth."""
+    from ronde._call_site import call_site
+    from ronde._lib import library
+
+    space: dict = {}
+    exec(compile("def through(call): return call()", str(Path(torch.__file__).parent / "made_up.py"), "exec"), space)
+    through = space["through"]
+
+    def number_of_this_line() -> int:
+        frame = sys._getframe(1)
+        text = f"{frame.f_code.co_filename.removeprefix(os.getcwd() + os.sep)}:{frame.f_lineno}".encode()
+        number = ctypes.c_int32()
+        assert library().ronde_call_site(text, len(text), ctypes.byref(number)) == 0
+        return number.value
+
+    def near() -> bool:
+        return through(call_site) == number_of_this_line()
+
+    def deep(levels: int) -> int:
+        call = call_site
+        for _ in range(levels):
+            call = functools.partial(through, call)
+        return call()
+
+    for levels in range(6):
+        assert deep(levels) != 0  # through so many frames of PyTorch
+        assert through(lambda: through(near)) and through(near) and near()

@@ -329,8 +329,9 @@ class Reducer:
                 wait_for(self._tickets_of(placed), lambda: [place.slot for place in placed.values()])
             for unit, place in placed.items():
                 place.busy = False
-                if unit.parameters[0].grad is not place.view:
-                    _put(unit.parameters[0], place.view)
+                result = place.result()
+                if unit.parameters[0].grad is not result:
+                    _put(unit.parameters[0], result)
             if flights:
                 self._land(flights)
         except BaseException:
@@ -342,12 +343,13 @@ class Reducer:
     def _tickets_of(self, placed: Dict[Unit, Place]) -> "Array[c_void_p]":
         """The tickets of what is under way, found made in most steps."""
         is_all = len(placed) == len(self._units)
-        if not is_all or self._all_tickets is None or self._tickets_of_generation != self._places.generation:
-            tickets = tickets_of([place.slot for place in placed.values()])
-            if not is_all:
-                return tickets
+        if is_all and self._all_tickets is not None and self._tickets_of_generation == self._places.generation:
+            return self._all_tickets
+        tickets = tickets_of([place.slot for place in placed.values()])
+        # What was submitted before its unit got another place goes with this step, and its ticket with it.
+        if is_all and all(unit.place is place for unit, place in placed.items()):
             self._all_tickets, self._tickets_of_generation = tickets, self._places.generation
-        return self._all_tickets
+        return tickets
 
     def _land(self, flights: _Flights) -> None:
         with torch.no_grad():

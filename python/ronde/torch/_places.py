@@ -36,16 +36,18 @@ class Reduction(NamedTuple):
 class Place:
     """The home of one parameter's gradient, with the slot that reduces it there."""
 
-    __slots__ = ("home", "view", "address", "slot", "number", "busy")
+    __slots__ = ("home", "view", "address", "storage", "slot", "number", "busy")
 
     def __init__(self, home: Home, name: str, reduction: Reduction) -> None:
         self.home = home
         self.view = home.tensor
         self.address = home.address
+        # Of the view itself, which is p.grad, module.to() and p.grad.data = ... put another storage into the same object.
+        self.storage = home.tensor.untyped_storage()
         self.slot = Slot(
             name,
             home.sent,
-            home.tensor,
+            self.storage,
             reduce_op=reduction.op,
             prescale=reduction.prescale,
             postscale=reduction.postscale,
@@ -53,6 +55,14 @@ class Place:
         )
         self.number = self.slot.number
         self.busy = False  # submitted, and nobody has seen it end
+
+    def result(self) -> torch.Tensor:
+        """What was reduced here: the view, unless that is somewhere else by now."""
+        if self.view.data_ptr() == self.address:
+            return self.view
+        with torch.no_grad():
+            here = torch.empty(0, dtype=self.home.dtype, device="cpu")
+            return here.set_(self.storage, 0, self.home.shape, self.home.stride)
 
     def is_free(self) -> bool:
         """Whether the engine has done with it: not sure after an interrupted wait, or if all was forgotten."""

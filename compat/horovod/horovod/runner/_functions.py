@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -54,15 +55,28 @@ def run_in_ranks(function: Callable[[], Any], settings: Any) -> List[Any]:
 def _private_folder() -> Iterator[Path]:
     """A folder of mode 0700. Where this process is killed, the next job of this user removes it: as long as the file
     ``owner`` is locked it is in use (src/store/folder_owner.cc)."""
-    with tempfile.TemporaryDirectory(prefix="ronde-run-") as name, open(f"{name}/owner.new", "xb") as owner:
-        try:
-            owner.write(Path("/proc/sys/kernel/random/boot_id").read_bytes().strip())
-            owner.flush()
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.rename(owner.name, f"{name}/owner")
-        except OSError:
-            pass  # no such locks there: nobody will take the folder for abandoned
-        yield Path(name)
+    process = os.getpid()
+    name = tempfile.mkdtemp(prefix="ronde-run-", dir=_parent_folder())
+    try:
+        with open(f"{name}/owner.new", "xb") as owner:
+            try:
+                owner.write(Path("/proc/sys/kernel/random/boot_id").read_bytes().strip())
+                owner.flush()
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.rename(owner.name, f"{name}/owner")
+            except OSError:
+                pass  # no such locks there: nobody will take the folder for abandoned
+            yield Path(name)
+    finally:
+        if os.getpid() == process:  # and not a child that was forked meanwhile
+            shutil.rmtree(name, ignore_errors=True)
+
+
+def _parent_folder() -> Optional[str]:
+    """Where jobs look for folders that were left behind (src/store/private_folder.cc); functions and results may be too
+    large for XDG_RUNTIME_DIR. None: neither can be written to, and Python looks for another."""
+    candidates = (os.environ.get("TMPDIR", ""), "/tmp")
+    return next((each for each in candidates if os.path.isabs(each) and os.access(each, os.W_OK | os.X_OK)), None)
 
 
 def _first_failure(folder: Path) -> Optional[str]:

@@ -5,12 +5,14 @@ write, and which a second ``init_process_group`` of a process may find still ope
 (docs/decisions/0012-file-store-under-ronde-run.md).
 
 Each meeting has a file of its own. Rank 0 chooses its name, which nobody has used before, and puts up a sign to it: a
-symbolic link named by the count of meetings in this process. The last rank to come takes the sign down, so that who
-comes next, be it another program in the same job, finds no old one.
+symbolic link named by the count of meetings in this process. The last rank to come takes the sign down, or rank 0 at its
+end if not all came, so that who comes next, be it another program in the same job, finds no old one.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import importlib
 import os
@@ -107,14 +109,22 @@ def _open(folder: str, rank: int, size: int, timeout: timedelta) -> dist.Store:
     if rank == 0:
         file = f"{sign}-{secrets.token_hex(8)}"
         os.symlink(file, f"{file}.sign")
-        os.replace(f"{file}.sign", sign)  # over one that a meeting which failed has left
+        os.replace(f"{file}.sign", sign)  # over one that a rank 0 which was killed has left
+        atexit.register(_take_down, sign, file, os.getpid())
     else:
         file = _wait_for(sign, timeout)
     store = dist.FileStore(file, size)
     store.set_timeout(timeout)
     if store.add("ronde/come", 1) == size:
-        os.unlink(sign)
+        _take_down(sign, file, os.getpid())
     return store
+
+
+def _take_down(sign: str, file: str, process: int) -> None:
+    """Unless it leads elsewhere by now, or this is a forked child of the process that put it up."""
+    if os.getpid() == process and _read(sign) == file:
+        with contextlib.suppress(OSError):
+            os.unlink(sign)
 
 
 def _wait_for(sign: str, timeout: timedelta) -> str:
@@ -135,5 +145,5 @@ def _wait_for(sign: str, timeout: timedelta) -> str:
 def _read(sign: str) -> Optional[str]:
     try:
         return os.readlink(sign)
-    except FileNotFoundError:
+    except OSError:  # there is none yet, or with the job's folder none any more
         return None
