@@ -21,7 +21,8 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 
-from rank_pool import PoolFailure, RankPool, ZygoteProcess
+from rank_pool import PoolFailure, RankPool
+from zygote_process import ZygoteProcess
 
 _DEADLINE_S = 60.0
 _POOLS = pytest.StashKey[Dict[int, RankPool]]()
@@ -142,7 +143,7 @@ def _zygote(item: pytest.Item) -> ZygoteProcess:
     stash = item.config.stash
     if _ZYGOTE not in stash:
         files = {str(other.path) for other in item.session.items if other.get_closest_marker("ranks")}
-        stash[_ZYGOTE] = ZygoteProcess(sorted(files), item.config.rootpath)
+        stash[_ZYGOTE] = ZygoteProcess("rank_zygote.py", sorted(files), item.config.rootpath)
     return stash[_ZYGOTE]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shutil
 import signal
@@ -11,6 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, List, Optional
+
+from zygote_process import STAND_IN, ZygoteProcess
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 
@@ -30,6 +34,14 @@ def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None
     while not condition():
         assert time.monotonic() < until, f"{what}: not within {limit_s} s"
         time.sleep(0.01)
+
+
+@functools.lru_cache(maxsize=None)
+def program_zygote() -> ZygoteProcess:
+    """Started when it is first asked for; ends with this process."""
+    zygote = ZygoteProcess("program_zygote.py")
+    atexit.register(zygote.quit)
+    return zygote
 
 
 @dataclass
@@ -52,8 +64,11 @@ class Ended:
 class Job:
     """A program on several ranks. Its output is collected; whatever happens it is gone after `with`."""
 
-    def __init__(self, ranks: int, program: str, *arguments: str, **environment: str) -> None:
-        command = [launcher(), "run", "-n", str(ranks), "--", sys.executable, str(PROGRAMS / program), *arguments]
+    def __init__(self, ranks: int, program: str, *arguments: str, forked: bool = False, **environment: str) -> None:
+        """`forked`: from a process that has loaded PyTorch (program_zygote.py); for tests that ask what a program does, not
+        how its processes begin and end."""
+        python = [sys.executable, STAND_IN, program_zygote().address] if forked else [sys.executable]
+        command = [launcher(), "run", "-n", str(ranks), "--", *python, str(PROGRAMS / program), *arguments]
         self._began = time.monotonic()
         self.process = subprocess.Popen(
             command,
@@ -96,9 +111,11 @@ class Job:
         return Ended(self.process.returncode, "".join(self._seen) + rest, time.monotonic() - self._began)
 
 
-def run_job(ranks: int, program: str, *arguments: str, limit_s: float = 60.0, **environment: str) -> Ended:
-    """Runs a program of tests/python/programs on so many ranks until it ends."""
-    with Job(ranks, program, *arguments, **environment) as job:
+def run_job(
+    ranks: int, program: str, *arguments: str, limit_s: float = 60.0, forked: bool = False, **environment: str
+) -> Ended:
+    """Runs a program of tests/python/programs on so many ranks until it ends. `forked`: see Job."""
+    with Job(ranks, program, *arguments, forked=forked, **environment) as job:
         return job.end(limit_s)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 from launching import launcher
+from zygote_process import STAND_IN, ZygoteProcess
 
 #: How long PyTorch and the tests may take to load and workers to meet, in seconds.
 _START_LIMIT_S = 120.0
@@ -24,43 +25,6 @@ _END_LIMIT_S = 20.0
 
 class PoolFailure(Exception):
     """The pool is of no use any more: a rank was silent or has ended. The text says which, with the log's end."""
-
-
-class ZygoteProcess:
-    """The process that all workers of a session are forked from (rank_zygote.py); it takes requests at `address`."""
-
-    def __init__(self, files: Sequence[str], config_root: Path) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="ronde-zygote-"))
-        self.address = str(self._folder / "socket")
-        script = Path(__file__).with_name("rank_zygote.py")
-        with socket.socket(socket.AF_UNIX) as listener, open(self._folder / "log", "wb") as log:
-            listener.bind(self.address)
-            listener.listen(64)
-            self._process = subprocess.Popen(
-                [sys.executable, str(script), str(listener.fileno()), *files],
-                cwd=config_root,
-                stdin=subprocess.PIPE,  # which ends it when it is closed, also by this process's death
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=[listener.fileno()],
-                start_new_session=True,
-            )
-
-    def say(self) -> str:
-        """What it printed, if anything, for a failure's text."""
-        text = (self._folder / "log").read_text(errors="replace")
-        return f"\nThe process that they are forked from printed:\n{text}" if text else ""
-
-    def quit(self) -> None:
-        """Ends it, and whatever was forked from it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=_END_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class RankPool:
@@ -75,13 +39,12 @@ class RankPool:
         self._log_seen = 0
         self._connections: Dict[int, Connection] = {}
         self._pids: Dict[int, int] = {}
-        stand_in = Path(__file__).with_name("rank_stand_in.py")
         address = str(self._folder / "socket")
         with socket.socket(socket.AF_UNIX) as listener, open(self._log, "wb") as log:
             listener.bind(address)
             listener.listen(ranks)
             self._process = subprocess.Popen(
-                [launcher(), "run", "-n", str(ranks), "--", sys.executable, str(stand_in), zygote.address, address],
+                [launcher(), "run", "-n", str(ranks), "--", sys.executable, STAND_IN, zygote.address, address],
                 cwd=config_root,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,7 +1,8 @@
-"""Stands in, under `ronde run`, for a rank that is forked from the zygote (rank_zygote.py): hands over its environment,
+"""Stands in, under `ronde run`, for a rank that is forked from a zygote (fork_server.py): hands over its environment,
 folder, standard input and output, waits, and ends as the rank did.
 
-Called as rank_stand_in.py ZYGOTE POOL: the addresses of the two that the rank is to talk to.
+Called as rank_stand_in.py ZYGOTE TASK...: the zygote's address, and for a rank of a pool (rank_zygote.py) the pool's, for a
+program (program_zygote.py) its path and arguments.
 """
 
 import json
@@ -10,10 +11,10 @@ import signal
 import socket
 import sys
 
-zygote, pool = sys.argv[1:]
+zygote, *task = sys.argv[1:]
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect(zygote)
-    message = {"environment": dict(os.environ), "folder": os.getcwd(), "pool": pool}
+    message = {"environment": dict(os.environ), "folder": os.getcwd(), "task": task}
     data = json.dumps(message).encode() + b"\n"
     sent = socket.send_fds(connection, [data], [0, 1, 2])
     connection.sendall(data[sent:])

@@ -46,30 +46,23 @@ def test_ctrl_c_from_outside(call):
         assert answered - sent < ANSWER_LIMIT_S
 
 
-def leftovers(before: set[str]) -> list[str]:
-    """Shared memory and sockets that were not there before."""
-    return sorted(traces() - before)
+def left_by_jobs_in(folder: Path) -> list[str]:
+    """Shared memory that has a name, files and sockets; other tests' jobs have theirs elsewhere."""
+    sockets = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if str(folder) in line]
+    return [*(name for name in os.listdir("/dev/shm") if "ronde" in name), *map(str, folder.iterdir()), *sockets]
 
 
-def traces() -> set[str]:
-    names = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "ronde" in name}
-    for line in Path("/proc/net/unix").read_text().splitlines():
-        if "ronde" in line:
-            names.add(line.split()[-1])
-    return names
-
-
-def test_a_killed_rank():
+def test_a_killed_rank(tmp_path):
     """3 ranks with two DataLoader workers each, one killed: the others say who within a second, nothing is left."""
     marker = f"RONDE_TEST_MARKER={uuid.uuid4().hex}"
     name, value = marker.split("=")
-    before = traces()
-    with Job(3, "count_down.py", **{name: value}) as job:
+    with Job(3, "count_down.py", **{name: value}, XDG_RUNTIME_DIR=str(tmp_path)) as job:
         pids = {}
         while len(pids) < 3:
             rank, pid = job.read_until("pid ").split()[-2:]
             pids[int(rank)] = int(pid)
         job.read_until("running")
+        assert left_by_jobs_in(tmp_path) != []  # so that it is seen what would be left
         killed = time.time()
         os.kill(pids[1], signal.SIGKILL)
         ended = job.end()
@@ -83,7 +76,7 @@ def test_a_killed_rank():
         assert "allreduce.gradient" in line and re.search(r"\brank 1\b", line) and socket.gethostname() in line, line
     assert ended.code == 137, ended.output
     wait_until(lambda: not processes_with(marker), 5, "no process of the job is left")
-    assert leftovers(before) == []
+    assert left_by_jobs_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
