@@ -157,9 +157,9 @@ class Runner {
   std::atomic<bool> lingering_{false};  ///< a driver has gone since the timer was last looked at
   std::atomic<bool> timer_armed_{false};
   std::atomic<bool> slept_to_limit_{false};  ///< the last driver, and saw nothing move afterwards
-  std::atomic<bool> attentive_{false};   ///< the engine thread looks by itself soon, nobody needs to wake it
-  std::atomic<bool> kicked_{false};      ///< the engine thread has been told to look
-  std::atomic<std::uint32_t> calls_{0};  ///< futex word of waiters that do not drive
+  std::atomic<bool> attentive_{false};       ///< the engine thread looks by itself soon, nobody needs to wake it
+  std::atomic<bool> kicked_{false};          ///< the engine thread has been told to look
+  std::atomic<std::uint32_t> calls_{0};      ///< futex word of waiters that do not drive
   std::atomic<int> sleepers_{0};
 
   std::mutex callback_mutex_;
