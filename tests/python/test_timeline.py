@@ -69,6 +69,7 @@ def merge(path: Path, files: List[Path]) -> Tuple[List[Event], str]:
 @pytest.mark.ranks(2, 3)
 def test_says_what_happened_and_merges(hvd, rank, world, path):
     hvd.start_timeline(str(path), mark_cycles=True)
+    hvd.barrier()  # so that no other rank is ready before rank 0's begins
     for _ in range(10):
         hvd.allreduce(torch.ones(4, 2), name="timeline.sum", op=hvd.Sum)  # a name of its own: others may be replayed
     hvd.allgather(torch.ones(rank + 1, 3), name="timeline.rows")
