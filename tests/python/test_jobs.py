@@ -112,3 +112,10 @@ def test_less_shared_memory_than_gradients_take():
     assert ended.code == 0, ended.output
     assert ended.lines("shared:") == ["shared: [True, False, False]"] * 2, ended.output
     assert len(ended.lines("Ronde: some gradients stay in private memory")) == 2, ended.output
+
+
+def test_without_numpy():
+    ended = run_job(2, "without_numpy.py")
+    assert ended.code == 0, ended.output
+    expected = [f"rank {rank}: 0.1 {{'from': 1}} ['', 'x']" for rank in range(2)]
+    assert sorted(ended.lines("rank ")) == expected, ended.output

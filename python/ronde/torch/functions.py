@@ -6,6 +6,7 @@ anything is read. cloudpickle is used where it is installed, since it knows lamb
 
 from __future__ import annotations
 
+import ctypes
 import io
 import pickle
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -64,6 +65,13 @@ def _bytes_tensor(data: Union[bytes, memoryview]) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
+def _memory_of(data: torch.Tensor) -> memoryview:
+    """Of bytes in host memory; without NumPy, which PyTorch does not need. Requires: the tensor outlives it."""
+    if data.numel() == 0:
+        return memoryview(b"")
+    return memoryview((ctypes.c_uint8 * data.numel()).from_address(data.data_ptr())).cast("B")
+
+
 def _broadcast_bytes(
     data: bytes, root_rank: int, name: str, process_set: ProcessSet = global_process_set
 ) -> bytes:
@@ -72,7 +80,7 @@ def _broadcast_bytes(
         broadcast_(_bytes_tensor(data), root_rank, name, process_set)
         return data
     received = broadcast_(torch.empty(int(length), dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
-    return bytes(received.numpy())
+    return bytes(_memory_of(received))
 
 
 def broadcast_object(
@@ -114,7 +122,8 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         name = "allgather_object"
     data = _bytes_tensor(_pickler_module().dumps(obj))
     lengths = allgather(torch.tensor([len(data)], device="cpu"), name + ".sz", process_set).tolist()
-    everything = memoryview(allgather(data, name, process_set).numpy().data)
+    gathered = allgather(data, name, process_set)
+    everything = _memory_of(gathered)
     objects = []
     first = 0
     for length in lengths:
