@@ -325,7 +325,8 @@ RONDE_API ronde_status ronde_execute(ronde_engine* engine, const ronde_request* 
 /* Sets *done to 1 if the ticket is done, else 0; never drives the work, never blocks; frees no name. */
 RONDE_API ronde_status ronde_test(ronde_ticket* ticket, int32_t* done);
 /* Waits until the ticket is done and returns its status; its name is then free. limit_s < 0: as long as it takes
- * (the request's own limit still ends it). RONDE_TIMED_OUT with the ticket still under way once limit_s has passed;
+ * (the request's own limit still ends it); 0: what can be done now is done, nobody is waited for. RONDE_TIMED_OUT with
+ * the ticket still under way once limit_s has passed, or 2 ms later if its work is moving;
  * RONDE_INTERRUPTED when a signal came. As with read(2), a signal handled in the moment before the thread sleeps does
  * not end the sleep: who must answer a flag that a handler sets waits in slices. The waiting thread drives the work. */
 RONDE_API ronde_status ronde_wait(ronde_ticket* ticket, double limit_s);
