@@ -18,8 +18,8 @@ constexpr Nanoseconds kLinger = kMillisecond;
 /// The same while other requests are under way: the next wait of a loop over many tickets comes at once, or else the
 /// engine thread must take over.
 constexpr Nanoseconds kShortLinger = 100 * kMicrosecond;
-/// How often the engine thread looks while buckets are replayed, and how long it goes on when none is any more. A look
-/// costs a few microseconds, so about one in a hundred.
+/// How often the engine thread looks while buckets are replayed, and how long it goes on when none is any more; and how
+/// often while a driver is in a long step. A look costs a few microseconds, so about one in a hundred.
 constexpr Nanoseconds kAttention = 300 * kMicrosecond;
 constexpr Nanoseconds kAttentionSpan = 10 * kMillisecond;
 
@@ -72,7 +72,14 @@ void Runner::run_callbacks() {
 /// Drives until nothing moves, unless a waiter does; then takes the bell, unless a driver has it or has just had it.
 /// Returns when to wake up at the latest.
 Nanoseconds Runner::prepare_sleep() {
-  std::lock_guard lock(step_mutex_);
+  // A driver lets go of the lock between the parts of a long step only to take it again: who queued for it meanwhile
+  // would be woken each time, on a core that the driver may need, and find nothing to do.
+  std::unique_lock lock(step_mutex_, std::defer_lock);
+  if (!driver_.load()) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return clock_.now() + kAttention;
+  }
   while (!driver_.load() && engines_.step()) {
     bool callbacks_due = false;
     {
@@ -84,15 +91,17 @@ Nanoseconds Runner::prepare_sleep() {
     }
   }
   const Nanoseconds now = clock_.now();
-  if (is_attentive(now)) {
+  const bool attentive = is_attentive(now);
+  if (driver_.load()) {
+    // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then. Not
+    // at a timer that is overdue, which it may be for as long as that step takes.
+    return attentive ? now + kAttention : std::max(engines_.next_timer(), now + kLinger);
+  }
+  if (attentive) {
     return std::min(engines_.next_timer(), now + kAttention);
   }
-  if (!driver_.load() && engines_.has_input()) {
+  if (engines_.has_input()) {
     return 0;  // it came before the others knew that they must wake this thread again
-  }
-  if (driver_.load()) {
-    // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then.
-    return std::max(engines_.next_timer(), clock_.now() + kLinger);
   }
   if (lingering_.exchange(false) && !engines_.has_outstanding()) {
     start_linger(false);
