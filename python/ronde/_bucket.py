@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from ctypes import byref, c_void_p
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from ronde import _operation
 from ronde._lib import check, library
@@ -18,16 +18,17 @@ from ronde._lib import check, library
 _alive: Dict[int, int] = {}
 
 
-def allocate(name: str, n_bytes: int) -> Any:
+def allocate(name: str, n_bytes: int, engine: Optional[int] = None) -> Any:
     """``n_bytes`` > 0 of zeroed memory at a multiple of 4096, as a ctypes array: whoever keeps that keeps the bucket.
 
     Local; ranks that allocate the same sizes in the same order get memory that all-reduces need not copy. Raises
     RondeError with the code RONDE_OUT_OF_MEMORY where there is no room: use private memory then. ``name`` is for
-    messages. NotInitializedError (a ValueError) before ``init()``.
+    messages, ``engine`` of ``ronde_engine_create``, None for the process's. NotInitializedError (a ValueError) before
+    ``init()``.
     """
     data = c_void_p()
     encoded = name.encode()
-    check(library().ronde_alloc_bucket(None, encoded, len(encoded), n_bytes, byref(data)))
+    check(library().ronde_alloc_bucket(engine, encoded, len(encoded), n_bytes, byref(data)))
     address = data.value or 0
     memory = (ctypes.c_char * n_bytes).from_address(address)
     _alive[address] = n_bytes

@@ -156,7 +156,7 @@ class Places:
                 parameter = unit.parameters[0]
                 unit.place = Place(home, unit.name, self._reduction)
                 unit.refused_in = 0
-                _residents[id(parameter)] = parameter
+                may_be_in_buckets([parameter])
         except RondeError as error:
             if error.code != _abi.OUT_OF_MEMORY:
                 raise
@@ -182,6 +182,12 @@ class Places:
 
 #: Parameters whose gradient may be in a bucket; by identity, since comparing tensors compares their values.
 _residents: "weakref.WeakValueDictionary[int, torch.nn.Parameter]" = weakref.WeakValueDictionary()
+
+
+def may_be_in_buckets(parameters: Iterable[torch.nn.Parameter]) -> None:
+    """Their gradients are dropped in forked children, if they are in a bucket then."""
+    for parameter in parameters:
+        _residents[id(parameter)] = parameter
 
 
 def _leave_buckets(parameters: Iterable[torch.nn.Parameter]) -> None:

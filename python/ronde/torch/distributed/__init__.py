@@ -11,6 +11,8 @@ For tensors in host memory. Under `ronde run` PyTorch's ranks, of any backend, t
 
 from __future__ import annotations
 
+import logging
+
 import torch.distributed as _dist
 
 __all__ = ["register"]
@@ -26,3 +28,10 @@ def register() -> None:
 
     replace_env()
     _dist.Backend.register_backend("ronde", create, extended_api=True, devices=["cpu"])
+    try:
+        from ronde.torch.distributed._ddp_buckets import replace_reducer
+    except (ImportError, AttributeError, TypeError) as error:
+        # Of a PyTorch that has these things elsewhere: DDP's buckets are then in ordinary memory.
+        logging.getLogger("ronde").debug("Ronde: this PyTorch's DDP is not known, so its buckets are copied: %s", error)
+    else:
+        replace_reducer()

@@ -6,12 +6,13 @@ contiguous travels as a copy. Every method returns a :class:`Work` and blocks on
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
 
-from ronde import _abi, _operation
+from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
@@ -21,6 +22,8 @@ from ronde.torch.distributed._reductions import reduction_of
 from ronde.torch.distributed._work import AllOf, Completer, Work
 
 Tensor = torch.Tensor
+
+_log = logging.getLogger("ronde")
 
 
 class RondeProcessGroup(dist.ProcessGroup):
@@ -41,6 +44,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._names = Names()
         self._completer = Completer(f"ronde-{name}")
         self._batch: Optional[List[Work]] = None
+        self._has_told_of_memory = False
 
     # ---- Who it is: PyTorch keeps these for its own groups and asks those written in Python
 
@@ -87,6 +91,19 @@ class RondeProcessGroup(dist.ProcessGroup):
         """Whether its memory would serve calls better than PyTorch's; FSDP asks. False: all-gathers and reduce-scatters
         copy."""
         return False
+
+    def shared_memory(self, name: str, n_bytes: int) -> Any:
+        """``n_bytes`` of zeroed memory that the ranks of the group share, as :func:`ronde._bucket.allocate` gives it;
+        None where there is no room, which is logged once, or no group any more."""
+        if self._close is None:
+            return None
+        try:
+            return _bucket.allocate(name, n_bytes, self._engine)
+        except RondeError as error:
+            if not self._has_told_of_memory:
+                self._has_told_of_memory = True
+                _log.warning("Ronde: some buckets stay in private memory, which is slower: %s", error)
+            return None
 
     # ---- Its end
 
