@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ronde/ronde.h"
+#include "support/fork_at_rest.h"
 
 namespace {
 
@@ -191,7 +192,7 @@ TEST(CApi, AStoreServesUntilItIsClosed) {
   ronde_engine* engine = nullptr;
   EXPECT_EQ(ronde_engine_create(&options, &engine), RONDE_TIMED_OUT) << "rank 1 is nobody";
   EXPECT_NE(std::string(ronde_last_error()).find("named/some of them"), std::string::npos) << ronde_last_error();
-  const pid_t child = ::fork();
+  const pid_t child = ronde::test::fork_at_rest();
   if (child == 0) {
     ::_exit(ronde_store_close(store) == RONDE_FORKED ? 0 : 1);
   }

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ronde/ronde.hpp>
+#include <string>
 
+#include "support/fork_at_rest.h"
 #include "support/rank_test.h"
 
 namespace {
@@ -23,7 +25,10 @@ namespace ronde::test {
 namespace {
 
 int in_child(int (*body)()) {
-  const pid_t pid = ::fork();
+  const pid_t pid = fork_at_rest();
+  if (pid < 0) {
+    return -1;
+  }
   if (pid == 0) {
     is_forked_child = true;
     const int code = body();
@@ -34,8 +39,16 @@ int in_child(int (*body)()) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-TEST(Fork, CallsInTheChildSayForked) {
+/// With nothing on its way that would wake an engine thread in the middle of a fork.
+void init_and_rest() {
+  ::setenv("RONDE_PROBE", "0", 1);
   ronde::init();
+  ronde::barrier();
+  meet();
+}
+
+TEST(Fork, CallsInTheChildSayForked) {
+  init_and_rest();
   EXPECT_EQ(in_child([] {
               ronde_topology topology{};
               topology.struct_size = sizeof topology;
@@ -48,6 +61,7 @@ TEST(Fork, CallsInTheChildSayForked) {
             0);
   // A child that runs the exit handlers and destructors.
   EXPECT_EQ(in_child([]() -> int { std::exit(3); }), 3);
+  meet();
   std::vector<float> values(1000, 1);
   ronde::allreduce(values, {.name = "after", .op = Op::sum});
   EXPECT_EQ(values[0], static_cast<float>(size()));
@@ -55,16 +69,26 @@ TEST(Fork, CallsInTheChildSayForked) {
 }
 
 TEST(Fork, TicketsOfTheParentAreDroppedInTheChildWithoutHarm) {
-  ronde::init();
+  init_and_rest();
   static std::vector<float> values(1000, 1);
-  {
-    const Ticket ticket = ronde::allreduce_async(values, {.name = "pending", .op = Op::sum});
+  for (int forking = 0; forking < size(); ++forking) {
+    const std::string name = "pending." + std::to_string(forking);
+    if (rank() != forking) {
+      meet();  // until then the other one's ticket is under way
+      std::vector<float> mine(1000, 1);
+      ronde::allreduce(mine, {.name = name, .op = Op::sum});
+      meet();
+      continue;
+    }
+    const Ticket ticket = ronde::allreduce_async(values, {.name = name, .op = Op::sum});
     static const Ticket* seen = nullptr;
     seen = &ticket;
     EXPECT_EQ(in_child([] { return ronde_wait(seen->handle(), 1) == RONDE_FORKED ? 0 : 1; }), 0);
+    meet();
     ticket.wait();
+    EXPECT_EQ(values[0], static_cast<float>(size()));
+    meet();
   }
-  EXPECT_EQ(values[0], static_cast<float>(size()));
   ronde::shutdown();
 }
 
