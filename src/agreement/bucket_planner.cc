@@ -48,7 +48,6 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
   const bool equal = history.known && history.descriptor == descriptor && history.places == places;
   if (!equal) {
     history.changes += history.known ? 1 : 0;
-    history.never |= history.changes >= kMaxChanges;
     history.known = true;
     history.same = 0;
     history.before_mark = history.answers;
@@ -181,8 +180,17 @@ void BucketPlanner::retire(Planned& planned) {
 
 // ---- What to do
 
+std::uint32_t BucketPlanner::answers_needed(const History& history) {
+  if (history.changes <= kFewChanges) {
+    return kEqualAnswers;
+  }
+  const std::uint32_t doublings = std::min(history.changes - kFewChanges + 2, 31U);
+  return std::min(kEqualAnswers << doublings, kMostAnswers);
+}
+
 bool BucketPlanner::may_be_planned(const History& history) const {
-  return history.bucket == kNone && !history.never && history.same >= kEqualAnswers && is_plannable(history.descriptor);
+  return history.bucket == kNone && !history.never && history.same >= answers_needed(history) &&
+         is_plannable(history.descriptor);
 }
 
 bool BucketPlanner::is_small(const History& history) const {
@@ -244,7 +252,8 @@ void BucketPlanner::propose_persistent(std::vector<std::uint32_t>& made) {
       }
       rounds = rounds == 0 ? history.answers - history.before_mark : rounds;
       equal &= rounds == history.answers - history.before_mark;
-      if (history.bucket == kNone && !history.never && history.same > 0 && is_plannable(history.descriptor)) {
+      const bool trusted = history.same > 0 && history.changes <= kFewChanges;
+      if (history.bucket == kNone && !history.never && trusted && is_plannable(history.descriptor)) {
         names.push_back(name);
       }
     }

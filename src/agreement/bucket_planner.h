@@ -10,6 +10,10 @@
 // common, so a set is together if max(asked) < min(answered). No order of submission is assumed, so it may differ per
 // rank and per step.
 //
+// Changes. A bucket that is planned in vain costs messages and, in force, a break. So a name whose descriptor changes
+// is trusted less: from the third change on it needs 16, 32, 64 ... 1024 equal answers. Who trains one model after
+// another under the same names replays them all, and a name that changes all the time costs next to nothing.
+//
 // In phase. The n-th instance of a bucket takes the next request of each member. These are of the same step only if all
 // members have had equally many answers since they were last together: in force, or in the round from which the bucket
 // was planned.
@@ -71,10 +75,11 @@ class BucketPlanner {
   /// Whether this name lies in a bucket that is ready but not in force: an answer may have brought it into phase.
   bool waits_for_phase(const std::string& name) const;
 
-  static constexpr std::uint32_t kEqualAnswers = 2;   ///< before a name is planned
-  static constexpr std::uint32_t kMaxChanges = 3;     ///< of its descriptor: then it never is
-  static constexpr std::size_t kNamesKept = 1 << 16;  ///< without a look at which of them may be forgotten
-  static constexpr std::uint32_t kPatience = 4;       ///< equal answers after which a name is planned in mid-step too
+  static constexpr std::uint32_t kEqualAnswers = 2;    ///< before a name is planned
+  static constexpr std::uint32_t kFewChanges = 2;      ///< of its descriptor, after which it still is as soon
+  static constexpr std::uint32_t kMostAnswers = 1024;  ///< however often its descriptor changed
+  static constexpr std::size_t kNamesKept = 1 << 16;   ///< without a look at which of them may be forgotten
+  static constexpr std::uint32_t kPatience = 4;        ///< equal answers after which a name is planned in mid-step too
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -89,7 +94,7 @@ class BucketPlanner {
     Descriptor descriptor;
     HeapPlaces places;
     bool known = false;
-    bool never = false;  ///< refused, or changed too often
+    bool never = false;  ///< refused
     bool alone = false;  ///< demoted
     bool is_candidate = false;
     bool is_persistent = false;  ///< a persistent plan refers to it
@@ -126,6 +131,7 @@ class BucketPlanner {
     std::array<Round, kEqualAnswers> common;  ///< what the intervals of all have in common
   };
 
+  static std::uint32_t answers_needed(const History& history);
   bool may_be_planned(const History& history) const;
   bool is_small(const History& history) const;
   void consider(const std::string& name, History& history);

@@ -95,6 +95,20 @@ def test_all_ranks_have_the_same_weights(rank, world):
     assert_same_on_all_ranks(weights, world)
 
 
+@pytest.mark.ranks(2, fresh=True)
+def test_models_trained_one_after_another_all_need_no_messages_in_the_end(rank):
+    """Their buckets go by the same names, so these change with every model, and as DDP orders its buckets anew."""
+    for width in (200, 300, 250):
+        model = parallel(width)
+        train(model, rank, 150)
+        dist.barrier()
+        before = _process.counters()
+        train(model, rank, 10)
+        after = _process.counters()
+        assert after["control_messages"] == before["control_messages"], width
+        assert after["replayed"] > before["replayed"], width
+
+
 @pytest.mark.ranks(2)
 def test_accumulation_and_hooks(rank):
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
