@@ -21,6 +21,7 @@ from ronde._slot import Slot
 from ronde.exceptions import RondeError
 from ronde.torch import _names
 from ronde.torch._buckets import Home, can_have_home, homes_for
+from ronde.torch._freed_memory import keep_freed_memory
 
 _log = logging.getLogger("ronde")
 
@@ -150,6 +151,8 @@ class Places:
         for unit in lacking:
             unit.place = None
             unit.refused_in = epoch
+        if lacking and _process.size() > 1:
+            keep_freed_memory()
         try:
             for index, home in homes_for([unit.parameters[0] for unit in lacking], "gradients"):
                 unit = lacking[index]

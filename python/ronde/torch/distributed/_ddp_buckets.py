@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ronde.torch import _places
+from ronde.torch._freed_memory import keep_freed_memory
 from ronde.torch._tensors import DTYPE_CODES
 from ronde.torch.distributed._group import RondeProcessGroup
 
@@ -48,6 +49,7 @@ class _SharedEmpty(TorchDispatchMode):  # type: ignore[no-untyped-call] # not ty
             return made
         try:
             memory = self._group.shared_memory("bucket of DDP", made.nbytes)
+            keep_freed_memory()
             return made if memory is None else torch.frombuffer(memory, dtype=made.dtype)
         except BaseException as error:  # Ctrl-C, most likely
             self._came = self._came or error
