@@ -136,8 +136,14 @@ void BucketPlanner::on_in_force(const std::vector<std::uint32_t>& ids) {
   }
 }
 
-void BucketPlanner::on_epoch_over() {
+void BucketPlanner::on_epoch_over(bool healthy) {
   for (Planned& planned : buckets_) {
+    const bool served = planned.life == Life::in_force || (planned.life == Life::retiring && planned.was_in_force);
+    if (healthy && served) {
+      for (History* member : planned.members) {
+        member->changes = 0;
+      }
+    }
     if (planned.life == Life::in_force) {
       set_life(planned, Life::ready);
     } else if (planned.life == Life::retiring && planned.prepared) {
@@ -176,6 +182,10 @@ void BucketPlanner::retire(Planned& planned) {
     planned.members[i]->bucket = kNone;
     consider(names_.find(planned.bucket.members[i].name)->first, *planned.members[i]);
   }
+  // Ids are not used again: what is kept of a bucket must be small.
+  planned.members = {};
+  planned.together = {};
+  planned.bucket.members = {};
 }
 
 // ---- What to do
@@ -184,8 +194,7 @@ std::uint32_t BucketPlanner::answers_needed(const History& history) {
   if (history.changes <= kFewChanges) {
     return kEqualAnswers;
   }
-  const std::uint32_t doublings = std::min(history.changes - kFewChanges + 2, 31U);
-  return std::min(kEqualAnswers << doublings, kMostAnswers);
+  return kEqualAnswers << std::min(history.changes - kFewChanges + 2, kMostDoublings);
 }
 
 bool BucketPlanner::may_be_planned(const History& history) const {
@@ -212,7 +221,7 @@ std::vector<Bucket> BucketPlanner::propose(bool quiet) {
   bool patient = false;
   for (const std::string* name : candidates_) {
     const History& history = names_.find(*name)->second;
-    patient |= is_small(history) && history.same >= kPatience;
+    patient |= is_small(history) && history.same >= answers_needed(history) + kPatience;
   }
   std::erase_if(candidates_, [&](const std::string* name) {
     History& history = names_.find(*name)->second;

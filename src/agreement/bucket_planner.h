@@ -10,9 +10,10 @@
 // common, so a set is together if max(asked) < min(answered). No order of submission is assumed, so it may differ per
 // rank and per step.
 //
-// Changes. A bucket that is planned in vain costs messages and, in force, a break. So a name whose descriptor changes
-// is trusted less: from the third change on it needs 16, 32, 64 ... 1024 equal answers. Who trains one model after
-// another under the same names replays them all, and a name that changes all the time costs next to nothing.
+// Changes. A bucket that is planned in vain costs messages and, in force, a break, which all names pay for. So a name
+// whose descriptor changes is trusted less: from the third change on it needs 16, 32, 64 ... equal answers, until it
+// has been in force in an epoch that served long. Who trains one model after another under the same names has them all
+// replayed, and a name that changes all the time costs less and less.
 //
 // In phase. The n-th instance of a bucket takes the next request of each member. These are of the same step only if all
 // members have had equally many answers since they were last together: in force, or in the round from which the bucket
@@ -51,8 +52,8 @@ class BucketPlanner {
   void refuse(std::uint32_t id);
   /// INSTALL or ADD of these was logged.
   void on_in_force(const std::vector<std::uint32_t>& ids);
-  /// All ranks have left the epoch.
-  void on_epoch_over();
+  /// All ranks have left the epoch. `healthy`: it served long before.
+  void on_epoch_over(bool healthy);
 
   /// Of the buckets proposed from now on.
   void set_limits(const ByteLimits& limits) { settings_.limits = limits; }
@@ -77,9 +78,9 @@ class BucketPlanner {
 
   static constexpr std::uint32_t kEqualAnswers = 2;    ///< before a name is planned
   static constexpr std::uint32_t kFewChanges = 2;      ///< of its descriptor, after which it still is as soon
-  static constexpr std::uint32_t kMostAnswers = 1024;  ///< however often its descriptor changed
+  static constexpr std::uint32_t kMostDoublings = 20;  ///< of the answers needed, however often it changed
   static constexpr std::size_t kNamesKept = 1 << 16;   ///< without a look at which of them may be forgotten
-  static constexpr std::uint32_t kPatience = 4;        ///< equal answers after which a name is planned in mid-step too
+  static constexpr std::uint32_t kPatience = 2;        ///< further ones after which it is planned in mid-step too
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;

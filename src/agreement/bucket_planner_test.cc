@@ -184,7 +184,7 @@ TEST_F(BucketPlannerTest, ABucketIsInstalledOnlyInPhase) {
 TEST_F(BucketPlannerTest, AfterABreakItWaitsForCleanRounds) {
   learn({{"a", tensor(1)}});
   planner_.on_in_force({0});
-  planner_.on_epoch_over();
+  planner_.on_epoch_over(false);
   EXPECT_THAT(planner_.installable(2), IsEmpty());
   answer("a", tensor(1));
   EXPECT_THAT(planner_.installable(1), ElementsAre(0u));
@@ -202,7 +202,7 @@ TEST_F(BucketPlannerTest, ADemotedNameIsAloneForGood) {
   planner_.demote("b");
   planner_.demote("unknown");
   EXPECT_THAT(proposed(), IsEmpty()) << "still in force";
-  planner_.on_epoch_over();
+  planner_.on_epoch_over(false);
   EXPECT_THAT(planner_.take_retired(), ElementsAre(0u));
   EXPECT_THAT(proposed(), UnorderedElementsAre(ElementsAre("b"), ElementsAre("a", "c")));
 }
@@ -225,7 +225,7 @@ TEST_F(BucketPlannerTest, AnotherDescriptorDissolvesTheBucket) {
 
 TEST_F(BucketPlannerTest, WhatChangedOftenIsPlannedOnceItHasBeenTheSameForLonger) {
   std::int64_t elements = 0;
-  for (const int needed : {2, 2, 2, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024}) {
+  const auto plan_after = [&](int needed) {
     ++elements;
     for (int answers = 1; answers < needed; ++answers) {
       answer("a", tensor(elements));
@@ -234,7 +234,35 @@ TEST_F(BucketPlannerTest, WhatChangedOftenIsPlannedOnceItHasBeenTheSameForLonger
     answer("a", tensor(elements));
     ASSERT_THAT(proposed(), ElementsAre(ElementsAre("a"))) << needed;
     planner_.on_prepared(ids_.back());
+  };
+  for (const int needed : {2, 2, 2, 16, 32, 64, 128}) {
+    plan_after(needed);
   }
+  planner_.on_in_force({ids_.back()});
+  planner_.on_epoch_over(false);
+  plan_after(256);
+  planner_.on_epoch_over(true);  // in which it was not in force
+  plan_after(512);
+  planner_.on_in_force({ids_.back()});
+  planner_.on_epoch_over(true);
+  for (const int needed : {2, 2, 16}) {
+    plan_after(needed);
+  }
+}
+
+TEST_F(BucketPlannerTest, WhatChangedOftenWaitsForTheEndOfTheStepLikeOthers) {
+  for (std::int64_t elements = 1; elements < 4; ++elements) {
+    round({{"a", tensor(elements)}, {"b", tensor(elements)}});
+  }
+  for (int i = 0; i < 15; ++i) {
+    round({{"a", tensor(4)}, {"b", tensor(4)}});
+    ASSERT_THAT(proposed(), IsEmpty());
+  }
+  const std::uint64_t asked = position_;
+  planner_.on_exec("a", tensor(4), {}, asked, ++position_);
+  EXPECT_THAT(proposed(false), IsEmpty()) << "its 16th, in mid-step";
+  planner_.on_exec("b", tensor(4), {}, asked, ++position_);
+  EXPECT_THAT(proposed(), ElementsAre(ElementsAre("a", "b")));
 }
 
 TEST_F(BucketPlannerTest, AnotherPlaceInTheHeapIsAnotherDescriptor) {

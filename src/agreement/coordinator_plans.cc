@@ -1,5 +1,6 @@
 // The coordinator's rows of replay: END, JOIN, PREPARE, INSTALL, ADD, FREE.
 #include <algorithm>
+#include <utility>
 
 #include "agreement/coordinator.h"
 #include "agreement/flags.h"
@@ -137,8 +138,7 @@ Status Coordinator::on_end(int member, const control::EndMessage& message) {
   }
   epoch_over_ = true;
   wait_ = healthy_ || wait_ == 0 ? 1 : std::min(2 * wait_, kLongestWait);
-  healthy_ = false;
-  planner_.on_epoch_over();
+  planner_.on_epoch_over(std::exchange(healthy_, false));
   return {};
 }
 

@@ -193,6 +193,7 @@ TEST(CApi, AStoreServesUntilItIsClosed) {
   EXPECT_EQ(ronde_engine_create(&options, &engine), RONDE_TIMED_OUT) << "rank 1 is nobody";
   EXPECT_NE(std::string(ronde_last_error()).find("named/some of them"), std::string::npos) << ronde_last_error();
   const pid_t child = ronde::test::fork_at_rest();
+  ASSERT_GE(child, 0);
   if (child == 0) {
     ::_exit(ronde_store_close(store) == RONDE_FORKED ? 0 : 1);
   }
