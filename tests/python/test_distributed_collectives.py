@@ -279,8 +279,10 @@ def test_errors(group, rank, world):
         dist.all_to_all_single(torch.empty(2 * world + 1), torch.empty(2 * world + 1))
     with pytest.raises(ValueError, match="two tensors|only equal ones"):
         dist.reduce_scatter(torch.empty(1), [torch.empty(1 + each) for each in range(world)])
+    with pytest.raises(ValueError, match="sparse_csr"):
+        dist.all_reduce(torch.eye(3).to_sparse_csr())
     with pytest.raises(ValueError, match="sparse_coo"):
-        dist.all_reduce(torch.eye(3).to_sparse())
+        dist.broadcast(torch.eye(3).to_sparse(), src=0)
     # What PyTorch says by itself.
     with pytest.raises(ValueError, match="Invalid destination rank"):
         dist.send(torch.ones(1), rank)

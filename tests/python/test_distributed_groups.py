@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -86,3 +88,44 @@ def test_operations_of_hvd_go_beside(hvd, rank):
     work = dist.all_reduce(torch.ones(2), async_op=True)
     assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [2.0, 2.0]
     work.wait()
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_methods_take_one_tensor_and_plain_arguments_too(rank, world):
+    group = dist.group.WORLD
+    total = world * (world + 1) / 2
+
+    def mine() -> torch.Tensor:
+        return torch.full((2,), rank + 1.0)
+
+    for call in (
+        lambda tensor: group.allreduce(tensor),
+        lambda tensor: group.allreduce(tensor, dist.ReduceOp.SUM),
+        lambda tensor: group.allreduce([tensor], op=dist.ReduceOp.SUM, timeout=timedelta(seconds=60)),
+        lambda tensor: group.allreduce(tensor=tensor),
+        lambda tensor: group.allreduce([tensor]),
+    ):
+        tensor = mine()
+        call(tensor).wait()
+        assert tensor.tolist() == [total] * 2
+    largest = mine()
+    group.allreduce(largest, dist.ReduceOp.MAX).wait()
+    assert largest.tolist() == [world] * 2
+    sent = mine()
+    group.broadcast(sent, world - 1).wait()
+    assert sent.tolist() == [world] * 2
+    reduced = mine()
+    group.reduce(reduced, 0, dist.ReduceOp.SUM).wait()
+    assert reduced.tolist() == [total if rank == 0 else rank + 1] * 2
+    gathered = [torch.empty(2) for _ in range(world)]
+    group.allgather(gathered, mine()).wait()
+    assert [each[0].item() for each in gathered] == list(range(1, world + 1))
+    at_root = [torch.empty(2) for _ in range(world)] if rank == 0 else []
+    group.gather(at_root, mine(), root=0).wait()
+    assert [each[0].item() for each in at_root] == (list(range(1, world + 1)) if rank == 0 else [])
+    part = torch.empty(1)
+    group.scatter(part, [torch.tensor([float(each)]) for each in range(world)] if rank == 0 else [], 0).wait()
+    assert part.item() == rank
+    group.reduce_scatter(part, [torch.tensor([float(each)]) for each in range(world)], dist.ReduceOp.SUM).wait()
+    assert part.item() == rank * world
+    group.barrier(timeout=timedelta(seconds=60)).wait()

@@ -15,7 +15,7 @@ from ronde.torch import _freed_memory
 
 #: Its page faults in a second round of the same allocations, and how many megabytes it holds when all are freed.
 PROGRAM = """
-import ctypes, resource, runpy, sys
+import ctypes, os, resource, runpy, sys
 libc = ctypes.CDLL(None)
 libc.malloc.restype = libc.memset.restype = ctypes.c_void_p
 libc.malloc.argtypes, libc.free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]
@@ -32,8 +32,10 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 module = runpy.run_path(sys.argv[1])
-if sys.argv[2] == "keep":
+if sys.argv[2] != "leave":
     module["keep_freed_memory"]()
+if sys.argv[2] == "fork" and os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 use(40, 2 << 20)
 before = faults()
 use(40, 2 << 20)
@@ -83,12 +85,23 @@ def test_what_the_user_has_set_stands(variable):
     assert faults > PAGES / 4
 
 
-def test_our_own_variable_wins_and_must_be_a_number(monkeypatch):
+def test_our_own_variable_wins_and_must_be_a_number():
     assert measure(RONDE_KEEP_FREED="99999999999", MALLOC_TRIM_THRESHOLD_="131072")[0] < PAGES / 50
-    monkeypatch.setattr(_freed_memory, "_is_done", False)
-    monkeypatch.setenv("RONDE_KEEP_FREED", "1G")
-    with pytest.raises(ValueError, match="RONDE_KEEP_FREED is '1G'; expected a number of bytes"):
-        _freed_memory.keep_freed_memory()
+    done = subprocess.run(
+        [sys.executable, "-c", "import ronde.torch as hvd; hvd.init()"],
+        env={**os.environ, "RONDE_KEEP_FREED": "1G"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "InitializationError: RONDE_KEEP_FREED is '1G'; expected a number of bytes" in done.stderr
+
+
+def test_a_forked_child_gives_back():
+    faults, held = measure("fork")
+    assert faults > PAGES / 50
+    assert held < 80
 
 
 @pytest.mark.ranks(1, 2)
@@ -96,7 +109,7 @@ def test_our_own_variable_wins_and_must_be_a_number(monkeypatch):
 def test_training_asks_for_it_where_there_are_ranks(hvd, rank, world, how, monkeypatch):
     asked = []
     monkeypatch.setattr(_freed_memory, "_is_done", False)
-    monkeypatch.setattr(_freed_memory, "_bytes_to_keep", lambda _: asked.append(True) or 0)
+    monkeypatch.setattr(_freed_memory, "bytes_to_keep", lambda: asked.append(True) or 0)
     model = torch.nn.Linear(200, 200)
     with default_group(rank, world):
         if how == "ddp":

@@ -53,8 +53,9 @@ from ronde._process import (
     stop_timeline,
 )
 from ronde.exceptions import CollectiveError as HorovodInternalError
+from ronde.exceptions import InitializationError as _InitializationError
 from ronde.exceptions import RondeError
-from ronde.torch import _names, distributed, elastic
+from ronde.torch import _freed_memory, _names, distributed, elastic
 from ronde.torch._buckets import empty_shared
 from ronde.torch._handles import Handle
 from ronde.torch.compression import Compression, Compressor
@@ -242,6 +243,10 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Se
 
 def _begin(options: Optional[_abi.Options], process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
     """``options``: what the job is, where the environment does not say it."""
+    try:
+        _freed_memory.bytes_to_keep()
+    except ValueError as error:
+        raise _InitializationError(str(error), _abi.INVALID_ARGUMENT) from error
     _names.reset()
     _process.init(options)
     try:

@@ -28,10 +28,20 @@ def register() -> None:
 
     replace_env()
     _dist.Backend.register_backend("ronde", create, extended_api=True, devices=["cpu"])
-    try:
-        from ronde.torch.distributed._ddp_buckets import replace_reducer
-    except (ImportError, AttributeError, TypeError) as error:
-        # Of a PyTorch that has these things elsewhere: DDP's buckets are then in ordinary memory.
-        logging.getLogger("ronde").debug("Ronde: this PyTorch's DDP is not known, so its buckets are copied: %s", error)
-    else:
-        replace_reducer()
+    for extend, what in ((_share_buckets, "its buckets are copied"), (_order_joins, "its join() hangs")):
+        try:
+            extend()
+        except (ImportError, AttributeError, TypeError) as error:  # a PyTorch that has these things elsewhere
+            logging.getLogger("ronde").debug("Ronde: this PyTorch's DDP is not known, so %s: %s", what, error)
+
+
+def _share_buckets() -> None:
+    from ronde.torch.distributed._ddp_buckets import replace_reducer
+
+    replace_reducer()
+
+
+def _order_joins() -> None:
+    from ronde.torch.distributed._join import order_calls_in_join
+
+    order_calls_in_join()

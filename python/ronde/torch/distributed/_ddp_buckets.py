@@ -10,7 +10,7 @@ memory goes with the last of their views, and PyTorch cannot resize it. For othe
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterable, Mapping, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -29,10 +29,11 @@ _PyTorchs = dist.Reducer
 
 class _SharedEmpty(TorchDispatchMode):  # type: ignore[no-untyped-call] # not typed in PyTorch
     """While it is entered, ``torch.empty`` of this thread gives shared memory where that is of use. Also to C++, which
-    is in the middle of putting its buckets together: nothing is raised there, ``raise_what_came()`` does it afterwards.
+    is in the middle of putting its buckets together: nothing is raised there, :meth:`making` does it afterwards.
     """
 
-    def __init__(self, group: RondeProcessGroup) -> None:
+    def __init__(self, group: Optional[RondeProcessGroup]) -> None:
+        """``group``: None: of no use."""
         super().__init__()  # type: ignore[no-untyped-call] # nor is this
         self._group = group
         self._came: Optional[BaseException] = None
@@ -45,7 +46,7 @@ class _SharedEmpty(TorchDispatchMode):  # type: ignore[no-untyped-call] # not ty
         named: Optional[Mapping[str, Any]] = None,
     ) -> Any:
         made = function(*arguments, **(named or {}))
-        if function is not torch.ops.aten.empty.memory_format or not _can_be_a_bucket(made):
+        if self._group is None or function is not torch.ops.aten.empty.memory_format or not _can_be_a_bucket(made):
             return made
         try:
             memory = self._group.shared_memory("bucket of DDP", made.nbytes)
@@ -55,10 +56,15 @@ class _SharedEmpty(TorchDispatchMode):  # type: ignore[no-untyped-call] # not ty
             self._came = self._came or error
             return made
 
-    def raise_what_came(self) -> None:
+    def making(self, make: Callable[[], Any]) -> Any:
+        """What ``make`` returns, which puts buckets together; then raises what came meanwhile."""
+        self._came = None
+        with self:
+            made = make()
         came, self._came = self._came, None
         if came is not None:
             raise came
+        return made
 
 
 def _can_be_a_bucket(tensor: torch.Tensor) -> bool:
@@ -86,17 +92,14 @@ class Reducer(_PyTorchs):
         self._where = _SharedEmpty(group)
         self._has_rebuilt = False
         _places.may_be_in_buckets(arguments[0] if arguments else named["params"])
-        with self._where:
-            super().__init__(*arguments, **named)
-        self._where.raise_what_came()
+        make = super().__init__
+        self._where.making(lambda: make(*arguments, **named))
 
     @torch._disable_dynamo
     def _rebuild_buckets(self) -> bool:
         if self._has_rebuilt:
             return super()._rebuild_buckets()
-        with self._where:
-            self._has_rebuilt = super()._rebuild_buckets()
-        self._where.raise_what_came()
+        self._has_rebuilt = self._where.making(super()._rebuild_buckets)
         return self._has_rebuilt
 
     def _reset_state(self) -> None:
@@ -104,9 +107,13 @@ class Reducer(_PyTorchs):
         self._has_rebuilt = False
         super()._reset_state()
 
+    def _set_forward_pass_work_handle(self, work: Any, *arguments: Any, **named: Any) -> None:
+        """In a block of Join. C++ keeps its own half only, and without Python's waits for ever."""
+        self._forward_work = work
+        super()._set_forward_pass_work_handle(work, *arguments, **named)
+
     def _update_process_group(self, new_process_group: Any) -> None:
-        if isinstance(new_process_group, RondeProcessGroup):
-            self._where = _SharedEmpty(new_process_group)
+        self._where = _SharedEmpty(_group_of([new_process_group]))
         super()._update_process_group(new_process_group)
 
 

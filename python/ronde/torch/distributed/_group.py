@@ -1,6 +1,6 @@
 """The process group: each method of ``torch.distributed.ProcessGroup`` as one request of the engine.
 
-Names of methods and arguments are PyTorch's. Ranks are those of the group. Tensors lie in host memory; what is not
+Names of methods and arguments are PyTorch's, in short forms too. Ranks are those of the group. Tensors lie in host memory; what is not
 contiguous travels as a copy. Every method returns a :class:`Work` and blocks only where an earlier call must end first.
 """
 
@@ -16,9 +16,11 @@ from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
+from ronde.torch.distributed import _short_forms, _sparse
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
 from ronde.torch.distributed._names import Names
 from ronde.torch.distributed._reductions import reduction_of
+from ronde.torch.distributed._short_forms import also
 from ronde.torch.distributed._work import AllOf, Completer, Work
 
 Tensor = torch.Tensor
@@ -105,6 +107,14 @@ class RondeProcessGroup(dist.ProcessGroup):
                 _log.warning("Ronde: some buckets stay in private memory, which is slower: %s", error)
             return None
 
+    def begin_ordered(self) -> None:
+        """Until as many :meth:`end_ordered`, its calls are paired by their order alone, wherever the ranks make them."""
+        self._names.begin_ordered()
+
+    def end_ordered(self) -> None:
+        """See :meth:`begin_ordered`."""
+        self._names.end_ordered()
+
     # ---- Its end
 
     def shutdown(self) -> None:
@@ -119,9 +129,13 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- Reductions
 
+    @also(_short_forms.allreduce)
     def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
-        """Of one tensor, in place."""
-        return self._allreduce("allreduce", tensors, opts or dist.AllreduceOptions())
+        """Of one tensor, in place; a sparse one (COO) as well."""
+        opts = opts or dist.AllreduceOptions()
+        if tensors[0].layout is torch.sparse_coo:
+            return self._allreduce_sparse(tensors[0], opts.reduceOp)
+        return self._allreduce("allreduce", tensors, opts)
 
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of several, in place, as one."""
@@ -141,6 +155,13 @@ class RondeProcessGroup(dist.ProcessGroup):
             prescale=factor,
         )
 
+    def _allreduce_sparse(self, tensor: Tensor, op: Any) -> Work:
+        kind = "allreduce_sparse"
+        _sparse.check_reduction(op, kind)
+        parts = _sparse.parts_of(tensor, kind)
+        return self._start(_abi.ALLGATHER, kind, parts, None, [tensor], _sparse.summed_into(tensor, op, kind))
+
+    @also(_short_forms.reduce)
     def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of one tensor into the root's; the others' keep their values."""
         opts = opts or dist.ReduceOptions()
@@ -169,6 +190,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         """Of several, as one."""
         return self._reduce_scatter("reduce_scatter_coalesced", outputTensors, inputTensors, opts)
 
+    @also(_short_forms.reduce_scatter)
     def reduce_scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
@@ -197,6 +219,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- Gathers
 
+    @also(_short_forms.broadcast)
     def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """The root's tensor into those of the others."""
         opts = opts or dist.BroadcastOptions()
@@ -211,6 +234,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             root=opts.rootRank,
         )
 
+    @also(_short_forms.allgather)
     def allgather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -248,6 +272,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
         return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs))
 
+    @also(_short_forms.gather)
     def gather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -262,6 +287,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         finish = put([outputs]) if outputs else Operation.release
         return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, root=root)
 
+    @also(_short_forms.scatter)
     def scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
@@ -362,7 +388,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         """From whichever rank sends first under the tag."""
         return self.recv(tensors, _abi.ANY_SOURCE, tag)
 
-    def barrier(self, opts: Any = None) -> Work:
+    def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
         """Ends when every rank has called it."""
         return self._start(_abi.BARRIER, "barrier", [], None, [], Operation.release)
 

@@ -7,6 +7,9 @@ the same names each time. Calls in a backward pass are numbered apart: else the 
 with a bucket of gradients under one name, which then means another thing each time and is agreed on by messages. The
 size is no part of the name, so that ranks whose sizes differ meet, and are told so.
 
+All that holds where the ranks run the same program. Where some make calls in the stead of others (_join.py) a name is
+the call's number among all, never used again and so never replayed.
+
 A future is waited for where nobody sees it (DDP does so in C++). One that was asked for during a backward pass counts
 as waited for when that pass ends. Other futures keep their numbers, the oldest of many gives its own to a new call.
 """
@@ -61,9 +64,24 @@ class Names:
 
     def __init__(self) -> None:
         self._numbers: Dict[str, _Numbers] = {}
+        self._ordered_blocks = 0
+        self._ordered_calls = 0
+
+    def begin_ordered(self) -> None:
+        """Until as many :meth:`end_ordered`, calls are named by their order alone. On all ranks between the same calls."""
+        self._ordered_blocks += 1
+
+    def end_ordered(self) -> None:
+        """See :meth:`begin_ordered`."""
+        self._ordered_blocks -= 1
 
     def take(self, kind: str) -> Name:
         """The name of a new call. May wait for the end of the one that had it before, if its future is out."""
+        if self._ordered_blocks > 0:
+            name = Name(f"dist.join.{self._ordered_calls}")
+            name.kind, name.number = kind, None
+            self._ordered_calls += 1
+            return name
         if _in_backward_pass():
             kind = f"backward.{kind}"
         numbers = self._numbers.setdefault(kind, _Numbers())
@@ -83,7 +101,8 @@ class Names:
         """A future was made for the call. Whether it was in a backward pass: then ``until_done`` is called when that
         ends, on the thread that runs it."""
         if not _in_backward_pass():
-            self._numbers[name.kind].futures.append((name, until_done))
+            if name.number is not None:
+                self._numbers[name.kind].futures.append((name, until_done))
             return False
 
         def at_end_of_pass() -> None:

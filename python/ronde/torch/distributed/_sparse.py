@@ -1,0 +1,73 @@
+"""All-reduce of a sparse tensor (COO), as DDP asks for it where an embedding has sparse gradients.
+
+Every rank gathers all ranks' entries and adds them up in rank order, so all get the same bits, Gloo's. The number of
+entries may differ from rank to rank; how many each has travels beside them, with the shape.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, List
+
+import torch
+import torch.distributed as dist
+
+from ronde._operation import Operation
+from ronde.exceptions import InvalidArgumentError
+from ronde.torch._handles import all_made_by_ticket
+from ronde.torch._tensors import check
+
+
+def parts_of(tensor: torch.Tensor, kind: str) -> List[torch.Tensor]:
+    """What is to be gathered: the values of its entries, their indices, and a row that says how many there are and the
+    shape."""
+    if tensor.layout is not torch.sparse_coo or not tensor.is_cpu:
+        raise InvalidArgumentError(
+            f"{kind}: expected sparse tensors of layout torch.sparse_coo in host memory, got {tensor.layout} on "
+            f"{tensor.device}; pass tensor.to_dense()",
+            1,
+        )
+    entries = tensor.detach().coalesce()
+    values = entries.values().contiguous()
+    check(values, kind)
+    head = torch.tensor([[len(values), *tensor.shape]], dtype=torch.int64, device="cpu")
+    return [values, entries.indices().t().contiguous(), head]
+
+
+def check_reduction(op: dist.ReduceOp, kind: str) -> None:
+    """Raises InvalidArgumentError (a ValueError) for all but SUM and AVG."""
+    if getattr(op, "op", op) not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+        raise InvalidArgumentError(f"{kind}: of sparse tensors the backend ronde has SUM and AVG only, not {op}", 1)
+
+
+def summed_into(target: torch.Tensor, op: dist.ReduceOp, kind: str) -> Callable[[Operation], None]:
+    """For the ticket of their all-gather: writes the sum, or mean, of all ranks' tensors into the target."""
+    take = all_made_by_ticket(3)
+
+    def finish(operation: Operation) -> None:
+        values, indices, heads = take(operation)
+        counts, shapes = heads[:, 0].tolist(), heads[:, 1:].tolist()
+        for rank, shape in enumerate(shapes):
+            if shape != shapes[0]:
+                raise InvalidArgumentError(
+                    f"{kind}: the sparse tensors have the shapes {tuple(shapes[0])} on rank 0 and {tuple(shape)} on "
+                    f"rank {rank}",
+                    1,
+                )
+        # What has 16 bits is added in 32, as everywhere.
+        wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+        total = torch.sparse_coo_tensor(indices[:0].t(), wide[:0], target.shape)
+        at = 0
+        for count in counts:
+            mine = slice(at, at + count)
+            total = total + torch.sparse_coo_tensor(
+                indices[mine].t(), wide[mine], target.shape, is_coalesced=True, check_invariants=False
+            )
+            at += count
+        total = total.coalesce()
+        if getattr(op, "op", op) == dist.ReduceOp.AVG:
+            whole = not (wide.is_floating_point() or wide.is_complex())
+            total.values().div_(len(counts), rounding_mode="trunc" if whole else None)
+        with torch.no_grad():  # not detach(), which shares neither indices nor values
+            target.copy_(total.to(target.dtype))
+
+    return finish
