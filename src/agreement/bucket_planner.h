@@ -11,7 +11,7 @@
 // rank and per step.
 //
 // Changes. A bucket that is planned in vain costs messages and, in force, a break, which all names pay for. So a name
-// whose descriptor changes is trusted less: from the third change on it needs 16, 32, 64 ... equal answers, until it
+// whose descriptor changes is trusted less: from the third change on it needs 16, 32 ... 4096 equal answers, until it
 // has been in force in an epoch that served long. Who trains one model after another under the same names has them all
 // replayed, and a name that changes all the time costs less and less.
 //
@@ -78,7 +78,7 @@ class BucketPlanner {
 
   static constexpr std::uint32_t kEqualAnswers = 2;    ///< before a name is planned
   static constexpr std::uint32_t kFewChanges = 2;      ///< of its descriptor, after which it still is as soon
-  static constexpr std::uint32_t kMostDoublings = 20;  ///< of the answers needed, however often it changed
+  static constexpr std::uint32_t kMostDoublings = 11;  ///< of the answers needed, however often it changed
   static constexpr std::size_t kNamesKept = 1 << 16;   ///< without a look at which of them may be forgotten
   static constexpr std::uint32_t kPatience = 2;        ///< further ones after which it is planned in mid-step too
 

@@ -13,7 +13,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from distributed_group import default_group
-from ronde import _process
+from ronde import _abi, _process
 
 
 @pytest.fixture(autouse=True)
@@ -54,17 +54,66 @@ def weights(where: Any, rank: int, unused: bool, **settings: Any) -> List[torch.
     return [tensor.detach() for tensor in [*model.parameters(), *model.buffers()]]
 
 
-@pytest.mark.ranks(2, 3)
+both_divisors = pytest.mark.parametrize("settings", [{}, {"divide_by_initial_world_size": False}])
+
+
+@pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("unused", [False, True])
-@pytest.mark.parametrize("settings", [{}, {"divide_by_initial_world_size": False}])
+@both_divisors
 def test_ddp_join(rank, world, unused, settings):
     mine = weights(dist.group.WORLD, rank, unused, **settings)
     expected = weights(dist.new_group(backend="gloo"), rank, unused, **settings)
     for one, other in zip(mine, expected, strict=True):
-        if world == 2:
+        if world <= 2:
             assert torch.equal(one, other)
         else:
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.ranks(2)
+@both_divisors
+def test_ddp_join_with_buckets_in_ordinary_memory(rank, settings, monkeypatch):
+    monkeypatch.setenv("DDP_DISABLE_COMM_MEM", "1")
+    mine = weights(dist.group.WORLD, rank, False, **settings)
+    expected = weights(dist.new_group(backend="gloo"), rank, False, **settings)
+    assert all(torch.equal(one, other) for one, other in zip(mine, expected, strict=True))
+
+
+@pytest.mark.ranks(2)
+def test_a_hook_that_uses_another_group_of_the_same_ranks(rank):
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+
+    model = DistributedDataParallel(Network(), process_group=dist.new_group())
+    model.register_comm_hook(None, fp16_compress_hook)
+    with model.join():
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), rank, 2 + 2 * rank, False)
+
+
+@pytest.mark.ranks(3)
+def test_calls_between_two_ranks_within(rank):
+    model = DistributedDataParallel(Network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with model.join():
+        for step in range(2 + rank):
+            train(model, optimizer, rank, 1, False)
+            if step == 0 and rank == 1:
+                dist.send(torch.ones(1), 0)
+            elif step == 0 and rank == 0:
+                dist.recv(torch.empty(1), 1)
+
+
+@pytest.mark.ranks(2)
+def test_a_call_that_one_rank_alone_has_begun_does_not_disturb_the_next_block(rank, group):
+    model = DistributedDataParallel(Network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with contextlib.suppress(ValueError):
+        with model.join():
+            train(model, optimizer, rank, 2, False)
+            if rank == 0:
+                group._start(_abi.ALLREDUCE, "allreduce", [torch.ones(3)], [0, 0], [], lambda _: None)  # refused
+            raise ValueError
+    with model.join():
+        train(model, optimizer, rank, 2 + rank, False)
 
 
 @pytest.mark.ranks(2, 3)

@@ -80,6 +80,8 @@ def test_errors_are_the_same_everywhere(rank, world):
         dist.all_reduce(torch.ones((3,) * (1 + (rank == 0))).to_sparse())
     with pytest.raises(ValueError, match="SUM and AVG only"):
         dist.all_reduce(torch.eye(3).to_sparse(), op=Op.MAX)
+    with pytest.raises(ValueError, match="torch.bool"):
+        dist.all_reduce(torch.eye(3).bool().to_sparse())
     assert torch.equal(reduced(torch.eye(3).to_sparse()).to_dense(), world * torch.eye(3)), "the group stays usable"
 
 

@@ -59,8 +59,10 @@ def keep_freed_memory() -> None:
         mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
         mallopt(_TRIM_THRESHOLD, kept if kept <= _MOST_THAT_FITS else _NO_BOUND)
         # Workers that load data, mostly: what they free is not asked for again so soon.
-        os.register_at_fork(after_in_child=lambda: _set_trim_threshold(mallopt))
+        os.register_at_fork(after_in_child=lambda: _give_back_in_child(mallopt, min(kept, _OF_A_FORKED_CHILD)))
 
 
-def _set_trim_threshold(mallopt: Any) -> None:
-    mallopt(_TRIM_THRESHOLD, _OF_A_FORKED_CHILD)
+def _give_back_in_child(mallopt: Any, threshold: int) -> None:
+    global _is_done
+    _is_done = False  # it may become a rank
+    mallopt(_TRIM_THRESHOLD, threshold)

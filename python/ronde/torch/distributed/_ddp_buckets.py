@@ -107,11 +107,6 @@ class Reducer(_PyTorchs):
         self._has_rebuilt = False
         super()._reset_state()
 
-    def _set_forward_pass_work_handle(self, work: Any, *arguments: Any, **named: Any) -> None:
-        """In a block of Join. C++ keeps its own half only, and without Python's waits for ever."""
-        self._forward_work = work
-        super()._set_forward_pass_work_handle(work, *arguments, **named)
-
     def _update_process_group(self, new_process_group: Any) -> None:
         self._where = _SharedEmpty(_group_of([new_process_group]))
         super()._update_process_group(new_process_group)

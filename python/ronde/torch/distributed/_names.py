@@ -8,7 +8,8 @@ with a bucket of gradients under one name, which then means another thing each t
 size is no part of the name, so that ranks whose sizes differ meet, and are told so.
 
 All that holds where the ranks run the same program. Where some make calls in the stead of others (_join.py) a name is
-the call's number among all, never used again and so never replayed.
+the call's number in that block, never used again and so never replayed. Calls between two ranks are named as ever: not
+all ranks make them.
 
 A future is waited for where nobody sees it (DDP does so in C++). One that was asked for during a backward pass counts
 as waited for when that pass ends. Other futures keep their numbers, the oldest of many gives its own to a new call.
@@ -64,23 +65,27 @@ class Names:
 
     def __init__(self) -> None:
         self._numbers: Dict[str, _Numbers] = {}
-        self._ordered_blocks = 0
-        self._ordered_calls = 0
+        self._depth = 0  # of ordered blocks
+        self._blocks = 0  # that were entered
+        self._calls_in_block = 0
 
     def begin_ordered(self) -> None:
         """Until as many :meth:`end_ordered`, calls are named by their order alone. On all ranks between the same calls."""
-        self._ordered_blocks += 1
+        if self._depth == 0:
+            self._blocks += 1
+            self._calls_in_block = 0
+        self._depth += 1
 
     def end_ordered(self) -> None:
         """See :meth:`begin_ordered`."""
-        self._ordered_blocks -= 1
+        self._depth -= 1
 
     def take(self, kind: str) -> Name:
         """The name of a new call. May wait for the end of the one that had it before, if its future is out."""
-        if self._ordered_blocks > 0:
-            name = Name(f"dist.join.{self._ordered_calls}")
+        if self._depth > 0 and not kind.startswith(("send", "recv")):
+            name = Name(f"dist.join.{self._blocks}.{self._calls_in_block}")
             name.kind, name.number = kind, None
-            self._ordered_calls += 1
+            self._calls_in_block += 1
             return name
         if _in_backward_pass():
             kind = f"backward.{kind}"

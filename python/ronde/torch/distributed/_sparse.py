@@ -14,7 +14,12 @@ import torch.distributed as dist
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._handles import all_made_by_ticket
-from ronde.torch._tensors import check
+
+#: Types of which PyTorch adds sparse tensors up.
+_TYPES = frozenset(
+    (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+    + (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+)
 
 
 def parts_of(tensor: torch.Tensor, kind: str) -> List[torch.Tensor]:
@@ -26,9 +31,10 @@ def parts_of(tensor: torch.Tensor, kind: str) -> List[torch.Tensor]:
             f"{tensor.device}; pass tensor.to_dense()",
             1,
         )
+    if tensor.dtype not in _TYPES:
+        raise InvalidArgumentError(f"{kind}: PyTorch does not add up sparse tensors of type {tensor.dtype}", 1)
     entries = tensor.detach().coalesce()
     values = entries.values().contiguous()
-    check(values, kind)
     head = torch.tensor([[len(values), *tensor.shape]], dtype=torch.int64, device="cpu")
     return [values, entries.indices().t().contiguous(), head]
 
