@@ -19,6 +19,7 @@ bool is_forked_child = false;
 /// LeakSanitizer asks before it looks for leaks at exit. In a child it would take the locks of AddressSanitizer's
 /// allocator, of which a thread that the child does not have may have held one at the fork (libsanitizer of GCC 12 does
 /// not mind forks): it would wait for ever. glibc's own allocator minds them.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): its name there
 extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() { return is_forked_child ? 1 : 0; }
 
 namespace ronde::test {
