@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from typing import Any, List
 
 import pytest
@@ -13,6 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from distributed_group import default_group
+from made_buckets import made_buckets
 from ronde import _bucket, _process
 from ronde.exceptions import RondeError
 from ronde.torch.distributed import _ddp_buckets, _group
@@ -24,6 +24,12 @@ both_views = pytest.mark.parametrize("as_view", [False, True])
 def group(hvd, rank, world):
     with default_group(rank, world):
         yield dist.group.WORLD
+
+
+@pytest.fixture
+def buckets(group):
+    with made_buckets() as made:
+        yield made
 
 
 def parallel(width: int = 200, **settings: Any) -> DistributedDataParallel:
@@ -61,19 +67,6 @@ def assert_same_on_all_ranks(weights: List[torch.Tensor], world: int, group: Any
 def direct_bytes() -> int:
     dist.barrier()
     return _process.counters()["direct_bytes"]
-
-
-def shared_bytes() -> int:
-    gc.collect()  # DDP lies in cycles
-    return sum(_bucket._alive.values())
-
-
-def assert_falls_to(expected: int) -> None:
-    """The thread that completes futures lets go of the last ones when it looks next."""
-    until = time.monotonic() + 10
-    while shared_bytes() > expected and time.monotonic() < until:
-        time.sleep(0.01)
-    assert shared_bytes() == expected
 
 
 @pytest.mark.ranks(2)
@@ -132,19 +125,18 @@ def test_accumulation_and_hooks(rank):
 
 @pytest.mark.ranks(2)
 @both_views
-def test_memory_goes_with_the_model(rank, as_view):
-    before = shared_bytes()
+def test_memory_goes_with_the_model(rank, buckets, as_view):
     for width in (200, 300, 250):
         model = parallel(width, gradient_as_bucket_view=as_view)
         weights = train(model, rank, 4)
-        assert_falls_to(before + sum(each.nbytes for each in weights))  # what the first step had is gone
+        buckets.assert_falls_to(sum(each.nbytes for each in weights))  # what the first step had is gone
         gradients = [parameter.grad for parameter in model.parameters()]
         values = [gradient.clone() for gradient in gradients]
         del model
         gc.collect()
         assert_equal(gradients, values)
         del gradients
-        assert_falls_to(before)
+        buckets.assert_falls_to(0)
 
 
 @pytest.mark.ranks(2)
@@ -173,27 +165,26 @@ def test_a_group_that_ends_before_its_model_begins(rank):
 
 
 @pytest.mark.ranks(3)
-def test_in_groups_of_some_ranks(rank):
+def test_in_groups_of_some_ranks(rank, buckets):
     for members in ([0, 2], [1, 2]):
         group = dist.new_group(members)
         if rank in members:
             model = parallel(process_group=group)
             weights = train(model, members.index(rank), 5)
-            assert shared_bytes() >= sum(each.nbytes for each in weights)
+            assert buckets.n_bytes() >= sum(each.nbytes for each in weights)
             assert_same_on_all_ranks(weights, 2, group)
 
 
 @pytest.mark.ranks(2)
-def test_pytorch_s_word_for_ordinary_memory(rank, monkeypatch):
+def test_pytorch_s_word_for_ordinary_memory(rank, buckets, monkeypatch):
     before = direct_bytes()
     monkeypatch.setenv("DDP_DISABLE_COMM_MEM", "1")
     weights = train(parallel(), rank, 5)
-    assert direct_bytes() == before
+    assert direct_bytes() == before and buckets.count() == 0
     monkeypatch.delenv("DDP_DISABLE_COMM_MEM")
-    before = shared_bytes()
     model = parallel()
     assert_equal(weights, train(model, rank, 5))
-    assert shared_bytes() > before
+    assert buckets.count() > 0
 
 
 @pytest.mark.ranks(2)
@@ -213,26 +204,24 @@ def test_where_one_rank_has_no_room(rank, monkeypatch, caplog):
 
 
 @pytest.mark.ranks(2)
-def test_only_ddp_over_ronde_is_concerned(rank):
+def test_only_ddp_over_ronde_is_concerned(rank, buckets):
     assert dist.Reducer is _ddp_buckets.Reducer
-    before = shared_bytes()
     gloo = over_gloo()
     train(gloo, rank, 3)
-    assert type(gloo.reducer) is _ddp_buckets._PyTorchs and shared_bytes() == before
+    assert type(gloo.reducer) is _ddp_buckets._PyTorchs and buckets.count() == 0
     model = parallel()
-    assert shared_bytes() > before
+    assert buckets.count() > 0
     train(model, rank, 3)
-    during = shared_bytes()
-    assert not _bucket.holds(torch.empty(100_000).data_ptr()) and shared_bytes() == during
+    during = buckets.count()
+    assert not _bucket.holds(torch.empty(100_000).data_ptr()) and buckets.count() == during
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
 
 
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("elements, is_shared", [(16384 - 1, False), (16384, True)])
-def test_from_64_kib_on(rank, elements, is_shared):
-    before = shared_bytes()
+def test_from_64_kib_on(buckets, elements, is_shared):
     model = DistributedDataParallel(torch.nn.Linear(elements, 1, bias=False))
-    assert (shared_bytes() > before) == is_shared
+    assert (buckets.count() > 0) == is_shared
     train_step = model(torch.ones(1, elements)).sum()
     train_step.backward()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from datetime import timedelta
 from typing import Any, Callable, List
 
@@ -248,6 +249,19 @@ def test_works_and_futures(rank, world):
     while not polled.is_completed():
         assert time.monotonic() < until
     assert polled.result()[0].item() == world
+
+
+@pytest.mark.ranks(2)
+def test_what_is_done_is_let_go(world):
+    """Though the thread that completes futures sleeps afterwards, with nothing more to do."""
+    tensor = torch.ones(3)
+    assert dist.all_reduce(tensor, async_op=True).get_future().wait()[0].tolist() == [world] * 3
+    alive = weakref.ref(tensor)
+    del tensor
+    until = time.monotonic() + 10
+    while alive() is not None and time.monotonic() < until:
+        time.sleep(0.001)
+    assert alive() is None
 
 
 @pytest.mark.ranks(2)

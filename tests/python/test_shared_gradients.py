@@ -14,10 +14,17 @@ import pytest
 import torch
 from torch import nn
 
+from made_buckets import made_buckets
 from ronde import _bucket
 from ronde.exceptions import error_of
 from ronde.torch import _buckets, _gradients
 from test_optimizer import batches, distributed, loss_of, make_model, share
+
+
+@pytest.fixture
+def buckets():
+    with made_buckets() as made:
+        yield made
 
 
 def is_shared(tensor: torch.Tensor) -> bool:
@@ -104,10 +111,9 @@ def test_accumulated_gradients(hvd, rank, world):
 
 
 @pytest.mark.ranks(2)
-def test_one_memory_for_many_tensors(hvd, rank, world):
-    before = set(_bucket._alive)
+def test_one_memory_for_many_tensors(hvd, rank, world, buckets):
     model = train(hvd, rank, world)
-    (bucket,) = set(_bucket._alive) - before
+    (bucket,) = buckets.addresses()
     gradients = [p.grad for p in model.parameters()]
     places = [gradient.data_ptr() - bucket for gradient in gradients]
     assert hvd.allgather_object(places) == [places] * world
@@ -119,8 +125,7 @@ def test_one_memory_for_many_tensors(hvd, rank, world):
     pickle.dumps(gradients)
     assert model is not None
     del model, gradients
-    gc.collect()
-    assert bucket not in _bucket._alive
+    assert buckets.n_bytes() == 0
 
 
 @pytest.mark.ranks(2)
@@ -237,16 +242,16 @@ def test_create_graph(hvd, rank, world):
 
 
 @pytest.mark.ranks(2)
-def test_to_and_load_state_dict(hvd, rank, world):
+def test_to_and_load_state_dict(hvd, rank, world, buckets):
     model = make_model()
     optimizer = distributed(hvd, "sgd", model)
     all_batches = batches(6)
     step(model, optimizer, all_batches[0], rank, world)
-    before = len(_bucket._alive)
+    before = len(buckets.alive())
     model.load_state_dict(copy.deepcopy(model.state_dict()))
     optimizer.load_state_dict(optimizer.state_dict())
     step(model, optimizer, all_batches[1], rank, world)
-    assert all_shared(model) and len(_bucket._alive) == before
+    assert all_shared(model) and len(buckets.alive()) == before
     model.double()
     assert not any(is_shared(p.grad) for p in model.parameters())  # .to() has moved them
     for batch in all_batches[2:4]:
@@ -260,7 +265,7 @@ def test_to_and_load_state_dict(hvd, rank, world):
             state["momentum_buffer"] = state["momentum_buffer"].double()
         with optimizer.skip_synchronize():
             optimizer.step()
-    assert len(_bucket._alive) == before
+    assert len(buckets.alive()) == before
     model.float()
     optimizer.zero_grad()
     model.to(memory_format=torch.channels_last)
@@ -494,7 +499,7 @@ def test_errors_are_those_of_private_memory(hvd, rank, world):
 
 
 @pytest.mark.ranks(2, fresh=True)
-def test_after_shutdown_and_after_another_init(hvd, rank, world):
+def test_after_shutdown_and_after_another_init(hvd, rank, world, buckets):
     model = make_model()
     optimizer = distributed(hvd, "sgd", model)
     all_batches = batches(6)
@@ -517,8 +522,7 @@ def test_after_shutdown_and_after_another_init(hvd, rank, world):
         assert not {g.data_ptr() for g in old} & {p.grad.data_ptr() for p in model.parameters()}
         assert bool((old[0] == 7.0).all())
         del old
-    gc.collect()  # the frames of what was raised above have gradients too
-    assert len(_bucket._alive) == 1
+    assert len(buckets.alive()) == 1
     expected = train(hvd, rank, world, steps=6)
     assert bits_of(model) == bits_of(expected)
 
@@ -560,7 +564,7 @@ def test_forked_children(hvd, rank, world):
 
 
 @pytest.mark.ranks(1, 2)
-def test_empty_shared(hvd, rank, world):
+def test_empty_shared(hvd, rank, world, buckets):
     for size, shape in (((3, 4), (3, 4)), (([3, 4],), (3, 4)), ((torch.Size([2]),), (2,)), ((), ()), ((0, 2), (0, 2))):
         tensor = hvd.empty_shared(*size, dtype=torch.float64)
         assert tensor.shape == shape and tensor.dtype == torch.float64 and not tensor.any()
@@ -575,7 +579,6 @@ def test_empty_shared(hvd, rank, world):
     parameter = nn.Parameter(hvd.empty_shared(4))
     (parameter * 2).sum().backward()
     assert bool((parameter.grad == 2).all())
-    alive = len(_bucket._alive)
+    assert buckets.n_bytes() > 0
     del tensor, parameter
-    gc.collect()
-    assert len(_bucket._alive) < alive
+    assert buckets.n_bytes() == 0

@@ -91,7 +91,7 @@ class Work(dist.Work):
             return self._future
         # At the end of a backward pass its own thread brings the work to its end, without another one's help: callbacks
         # run in the order in which they were queued, and DDP queues the one that looks at the futures last.
-        in_pass = self._names.has_future(self._name, self._bring_to_end)
+        in_pass = self._names.has_future(self._name, _ending(self))
         self._completer.add(self, _PATIENCE_S if in_pass else 0.0)
         return self._future
 
@@ -209,6 +209,19 @@ def _wait_for(operation: Operation, limit: float) -> bool:
     return True
 
 
+def _ending(work: Work) -> Callable[[], None]:
+    """Returns when the work has ended. It does not keep the work and so its tensors: what has not ended is kept by the
+    thread that completes futures."""
+    weak = weakref.ref(work)
+
+    def until_ended() -> None:
+        still = weak()
+        if still is not None:
+            still._bring_to_end()
+
+    return until_ended
+
+
 class AllOf(dist.Work):
     """Several works as one."""
 
@@ -290,19 +303,11 @@ class Completer:
             if come:
                 look = _SHORTEST_LOOK_S
             pending += come
+            come.clear()  # while it sleeps it must not keep what they have reduced
             if not pending:
                 continue
             self._wait_for_any(pending, look)
-            left = []
-            for work in pending:
-                operation = work._operation
-                if operation is None or operation.done():
-                    try:
-                        work._settle(None)
-                    except BaseException:  # the work keeps it for who waits; the others are still to be settled
-                        pass
-                else:
-                    left.append(work)
+            left = _settle_ended(pending)
             look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
             pending = left
 
@@ -323,3 +328,18 @@ class Completer:
         tickets = (c_void_p * len(works))(*(work._operation._ticket.value for work in works if work._operation))
         index = c_size_t()
         library().ronde_wait_any(tickets, len(works), limit, byref(index))
+
+
+def _settle_ended(works: Sequence[Work]) -> List[Work]:
+    """Brings those to their end that the engine has done with; the others."""
+    left = []
+    for work in works:
+        operation = work._operation
+        if operation is None or operation.done():
+            try:
+                work._settle(None)
+            except BaseException:  # the work keeps it for who waits; the others are still to be settled
+                pass
+        else:
+            left.append(work)
+    return left
