@@ -10,6 +10,8 @@ ranks may then be out of step. A warning of Ronde's in a worker's output fails t
 
 Options of the mark: ``deadline`` in seconds; ``fresh=True`` for processes of the test's own, which must also end in
 order; ``warnings=True`` if the test means to cause a warning.
+
+A test for several sizes is for any: ``RONDE_TEST_RANKS=4,8`` runs all such, and no others, in jobs of 4 and of 8 ranks.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ _DEADLINE_S = 60.0
 _POOLS = pytest.StashKey[Dict[int, RankPool]]()
 _ZYGOTE = pytest.StashKey[ZygoteProcess]()
 _IS_WORKER = "RONDE_TEST_WORKER" in os.environ
+_OTHER_SIZES = tuple(int(size) for size in os.environ.get("RONDE_TEST_RANKS", "").split(",") if size)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,7 +49,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is not None:
         if "world" not in metafunc.fixturenames:
             metafunc.fixturenames.append("world")
-        metafunc.parametrize("world", mark.args, ids=[f"r{size}" for size in mark.args])
+        sizes = _OTHER_SIZES if _OTHER_SIZES and _is_for_any_size(mark) else mark.args
+        metafunc.parametrize("world", sizes, ids=[f"r{size}" for size in sizes])
 
 
 @pytest.fixture
@@ -69,13 +73,21 @@ def rank(hvd: Any) -> int:
     return int(hvd.rank())
 
 
+def _is_for_any_size(mark: Optional[pytest.Mark]) -> bool:
+    return mark is not None and len(mark.args) > 1
+
+
 def _world_of(item: pytest.Item) -> int:
     return int(item.callspec.params["world"])  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
     """Tests of one world size follow each other, so that at most one pool of workers is alive."""
+    if _OTHER_SIZES:
+        others = [item for item in items if not _is_for_any_size(item.get_closest_marker("ranks"))]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if _is_for_any_size(item.get_closest_marker("ranks"))]
     if not _IS_WORKER:
         items.sort(key=lambda item: _world_of(item) if item.get_closest_marker("ranks") else 0)
 

@@ -151,7 +151,7 @@ def test_what_has_no_values_is_refused(hvd):
 @pytest.mark.ranks(1, 2)
 def test_another_default_device_changes_nothing(hvd, rank, world):
     mine, rows = torch.full((world, 2), float(rank)), torch.ones(world, 1)
-    model = torch.nn.Embedding(3, 2, sparse=True)
+    model = torch.nn.Embedding(world, 2, sparse=True)
     norm = hvd.SyncBatchNorm(2)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
     with torch.device("meta"):

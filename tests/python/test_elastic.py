@@ -14,7 +14,7 @@ from torch import nn
 from ronde.elastic import HostUpdate, ObjectState, notification_manager, run_fn
 from ronde.exceptions import CollectiveError, HostsUpdatedInterrupt, MismatchError, PeerLostError, RondeError
 
-SAMPLES = 22
+SAMPLES = 46
 EPOCHS = 2
 
 #: Called in each step: (state, where, how many attempts there were before). May raise.
