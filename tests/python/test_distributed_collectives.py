@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from datetime import timedelta
@@ -264,6 +265,30 @@ def test_what_is_done_is_let_go(world):
     while alive() is not None and time.monotonic() < until:
         time.sleep(0.001)
     assert alive() is None
+
+
+@pytest.mark.ranks(2, 3)
+def test_who_drops_a_work_gets_its_results_all_the_same(rank, world):
+    """As over Gloo. Nothing tells when."""
+    together, parts = torch.empty(world), [torch.empty(1) for _ in range(world)]
+    dist.all_gather_into_tensor(together, torch.full((1,), float(rank)), async_op=True)
+    dist.all_gather(parts, torch.full((1,), float(rank)), async_op=True)
+    dist.barrier()
+    expected = [float(each) for each in range(world)]
+    until = time.monotonic() + 10
+    while [*together.tolist(), *(part.item() for part in parts)] != 2 * expected and time.monotonic() < until:
+        time.sleep(0.001)
+    assert together.tolist() == expected and [part.item() for part in parts] == expected
+
+
+@pytest.mark.ranks(2)
+def test_the_thread_of_a_group_ends_with_it():
+    group = dist.new_group()
+    dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().wait()
+    [thread] = [each for each in threading.enumerate() if each is group._completer._thread]
+    dist.destroy_process_group(group)
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 @pytest.mark.ranks(2)

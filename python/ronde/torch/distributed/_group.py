@@ -122,6 +122,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         close, self._close = self._close, None
         if close is not None:
             close()
+            self._completer.end_when_idle()
 
     def abort(self) -> None:
         """As :meth:`shutdown`: what is under way and not called by all ranks fails."""

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from ronde import _abi
 from ronde._lib import library
-from ronde._operation import Operation
+from ronde._operation import Operation, in_forked_child
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed._names import Name, Names
 
@@ -128,8 +128,13 @@ class Work(dist.Work):
         self.wait()
 
     def __del__(self) -> None:
-        operation = self._operation
-        if operation is not None:
+        operation, self._operation = self._operation, None
+        if operation is None:
+            return
+        # Nobody will wait for it; its results are to come all the same.
+        heir = Work(operation, self._name, self._names, self._completer, self._results, self._finish)
+        if in_forked_child() or not self._completer.adopt(heir):
+            heir._operation = None
             operation.abandon()
 
     # ---- Bringing it to its end
@@ -273,6 +278,7 @@ class Completer:
         self._new: List[Tuple[float, Work]] = []
         self._thread: Optional[threading.Thread] = None
         self._is_stopping = False
+        self._ends_when_idle = False
         _completers.add(self)
 
     def stop(self) -> None:
@@ -280,8 +286,15 @@ class Completer:
         with self._come:
             self._is_stopping = True
             self._come.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_STOP_S)
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_STOP_S)
+
+    def end_when_idle(self) -> None:
+        """The group has ended: from now on the thread ends whenever it has nothing to do. It is not waited for."""
+        with self._come:
+            self._ends_when_idle = True
+            self._come.notify()
 
     def add(self, work: Work, patience: float) -> None:
         """After so many seconds the thread brings the work to its end, unless another one has begun to."""
@@ -295,11 +308,21 @@ class Completer:
             if patience == 0 or sleeps_for_good:
                 self._come.notify()
 
+    def adopt(self, work: Work) -> bool:
+        """The thread brings it to its end, with nobody else to see it. False at the interpreter's exit: it does not.
+        Finalizers call it, so also in the middle of this thread's own calls of :meth:`add`; the lock lets it in."""
+        if self._is_stopping:
+            return False
+        self.add(work, 0.0)
+        return True
+
     def _run(self) -> None:
         pending: List[Work] = []
         look = _SHORTEST_LOOK_S
-        while not self._is_stopping:
+        while True:
             come = self._take_due(wait=not pending)
+            if come is None:
+                return
             if come:
                 look = _SHORTEST_LOOK_S
             pending += come
@@ -311,11 +334,14 @@ class Completer:
             look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
             pending = left
 
-    def _take_due(self, wait: bool) -> List[Work]:
-        """Claims the works whose time has come. ``wait``: sleeps before, until there may be one."""
+    def _take_due(self, wait: bool) -> Optional[List[Work]]:
+        """Claims the works whose time has come. ``wait``: sleeps before, until there may be one. None: it is to end."""
         with self._come:
             self._new = [(due, work) for due, work in self._new if not work._is_claimed]
-            if wait and not self._is_stopping:
+            if self._is_stopping or (wait and self._ends_when_idle and not self._new):
+                self._thread = None
+                return None
+            if wait:
                 first = min((due for due, _ in self._new), default=None)
                 self._come.wait(None if first is None else max(0.0, first - time.monotonic()))
             now = time.monotonic()
