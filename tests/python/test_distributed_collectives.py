@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-import weakref
 from datetime import timedelta
 from typing import Any, Callable, List
 
@@ -252,43 +250,6 @@ def test_works_and_futures(rank, world):
     while not polled.is_completed():
         assert time.monotonic() < until
     assert polled.result()[0].item() == world
-
-
-@pytest.mark.ranks(2)
-def test_what_is_done_is_let_go(world):
-    """Though the thread that completes futures sleeps afterwards, with nothing more to do."""
-    tensor = torch.ones(3)
-    assert dist.all_reduce(tensor, async_op=True).get_future().wait()[0].tolist() == [world] * 3
-    alive = weakref.ref(tensor)
-    del tensor
-    until = time.monotonic() + 10
-    while alive() is not None and time.monotonic() < until:
-        time.sleep(0.001)
-    assert alive() is None
-
-
-@pytest.mark.ranks(2, 3)
-def test_who_drops_a_work_gets_its_results_all_the_same(rank, world):
-    """As over Gloo. Nothing tells when."""
-    together, parts = torch.empty(world), [torch.empty(1) for _ in range(world)]
-    dist.all_gather_into_tensor(together, torch.full((1,), float(rank)), async_op=True)
-    dist.all_gather(parts, torch.full((1,), float(rank)), async_op=True)
-    dist.barrier()
-    expected = [float(each) for each in range(world)]
-    until = time.monotonic() + 10
-    while [*together.tolist(), *(part.item() for part in parts)] != 2 * expected and time.monotonic() < until:
-        time.sleep(0.001)
-    assert together.tolist() == expected and [part.item() for part in parts] == expected
-
-
-@pytest.mark.ranks(2)
-def test_the_thread_of_a_group_ends_with_it():
-    group = dist.new_group()
-    dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().wait()
-    [thread] = [each for each in threading.enumerate() if each is group._completer._thread]
-    dist.destroy_process_group(group)
-    thread.join(10)
-    assert not thread.is_alive()
 
 
 @pytest.mark.ranks(2)

@@ -17,11 +17,12 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
 from ronde.torch.distributed import _short_forms, _sparse
+from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
 from ronde.torch.distributed._names import Names
 from ronde.torch.distributed._reductions import reduction_of
 from ronde.torch.distributed._short_forms import also
-from ronde.torch.distributed._work import AllOf, Completer, Work
+from ronde.torch.distributed._work import AllOf, Work
 
 Tensor = torch.Tensor
 
@@ -44,7 +45,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._engine = engine
         self._close: Optional[Callable[[], None]] = close
         self._names = Names()
-        self._completer = Completer(f"ronde-{name}")
+        self._completer = Completer()
         self._batch: Optional[List[Work]] = None
         self._has_told_of_memory = False
 
@@ -121,8 +122,10 @@ class RondeProcessGroup(dist.ProcessGroup):
         """Leaves the group; collective, with a limit of 10 s. Again: does nothing."""
         close, self._close = self._close, None
         if close is not None:
-            close()
-            self._completer.end_when_idle()
+            try:
+                close()
+            finally:
+                self._completer.end_when_idle()
 
     def abort(self) -> None:
         """As :meth:`shutdown`: what is under way and not called by all ranks fails."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 import weakref
-from ctypes import byref, c_double, c_size_t, c_void_p
+from ctypes import c_double
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -17,16 +16,11 @@ from ronde import _abi
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child
 from ronde.exceptions import RondeError, TimedOutError
+from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._names import Name, Names
-
-#: How long a group's thread may take to end, in seconds.
-_STOP_S = 2.0
 
 #: A future of a backward pass is left to the end of the pass for so long; a program that waits for it sooner waits so long.
 _PATIENCE_S = 0.02
-
-#: Between two looks of the thread that completes futures at what has come since, in seconds.
-_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.0005, 0.02
 
 
 class Work(dist.Work):
@@ -40,7 +34,7 @@ class Work(dist.Work):
         operation: Operation,
         name: Name,
         names: Names,
-        completer: "Completer",
+        completer: Completer,
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
     ) -> None:
@@ -159,11 +153,15 @@ class Work(dist.Work):
         """Requires: claimed by this thread."""
         operation = self._operation
         assert operation is not None
-        if limit is not None and not _wait_for(operation, limit):
-            with self._lock:
-                self._is_claimed = False
-            self._hand_over()
-            raise TimedOutError(f"'{self._name}': not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
+        if limit is not None:
+            in_time = False
+            try:
+                in_time = _wait_for(operation, limit)
+            finally:  # Ctrl-C as well leaves it under way
+                if not in_time:
+                    self._hand_over()
+            if not in_time:
+                raise TimedOutError(f"'{self._name}': not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
         try:
             operation.wait()
             made = self._finish(operation)
@@ -178,7 +176,9 @@ class Work(dist.Work):
         self._end(self._error)
 
     def _hand_over(self) -> None:
-        """A thread that had claimed it has given up: a future is now the completer's."""
+        """The thread that had claimed it gives up: a future is now the completer's."""
+        with self._lock:
+            self._is_claimed = False
         if self._trigger is not None:
             self._completer.add(self, 0.0)
 
@@ -256,116 +256,3 @@ class AllOf(dist.Work):
     def result(self) -> List[torch.Tensor]:
         """The tensors of all."""
         return [tensor for work in self._works for tensor in work.result()]
-
-
-#: All there are, to be stopped before the interpreter exits.
-_completers: "weakref.WeakSet[Completer]" = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    for completer in list(_completers):
-        completer.stop()
-
-
-class Completer:
-    """A thread of one group that waits for works whose futures are out, in whatever order they end. It drives the
-    engine meanwhile, so that the reduction of one bucket goes on while the program computes the next."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._come = threading.Condition()
-        self._new: List[Tuple[float, Work]] = []
-        self._thread: Optional[threading.Thread] = None
-        self._is_stopping = False
-        self._ends_when_idle = False
-        _completers.add(self)
-
-    def stop(self) -> None:
-        """Ends the thread. The interpreter would end it by force when it exits, and C++ on its stack ends the process then."""
-        with self._come:
-            self._is_stopping = True
-            self._come.notify()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_STOP_S)
-
-    def end_when_idle(self) -> None:
-        """The group has ended: from now on the thread ends whenever it has nothing to do. It is not waited for."""
-        with self._come:
-            self._ends_when_idle = True
-            self._come.notify()
-
-    def add(self, work: Work, patience: float) -> None:
-        """After so many seconds the thread brings the work to its end, unless another one has begun to."""
-        with self._come:
-            sleeps_for_good = not self._new
-            self._new.append((time.monotonic() + patience, work))
-            if self._thread is None:
-                # Python's exit does not wait for it.
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-            if patience == 0 or sleeps_for_good:
-                self._come.notify()
-
-    def adopt(self, work: Work) -> bool:
-        """The thread brings it to its end, with nobody else to see it. False at the interpreter's exit: it does not.
-        Finalizers call it, so also in the middle of this thread's own calls of :meth:`add`; the lock lets it in."""
-        if self._is_stopping:
-            return False
-        self.add(work, 0.0)
-        return True
-
-    def _run(self) -> None:
-        pending: List[Work] = []
-        look = _SHORTEST_LOOK_S
-        while True:
-            come = self._take_due(wait=not pending)
-            if come is None:
-                return
-            if come:
-                look = _SHORTEST_LOOK_S
-            pending += come
-            come.clear()  # while it sleeps it must not keep what they have reduced
-            if not pending:
-                continue
-            self._wait_for_any(pending, look)
-            left = _settle_ended(pending)
-            look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
-            pending = left
-
-    def _take_due(self, wait: bool) -> Optional[List[Work]]:
-        """Claims the works whose time has come. ``wait``: sleeps before, until there may be one. None: it is to end."""
-        with self._come:
-            self._new = [(due, work) for due, work in self._new if not work._is_claimed]
-            if self._is_stopping or (wait and self._ends_when_idle and not self._new):
-                self._thread = None
-                return None
-            if wait:
-                first = min((due for due, _ in self._new), default=None)
-                self._come.wait(None if first is None else max(0.0, first - time.monotonic()))
-            now = time.monotonic()
-            due_now = [work for due, work in self._new if due <= now]
-            self._new = [(due, work) for due, work in self._new if due > now]
-        return [work for work in due_now if work._claim()]
-
-    @staticmethod
-    def _wait_for_any(works: Sequence[Work], limit: float) -> None:
-        tickets = (c_void_p * len(works))(*(work._operation._ticket.value for work in works if work._operation))
-        index = c_size_t()
-        library().ronde_wait_any(tickets, len(works), limit, byref(index))
-
-
-def _settle_ended(works: Sequence[Work]) -> List[Work]:
-    """Brings those to their end that the engine has done with; the others."""
-    left = []
-    for work in works:
-        operation = work._operation
-        if operation is None or operation.done():
-            try:
-                work._settle(None)
-            except BaseException:  # the work keeps it for who waits; the others are still to be settled
-                pass
-        else:
-            left.append(work)
-    return left

@@ -1,0 +1,188 @@
+"""The thread of a group that brings works to their end for which no thread waits.
+
+Works come from finalizers too, which run wherever the collector does: in the middle of any call of any thread, this
+module's own included. So nobody who hands a work over takes a lock or waits: queues whose ``put`` may interrupt itself,
+and a thread that is started without a look at whether it has begun.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import collections
+import queue
+import time
+import weakref
+from ctypes import byref, c_size_t, c_void_p
+from typing import TYPE_CHECKING, Deque, List, Optional, Sequence, Tuple
+
+from ronde._lib import library
+from ronde._operation import in_forked_child
+
+if TYPE_CHECKING:
+    from ronde.torch.distributed._work import Work
+
+#: How long a group's thread may take to end, in seconds.
+_STOP_S = 2.0
+
+#: Between two looks of the thread at what has come while it waits for works, in seconds.
+_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.0005, 0.02
+
+#: All there are, to be stopped before the interpreter exits.
+_completers: "weakref.WeakSet[Completer]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for completer in list(_completers):
+        completer.stop()
+
+
+class Completer:
+    """A thread of one group that waits for works whose futures are out, or that were dropped, in whatever order they
+    end. It drives the engine meanwhile, so that the reduction of one bucket goes on while the program computes the next."""
+
+    def __init__(self) -> None:
+        #: Works to be taken at once; None wakes the thread for something else.
+        self._now: "queue.SimpleQueue[Optional[Work]]" = queue.SimpleQueue()
+        #: Works to be taken at some time. They wake it only when it sleeps for good: it looks at them before it does.
+        self._later: Deque[Tuple[float, Work]] = collections.deque()
+        self._sleeps_for_good = False
+        self._runs = _thread.allocate_lock()  # held while there is a thread
+        self._thread_id = 0
+        self._is_stopping = False
+        self._ends_when_idle = False
+        _completers.add(self)
+
+    def stop(self) -> None:
+        """Ends the thread. The interpreter would end it by force when it exits, and C++ on its stack ends the process then."""
+        self._is_stopping = True
+        self._now.put(None)
+        if not in_forked_child() and _thread.get_ident() != self._thread_id:
+            self._runs.acquire(timeout=_STOP_S)  # for good
+
+    def end_when_idle(self) -> None:
+        """The group has ended: from now on the thread ends whenever it has nothing to do. It is not waited for."""
+        self._ends_when_idle = True
+        self._now.put(None)
+
+    def runs(self) -> bool:
+        """Whether there is a thread; it starts with the first work."""
+        return self._runs.locked()
+
+    def add(self, work: Work, patience: float) -> None:
+        """After so many seconds the thread brings the work to its end, unless another one has begun to."""
+        if patience == 0:
+            self._now.put(work)
+        else:
+            self._later.append((time.monotonic() + patience, work))
+            if self._sleeps_for_good:
+                self._sleeps_for_good = False
+                self._now.put(None)
+        self._start()
+
+    def adopt(self, work: Work) -> bool:
+        """The thread brings it to its end, with nobody else to see it. For finalizers. False at the interpreter's exit:
+        it does not."""
+        if self._is_stopping:
+            return False
+        self._now.put(work)
+        try:
+            self._start()
+        except RuntimeError:  # no thread can be started now; the next work will try
+            pass
+        return True
+
+    def _start(self) -> None:
+        if not self._is_stopping and self._runs.acquire(blocking=False):
+            try:
+                # Not threading.Thread: its start() waits. Python's exit does not wait for it.
+                _thread.start_new_thread(self._run, ())
+            except RuntimeError:
+                self._runs.release()
+                raise
+
+    def _run(self) -> None:
+        self._thread_id = _thread.get_ident()
+        while True:
+            try:
+                self._serve()
+            finally:
+                self._runs.release()
+            # Whoever added something before that has not started another thread.
+            if self._is_idle() or self._is_stopping or not self._runs.acquire(blocking=False):
+                return
+
+    def _is_idle(self) -> bool:
+        return self._now.empty() and not self._later
+
+    def _serve(self) -> None:
+        waiting: List[Tuple[float, Work]] = []
+        pending: List[Work] = []
+        look = _SHORTEST_LOOK_S
+        while not self._is_stopping:
+            waiting = [(due, work) for due, work in waiting if not work._is_claimed]
+            if self._ends_when_idle and not waiting and not pending and self._is_idle():
+                return
+            come = self._take(waiting, wait=not pending)
+            if come:
+                look = _SHORTEST_LOOK_S
+            pending += come
+            come.clear()  # while it sleeps it must not keep what they have reduced
+            if not pending:
+                continue
+            _wait_for_any(pending, look)
+            left = _settle_ended(pending)
+            look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
+            pending = left
+
+    def _take(self, waiting: List[Tuple[float, Work]], wait: bool) -> List[Work]:
+        """Claims the works whose time has come. Whose time has not is then in ``waiting``. ``wait``: sleeps before, until
+        there may be one."""
+        new: List[Work] = []
+        if wait:
+            self._sleeps_for_good = not waiting
+            if self._later:  # came before the line above, so that nobody wakes it
+                self._sleeps_for_good = False
+            else:
+                first = min((due for due, _ in waiting), default=None)
+                self._take_now(new, True, None if first is None else max(0.0, first - time.monotonic()))
+                self._sleeps_for_good = False
+        self._take_now(new, False, None)
+        while self._later:
+            waiting.append(self._later.popleft())
+        now = time.monotonic()
+        new += [work for due, work in waiting if due <= now]
+        waiting[:] = [(due, work) for due, work in waiting if due > now]
+        return [work for work in new if work._claim()]
+
+    def _take_now(self, new: List[Work], wait: bool, limit: Optional[float]) -> None:
+        try:
+            while True:
+                work = self._now.get(wait, limit)
+                if work is not None:
+                    new.append(work)
+                wait = False
+        except queue.Empty:
+            pass
+
+
+def _wait_for_any(works: Sequence[Work], limit: float) -> None:
+    tickets = (c_void_p * len(works))(*(work._operation._ticket.value for work in works if work._operation))
+    index = c_size_t()
+    library().ronde_wait_any(tickets, len(works), limit, byref(index))
+
+
+def _settle_ended(works: Sequence[Work]) -> List[Work]:
+    """Brings those to their end that the engine has done with; the others."""
+    left = []
+    for work in works:
+        operation = work._operation
+        if operation is None or operation.done():
+            try:
+                work._settle(None)
+            except BaseException:  # the work keeps it for who waits; the others are still to be settled
+                pass
+        else:
+            left.append(work)
+    return left

@@ -1,0 +1,124 @@
+"""Works of torch.distributed that nobody waits for, or no longer: what becomes of their results, tensors and threads."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from datetime import timedelta
+from typing import Any, Callable, List
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from distributed_group import default_group
+from ronde.torch.distributed import _work
+from ronde.torch.distributed._completer import Completer
+
+
+@pytest.fixture(autouse=True)
+def group(hvd, rank, world):
+    with default_group(rank, world):
+        yield dist.group.WORLD
+
+
+def assert_comes(condition: Callable[[], bool]) -> None:
+    """Within 10 s. Nothing tells when."""
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def gathered(world: int) -> torch.Tensor:
+    """What gathering the ranks' numbers gives."""
+    return torch.arange(float(world))
+
+
+class Node:
+    """Something in a cycle, so that the collector ends it."""
+
+    def __init__(self, held: Any) -> None:
+        self.held, self.itself = held, self
+
+
+@pytest.mark.ranks(2)
+def test_what_is_done_is_let_go(world):
+    """Though the thread that completes futures sleeps afterwards, with nothing more to do."""
+    tensor = torch.ones(3)
+    assert dist.all_reduce(tensor, async_op=True).get_future().wait()[0].tolist() == [world] * 3
+    alive = weakref.ref(tensor)
+    del tensor
+    assert_comes(lambda: alive() is None)
+
+
+@pytest.mark.ranks(2, 3)
+def test_who_drops_a_work_gets_its_results_all_the_same(rank, world):
+    """As over Gloo."""
+    mine = torch.full((1,), float(rank))
+    together, parts = torch.full((world,), -1.0), [torch.full((1,), -1.0) for _ in range(world)]
+    dist.all_gather_into_tensor(together, mine, async_op=True)
+    dist.all_gather(parts, mine, async_op=True)
+    dist.barrier()
+    assert_comes(lambda: torch.equal(together, gathered(world)) and torch.equal(torch.cat(parts), gathered(world)))
+
+
+@pytest.mark.ranks(2)
+def test_the_collector_may_end_works_while_others_are_handed_over(group, rank, world):
+    """At each of the first allocations after a future was asked for: before, while and after the thread is started."""
+    thresholds = gc.get_threshold()
+    outputs: List[torch.Tensor] = []
+    try:
+        for count in range(60):
+            group._completer = Completer()
+            gc.collect()
+            gc.disable()
+            outputs.append(torch.full((world,), -1.0))
+            node = Node(group.all_gather_single(outputs[-1], torch.full((1,), float(rank))))
+            work = dist.all_reduce(torch.ones(1), async_op=True)
+            del node
+            gc.set_threshold(gc.get_count()[0] + count, 1, 1)
+            gc.enable()
+            future = work.get_future()
+            gc.disable()
+            assert future.wait()[0].item() == world
+            gc.collect()
+            group._completer.end_when_idle()
+            assert_comes(lambda: not group._completer.runs())
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    assert all(torch.equal(output, gathered(world)) for output in outputs)
+
+
+@pytest.mark.ranks(2)
+def test_the_thread_of_a_group_ends_with_it():
+    group = dist.new_group()
+    dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().wait()
+    assert group._completer.runs()
+    dist.destroy_process_group(group)
+    assert_comes(lambda: not group._completer.runs())
+
+
+@pytest.mark.ranks(2)
+def test_a_future_comes_though_a_wait_was_interrupted(rank, monkeypatch):
+    got = torch.full((1,), -1.0)
+    futures: List[Any] = []
+
+    def interrupt(*_: Any) -> bool:
+        futures.append(work.get_future())  # while the wait has it
+        raise KeyboardInterrupt
+
+    if rank == 0:
+        work = dist.irecv(got, 1)
+        monkeypatch.setattr(_work, "_wait_for", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            work.wait(timedelta(seconds=10))
+        dist.barrier()
+        [future] = futures
+        assert_comes(future.done)
+        assert future.wait()[0].item() == 3.0
+    else:
+        dist.barrier()
+        dist.send(torch.full((1,), 3.0), 0)
