@@ -20,6 +20,9 @@ _LOOK_EVERY_S = 0.05
 #: Longer than a shutdown takes at most, in seconds.
 _SHUTDOWN_LIMIT_S = 12.0
 
+#: Who this process was when it joined, for its forked children; None when it is in no job.
+_as_joined: Optional[_abi.Topology] = None
+
 #: The thread of an init or shutdown that Ctrl-C has cut short; it goes on to the call's own limit.
 _cut_short: Optional[threading.Thread] = None
 
@@ -62,9 +65,11 @@ def init(options: Optional[_abi.Options] = None) -> None:
     Collective: returns when every rank has come. Does nothing if already initialised. The process leaves the job by
     itself when the interpreter exits.
 
-    Raises InitializationError (a ValueError) if ranks have not come in time, naming them, or cannot be reached.
+    Raises InitializationError (a ValueError) if ranks have not come in time, naming them, or cannot be reached, and in a
+    forked child of a rank.
     """
-    if is_initialized():
+    global _as_joined
+    if is_rank():
         return
     call = library().ronde_init
 
@@ -75,6 +80,7 @@ def init(options: Optional[_abi.Options] = None) -> None:
             raise InitializationError(str(cause), status, cause.rank, cause.tensor)
 
     interruptibly("ronde-init", join)
+    _as_joined = _topology()
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
 
@@ -83,8 +89,9 @@ def shutdown() -> None:
     """Leaves the job; ``init()`` may be called again. Does nothing if not initialised.
 
     Collective with a limit of 10 s: operations that all ranks have submitted are finished, others fail. A rank that has
-    not come by then is no error: this one has left.
+    not come by then is no error: this one has left. Raises ForkedError in a forked child.
     """
+    global _as_joined
     call = library().ronde_shutdown
 
     def leave() -> int:
@@ -94,6 +101,7 @@ def shutdown() -> None:
     _operation.release_finished()
     if status not in (_abi.OK, _abi.TIMED_OUT):
         check(status)
+    _as_joined = None
 
 
 def _leave_at_exit() -> None:
@@ -102,18 +110,26 @@ def _leave_at_exit() -> None:
         if _cut_short.name == "ronde-shutdown":
             _cut_short.join(_SHUTDOWN_LIMIT_S)
         return
-    if is_initialized():
+    if is_rank():
         library().ronde_shutdown()
         _operation.release_finished()
 
 
 def is_initialized() -> bool:
-    """True between a successful ``init()`` and ``shutdown()``; False in a forked child. Raises ImportError if Ronde's
-    library cannot be loaded."""
+    """True between a successful ``init()`` and ``shutdown()``. In a forked child, a worker of a DataLoader for instance,
+    as it was when it was forked; so are ``rank()``, ``size()`` and the like, while only the parent can communicate.
+    Raises ImportError if Ronde's library cannot be loaded."""
+    return is_rank() or (_operation.in_forked_child() and _as_joined is not None)
+
+
+def is_rank() -> bool:
+    """Whether this very process is in a job: :func:`is_initialized`, but False in a forked child."""
     return bool(library().ronde_is_initialized())
 
 
 def _topology() -> _abi.Topology:
+    if _as_joined is not None and _operation.in_forked_child():
+        return _as_joined
     topology = _abi.Topology(struct_size=ctypes.sizeof(_abi.Topology))
     check(library().ronde_get_topology(None, ctypes.byref(topology)))
     return topology
@@ -198,6 +214,7 @@ __all__ = [
     "epoch",
     "init",
     "is_initialized",
+    "is_rank",
     "local_rank",
     "local_size",
     "rank",

@@ -8,7 +8,7 @@ namespace ronde::agreement {
 namespace {
 
 TEST(HeapMap, FirstFitAlignedToWhatIsAsked) {
-  HeapMap heap({100, 3 * 4096});
+  HeapMap heap({100, 3L * 4096});
   EXPECT_EQ(heap.allocate(1, kLineAlign), 128);
   EXPECT_EQ(heap.allocate(0, kLineAlign), 256);
   EXPECT_EQ(heap.allocate(5000, kPageAlign), 4096);
@@ -29,7 +29,7 @@ TEST(HeapMap, AbsurdSizesAreRefused) {
 }
 
 TEST(HeapMap, NeighboursGrowTogetherAgain) {
-  HeapMap heap({0, 4 * 128});
+  HeapMap heap({0, 4L * 128});
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(heap.allocate(128, kLineAlign), i * 128);
   }
@@ -38,7 +38,7 @@ TEST(HeapMap, NeighboursGrowTogetherAgain) {
   EXPECT_FALSE(heap.free(256));
   EXPECT_EQ(heap.allocate(256, kLineAlign), std::nullopt);
   EXPECT_TRUE(heap.free(128));
-  EXPECT_EQ(heap.allocate(3 * 128, kLineAlign), 0);
+  EXPECT_EQ(heap.allocate(3UL * 128, kLineAlign), 0);
 }
 
 TEST(HeapMap, RandomUseNeverOverlapsAndLosesNothing) {

@@ -57,7 +57,7 @@ Status Process::shutdown() {
   if (!runner) {
     return {};
   }
-  const Status status = runner->shutdown();
+  Status status = runner->shutdown();
   if (status.code() == Code::would_deadlock) {
     return status;
   }

@@ -1,6 +1,5 @@
 #include "base/cores.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -10,8 +9,6 @@
 
 namespace ronde {
 namespace {
-
-using testing::ElementsAre;
 
 TEST(CpuShare, ARankGetsItsPartRoundedDownAndAtLeastOne) {
   EXPECT_EQ(threads_per_rank(8, std::nullopt, 2), 4);

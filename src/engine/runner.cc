@@ -442,14 +442,25 @@ Status Runner::wait_for_leave(const Condition& over) {
   return status;
 }
 
+/// False if it has before.
+bool Runner::begins_to_leave() {
+  if (left_.exchange(true)) {
+    return false;
+  }
+  if (when_leaving_) {
+    when_leaving_(engine_->is_closed());
+  }
+  prober_.reset();
+  return true;
+}
+
 Status Runner::shutdown() {
   if (in_callback()) {
     return Status::error(Code::would_deadlock, "shutdown inside a completion callback, which it would wait for");
   }
-  if (left_.exchange(true)) {
+  if (!begins_to_leave()) {
     return {};
   }
-  prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
     engines_.begin_leave();
@@ -469,10 +480,9 @@ Status Runner::shutdown() {
 }
 
 void Runner::leave_now() {
-  if (left_.exchange(true)) {
+  if (!begins_to_leave()) {
     return;
   }
-  prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
     engines_.begin_leave();

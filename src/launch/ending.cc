@@ -26,6 +26,16 @@ std::string end_text(const RankEnd& end, bool plural) {
   return "ended with code " + std::to_string(end.number);
 }
 
+/// "; ranks 0, 2"
+std::string ranks_text(std::vector<RankEnd> ends) {
+  std::sort(ends.begin(), ends.end(), [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
+  std::string text = ends.size() > 1 ? "; ranks " : "; rank ";
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ends[i].rank);
+  }
+  return text;
+}
+
 /// "; ranks 0, 2 then ended with code 1; rank 3 then was killed by ...", grouped by the kind of end.
 std::string followers(const std::vector<RankEnd>& ends, std::size_t from) {
   std::vector<std::vector<RankEnd>> groups;
@@ -37,14 +47,8 @@ std::string followers(const std::vector<RankEnd>& ends, std::size_t from) {
     found == groups.end() ? groups.push_back({ends[i]}) : found->push_back(ends[i]);
   }
   std::string text;
-  for (std::vector<RankEnd>& group : groups) {
-    std::sort(group.begin(), group.end(), [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
-    const bool plural = group.size() > 1;
-    text += plural ? "; ranks " : "; rank ";
-    for (const RankEnd& end : group) {
-      text += (&end == group.data() ? "" : ", ") + std::to_string(end.rank);
-    }
-    text += " then " + end_text(group[0], plural);
+  for (const std::vector<RankEnd>& group : groups) {
+    text += ranks_text(group) + " then " + end_text(group[0], group.size() > 1);
   }
   return text;
 }
@@ -66,11 +70,20 @@ std::string signal_name(int number) {
   return "signal " + std::to_string(number);
 }
 
+std::size_t first_failure(std::vector<RankEnd>& ends) {
+  std::stable_sort(ends.begin(), ends.end(), [](const RankEnd& a, const RankEnd& b) {
+    return std::pair(a.after_another, a.moment) < std::pair(b.after_another, b.moment);
+  });
+  const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.failed(); });
+  return static_cast<std::size_t>(first - ends.begin());
+}
+
 std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
                              Nanoseconds started) {
   const RankEnd& end = ends[first];
   return "rank " + std::to_string(end.rank) + " on " + std::string(host) + " " + end_text(end, false) + " after " +
-         seconds(end.moment - started) + followers(ends, first + 1);
+         seconds(end.moment - started) + followers(ends, first + 1) +
+         (first == 0 ? "" : ranks_text({ends.data(), &end}) + " had left before with code 0");
 }
 
 std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,

@@ -19,8 +19,9 @@ inline constexpr int kNotFoundExit = 127;     ///< the command does not exist
 struct RankEnd {
   int rank = 0;
   bool by_signal = false;
-  int number = 0;  ///< the exit code, or the signal
-  Nanoseconds moment = 0;
+  int number = 0;              ///< the exit code, or the signal
+  Nanoseconds moment = 0;      ///< of the process's end, or when the rank left its job, if it did and was not killed
+  bool after_another = false;  ///< it left its job since another rank had gone
 
   bool failed() const { return by_signal || number != 0; }
   /// As a shell gives it.
@@ -30,8 +31,12 @@ struct RankEnd {
 /// "SIGKILL" for 9; "signal 77" for one without a name.
 std::string signal_name(int number);
 
-/// "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1". `ends` in the
-/// order in which they came; `first` the index of the failure in it.
+/// Orders them by their moments, behind the others those that came after another. The index of the first that failed,
+/// ends.size() if none did.
+std::size_t first_failure(std::vector<RankEnd>& ends);
+
+/// "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1", and at its end
+/// "; rank 3 had left before with code 0". `ends` and `first` of first_failure().
 std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
                              Nanoseconds started);
 

@@ -23,8 +23,23 @@ TEST(Ending, SaysWhoFailedFirstAndHowTheOthersFollowed) {
                                      {4, true, SIGTERM, 15 * kSecond}};
   EXPECT_EQ(failure_sentence(ends, 1, "node7", kSecond),
             "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1; rank 4 "
-            "then was killed by signal 15 (SIGTERM)");
+            "then was killed by signal 15 (SIGTERM); rank 3 had left before with code 0");
   EXPECT_EQ(failure_sentence({{0, false, 7, kSecond}}, 0, "h", kSecond), "rank 0 on h ended with code 7 after 0.0 s");
+}
+
+TEST(Ending, WhoFailedFirstIsWhoLeftForNobodyElse) {
+  // Rank 1 took longer to exit than those whose calls it made fail; 4 was killed afterwards, 3 had gone in peace.
+  std::vector<RankEnd> ends = {{2, false, 1, 12 * kSecond, true},
+                               {0, false, 1, 11 * kSecond, true},
+                               {1, false, 3, 10 * kSecond, false},
+                               {4, true, SIGKILL, 15 * kSecond, false},
+                               {3, false, 0, 2 * kSecond, false}};
+  EXPECT_EQ(first_failure(ends), 1U);
+  EXPECT_EQ(failure_sentence(ends, 1, "h", kSecond),
+            "rank 1 on h ended with code 3 after 9.0 s; rank 4 then was killed by signal 9 (SIGKILL); ranks 0, 2 then "
+            "ended with code 1; rank 3 had left before with code 0");
+  std::vector<RankEnd> without_failure = {{1, false, 0, 2, false}, {0, false, 0, 1, false}};
+  EXPECT_EQ(first_failure(without_failure), 2U);
 }
 
 TEST(Ending, SaysWhatStoppedTheJob) {

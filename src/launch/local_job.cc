@@ -140,7 +140,7 @@ Result<JobEnd> run(const LocalJob& job) {
   // From here the guardian cleans up if this fails: it sees the channel close.
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::UnixStoreServer> server,
                          store::UnixStoreServer::start(std::move(listener), key));
-  return Supervisor(job, std::move(guardian), *output, signals, std::move(children)).run();
+  return Supervisor(job, std::move(guardian), *output, signals, std::move(children), folder.path()).run();
 }
 
 }  // namespace

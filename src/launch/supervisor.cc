@@ -8,6 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "store/leave_note.h"
 
 namespace ronde::launch {
 
@@ -27,12 +31,13 @@ std::string host_name() {
 }  // namespace
 
 Supervisor::Supervisor(const LocalJob& job, Guardian guardian, RankOutput& output, SignalWatch& signals,
-                       std::vector<pid_t> children)
+                       std::vector<pid_t> children, std::string folder)
     : job_(job),
       guardian_(std::move(guardian)),
       output_(output),
       signals_(signals),
       children_before_(std::move(children)),
+      folder_(std::move(folder)),
       policy_(job.grace) {}
 
 JobEnd Supervisor::run() {
@@ -118,6 +123,15 @@ void Supervisor::hear_guardian() {
   }
 }
 
+RankEnd Supervisor::end_of(const Report& report) const {
+  RankEnd end{report.rank, report.by_signal != 0, report.number, report.moment};
+  if (const std::optional<store::LeaveNote> left = store::noted_leaving(folder_, report.rank); left && !end.by_signal) {
+    end.moment = std::min(left->moment, end.moment);
+    end.after_another = left->after_another;
+  }
+  return end;
+}
+
 void Supervisor::take_report(const Report& report) {
   switch (report.kind) {
     case Report::Kind::started: started_[report.rank] = report.moment; break;
@@ -126,9 +140,9 @@ void Supervisor::take_report(const Report& report) {
       policy_.start_failure();
       break;
     case Report::Kind::ended:
-      ends_.push_back({report.rank, report.by_signal != 0, report.number, report.moment});
-      if (ends_.back().failed() && first_failure_ == kNone && policy_.stopped_by() == 0) {
-        first_failure_ = ends_.size() - 1;
+      ends_.push_back(end_of(report));
+      if (ends_.back().failed() && !has_failed_ && policy_.stopped_by() == 0) {
+        has_failed_ = true;
         policy_.failure(clock_.now());
       }
       break;
@@ -175,11 +189,12 @@ JobEnd Supervisor::verdict() const {
   JobEnd end;
   if (!start_failure_.sentence.empty()) {
     end = {start_failure_.exit_code, start_failure_.sentence};
-  } else if (first_failure_ != kNone) {
-    const RankEnd& failure = ends_[first_failure_];
-    const auto started = started_.find(failure.rank);
-    end = {failure.exit_code(), failure_sentence(ends_, first_failure_, host_name(),
-                                                 started == started_.end() ? first_start_ : started->second)};
+  } else if (has_failed_) {
+    std::vector<RankEnd> ends = ends_;
+    const std::size_t first = first_failure(ends);
+    const auto started = started_.find(ends[first].rank);
+    end = {ends[first].exit_code(),
+           failure_sentence(ends, first, host_name(), started == started_.end() ? first_start_ : started->second)};
   } else if (policy_.stopped_by() != 0 && ends_before_stop_ < static_cast<std::size_t>(job_.ranks)) {
     end = {128 + policy_.stopped_by(),
            stop_sentence(policy_.stopped_by(), ends_, ends_before_stop_, first_start_, policy_.stopped_at())};

@@ -19,8 +19,9 @@ namespace ronde::launch {
 class Supervisor {
  public:
   /// `children` are processes that this one had before the job. References are kept.
+  /// `folder`: of the store, where the ranks note that they leave.
   Supervisor(const LocalJob& job, Guardian guardian, RankOutput& output, SignalWatch& signals,
-             std::vector<pid_t> children);
+             std::vector<pid_t> children, std::string folder);
 
   /// Returns when no process of the job is left and its output is written (or nobody takes it any more).
   JobEnd run();
@@ -31,6 +32,7 @@ class Supervisor {
   void suspend();
   void hear_guardian();
   void take_report(const Report& report);
+  RankEnd end_of(const Report& report) const;
   void lose_guardian();
   void obey_policy();
   void command(Command::Whom whom, int signal);
@@ -42,6 +44,7 @@ class Supervisor {
   RankOutput& output_;
   SignalWatch& signals_;
   std::vector<pid_t> children_before_;
+  std::string folder_;
   RealClock clock_;
   StopPolicy policy_;
 
@@ -50,13 +53,11 @@ class Supervisor {
   int unkillable_ = 0;
   std::map<int, Nanoseconds> started_;  ///< by rank
   Nanoseconds first_start_ = 0;
-  std::vector<RankEnd> ends_;          ///< in the order in which they came
-  std::size_t first_failure_ = kNone;  ///< index in ends_, if it came before any stop
+  std::vector<RankEnd> ends_;  ///< in the order in which they came
+  bool has_failed_ = false;    ///< a rank has, before any stop
   std::size_t ends_before_stop_ = 0;
   StartFailure start_failure_;  ///< its sentence is empty if all ranks started
   Nanoseconds drain_until_ = kNever;
-
-  static constexpr std::size_t kNone = ~std::size_t{0};
 };
 
 }  // namespace ronde::launch

@@ -76,7 +76,7 @@ def test_the_traceback_of_the_rank_that_failed_first():
 
 
 def test_a_rank_that_ends_without_a_result():
-    with pytest.raises(RuntimeError, match="ended with code 5; no result came from rank 0, 1"):
+    with pytest.raises(RuntimeError, match="ended with code 5; no result came from ranks 0, 1"):
         horovod.run(lambda: os._exit(5), num_proc=2)
 
 

@@ -35,6 +35,8 @@ class Ranks:
         """Per batch the ranks' samples."""
         mine = [list(sampler) for sampler in self.samplers]
         assert {len(samples) for samples in mine} == {len(self.samplers[0])}, "ranks must have equally many"
+        assert all(sampler.num_samples == len(mine[0]) for sampler in self.samplers)
+        assert all(sampler.total_size == sum(map(len, mine)) for sampler in self.samplers)
         starts = range(0, len(mine[0]), batch_size)
         return [[samples[first : first + batch_size] for samples in mine] for first in starts]
 

@@ -87,6 +87,13 @@ def test_a_forked_child(ranks):
     assert "Exception ignored" not in ended.output, ended.output
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_workers_of_a_loader_know_their_rank(ranks):
+    ended = run_job(ranks, "seeded_workers.py")
+    assert ended.code == 0, ended.output
+    assert len(ended.lines("workers know their rank")) == ranks, ended.output
+
+
 def test_a_child_forked_before_init_is_a_rank():
     """As with ``multiprocessing``'s fork, where the parent has loaded Ronde and the children run."""
     ended = run_job(2, "forks_first.py")
@@ -105,6 +112,28 @@ def test_exit_by_an_exception():
     ended = run_job(2, "exits.py", "exception")
     assert ended.code == 1, ended.output
     assert "the script's own error" in ended.output
+
+
+@pytest.mark.parametrize("how, code", [("exception", 1), ("3", 3), ("shut down first", 3), ("hard", 3)])
+def test_the_last_line_names_who_failed_first(how, code):
+    """Whose process may well end after those that fail since it has gone."""
+    ended = run_job(3, "one_ends.py", how)
+    assert ended.code == code, ended.output
+    last = ended.output.splitlines()[-1]
+    assert re.fullmatch(
+        rf"ronde: rank 1 on \S+ ended with code {code} after \S+ s; ranks 0, 2 then ended with code 1", last
+    ), ended.output
+
+
+def test_the_last_line_names_who_left_with_0():
+    ended = run_job(3, "one_ends.py", "0")
+    assert ended.code == 1, ended.output
+    last = ended.output.splitlines()[-1]
+    assert re.fullmatch(
+        r"ronde: rank [02] on \S+ ended with code 1 after \S+ s; rank [02] then ended with code 1; "
+        r"rank 1 had left before with code 0",
+        last,
+    ), ended.output
 
 
 def test_less_shared_memory_than_gradients_take():

@@ -224,12 +224,12 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Se
         process_sets: sets to register, the same on every rank in the same order; or "dynamic", which changes nothing,
             since sets can be added at any time.
 
-    Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds;
-    ValueError for two sets of the same ranks; ImportError if Ronde's library cannot be loaded.
+    Raises InitializationError (a ValueError), naming the ranks that have not come, after RONDE_INIT_TIMEOUT_S seconds, and
+    in a forked child of a rank; ValueError for two sets of the same ranks; ImportError if Ronde's library cannot be loaded.
     """
     if comm is not None and not isinstance(comm, (list, tuple)):
         raise NotImplementedError(_NO_COMM)
-    if is_initialized():
+    if _process.is_rank():
         return
     _begin(None, None)
     try:

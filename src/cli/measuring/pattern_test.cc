@@ -41,7 +41,7 @@ TEST(Pattern, TellsTheFirstWrongElement) {
   values[4000] ^= 0x0100;
   values[4500] ^= 1;
   EXPECT_EQ(pattern.first_difference(values.data(), values.size() * 2, 7), 4000u);
-  EXPECT_EQ(pattern.first_difference(values.data(), 4000 * 2, 7), std::nullopt);
+  EXPECT_EQ(pattern.first_difference(values.data(), 4000UL * 2, 7), std::nullopt);
   EXPECT_EQ(pattern.first_difference(values.data(), 0, 7), std::nullopt);
 }
 

@@ -193,7 +193,7 @@ TEST_P(Conformance, BroadcastFromEveryRoot) {
   }
   specs.push_back(spec(OpKind::broadcast, {0}));
   specs.push_back(spec(OpKind::broadcast, {128}));
-  specs.push_back(spec(OpKind::broadcast, {5 * 128}));
+  specs.push_back(spec(OpKind::broadcast, {5L * 128}));
   run(tiny_slots(size()), specs);
 }
 

@@ -47,7 +47,7 @@ TEST(Operations, SayWhomTheyWaitFor) {
 
 TEST(Operations, OfARootWaitForTheRankThatKeepsItsSlots) {
   World world(tiny_slots(3));
-  const Job job = one_job(OpKind::broadcast, 3, 128 * 10);
+  const Job job = one_job(OpKind::broadcast, 3, 128L * 10);
   const auto root = start(world.channel(0), job.plans[0]);
   EXPECT_FALSE(run_until_idle(*root));
   EXPECT_EQ(root->waiting_for(), (std::vector<int>{1, 2}));

@@ -1,12 +1,19 @@
-"""What a forked child may do: nothing with Ronde, and end in order."""
+"""What a forked child may do with Ronde: ask who it is, and end in order."""
 
 import os
 import sys
+from typing import Any, List
 
 import torch
 
 import ronde.torch as hvd
 from ronde import _operation
+
+
+def who_i_am() -> List[Any]:
+    answers = [hvd.is_initialized(), hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank()]
+    everyone = hvd.global_process_set
+    return [*answers, hvd.cross_size(), hvd.is_homogeneous(), everyone.rank(), everyone.size(), everyone.included()]
 
 
 def main() -> None:
@@ -15,12 +22,13 @@ def main() -> None:
     kept = hvd.allreduce_async_(torch.ones(1000), name="under way")
     gathered = hvd.allgather(torch.ones(100_000), name="gathered")
     sys.stdout.flush()
+    expected = who_i_am()
     child = os.fork()
     if child == 0:
         try:
-            assert not hvd.is_initialized() and _operation.in_forked_child()
+            assert _operation.in_forked_child()
+            assert who_i_am() == expected
             for call in (
-                hvd.rank,
                 lambda: hvd.allreduce(torch.ones(1), name="child"),
                 lambda: hvd.poll(kept),
                 lambda: hvd.synchronize(kept),

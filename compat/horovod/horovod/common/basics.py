@@ -54,7 +54,7 @@ class HorovodBasics:
             return
         if comm is not None:
             raise NotImplementedError("init(comm=...) is not supported: use process sets for some of the ranks")
-        if not _process.is_initialized():
+        if not _process.is_rank():
             _process.init()
             try:
                 _process_sets.begin_job(process_sets)

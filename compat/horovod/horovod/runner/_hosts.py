@@ -67,5 +67,5 @@ def ranks_to_start(num_proc: Optional[int], hosts: Optional[List[Host]]) -> int:
         )
     slots = sum(host.slots for host in hosts)
     if num_proc is not None and num_proc > slots:
-        raise ValueError(f"-np {num_proc} is more than the {slots} slots of the hosts given")
+        raise ValueError(f"-np {num_proc} is more than the {slots} slot{'s' * (slots != 1)} of the hosts given")
     return slots if num_proc is None else num_proc

@@ -78,6 +78,16 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.remaining_indices = order[self.processed_num :]
         self._first = order[: self.num_replicas]
 
+    @property
+    def num_samples(self) -> int:
+        """How many samples this rank reads; ``len()`` says the same."""
+        return len(self)
+
+    @property
+    def total_size(self) -> int:
+        """How many all ranks read together, those included that come twice."""
+        return len(self) * self.num_replicas
+
     def _order(self) -> List[int]:
         count = len(self.dataset)
         if not self.shuffle:
