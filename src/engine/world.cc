@@ -33,12 +33,8 @@ Status check(const char* what, int rank, int size) {
   return {};
 }
 
-std::optional<std::string> store_address(const JoinOptions& options) {
-  return options.store ? options.store : environment_text("RONDE_STORE");
-}
-
 Result<std::unique_ptr<store::Store>> open_store(const JoinOptions& options, Nanoseconds limit) {
-  const std::optional<std::string> address = store_address(options);
+  const std::optional<std::string> address = options.store ? options.store : environment_text("RONDE_STORE");
   const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
   if (!address || !key_text) {
     return Status::error(Code::invalid_argument,
@@ -116,8 +112,9 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");
     RONDE_RETURN_IF_ERROR(runner->start_timeline(path, settings.mark_cycles).with_context("RONDE_TIMELINE"));
   }
-  if (const std::optional<std::string> store = store_address(options);
-      store && topology.size > 1 && meeting == kSharedMeeting) {
+  // A launcher's; another store's folder may be gone, or be about to go.
+  if (const std::optional<std::string> store = environment_text("RONDE_STORE");
+      store && !options.store && topology.size > 1 && meeting == kSharedMeeting) {
     store::forget_leaving(*store, topology.rank);
     runner->when_leaving([address = *store, rank = topology.rank, &clock](bool after_another) {
       store::note_leaving(address, rank, {clock.now(), after_another});
