@@ -68,8 +68,9 @@ def init(options: Optional[_abi.Options] = None) -> None:
     Raises InitializationError (a ValueError) if ranks have not come in time, naming them, or cannot be reached, and in a
     forked child of a rank.
     """
-    global _as_joined
     if is_rank():
+        if _as_joined is None:  # Ctrl-C had cut the other call short, which went on
+            _note_join()
         return
     call = library().ronde_init
 
@@ -80,6 +81,11 @@ def init(options: Optional[_abi.Options] = None) -> None:
             raise InitializationError(str(cause), status, cause.rank, cause.tensor)
 
     interruptibly("ronde-init", join)
+    _note_join()
+
+
+def _note_join() -> None:
+    global _as_joined
     _as_joined = _topology()
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)

@@ -3,6 +3,10 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <optional>
+
+#include "base/environment.h"
+#include "store/leave_note.h"
 
 namespace ronde::api {
 
@@ -11,7 +15,16 @@ namespace {
 /// Set in the child by fork(): its engine threads do not exist there, and locks may be held for ever.
 std::atomic<bool> forked{false};
 
+/// A call has failed since another rank had gone.
+std::atomic<bool> let_down{false};
+
 thread_local Status last_error_of_thread;
+
+/// Of the launcher, if it is what the ranks meet at: another store's folder may be gone, or about to go.
+std::string launchers_store(const engine::JoinOptions& options) {
+  const std::optional<std::string> store = options.store ? std::nullopt : environment_text("RONDE_STORE");
+  return store.value_or("");
+}
 
 }  // namespace
 
@@ -42,13 +55,24 @@ Status Process::init(const engine::JoinOptions& options) {
   if (shared()) {
     return {};
   }
+  const std::string store = launchers_store(options);
+  if (const Result<engine::Topology> topology = engine::topology_of(options)) {
+    store::forget_leaving(store, topology.value().rank);
+  }
+  let_down.store(false, std::memory_order_relaxed);
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_));
   ++shared_epoch_;  // only now: a rank whose init failed meets the others where they still wait
   watch_forks();
   std::lock_guard lock(mutex_);
   shared_ = std::move(runner);
+  note_store_ = store;
   return {};
+}
+
+/// Called again it changes nothing that matters: the launcher looks when the process has ended.
+void Process::note_leaving(engine::Runner& runner, const std::string& store) const {
+  store::note_leaving(store, runner.engine().topology().rank, {clock_.now(), let_down.load(std::memory_order_relaxed)});
 }
 
 Status Process::shutdown() {
@@ -57,6 +81,7 @@ Status Process::shutdown() {
   if (!runner) {
     return {};
   }
+  note_leaving(*runner, note_store_);
   Status status = runner->shutdown();
   if (status.code() == Code::would_deadlock) {
     return status;
@@ -102,6 +127,9 @@ void Process::leave_at_exit() {
       runners.push_back(weak.lock());
     }
   }
+  if (runners[0]) {
+    note_leaving(*runners[0], note_store_);
+  }
   for (const auto& runner : runners) {
     if (runner) {
       runner->leave_now();
@@ -112,6 +140,9 @@ void Process::leave_at_exit() {
 std::int32_t report(const Status& status) {
   if (!status) {
     last_error_of_thread = status;
+    if (status.code() == Code::peer_left || status.code() == Code::peer_lost) {
+      let_down.store(true, std::memory_order_relaxed);
+    }
   }
   return static_cast<std::int32_t>(status.code());
 }

@@ -96,9 +96,6 @@ class Engine {
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
   void notice_end(int peer) { loss_.notice(peer); }
-  /// Whether a rank has left or died, this one included, so that nothing can be submitted any more. A hint: it may be
-  /// late.
-  bool is_closed() const { return is_closed_.load(std::memory_order_relaxed); }
   bool has_ended(int peer) const { return loss_.is_gone(peer); }
   bool has_outstanding() const {
     return finished_.load(std::memory_order_relaxed) != counters_.requests.load(std::memory_order_relaxed);

@@ -442,25 +442,14 @@ Status Runner::wait_for_leave(const Condition& over) {
   return status;
 }
 
-/// False if it has before.
-bool Runner::begins_to_leave() {
-  if (left_.exchange(true)) {
-    return false;
-  }
-  if (when_leaving_) {
-    when_leaving_(engine_->is_closed());
-  }
-  prober_.reset();
-  return true;
-}
-
 Status Runner::shutdown() {
   if (in_callback()) {
     return Status::error(Code::would_deadlock, "shutdown inside a completion callback, which it would wait for");
   }
-  if (!begins_to_leave()) {
+  if (left_.exchange(true)) {
     return {};
   }
+  prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
     engines_.begin_leave();
@@ -480,9 +469,10 @@ Status Runner::shutdown() {
 }
 
 void Runner::leave_now() {
-  if (!begins_to_leave()) {
+  if (left_.exchange(true)) {
     return;
   }
+  prober_.reset();
   {
     std::lock_guard lock(step_mutex_);
     engines_.begin_leave();

@@ -18,7 +18,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -51,9 +50,6 @@ class Runner {
   /// From now on the table of thresholds is probed in the background, until this runner leaves. At most once, by the
   /// coordinator's rank, before other threads know the runner.
   void start_probing(ProbeTask task);
-  /// `call` is called once, as the first thing when this rank leaves, with whether it knows that another has left or
-  /// died. Before other threads know the runner.
-  void when_leaving(std::function<void(bool)> call) { when_leaving_ = std::move(call); }
 
   // ---- Any thread.
 
@@ -141,10 +137,8 @@ class Runner {
   Nanoseconds prepare_sleep();
   void sleep_in_poll(Nanoseconds until);
   void stop_thread();
-  bool begins_to_leave();
   std::unique_ptr<observe::Timeline> detach_timeline();
 
-  std::function<void(bool)> when_leaving_;
   EngineSet engines_;
   Engine* const engine_;  ///< the job's
   const Clock& clock_;

@@ -7,7 +7,6 @@
 #include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
-#include "store/leave_note.h"
 #include "store/unix_store.h"
 #include "transport/loopback/loopback.h"
 #include "transport/shm/shm.h"
@@ -111,14 +110,6 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");
     RONDE_RETURN_IF_ERROR(runner->start_timeline(path, settings.mark_cycles).with_context("RONDE_TIMELINE"));
-  }
-  // A launcher's; another store's folder may be gone, or be about to go.
-  if (const std::optional<std::string> store = environment_text("RONDE_STORE");
-      store && !options.store && topology.size > 1 && meeting == kSharedMeeting) {
-    store::forget_leaving(*store, topology.rank);
-    runner->when_leaving([address = *store, rank = topology.rank, &clock](bool after_another) {
-      store::note_leaving(address, rank, {clock.now(), after_another});
-    });
   }
   if (plan.task) {
     runner->start_probing(std::move(*plan.task));

@@ -70,20 +70,32 @@ std::string signal_name(int number) {
   return "signal " + std::to_string(number);
 }
 
-std::size_t first_failure(std::vector<RankEnd>& ends) {
-  std::stable_sort(ends.begin(), ends.end(), [](const RankEnd& a, const RankEnd& b) {
-    return std::pair(a.after_another, a.moment) < std::pair(b.after_another, b.moment);
-  });
+std::size_t put_first_failure_first(std::vector<RankEnd>& ends) {
   const auto first = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.failed(); });
-  return static_cast<std::size_t>(first - ends.begin());
+  auto cause = first;
+  if (first->let_down) {
+    // Whom a signal has ended may have been told to end for this failure.
+    for (auto end = first + 1; end != ends.end(); ++end) {
+      const bool may_be = end->number != 0 && !end->by_signal && !end->let_down && end->left != 0;
+      if (may_be && end->left < (cause == first ? first->moment : cause->left)) {
+        cause = end;
+      }
+    }
+  }
+  std::rotate(first, cause, cause + 1);
+  const auto after = std::stable_partition(first + 1, ends.end(), [&](const RankEnd& end) {
+    return first->let_down && !end.failed() && end.left != 0 && end.left < first->moment;
+  });
+  std::rotate(first, first + 1, after);
+  return static_cast<std::size_t>(after - 1 - ends.begin());
 }
 
 std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
                              Nanoseconds started) {
   const RankEnd& end = ends[first];
+  const std::string before = first == 0 || !end.let_down ? "" : ranks_text({ends.data(), &end}) + " had left before";
   return "rank " + std::to_string(end.rank) + " on " + std::string(host) + " " + end_text(end, false) + " after " +
-         seconds(end.moment - started) + followers(ends, first + 1) +
-         (first == 0 ? "" : ranks_text({ends.data(), &end}) + " had left before with code 0");
+         seconds(end.moment - started) + followers(ends, first + 1) + before;
 }
 
 std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,

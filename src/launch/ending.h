@@ -19,9 +19,10 @@ inline constexpr int kNotFoundExit = 127;     ///< the command does not exist
 struct RankEnd {
   int rank = 0;
   bool by_signal = false;
-  int number = 0;              ///< the exit code, or the signal
-  Nanoseconds moment = 0;      ///< of the process's end, or when the rank left its job, if it did and was not killed
-  bool after_another = false;  ///< it left its job since another rank had gone
+  int number = 0;          ///< the exit code, or the signal
+  Nanoseconds moment = 0;  ///< of the process's end
+  Nanoseconds left = 0;    ///< when the rank left its job, before that; 0: not known
+  bool let_down = false;   ///< a call of it had failed since another rank had gone
 
   bool failed() const { return by_signal || number != 0; }
   /// As a shell gives it.
@@ -31,12 +32,13 @@ struct RankEnd {
 /// "SIGKILL" for 9; "signal 77" for one without a name.
 std::string signal_name(int number);
 
-/// Orders them by their moments, behind the others those that came after another. The index of the first that failed,
-/// ends.size() if none did.
-std::size_t first_failure(std::vector<RankEnd>& ends);
+/// Of ends in the order in which they came, one of them a failure: which rank failed first. That whose process did,
+/// unless a call of it had failed and another, that failed too, had left its job before. Its index in `ends`, which are
+/// reordered: who had ended, or left, in order before it; it; the others.
+std::size_t put_first_failure_first(std::vector<RankEnd>& ends);
 
 /// "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1", and at its end
-/// "; rank 3 had left before with code 0". `ends` and `first` of first_failure().
+/// "; rank 3 had left before" if it was let down. `ends` and `first` of put_first_failure_first().
 std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
                              Nanoseconds started);
 

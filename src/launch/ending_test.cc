@@ -23,23 +23,39 @@ TEST(Ending, SaysWhoFailedFirstAndHowTheOthersFollowed) {
                                      {4, true, SIGTERM, 15 * kSecond}};
   EXPECT_EQ(failure_sentence(ends, 1, "node7", kSecond),
             "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1; rank 4 "
-            "then was killed by signal 15 (SIGTERM); rank 3 had left before with code 0");
+            "then was killed by signal 15 (SIGTERM)");
   EXPECT_EQ(failure_sentence({{0, false, 7, kSecond}}, 0, "h", kSecond), "rank 0 on h ended with code 7 after 0.0 s");
 }
 
-TEST(Ending, WhoFailedFirstIsWhoLeftForNobodyElse) {
-  // Rank 1 took longer to exit than those whose calls it made fail; 4 was killed afterwards, 3 had gone in peace.
-  std::vector<RankEnd> ends = {{2, false, 1, 12 * kSecond, true},
-                               {0, false, 1, 11 * kSecond, true},
-                               {1, false, 3, 10 * kSecond, false},
-                               {4, true, SIGKILL, 15 * kSecond, false},
-                               {3, false, 0, 2 * kSecond, false}};
-  EXPECT_EQ(first_failure(ends), 1U);
-  EXPECT_EQ(failure_sentence(ends, 1, "h", kSecond),
-            "rank 1 on h ended with code 3 after 9.0 s; rank 4 then was killed by signal 9 (SIGKILL); ranks 0, 2 then "
-            "ended with code 1; rank 3 had left before with code 0");
-  std::vector<RankEnd> without_failure = {{1, false, 0, 2, false}, {0, false, 0, 1, false}};
-  EXPECT_EQ(first_failure(without_failure), 2U);
+std::string first_of(std::vector<RankEnd> ends) {
+  const std::size_t first = put_first_failure_first(ends);
+  return failure_sentence(ends, first, "h", 0);
+}
+
+TEST(Ending, WhoFailedFirstIsNotWhoWasLetDown) {
+  // Rank 1 took longer to exit than those whose calls it made fail.
+  EXPECT_EQ(first_of({{2, false, 1, 11 * kSecond, 10 * kSecond, true},
+                      {0, false, 1, 11 * kSecond, 10 * kSecond, true},
+                      {1, false, 3, 12 * kSecond, 9 * kSecond}}),
+            "rank 1 on h ended with code 3 after 12.0 s; ranks 0, 2 then ended with code 1");
+  // Both failed by themselves; the launcher ended rank 2, which had left before.
+  EXPECT_EQ(first_of({{1, false, 3, 11 * kSecond, 10 * kSecond},
+                      {0, false, 7, 12 * kSecond, 9 * kSecond},
+                      {2, true, SIGTERM, 12 * kSecond, 9 * kSecond}}),
+            "rank 1 on h ended with code 3 after 11.0 s; rank 0 then ended with code 7; rank 2 then was killed by "
+            "signal 15 (SIGTERM)");
+  // It left after the failure, perhaps because it was told to end.
+  EXPECT_EQ(first_of({{1, false, 1, 11 * kSecond, 10 * kSecond, true}, {0, false, 7, 16 * kSecond, 15 * kSecond}}),
+            "rank 1 on h ended with code 1 after 11.0 s; rank 0 then ended with code 7");
+}
+
+TEST(Ending, SaysWhoHadLeftWhenARankWasLetDown) {
+  EXPECT_EQ(first_of({{3, false, 0, 2 * kSecond, 1 * kSecond},
+                      {1, false, 1, 11 * kSecond, 10 * kSecond, true},
+                      {0, false, 0, 12 * kSecond, 9 * kSecond},
+                      {2, true, SIGTERM, 16 * kSecond}}),
+            "rank 1 on h ended with code 1 after 11.0 s; rank 2 then was killed by signal 15 (SIGTERM); ranks 0, 3 had "
+            "left before");
 }
 
 TEST(Ending, SaysWhatStoppedTheJob) {

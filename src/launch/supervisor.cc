@@ -125,9 +125,9 @@ void Supervisor::hear_guardian() {
 
 RankEnd Supervisor::end_of(const Report& report) const {
   RankEnd end{report.rank, report.by_signal != 0, report.number, report.moment};
-  if (const std::optional<store::LeaveNote> left = store::noted_leaving(folder_, report.rank); left && !end.by_signal) {
-    end.moment = std::min(left->moment, end.moment);
-    end.after_another = left->after_another;
+  if (const std::optional<store::LeaveNote> left = store::noted_leaving(folder_, report.rank)) {
+    end.left = left->moment;
+    end.let_down = left->let_down;
   }
   return end;
 }
@@ -191,7 +191,7 @@ JobEnd Supervisor::verdict() const {
     end = {start_failure_.exit_code, start_failure_.sentence};
   } else if (has_failed_) {
     std::vector<RankEnd> ends = ends_;
-    const std::size_t first = first_failure(ends);
+    const std::size_t first = put_first_failure_first(ends);
     const auto started = started_.find(ends[first].rank);
     end = {ends[first].exit_code(),
            failure_sentence(ends, first, host_name(), started == started_.end() ? first_start_ : started->second)};

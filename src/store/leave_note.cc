@@ -35,7 +35,7 @@ void note_leaving(const std::string& address, int rank, const LeaveNote& note) {
   }
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (file.get() >= 0) {
-    const std::string text = (note.after_another ? "+" : "=") + std::to_string(note.moment);
+    const std::string text = (note.let_down ? "+" : "=") + std::to_string(note.moment);
     [[maybe_unused]] const ssize_t written = ::write(file.get(), text.data(), text.size());
   }
 }
@@ -54,7 +54,7 @@ std::optional<LeaveNote> noted_leaving(const std::string& folder, int rank) {
   if (size <= 1 || std::from_chars(text + 1, text + size, note.moment).ec != std::errc()) {
     return std::nullopt;
   }
-  note.after_another = text[0] == '+';
+  note.let_down = text[0] == '+';
   return note;
 }
 

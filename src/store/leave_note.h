@@ -2,7 +2,7 @@
 //
 // A rank whose program fails leaves before its process ends: its exception is printed, then the interpreter exits,
 // which takes long. The others' calls fail at once, and their processes may well end first. So the order in which
-// processes end does not tell who failed first. Who left because another had gone did not.
+// processes end does not tell who failed first. Whose call had failed since another rank had gone did not.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@
 namespace ronde::store {
 
 struct LeaveNote {
-  Nanoseconds moment = 0;      ///< by RealClock, which all processes of a host share
-  bool after_another = false;  ///< a rank of the job had left or died before, and this one knew
+  Nanoseconds moment = 0;  ///< by RealClock, which all processes of a host share
+  bool let_down = false;   ///< a call of this rank had failed since another had left or died
 
   bool operator==(const LeaveNote&) const = default;
 };

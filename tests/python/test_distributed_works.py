@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Any, Callable, List
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
 from distributed_group import default_group
 from ronde.torch.distributed import _work
@@ -119,6 +121,50 @@ def test_a_future_comes_though_a_wait_was_interrupted(rank, monkeypatch):
         [future] = futures
         assert_comes(future.done)
         assert future.wait()[0].item() == 3.0
+    else:
+        dist.barrier()
+        dist.send(torch.full((1,), 3.0), 0)
+
+
+@pytest.mark.ranks(2)
+def test_what_is_put_behind_a_future_may_wait_for_another(world):
+    first, second = torch.ones(3), torch.ones(3)
+    future = dist.all_reduce(first, async_op=True).get_future()
+    behind = future.then(lambda _: dist.all_reduce(second, async_op=True).get_future().wait()[0] + first)
+    assert_comes(behind.done)
+    assert behind.wait().tolist() == [2.0 * world] * 3
+
+
+@pytest.mark.ranks(2)
+def test_a_hook_that_waits_while_the_backward_pass_goes_on(world):
+    """PyTorch's PowerSGD waits in what it puts behind futures; buckets are done long before the pass is."""
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+    model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.001)
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    layers[0].register_full_backward_hook(lambda *_: time.sleep(0.1))
+    for _ in range(4):
+        model(torch.randn(4, 64)).sum().backward()
+    for parameter in model.parameters():
+        everyones = [torch.empty_like(parameter) for _ in range(world)]
+        dist.all_gather(everyones, parameter.grad)
+        assert all(torch.equal(each, everyones[0]) for each in everyones)
+
+
+@pytest.mark.ranks(2)
+def test_who_waits_for_a_work_that_another_gave_up_on(rank):
+    got = torch.full((1,), -1.0)
+    if rank == 0:
+        work = dist.irecv(got, 1)
+        assert work._claim()  # as a wait with a limit does
+        other = threading.Thread(target=work.wait, daemon=True)
+        other.start()
+        assert_comes(lambda: work._over is not None)
+        work._hand_over()  # as it does when its time is up
+        dist.barrier()
+        other.join(10)
+        assert not other.is_alive() and got.item() == 3.0
     else:
         dist.barrier()
         dist.send(torch.full((1,), 3.0), 0)

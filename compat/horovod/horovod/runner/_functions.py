@@ -46,8 +46,8 @@ def run_in_ranks(function: Callable[[], Any], settings: Any) -> List[Any]:
             raise RuntimeError(failure)
         missing = [rank for rank in range(ranks) if not (folder / f"result.{rank}").exists()]
         if missing or code != 0:
-            ranks = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
-            who = f"; no result came from {ranks}" if missing else ""
+            whose = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+            who = f"; no result came from {whose}" if missing else ""
             raise RuntimeError(f"the ranks of horovod.run ended with code {code}{who}: what they printed says why")
         return [pickle.loads((folder / f"result.{rank}").read_bytes()) for rank in range(ranks)]
 

@@ -14,7 +14,7 @@ import queue
 import time
 import weakref
 from ctypes import byref, c_size_t, c_void_p
-from typing import TYPE_CHECKING, Deque, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Deque, List, Optional, Sequence, Set, Tuple
 
 from ronde._lib import library
 from ronde._operation import in_forked_child
@@ -40,7 +40,10 @@ def _stop_all() -> None:
 
 class Completer:
     """A thread of one group that waits for works whose futures are out, or that were dropped, in whatever order they
-    end. It drives the engine meanwhile, so that the reduction of one bucket goes on while the program computes the next."""
+    end. It drives the engine meanwhile, so that the reduction of one bucket goes on while the program computes the next.
+
+    What the program has put behind a future runs on a thread of its own: it may wait for other works (PyTorch's PowerSGD
+    does), which this thread has to bring to their end."""
 
     def __init__(self) -> None:
         #: Works to be taken at once; None wakes the thread for something else.
@@ -50,6 +53,7 @@ class Completer:
         self._sleeps_for_good = False
         self._runs = _thread.allocate_lock()  # held while there is a thread
         self._thread_id = 0
+        self._behind: Set[Any] = set()  # a lock for each thread that completes futures, held until it ends
         self._is_stopping = False
         self._ends_when_idle = False
         _completers.add(self)
@@ -60,6 +64,9 @@ class Completer:
         self._now.put(None)
         if not in_forked_child() and _thread.get_ident() != self._thread_id:
             self._runs.acquire(timeout=_STOP_S)  # for good
+            until = time.monotonic() + _STOP_S
+            for lock in list(self._behind):
+                lock.acquire(timeout=max(0.0, until - time.monotonic()))
 
     def end_when_idle(self) -> None:
         """The group has ended: from now on the thread ends whenever it has nothing to do. It is not waited for."""
@@ -132,9 +139,30 @@ class Completer:
             if not pending:
                 continue
             _wait_for_any(pending, look)
-            left = _settle_ended(pending)
+            triggers: List[Any] = []
+            left = _settle_ended(pending, triggers)
+            if triggers:
+                self._complete_elsewhere(triggers)
+                del triggers
             look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
             pending = left
+
+    def _complete_elsewhere(self, triggers: List[Any]) -> None:
+        lock = _thread.allocate_lock()
+        lock.acquire()
+        self._behind.add(lock)
+        try:
+            _thread.start_new_thread(self._complete, (triggers, lock))
+        except RuntimeError:  # no thread can be started now
+            self._complete(triggers, lock)
+
+    def _complete(self, triggers: List[Any], lock: Any) -> None:
+        try:
+            for trigger in triggers:
+                trigger.set_result(None)
+        finally:
+            self._behind.discard(lock)
+            lock.release()
 
     def _take(self, waiting: List[Tuple[float, Work]], wait: bool) -> List[Work]:
         """Claims the works whose time has come. Whose time has not is then in ``waiting``. ``wait``: sleeps before, until
@@ -173,14 +201,15 @@ def _wait_for_any(works: Sequence[Work], limit: float) -> None:
     library().ronde_wait_any(tickets, len(works), limit, byref(index))
 
 
-def _settle_ended(works: Sequence[Work]) -> List[Work]:
-    """Brings those to their end that the engine has done with; the others."""
+def _settle_ended(works: Sequence[Work], triggers: List[Any]) -> List[Work]:
+    """Brings those to their end that the engine has done with, but for their futures, which go to ``triggers``; the
+    others."""
     left = []
     for work in works:
         operation = work._operation
         if operation is None or operation.done():
             try:
-                work._settle(None)
+                work._settle(None, triggers.append)
             except BaseException:  # the work keeps it for who waits; the others are still to be settled
                 pass
         else:

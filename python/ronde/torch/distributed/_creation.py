@@ -74,7 +74,7 @@ def _options(rank: int, size: int, timeout: float, place: Optional[_meeting.Plac
 
 def _join_job(store: dist.Store, rank: int, size: int, timeout: float) -> Any:
     """Makes sure that the process's engine runs and is this rank of this job; returns what ends that."""
-    if _process.is_initialized():
+    if _process.is_rank():
         _check_is(rank, size)
         return lambda: None  # the program's to end, as it began it
     if _meeting.has_launcher():

@@ -23,6 +23,11 @@ from ronde.torch.distributed._names import Name, Names
 _PATIENCE_S = 0.02
 
 
+def _complete(trigger: Any) -> None:
+    """Completes the future and runs what was put behind it, which may take its time."""
+    trigger.set_result(None)
+
+
 class Work(dist.Work):
     """One call under way. Its results are in the caller's tensors once it was waited for, or its future is done.
 
@@ -60,12 +65,7 @@ class Work(dist.Work):
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """Until the call has ended; True. Raises what :mod:`ronde.exceptions` says if it has failed, TimedOutError
         after ``timeout``: it is then still under way."""
-        limit = None if timeout is None or timeout <= timedelta(0) else timeout.total_seconds()
-        if not self._is_over:
-            if self._claim():
-                self._settle(limit)
-            else:
-                self._until_over(limit)
+        self._bring_to_end(None if timeout is None or timeout <= timedelta(0) else timeout.total_seconds())
         self._names.waited_for(self._name)
         if self._error is not None:
             raise self._error
@@ -141,16 +141,19 @@ class Work(dist.Work):
             self._is_claimed = True
             return True
 
-    def _bring_to_end(self) -> None:
-        """Until it has ended, well or not."""
-        if not self._is_over:
+    def _bring_to_end(self, limit: Optional[float] = None) -> None:
+        """Until it has ended, well or not. TimedOutError after so many seconds."""
+        until = None if limit is None else time.monotonic() + limit
+        left = limit
+        while not self._is_over:
             if self._claim():
-                self._settle(None)
+                self._settle(left)
             else:
-                self._until_over(None)
+                self._until_over(left)
+                left = None if until is None else max(0.0, until - time.monotonic())
 
-    def _settle(self, limit: Optional[float]) -> None:
-        """Requires: claimed by this thread."""
+    def _settle(self, limit: Optional[float], complete: Callable[[Any], None] = _complete) -> None:
+        """Requires: claimed by this thread. ``complete``: is given the future to complete, if one is out."""
         operation = self._operation
         assert operation is not None
         if limit is not None:
@@ -171,18 +174,19 @@ class Work(dist.Work):
             self._error = error
         except BaseException as error:
             # Ctrl-C, most likely: the operation was abandoned, others who wait must not do so for ever.
-            self._end(error)
+            self._end(error, complete)
             raise
-        self._end(self._error)
+        self._end(self._error, complete)
 
     def _hand_over(self) -> None:
-        """The thread that had claimed it gives up: a future is now the completer's."""
+        """The thread that had claimed it gives up: what others wait for is now the completer's."""
         with self._lock:
             self._is_claimed = False
-        if self._trigger is not None:
+            is_wanted = self._trigger is not None or self._over is not None
+        if is_wanted:
             self._completer.add(self, 0.0)
 
-    def _end(self, error: Optional[BaseException]) -> None:
+    def _end(self, error: Optional[BaseException], complete: Callable[[Any], None]) -> None:
         with self._lock:
             self._error = error
             self._operation = None
@@ -191,12 +195,12 @@ class Work(dist.Work):
         if over is not None:
             over.set()
         if trigger is not None:
-            trigger.set_result(None)
+            complete(trigger)
 
     def _until_over(self, limit: Optional[float]) -> None:
-        """Requires: claimed by some thread. Another one ends it."""
+        """Until another thread, which has claimed it, has ended it or given up."""
         with self._lock:
-            if self._is_over:
+            if self._is_over or not self._is_claimed:
                 return
             over = self._over = self._over or threading.Event()
         if not over.wait(limit):
