@@ -70,7 +70,7 @@ Status Process::init(const engine::JoinOptions& options) {
   return {};
 }
 
-/// Called again it changes nothing that matters: the launcher looks when the process has ended.
+/// For the launcher, which looks when the process has ended.
 void Process::note_leaving(engine::Runner& runner, const std::string& store) const {
   store::note_leaving(store, runner.engine().topology().rank, {clock_.now(), let_down.load(std::memory_order_relaxed)});
 }
