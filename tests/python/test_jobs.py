@@ -89,7 +89,7 @@ def test_a_forked_child(ranks):
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_workers_of_a_loader_know_their_rank(ranks):
-    ended = run_job(ranks, "seeded_workers.py")
+    ended = run_job(ranks, "seeded_workers.py", forked=True)
     assert ended.code == 0, ended.output
     assert len(ended.lines("workers know their rank")) == ranks, ended.output
 
