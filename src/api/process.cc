@@ -120,15 +120,17 @@ void Process::leave_at_exit() {
     return;
   }
   std::vector<std::shared_ptr<engine::Runner>> runners;
+  std::string store;
   {
     std::lock_guard lock(mutex_);
     runners.push_back(shared_);
+    store = note_store_;
     for (const auto& weak : own_) {
       runners.push_back(weak.lock());
     }
   }
   if (runners[0]) {
-    note_leaving(*runners[0], note_store_);
+    note_leaving(*runners[0], store);
   }
   for (const auto& runner : runners) {
     if (runner) {

@@ -40,7 +40,7 @@ class Process {
   std::mutex init_mutex_;  ///< one init or shutdown at a time; taken before mutex_
   mutable std::mutex mutex_;
   std::shared_ptr<engine::Runner> shared_;          ///< guarded by mutex_
-  std::string note_store_;                          ///< where the launcher looks who leaves; guarded by mutex_
+  std::string note_store_;                          ///< where the launcher looks who leaves; read under either mutex
   std::uint64_t shared_epoch_ = 0;                  ///< guarded by init_mutex_
   std::uint64_t own_epoch_ = 0;                     ///< guarded by init_mutex_
   std::vector<std::weak_ptr<engine::Runner>> own_;  ///< guarded by mutex_
