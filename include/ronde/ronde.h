@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this interface: major * 1000 + minor. A library serves callers of the same major and an equal or
  * smaller minor. */
-#define RONDE_ABI_VERSION 1000u
+#define RONDE_ABI_VERSION 1001u
 
 /* ---- Fixed numbers ------------------------------------------------------------------------------------------- */
 
@@ -286,7 +286,7 @@ typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;
   int32_t group;    /* 0: all ranks; else an id of ronde_group_create, of which this rank is a member */
-  const char* name; /* 1 to 4096 bytes; read before the call returns */
+  const char* name; /* 1 to 4096 bytes, read before the call returns; NULL: an unnamed call, see ronde_call_number */
   size_t name_bytes;
   const ronde_tensor* inputs;  /* `count` of them */
   const ronde_tensor* outputs; /* `count` of them, or NULL: in place where that is possible */
@@ -303,12 +303,21 @@ typedef struct ronde_request {
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */
   ronde_done_fn on_done; /* may be NULL */
   void* user;
+  uint64_t call_number; /* of ronde_call_number, with no name; 0: the engine takes the next one (since version 1001) */
 } ronde_request;
 
 /* A number for a place in the program, "train.py:12", that requests then carry: where ranks disagree about a tensor,
  * the error says for each where it asked. The same text gives the same number, for as long as the process lives. Longer
  * texts are cut to their last 256 bytes; after 65,535 different ones *call_site is 0. */
 RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* call_site);
+
+/* Calls without a name. Ranks pair such calls of a group by their order alone: the n-th of one rank meets the n-th of
+ * every other, whatever the ranks have waited for; a barrier or a join begins a new count, so that ranks of which one
+ * has made a call too many are in step again after it. *number (> 0) is the next call's, for a request that is then
+ * submitted with it, once, by any thread; who takes numbers in one order and submits in another loses time only. A
+ * number that is taken and never submitted is a call that the others make in vain. RONDE_INVALID_ARGUMENT if this rank
+ * belongs to no such group. Not for slots and plans, which have names. */
+RONDE_API ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number);
 
 /* Hands the request in and returns at once. Tensor memory must stay valid and, for inputs, unchanged until the ticket
  * is done; the structs and strings only during the call. RONDE_DUPLICATE_NAME: the name is taken from submit until its

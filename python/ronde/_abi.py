@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 #: Major * 1000 + minor of the interface written down here.
-ABI_VERSION = 1000
+ABI_VERSION = 1001
 
 OK = 0
 INVALID_ARGUMENT = 1

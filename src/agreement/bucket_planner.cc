@@ -39,12 +39,16 @@ BucketKind kind_of(std::uint64_t bytes, bool shared, const ByteLimits& limits) {
 // ---- What happened
 
 void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places,
-                            std::uint64_t asked, std::uint64_t answered) {
+                            std::uint64_t asked, std::uint64_t answered, bool is_unnamed) {
+  if (!is_plannable(descriptor) && !names_.contains(name)) {
+    return;  // never of any use, and numbered names never come again
+  }
   if (names_.size() >= forget_at_) {
     forget_names_that_came_once();
   }
   const auto found = names_.try_emplace(name).first;
   History& history = found->second;
+  history.is_unnamed = is_unnamed;
   const bool equal = history.known && history.descriptor == descriptor && history.places == places;
   if (!equal) {
     history.changes += history.known ? 1 : 0;
@@ -86,8 +90,27 @@ void BucketPlanner::forget_names_that_came_once() {
   forget_at_ = std::max(kNamesKept, 2 * names_.size());
 }
 
+/// The call counts for the phase. It came to nothing good here: in force it would have kept its ranks waiting.
+void BucketPlanner::on_other_calls(const std::string& planning_name) {
+  const auto found = names_.find(planning_name);
+  if (found == names_.end()) {
+    return;
+  }
+  on_error(planning_name);
+  if (++found->second.other_calls == kMostOtherCalls) {
+    found->second.never = true;
+    if (found->second.bucket != kNone) {
+      dissolve(found->second.bucket);
+    }
+  }
+}
+
 void BucketPlanner::on_error(const std::string& name) {
-  History& history = names_[name];
+  const auto found = names_.find(name);
+  if (found == names_.end()) {
+    return;  // a name that is planned has been answered before
+  }
+  History& history = found->second;
   ++history.answers;
   history.same = 0;
   history.since_break = 0;
@@ -328,10 +351,13 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
     history.bucket = id;
     planned.members.push_back(&history);
     planned.together.push_back(history.answers);
-    planned.bucket.members.push_back({*name, history.descriptor, history.places});
+    planned.bucket.members.push_back({*name, history.descriptor, history.places, history.is_unnamed});
   }
-  planned.bucket.kind =
-      kind_of(payload_bytes(planned.bucket), !planned.members.front()->places.empty(), settings_.limits);
+  ByteLimits limits = settings_.limits;
+  if (has_unnamed(planned.bucket)) {
+    limits.inline_max = std::min(limits.inline_max, kInlineBesideCalls);
+  }
+  planned.bucket.kind = kind_of(payload_bytes(planned.bucket), !planned.members.front()->places.empty(), limits);
   return id;
 }
 

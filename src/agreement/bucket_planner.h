@@ -40,8 +40,11 @@ class BucketPlanner {
   // ---- What happened.
 
   /// A name was answered with EXEC. `places`: of its tensor on the ranks.
+  /// `is_unnamed`: an unnamed call, under its planning name.
   void on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places, std::uint64_t asked,
-               std::uint64_t answered);
+               std::uint64_t answered, bool is_unnamed = false);
+  /// Ranks made the same unnamed call under this planning name and under others.
+  void on_other_calls(const std::string& planning_name);
   /// A name was answered with ERROR.
   void on_error(const std::string& name);
   /// The others of its bucket waited in vain for this name: it gets a bucket of its own, for good.
@@ -80,6 +83,7 @@ class BucketPlanner {
   static constexpr std::uint32_t kFewChanges = 2;      ///< of its descriptor, after which it still is as soon
   static constexpr std::uint32_t kMostDoublings = 11;  ///< of the answers needed, however often it changed
   static constexpr std::size_t kNamesKept = 1 << 16;   ///< without a look at which of them may be forgotten
+  static constexpr std::uint32_t kMostOtherCalls = 8;  ///< of a planning name, after which it is planned no more
   static constexpr std::uint32_t kPatience = 2;        ///< further ones after which it is planned in mid-step too
 
  private:
@@ -98,6 +102,8 @@ class BucketPlanner {
     bool never = false;  ///< refused
     bool alone = false;  ///< demoted
     bool is_candidate = false;
+    bool is_unnamed = false;     ///< a planning name of unnamed calls
+    std::uint32_t other_calls = 0;  ///< how often the ranks did not agree on the planning name
     bool is_persistent = false;  ///< a persistent plan refers to it
     std::uint32_t same = 0;      ///< answers in a row with this descriptor
     std::uint32_t changes = 0;

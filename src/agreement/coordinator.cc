@@ -132,8 +132,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   if (!left_.empty()) {
     return {};  // it can never complete; its rank fails it when it reads the LEFT entry
   }
-  const auto moved = moved_at_.find(request.name);
-  if (moved != moved_at_.end() && request.label < moved->second && !broken(Trap::no_label_drop)) {
+  if (is_late(request) && !broken(Trap::no_label_drop)) {
     return {};  // its rank still has that entry before it, and moves or fails this request itself (trap 7)
   }
   Held& held = held_[request.name];
@@ -141,6 +140,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
     held.has.assign(group_.ranks.size(), false);
     held.descriptors.resize(group_.ranks.size());
     held.call_sites.resize(group_.ranks.size());
+    held.planning_names.resize(group_.ranks.size());
     held.since = now;
     held.order = ++orders_;
   }
@@ -152,6 +152,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   held.has[index] = true;
   held.descriptors[index] = std::move(request.descriptor);
   held.call_sites[index] = std::move(request.call_site);
+  held.planning_names[index] = std::move(request.planning_name);
   ++held.count;
   held.asked = std::max(held.asked, request.position);
   const Nanoseconds deadline = later(now, request.timeout);
@@ -172,6 +173,17 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
     note_who_has_left();
   }
   return {};
+}
+
+/// An entry that concerns it was logged, which its rank had not read.
+bool Coordinator::is_late(const control::RequestMessage& request) const {
+  for (const std::string* name : {&request.name, &request.planning_name}) {
+    const auto moved = moved_at_.find(*name);
+    if (moved != moved_at_.end() && request.label < moved->second) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void Coordinator::forget_deadline(const std::string& name, const Held& held) {
@@ -197,6 +209,26 @@ void Coordinator::forget(const std::string& name) {
   }
 }
 
+/// What was requested of unnamed calls under these planning names: their ranks move it. Where the ranks' hints differ
+/// a call stays held for the others.
+void Coordinator::forget_calls(const std::set<std::string>& planning_names) {
+  for (auto each = held_.begin(); each != held_.end();) {
+    Held& held = each->second;
+    for (std::size_t i = 0; i < held.has.size(); ++i) {
+      if (held.has[i] && planning_names.contains(held.planning_names[i])) {
+        held.has[i] = false;
+        --held.count;
+      }
+    }
+    if (held.count == 0) {
+      forget_deadline(each->first, held);
+      each = held_.erase(each);
+    } else {
+      ++each;
+    }
+  }
+}
+
 std::vector<int> Coordinator::ranks_without(const std::vector<bool>& has) const {
   std::vector<int> ranks;
   for (std::size_t i = 0; i < has.size(); ++i) {
@@ -217,16 +249,18 @@ void Coordinator::answer(const std::string& name, Held& held) {
     }
     const std::string what = disagreement(first, other);
     if (!what.empty()) {
-      append_error(name, Code::mismatch, -1,
+      append_error(name, held, Code::mismatch, -1,
                    "the ranks disagree about the " + what + " of '" + name +
                        "': " + views_text(group_, held.has, held.descriptors, held.call_sites) +
-                       ". Submit the same under one name on every rank");
+                       (held.planning_names[holder].empty() ? ". Submit the same under one name on every rank"
+                                                          : ". Make the same unnamed calls in the same order on every "
+                                                            "rank"));
       return;
     }
   }
   const std::vector<int> joined = held.count < group_.size() ? ranks_without(held.has) : std::vector<int>();
   if (const std::string obstacle = obstacle_to_join(first, joined); !obstacle.empty()) {
-    append_error(name, Code::mismatch, -1,
+    append_error(name, held, Code::mismatch, -1,
                  descriptor_text(first) + " named '" + name + "' cannot be done while " + ranks_text(joined) +
                      (joined.size() == 1 ? " has joined: " : " have joined: ") + obstacle);
     return;
@@ -247,15 +281,55 @@ void Coordinator::answer(const std::string& name, Held& held) {
   std::get<control::ExecEntry>(log_.back()).items.push_back(std::move(item));
   if (plans()) {
     first.heap_place = {};
-    planner_.on_exec(name, first, places, held.asked, position_);
-    if (planner_.waits_for_phase(name)) {
+    plan_answer(name, held, first, places);
+  }
+}
+
+/// The planner hears of an unnamed call under its planning name, if the ranks agree on that: a hint, so they may not.
+void Coordinator::plan_answer(const std::string& name, const Held& held, const Descriptor& descriptor,
+                              const HeapPlaces& places) {
+  std::set<std::string> planned_as;
+  for (std::size_t i = 0; i < held.has.size(); ++i) {
+    if (held.has[i]) {
+      planned_as.insert(held.planning_names[i].empty() ? name : held.planning_names[i]);
+    }
+  }
+  for (const std::string& each : planned_as) {
+    if (planned_as.size() == 1) {
+      planner_.on_exec(each, descriptor, places, held.asked, position_, each != name);
+    } else {
+      planner_.on_other_calls(each);
+    }
+    if (planner_.waits_for_phase(each)) {
       put_in_force();
     }
   }
 }
 
-void Coordinator::append_error(const std::string& name, Code code, int failed_rank, std::string text) {
+void Coordinator::on_refused(int member, const control::RefusedMessage& message) {
+  if (!left_.empty() || refused_ == message.name) {
+    return;  // most calls that are refused are so on every rank, for the same reason
+  }
+  refused_ = message.name;
+  Held held;
+  if (const auto found = held_.find(message.name); found != held_.end()) {
+    held = std::move(found->second);
+    forget_deadline(message.name, held);
+    held_.erase(found);
+  }
+  const int rank = group_.ranks[static_cast<std::size_t>(member)];
+  append_error(message.name, held, Code::mismatch, rank,
+               "rank " + std::to_string(rank) + " has made the call that meets this one, '" + message.name +
+                   "', and it was refused there: " + message.text,
+               member);
+}
+
+void Coordinator::append_error(const std::string& name, const Held& held, Code code, int failed_rank,
+                               std::string text, int unconcerned) {
   control::ErrorEntry entry{name, code, failed_rank, std::move(text)};
+  if (unconcerned >= 0) {
+    entry.joined.push_back(unconcerned);
+  }
   for (std::size_t i = 0; i < joined_.size(); ++i) {
     if (joined_[i]) {
       entry.joined.push_back(static_cast<std::int32_t>(i));
@@ -263,10 +337,18 @@ void Coordinator::append_error(const std::string& name, Code code, int failed_ra
   }
   append(std::move(entry));
   moved_at_[name] = ++moves_;
-  if (plans()) {
-    planner_.on_error(name);
-    if (planner_.waits_for_phase(name)) {
-      put_in_force();
+  std::set<std::string> planned_as;
+  for (std::size_t i = 0; i < held.has.size(); ++i) {
+    if (held.has[i]) {
+      planned_as.insert(held.planning_names[i].empty() ? name : held.planning_names[i]);
+    }
+  }
+  for (const std::string& each : planned_as) {
+    if (plans()) {
+      planner_.on_error(each);
+      if (planner_.waits_for_phase(each)) {
+        put_in_force();
+      }
     }
   }
 }
@@ -295,7 +377,7 @@ bool Coordinator::fail_if_abandoned(const std::string& name, const Held& held) {
     const auto index = static_cast<std::size_t>(member);
     if (!held.has[index]) {
       const int rank = group_.ranks[index];
-      append_error(name, Code::peer_left, rank,
+      append_error(name, held, Code::peer_left, rank,
                    "'" + name + "': rank " + std::to_string(rank) + " has left the job (it shut down or exited)");
       return true;
     }
@@ -341,8 +423,9 @@ void Coordinator::on_time(Nanoseconds now) {
     const std::string waited = seconds_text(deadline - found->second.since);
     const std::string what = descriptor_text(found->second.descriptors[static_cast<std::size_t>(
         std::find(found->second.has.begin(), found->second.has.end(), true) - found->second.has.begin())]);
+    const Held late = std::move(found->second);
     held_.erase(found);
-    append_error(name, Code::timed_out, missing.front(),
+    append_error(name, late, Code::timed_out, missing.front(),
                  "timed out after " + waited + " in " + what + " named '" + name + "': " + ranks_text(missing) +
                      " did not submit it. Look at what " + ranks_text(missing) +
                      " was doing, or raise RONDE_TIMEOUT_S if it may take longer");

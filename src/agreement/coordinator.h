@@ -31,6 +31,8 @@ class Coordinator {
   /// `member` is an index in the group. A second request of a name that this member already waits for is INTERNAL (the
   /// pending table of that rank should have refused it).
   Status on_request(int member, control::RequestMessage request, Nanoseconds now);
+  /// The member's program made this unnamed call in vain: it fails on the others.
+  void on_refused(int member, const control::RefusedMessage& message);
   /// The member has left the epoch. INTERNAL if it is another than the running one, or said twice.
   Status on_end(int member, const control::EndMessage& message);
   /// The member has no more data: names are answered without it until all have joined.
@@ -67,6 +69,7 @@ class Coordinator {
     std::vector<bool> has;                ///< by member
     std::vector<Descriptor> descriptors;  ///< by member
     std::vector<std::string> call_sites;  ///< by member
+    std::vector<std::string> planning_names;  ///< by member, of an unnamed call; else empty
     int count = 0;
     std::uint64_t asked = 0;  ///< the largest position of its requests
     std::uint64_t order = 0;  ///< of its first request among all
@@ -84,12 +87,16 @@ class Coordinator {
   bool is_complete(const Held& held) const;
   std::vector<int> ranks_without(const std::vector<bool>& has) const;
   void forget(const std::string& name);
+  void forget_calls(const std::set<std::string>& planning_names);
+  void plan_answer(const std::string& name, const Held& held, const Descriptor& descriptor, const HeapPlaces& places);
+  bool is_late(const control::RequestMessage& request) const;
   void append(control::Message entry);
   bool plans() const { return heap_range_.begin < heap_range_.end && leaving_.empty() && left_.empty(); }
   void prepare_new_buckets();
   void put_in_force();
   void retire_old_buckets();
-  void append_error(const std::string& name, Code code, int failed_rank, std::string text);
+  void append_error(const std::string& name, const Held& held, Code code, int failed_rank, std::string text,
+                    int unconcerned = -1);
   std::vector<int> missing_ranks(const Held& held) const;
   /// Fails a name that a leaving member has not submitted; true if it did.
   bool fail_if_abandoned(const std::string& name, const Held& held);
@@ -120,6 +127,7 @@ class Coordinator {
   bool healthy_ = false;                          ///< epoch_ came to many instances before the break
   std::set<int> leaving_;                         ///< have said LEAVE, wait for what they have submitted
   std::set<int> left_;                            ///< LEFT is logged
+  std::string refused_;                           ///< the last call that on_refused() answered
   std::vector<control::Message> log_;
 };
 

@@ -102,11 +102,19 @@ void Coordinator::put_in_force() {
     return;
   }
   ++moves_;
+  std::set<std::string> planning_names;
   for (std::uint32_t id : ids) {
     for (const BucketMember& member : planner_.bucket(id).members) {
-      forget(member.name);
       moved_at_[member.name] = moves_;
+      if (member.is_unnamed) {
+        planning_names.insert(member.name);
+      } else {
+        forget(member.name);
+      }
     }
+  }
+  if (!planning_names.empty()) {
+    forget_calls(planning_names);
   }
   planner_.on_in_force(ids);
   if (added) {

@@ -33,6 +33,8 @@ enum class Row : std::size_t {
   lost,
   quiet_stored,
   all_quiet,
+  call_submitted,
+  voided,
   kCount,
 };
 
@@ -67,6 +69,8 @@ inline constexpr std::array<RowText, kRows> kTable = {{
     {"death seen, or named by a quiet word", "xxxx"},
     {"quiet stored", "---x"},
     {"all survivors quiet", "---x"},
+    {"unnamed call submitted", "xxxx"},
+    {"all published, other calls", "-xx-"},
 }};
 
 class Coverage {

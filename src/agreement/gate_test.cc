@@ -88,6 +88,7 @@ class RankOfThreads final : public Sink {
     ++replayed_;
     completed_.fetch_add(1, std::memory_order_release);
   }
+  void voided(std::uint32_t) override {}
   void copy_in(std::uint32_t, std::uint32_t, std::uint64_t) override {}
   void set_frozen(std::uint32_t epoch, Reason) override {
     ++breaks_;

@@ -37,6 +37,8 @@ struct NameSpec {
   std::int64_t elements = 1;
   bool shared = true;
   PlannedGroup group = {};
+  std::vector<std::string> planning_names = {};  ///< by rank; empty: it has a name, this one
+  int place = 0;                                 ///< which of the tensors in shared memory
 
   /// Each rank has its tensors elsewhere.
   Descriptor descriptor(Variant variant, std::size_t rank) const {
@@ -44,7 +46,7 @@ struct NameSpec {
     made.tensors.push_back({DType::float32, {elements + (variant == Variant::other_shape ? 1 : 0)}});
     made.planned_group = group;
     made.heap_place = shared && variant != Variant::other_place
-                          ? (name[1] - '0' + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
+                          ? (place + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
                           : kNoOffset;
     return made;
   }
@@ -86,6 +88,9 @@ enum class Style : int {
   persistent,
   leave,
   late_rank,
+  unnamed,
+  unnamed_other_hints,
+  unnamed_other_call,
   kCount,
 };
 
@@ -102,6 +107,10 @@ class Author {
     scenario_.kills = dice_.one_in(7) ? 1 + dice_.roll(2) : 0;
     scenario_.refusals = dice_.one_in(20) ? 1 : 0;
     scenario_.settings = {dice_.one_in(4) ? 0u : 4000u, 450, {56, 500}};
+    if (style == Style::unnamed || style == Style::unnamed_other_hints || style == Style::unnamed_other_call) {
+      write_unnamed(style);
+      return std::move(scenario_);
+    }
     make_names(style);
     const int steps = 4 + dice_.roll(5);
     odd_step_ = 1 + dice_.roll(steps - 1);
@@ -128,6 +137,7 @@ class Author {
     for (int i = 0; i < count; ++i) {
       NameSpec spec;
       spec.name = "t" + std::to_string(i);
+      spec.place = i;
       spec.shared = !dice_.one_in(3);
       constexpr std::int64_t kSizes[] = {1, 5, 100, 300};
       spec.elements = spec.shared ? 4 : kSizes[dice_.roll(4)];
@@ -136,6 +146,57 @@ class Author {
       }
       scenario_.names.push_back(spec);
     }
+  }
+
+  /// Every rank makes the same calls in the same order. What it waits for in between is its own affair. Where all wait at
+  /// the end of each round, for the same in between in each, and every call of a round has a planning name of its own, no
+  /// timer is needed to learn what may be fused.
+  void write_unnamed(Style style) {
+    const int length = 1 + dice_.roll(4);
+    const int rounds = 5 + dice_.roll(5);
+    const int hints = dice_.one_in(2) ? length : 1 + dice_.roll(length);
+    const bool in_rounds = dice_.one_in(2);
+    const bool shared = dice_.one_in(2);
+    constexpr std::int64_t kSizes[] = {1, 5, 100, 300};
+    const std::int64_t elements = shared ? 4 : kSizes[dice_.roll(4)];
+    const auto calls = static_cast<std::size_t>(length * rounds);
+    const auto odd_rank = static_cast<std::size_t>(dice_.roll(scenario_.ranks));
+    const auto odd_call = static_cast<std::size_t>(dice_.roll(static_cast<int>(calls)));
+    for (std::size_t call = 0; call < calls; ++call) {
+      NameSpec spec;
+      spec.name = "t" + std::to_string(call);
+      spec.shared = shared;
+      spec.elements = elements;
+      spec.place = static_cast<int>(call) % length % hints;
+      spec.planning_names.assign(static_cast<std::size_t>(scenario_.ranks), "h" + std::to_string(spec.place));
+      if (style == Style::unnamed_other_hints && dice_.one_in(6)) {
+        spec.planning_names[odd_rank] = "h" + std::to_string(dice_.roll(length + 1));
+      }
+      scenario_.names.push_back(spec);
+    }
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(scenario_.ranks); ++rank) {
+      std::vector<int> waits(static_cast<std::size_t>(length));  // behind each call of a round: how many back, or none
+      for (int& back : waits) {
+        back = dice_.one_in(2) ? -1 : dice_.roll(3);
+      }
+      std::vector<Op>& program = scenario_.programs.emplace_back();
+      for (std::size_t call = 0; call < calls; ++call) {
+        const bool odd = style == Style::unnamed_other_call && call == odd_call && rank == odd_rank;
+        program.push_back({Op::Kind::submit, call, odd ? Variant::other_shape : Variant::usual});
+        const int back = waits[call % static_cast<std::size_t>(length)];
+        if (back >= 0 && static_cast<std::size_t>(back) <= call) {
+          program.push_back({Op::Kind::wait, call - static_cast<std::size_t>(back)});
+        }
+        for (int i = 0; in_rounds && (call + 1) % static_cast<std::size_t>(length) == 0 && i < length; ++i) {
+          program.push_back({Op::Kind::wait, call - static_cast<std::size_t>(i)});
+        }
+      }
+      for (std::size_t call = 0; call < calls; ++call) {
+        program.push_back({Op::Kind::wait, call});
+      }
+    }
+    scenario_.matching = style != Style::unnamed_other_call;
+    scenario_.timers_may_help = style == Style::unnamed_other_hints || !in_rounds || hints < length;
   }
 
   void write_step(Style style, int rank, int step) {

@@ -32,6 +32,7 @@ class CountingSink final : public Sink {
   void reduce(std::uint32_t, Flag) override {}
   void set_done(std::uint32_t, Flag) override {}
   void complete(std::uint32_t, std::uint64_t) override { ++completed; }
+  void voided(std::uint32_t) override {}
   void copy_in(std::uint32_t, std::uint32_t, std::uint64_t) override {}
   void set_frozen(std::uint32_t, Reason) override {}
   void store_quiet(const RankSet&) override {}

@@ -40,6 +40,9 @@ void Member::count_lane(Name& name, Lane lane) {
 // ---- Submitting
 
 Lane Member::step(Submit event, Sink& sink) {
+  if (!event.planning_name.empty()) {
+    return submit_call(std::move(event), sink);
+  }
   const std::uint32_t index = intern(event.name);
   const Lane lane = submit(index, std::move(event.descriptor), event.deadline, 0, sink);
   drop_if_idle(index);
@@ -106,7 +109,8 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
 
 void Member::send(Name& name, Sink& sink) {
   count_lane(name, Lane::sent);
-  name.deadline = sink.send_request({name.text, name.descriptor, label_, kNever, position_}, name.deadline);
+  name.deadline = sink.send_request(
+      {name.text, name.descriptor, label_, kNever, position_, {}, name.planning_name}, name.deadline);
 }
 
 // ---- Breaks
@@ -191,13 +195,11 @@ void Member::leave_epoch(Sink& sink) {
     Place& bucket = buckets_[id];
     end.instances = std::max(end.instances, bucket.instances);
     for (std::uint32_t place = 0; place < bucket.names.size(); ++place) {
+      if (names_[bucket.names[place]].lane == Lane::placed) {
+        hold_placed(id, place);
+      }
       Name& name = names_[bucket.names[place]];
       name.bucket = kNowhere;
-      if (name.lane == Lane::placed) {
-        name.descriptor = bucket.agreed.members[place].descriptor;
-        name.descriptor.heap_place = name.heap_place;
-        count_lane(name, Lane::held);
-      }
       if (name.lane == Lane::held && closed_) {
         send(name, sink);
       } else if (name.lane == Lane::held) {
@@ -211,6 +213,8 @@ void Member::leave_epoch(Sink& sink) {
   }
   in_force_.clear();
   sink.ended(epoch_);
+  hold_queues();
+  send_held_calls(sink);
   sink.send_end(std::move(end));
   if (join_ == Wish::wanted) {
     join_ = Wish::sent;
@@ -313,7 +317,16 @@ void Member::fail_all(const Status& reason, Sink& sink) {
   for (Name& name : names_) {
     if (name.lane != Lane::none) {
       count_lane(name, Lane::none);
-      sink.fail(name.text, reason.with_tensor(name.text));
+      const std::string& text = name.call.empty() ? name.text : name.call;
+      sink.fail(text, reason.with_tensor(text));
+      name.call.clear();
+    }
+  }
+  held_calls_.clear();
+  outstanding_ -= std::exchange(queued_, 0);
+  for (const auto& [planning, queue] : std::exchange(queues_, {})) {
+    for (const Call& call : queue) {
+      sink.fail(call.name, reason.with_tensor(call.name));
     }
   }
 }
@@ -354,6 +367,14 @@ Nanoseconds Member::next_deadline() const {
     if (name.lane == Lane::sent || name.lane == Lane::held) {
       next = std::min(next, name.deadline);
     }
+  }
+  return std::min(next, next_queued_deadline());
+}
+
+Nanoseconds Member::next_queued_deadline() const {
+  Nanoseconds next = kNever;
+  for (const auto& [planning, queue] : queues_) {
+    next = std::min(next, queue.front().deadline);
   }
   return next;
 }

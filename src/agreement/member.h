@@ -58,6 +58,9 @@ struct Submit {
   std::string name;
   Descriptor descriptor;
   Nanoseconds deadline = kNever;
+  /// Of an unnamed call: what it is planned under; `name` is then its number and never comes again. Calls are told in
+  /// the order in which the program makes them.
+  std::string planning_name = {};
 };
 /// All ranks have published the instance that this rank has published.
 struct AllPublished {
@@ -69,6 +72,10 @@ struct Reduced {
 };
 /// All ranks have done it.
 struct AllDone {
+  std::uint32_t bucket = 0;
+};
+/// All ranks have published the instance, and not the same unnamed calls: nobody reduces it.
+struct Voided {
   std::uint32_t bucket = 0;
 };
 struct PeerFrozen {
@@ -112,6 +119,7 @@ enum class Lane : std::uint8_t {
   sent,       ///< with the coordinator
   placed,     ///< in its bucket
   held,       ///< waits for the end of a break
+  queued,     ///< only as what a submit came to: an unnamed call behind another in its place
   executing,  ///< answered, under way in the learning lane
   failed,     ///< only as what a submit came to
 };
@@ -135,6 +143,7 @@ class Member {
   void step(const Reduced& event, S& sink);
   template <typename S>
   void step(const AllDone& event, S& sink);
+  void step(const Voided& event, Sink& sink);
   void step(const PeerFrozen& event, Sink& sink);
   void step(const AllFrozen& event, Sink& sink);
   void step(const LocalReason& event, Sink& sink);
@@ -175,6 +184,15 @@ class Member {
   /// In drain: an instance is under way that all have published, and all will finish.
   bool is_decided(std::uint32_t id) const { return buckets_[id].instances < buckets_[id].decided; }
   bool is_half_full(std::uint32_t id) const { return buckets_[id].fill > 0 && !buckets_[id].published; }
+  /// The name of the request in this place: the bucket's own, or that of an unnamed call. Requires: one is in it.
+  const std::string& request_in(std::uint32_t id, std::uint32_t place) const {
+    const Name& name = names_[buckets_[id].names[place]];
+    return name.call.empty() ? name.text : name.call;
+  }
+  /// Unnamed calls wait behind others for a place.
+  bool has_queued() const { return queued_ > 0; }
+  /// For a place of this bucket.
+  bool has_queued(std::uint32_t id) const;
   /// Names of the bucket that have not been submitted for the instance under way.
   std::vector<std::string> missing(std::uint32_t id) const;
 
@@ -188,6 +206,8 @@ class Member {
   bool has_joined() const { return join_ != Wish::no; }
   /// The earliest of those that wait for the coordinator or for the end of a break; kNever if none has one.
   Nanoseconds next_deadline() const;
+  /// The same of the unnamed calls that wait for a place.
+  Nanoseconds next_queued_deadline() const;
   /// A request that the coordinator has not answered `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
   bool all_left() const { return all_left_; }
@@ -209,8 +229,19 @@ class Member {
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
     HeapPlace heap_place;
+    std::string call;         ///< of a planning name: the unnamed call in its place
+    std::uint64_t order = 0;  ///< of that call, or of this one, among this rank's
     Descriptor descriptor;    ///< of a request that is sent or held; of a placed one it is the bucket's
+    std::string planning_name;  ///< of an unnamed call
     std::deque<Status> owed;  ///< one for each error that other ranks saw and this rank has yet to
+  };
+
+  /// An unnamed call behind another in its place.
+  struct Call {
+    std::string name;
+    Descriptor descriptor;
+    Nanoseconds deadline = kNever;
+    std::uint64_t order = 0;
   };
 
   struct Place {
@@ -221,6 +252,7 @@ class Member {
     std::uint64_t decided = 0;    ///< in drain: how many will be
     bool in_force = false;
     bool published = false;
+    bool has_unnamed = false;
     Stage stage = Stage::none;
   };
 
@@ -235,6 +267,16 @@ class Member {
   void finish_instance(std::uint32_t id, S& sink);
   Lane submit(std::uint32_t index, Descriptor descriptor, Nanoseconds deadline, Flag copied, Sink& sink);
   Lane submit_slowly(const SubmitPlace& event, Sink& sink);
+  Lane submit_call(Submit event, Sink& sink);
+  template <typename S>
+  void put_call(std::uint32_t at, Call& call, S& sink);
+  void hold_call(Call call, std::uint32_t planning);
+  void hold_placed(std::uint32_t id, std::uint32_t place);
+  void hold_queues();
+  void send_held_calls(Sink& sink);
+  void start_queued(std::uint32_t id, Sink& sink);
+  std::vector<std::uint32_t> calls_sent_for(const std::vector<std::uint32_t>& ids) const;
+  void move_calls(const std::vector<std::uint32_t>& ids, Sink& sink);
   void send(Name& name, Sink& sink);
   void count_lane(Name& name, Lane lane);
   void freeze(Reason reason, std::uint32_t bucket, Sink& sink);
@@ -267,6 +309,10 @@ class Member {
   Reason reason_ = Reason::none;        ///< of the last freeze
   std::size_t sent_ = 0;                ///< names in lane sent
   std::size_t outstanding_ = 0;         ///< names in any lane but none
+  std::unordered_map<std::uint32_t, std::deque<Call>> queues_;  ///< by planning name
+  std::vector<std::uint32_t> held_calls_;                       ///< unnamed calls in lane held
+  std::size_t queued_ = 0;                                      ///< in all queues
+  std::uint64_t calls_ = 0;                                     ///< unnamed calls submitted
   std::size_t undrained_ = 0;           ///< in drain: buckets with instances < decided
   std::size_t slices_ = 0;              ///< buckets in stage reducing
   Wish join_ = Wish::no;
@@ -381,8 +427,16 @@ void Member::finish_instance(std::uint32_t id, S& sink) {
   }
   outstanding_ -= bucket.names.size();
   sink.complete(id, bucket.instances);
+  if (bucket.has_unnamed) {
+    for (std::uint32_t index : bucket.names) {
+      names_[index].call.clear();
+    }
+  }
   if (mode_ != Mode::replay || join_ == Wish::called || bucket.instances == kMaxInstance) [[unlikely]] {
     after_instance(bucket, sink);
+  }
+  if (queued_ > 0) [[unlikely]] {
+    start_queued(id, sink);
   }
 }
 

@@ -113,6 +113,7 @@ void Member::read_prepare(const control::PrepareEntry& entry, Sink& sink) {
   buckets_.resize(id + 1);  // numbers that were never given to us stay empty
   Place& bucket = buckets_.back();
   bucket.agreed = entry.bucket;
+  bucket.has_unnamed = has_unnamed(entry.bucket);
   for (const BucketMember& member : bucket.agreed.members) {
     bucket.names.push_back(intern(member.name));
     names_[bucket.names.back()].kept = true;
@@ -150,6 +151,11 @@ void Member::read_add(const control::AddEntry& entry, Sink& sink) {
       }
     }
   }
+  for (std::uint32_t index : calls_sent_for(entry.buckets)) {
+    if (!broken(Trap::no_resend_after_add)) {
+      send(names_[index], sink);
+    }
+  }
 }
 
 /// What is outstanding of the buckets' names moves into its place: the coordinator forgets it at this entry. A bucket
@@ -184,6 +190,7 @@ void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sin
       }
     }
   }
+  move_calls(ids, sink);
   if (join_ == Wish::sent || join_ == Wish::wanted) {
     reason = broken(Trap::join_does_not_break) ? reason : Reason::join;
   }

@@ -20,6 +20,7 @@ class RecordingSink final : public Sink {
   void complete(std::uint32_t bucket, std::uint64_t instance) override {
     add("complete " + number(bucket) + " instance " + number(instance));
   }
+  void voided(std::uint32_t bucket) override { add("voided " + number(bucket)); }
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override {
     add("copy_in " + number(bucket) + "." + number(place) + " instance " + number(instance));
   }

@@ -36,6 +36,7 @@ enum class Reason : std::uint8_t {
   abort,
   wrap,  ///< the instance counter is about to overflow
   peer,  ///< another rank froze first
+  other_calls,  ///< the ranks' unnamed calls met in a bucket and were not the same
 };
 
 /// One bit per member of the group.
@@ -55,6 +56,8 @@ class Sink {
   virtual void set_done(std::uint32_t bucket, Flag flag) = 0;
   /// The instance has succeeded: every place's request is over. Tickets are finished after the gate.
   virtual void complete(std::uint32_t bucket, std::uint64_t instance) = 0;
+  /// The instance is over and nothing came of it: its requests go to the coordinator.
+  virtual void voided(std::uint32_t bucket) = 0;
   /// Bring the tensor of this place in for this instance, which the submitter has not (a request of learning that moves
   /// into its bucket at INSTALL; a copy made for an older epoch). Nothing to do where buckets need no copy.
   virtual void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) = 0;

@@ -28,6 +28,7 @@ enum class Trap : std::int32_t {
   reduce_before_all_published,
   one_inline_line,
   cancel_before_decision,
+  calls_not_compared,
   kCount,
 };
 

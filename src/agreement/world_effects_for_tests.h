@@ -28,16 +28,22 @@ inline void RankSink::complete(std::uint32_t bucket, std::uint64_t instance) {
   const Member& member = world_.rank(rank_).member;
   world_.read_results(rank_, bucket, make_flag(member.epoch(), instance));
   world_.memory(rank_, bucket).exposed = 0;
-  for (const BucketMember& place : member.bucket(bucket).members) {
-    world_.finish(rank_, world_.name_index(place.name), Code::ok);
+  for (std::size_t place = 0; place < member.bucket(bucket).members.size(); ++place) {
+    world_.finish(rank_, world_.request_in(rank_, bucket, place), Code::ok);
   }
+}
+
+inline void RankSink::voided(std::uint32_t bucket) {
+  world_.note(rank_, "voids bucket " + std::to_string(bucket));
+  world_.count(Row::voided, world_.rank(rank_).member.mode());
+  world_.memory(rank_, bucket).exposed = 0;
 }
 
 inline void RankSink::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) {
   const Bucket& agreed = world_.bucket(rank_, bucket);
   std::vector<Sequence>& slot = world_.memory(rank_, bucket).input[instance % 2];
   slot.resize(agreed.members.size(), kNothing);
-  slot[place] = world_.rank(rank_).submissions[world_.name_index(agreed.members[place].name)].current;
+  slot[place] = world_.rank(rank_).submissions[world_.request_in(rank_, bucket, place)].current;
 }
 
 inline void RankSink::set_frozen(std::uint32_t epoch, Reason reason) {
@@ -122,7 +128,9 @@ inline void RankSink::install(std::uint32_t epoch, std::span<const std::uint32_t
     world_.note(rank_, std::string(added ? "adds" : "installs") + " bucket " + std::to_string(id) + " of " +
                            std::to_string(own.member.bucket(id).members.size()) + " in epoch " + std::to_string(epoch));
     for (const BucketMember& place : own.member.bucket(id).members) {
-      own.planned[world_.name_index(place.name)] = true;
+      if (!place.is_unnamed) {
+        own.planned[world_.name_index(place.name)] = true;
+      }
     }
   }
 }

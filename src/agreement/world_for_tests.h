@@ -88,6 +88,11 @@ class World : public WorldMoves {
       case Kind::receive: receive(move.rank); return;
       case Kind::take_log: take_log(); return;
       case Kind::all_published:
+        if (is_void(move.rank, id, own.member.next_flag(id))) {
+          tell(move.rank, id);
+          own.member.step(Voided{id}, own.sink);
+          return;
+        }
         count(Row::all_published, mode);
         tell(move.rank, id);
         own.member.step(AllPublished{id}, own.sink);
@@ -261,6 +266,10 @@ class World : public WorldMoves {
     const NameSpec& spec = scenario_.names[op.name];
     Submission& submission = own.submissions[op.name];
     submission.current = own.generation * kPerGeneration + submission.made++;
+    if (!spec.planning_names.empty()) {
+      submit_call(i, op, spec, submission);
+      return;
+    }
     Descriptor descriptor = spec.descriptor(op.variant, i);
     note(i, "submits '" + spec.name + "' number " + std::to_string(submission.current) +
                 (op.variant == Variant::usual ? "" : ", differently"));
@@ -278,6 +287,14 @@ class World : public WorldMoves {
     }
     classify_submit(i, op.name, op.variant);
     own.member.step(Submit{spec.name, std::move(descriptor), kNever}, own.sink);
+  }
+
+  /// It is made once, so its own number in the program tells it from all others.
+  void submit_call(std::size_t i, const Op& op, const NameSpec& spec, Submission& submission) {
+    submission.current = static_cast<Sequence>(op.name);
+    note(i, "calls '" + spec.name + "', planned as '" + spec.planning_names[i] + "'");
+    count(Row::call_submitted, rank(i).member.mode());
+    rank(i).member.step(Submit{spec.name, spec.descriptor(op.variant, i), kNever, spec.planning_names[i]}, rank(i).sink);
   }
 
   void classify_submit(std::size_t i, std::size_t name, Variant variant) {

@@ -37,6 +37,7 @@ struct Words {
   std::vector<Flag> pub;
   std::vector<Flag> done;
   std::vector<std::array<Line, 2>> lines;
+  std::vector<std::array<std::vector<Sequence>, 2>> calls;  ///< unnamed ones, by parity
   std::uint32_t frozen = 0;
   std::optional<RankSet> quiet;
 };
@@ -47,6 +48,7 @@ struct Update {
   Flag flag = 0;
   std::vector<Sequence> payload;
   RankSet quiet;
+  std::vector<Sequence> calls = {};
 };
 
 struct Submission {
@@ -76,6 +78,7 @@ class RankSink final : public Sink {
   void reduce(std::uint32_t bucket, Flag flag) override;
   void set_done(std::uint32_t bucket, Flag flag) override;
   void complete(std::uint32_t bucket, std::uint64_t instance) override;
+  void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, Reason reason) override;
   void store_quiet(const RankSet& lost) override;
@@ -192,7 +195,11 @@ class WorldState {
     }
     return all[bucket];
   }
-  std::size_t name_index(const std::string& name) const { return static_cast<std::size_t>(name[1] - '0'); }
+  std::size_t name_index(const std::string& name) const { return std::stoul(name.substr(1)); }
+  /// Of the request in this place.
+  std::size_t request_in(std::size_t index, std::uint32_t id, std::size_t place) {
+    return name_index(rank(index).member.request_in(id, static_cast<std::uint32_t>(place)));
+  }
   const Bucket& bucket(std::size_t index, std::uint32_t id) { return rank(index).member.bucket(id); }
   void count(Row row, Mode mode) {
     if (coverage != nullptr) {
@@ -219,6 +226,10 @@ class WorldState {
           words.pub.resize(update.bucket + 1);
           words.done.resize(update.bucket + 1);
           words.lines.resize(update.bucket + 1);
+          words.calls.resize(update.bucket + 1);
+        }
+        if (update.kind == Update::Kind::pub) {
+          words.calls[update.bucket][update.flag % 2] = update.calls;
         }
         (update.kind == Update::Kind::pub ? words.pub : words.done)[update.bucket] = update.flag;
         if (!update.payload.empty()) {
@@ -234,6 +245,16 @@ class WorldState {
   Flag pub(std::size_t reader, std::size_t writer, std::uint32_t id) {
     const Words& words = rank(reader).view[writer];
     return id < words.pub.size() ? words.pub[id] : 0;
+  }
+  /// Whether the ranks have published different calls. Requires: all have published.
+  bool is_void(std::size_t reader, std::uint32_t id, Flag flag) {
+    if (!has_unnamed(bucket(reader, id)) || broken(Trap::calls_not_compared)) {
+      return false;
+    }
+    const std::vector<Words>& view = rank(reader).view;
+    return std::any_of(view.begin(), view.end(), [&](const Words& words) {
+      return words.calls[id][flag % 2] != view[reader].calls[id][flag % 2];
+    });
   }
   Flag done(std::size_t reader, std::size_t writer, std::uint32_t id) {
     const Words& words = rank(reader).view[writer];
@@ -251,6 +272,11 @@ class WorldState {
     Update update{Update::Kind::pub, id, flag, {}, {}};
     if (bucket(index, id).kind == BucketKind::inlined) {
       update.payload = own.input[flag % 2];
+    }
+    for (std::size_t place = 0; place < bucket(index, id).members.size(); ++place) {
+      if (bucket(index, id).members[place].is_unnamed) {
+        update.calls.push_back(static_cast<Sequence>(request_in(index, id, place)));
+      }
     }
     write(index, std::move(update));
   }
@@ -280,7 +306,7 @@ class WorldState {
   }
   Sequence data(std::size_t index, const Bucket& agreed, std::size_t place, Flag flag) {
     if (agreed.kind == BucketKind::direct) {
-      return rank(index).submissions[name_index(agreed.members[place].name)].current;
+      return rank(index).submissions[request_in(index, agreed.id, place)].current;
     }
     const std::vector<Sequence>& slot = memory(index, agreed.id).input[flag % 2];
     return place < slot.size() ? slot[place] : kNothing;

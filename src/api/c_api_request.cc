@@ -45,9 +45,23 @@ namespace {
 
 enum class Caller { goes_on, waits };
 
+/// Gives a request without a name that of its number.
+Status number_call(engine::Runner& runner, const ronde_request& from, Request& request) {
+  std::uint64_t number = from.struct_size >= sizeof(ronde_request) ? from.call_number : 0;
+  if (number == 0) {
+    RONDE_ASSIGN_OR_RETURN(number, runner.take_call_number(request.group));
+  }
+  request.name = engine::CallOrder::name_of(number);
+  request.is_unnamed = true;
+  return {};
+}
+
 Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request, Caller caller) {
   RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
   RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, runner->engine().settings().timeout));
+  if (request->name == nullptr) {
+    RONDE_RETURN_IF_ERROR(number_call(*runner, *request, value));
+  }
   auto handle = std::make_unique<ronde_ticket>();
   handle->runner = runner;
   engine::DoneCallback on_done;
@@ -75,6 +89,17 @@ ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* call_site)
       return null_argument(call_site == nullptr ? "call_site" : "text");
     }
     *call_site = number_of_call_site({text, bytes});
+    return {};
+  });
+}
+
+ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number) {
+  return guarded([&]() -> Status {
+    if (number == nullptr) {
+      return null_argument("number");
+    }
+    RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
+    RONDE_ASSIGN_OR_RETURN(*number, runner->take_call_number(group));
     return {};
   });
 }

@@ -74,14 +74,13 @@ Result<Request> request_from(const ronde_request* from, Nanoseconds engine_timeo
   if (from == nullptr) {
     return Status::error(Code::invalid_argument, "the request is null");
   }
-  RONDE_RETURN_IF_ERROR(check_size(from->struct_size, sizeof(ronde_request), "ronde_request"));
-  if (from->name == nullptr) {
-    return Status::error(Code::invalid_argument, "the request has no name");
-  }
+  RONDE_RETURN_IF_ERROR(check_size(from->struct_size, offsetof(ronde_request, call_number), "ronde_request"));
   Request request;
   request.kind = static_cast<OpKind>(from->op);
   request.group = from->group;
-  request.name.assign(from->name, from->name_bytes);
+  if (from->name != nullptr) {
+    request.name.assign(from->name, from->name_bytes);
+  }
   RONDE_RETURN_IF_ERROR(read_tensors(*from, request));
   request.reduce_op = static_cast<ReduceOp>(from->reduce_op);
   request.root = from->root;

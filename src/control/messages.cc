@@ -11,6 +11,7 @@ void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put(message.timeout);
   writer.put(message.position);
   writer.put_string(message.call_site);
+  writer.put_string(message.planning_name);
 }
 
 void write(ByteWriter& writer, const LeaveMessage& message) {
@@ -117,6 +118,11 @@ void write(ByteWriter& writer, const TakenMessage& message) {
   writer.put(message.bytes);
 }
 
+void write(ByteWriter& writer, const RefusedMessage& message) {
+  writer.put_string(message.name);
+  writer.put_string(message.text);
+}
+
 void write(ByteWriter& writer, const GiveUpMessage& message) {
   writer.put(message.id);
   writer.put(static_cast<std::uint8_t>(message.by_sender ? 1 : 0));
@@ -133,6 +139,7 @@ RequestMessage read_request(ByteReader& reader) {
   message.timeout = reader.get<Nanoseconds>();
   message.position = reader.get<std::uint64_t>();
   message.call_site = reader.get_string();
+  message.planning_name = reader.get_string();
   return message;
 }
 
@@ -245,6 +252,13 @@ GiveUpMessage read_give_up(ByteReader& reader) {
   return message;
 }
 
+RefusedMessage read_refused(ByteReader& reader) {
+  RefusedMessage message;
+  message.name = reader.get_string();
+  message.text = reader.get_string();
+  return message;
+}
+
 /// The index of an alternative of Message is its number on the wire: append new ones, never reorder.
 Message read_message(std::uint8_t kind, ByteReader& reader) {
   switch (kind) {
@@ -269,6 +283,7 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 19: return read_piece(reader);
     case 20: return read_taken(reader);
     case 21: return read_give_up(reader);
+    case 22: return read_refused(reader);
     default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }

@@ -32,6 +32,8 @@ struct RequestMessage {
   std::uint64_t position = 0;
   /// Where in the sender's program it was submitted ("train.py:12"), for errors; empty if unknown.
   std::string call_site = {};
+  /// Of an unnamed call: what it is planned under; `name` is then its number. Empty: its name.
+  std::string planning_name = {};
 };
 
 /// The sender submits nothing any more. Final: it does not take part in what it has submitted either.
@@ -58,6 +60,12 @@ struct JoinMessage {};
 struct PreparedMessage {
   std::uint32_t bucket = 0;
   bool refused = false;
+};
+
+/// The sender's program made this unnamed call, which was refused on its own rank; it has its error already.
+struct RefusedMessage {
+  std::string name;
+  std::string text;  ///< why
 };
 
 /// The sender does not use the range of the heap that begins here any more.
@@ -96,7 +104,7 @@ struct ErrorEntry {
   Code code = Code::mismatch;
   std::int32_t failed_rank = -1;
   std::string text;
-  /// Members (indices in the group) that it does not concern, since they have joined.
+  /// Members (indices in the group) that it does not concern, since they have joined or have their own error.
   std::vector<std::int32_t> joined = {};
 };
 
@@ -185,7 +193,7 @@ struct GiveUpMessage {
 using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,
                              AllLeftEntry, EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry,
                              InstallEntry, AddEntry, RetireEntry, JoinDoneEntry, TableEntry, OfferMessage,
-                             AcceptMessage, PieceMessage, TakenMessage, GiveUpMessage>;
+                             AcceptMessage, PieceMessage, TakenMessage, GiveUpMessage, RefusedMessage>;
 
 struct Envelope {
   std::int32_t group = 0;

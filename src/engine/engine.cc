@@ -118,10 +118,12 @@ bool Engine::take_submissions(Nanoseconds now) {
     return false;
   }
   std::vector<TicketPtr> taken;
+  std::vector<control::RefusedMessage> refused;
   std::optional<Thresholds> proposed;
   {
     std::lock_guard lock(inbox_mutex_);
     taken.swap(inbox_);
+    refused.swap(refused_);
     proposed.swap(proposed_);
     inbox_full_.store(false, std::memory_order_relaxed);
   }
@@ -136,12 +138,18 @@ bool Engine::take_submissions(Nanoseconds now) {
       pairs_.submit(ticket, now);
     } else {
       replay_.submit(ticket, now);
+      if (!ticket->request().planning_name.empty()) {
+        calls_in_inbox_.fetch_sub(1, std::memory_order_release);
+      }
     }
+  }
+  for (control::RefusedMessage& each : refused) {
+    send_to_coordinator(std::move(each), kNever, now);
   }
   if (proposed && coordinator_) {
     coordinator_->on_table(*proposed);
   }
-  return !taken.empty() || proposed;
+  return !taken.empty() || !refused.empty() || proposed;
 }
 
 bool Engine::exchange_messages(Nanoseconds now) {
@@ -206,6 +214,12 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   }
   if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_prepared(member, *prepared); });
+  }
+  if (const auto* refused = std::get_if<control::RefusedMessage>(&message)) {
+    return with_coordinator(from, [&](int member) {
+      coordinator_->on_refused(member, *refused);
+      return Status();
+    });
   }
   if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->offset); });

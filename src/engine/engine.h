@@ -16,6 +16,7 @@
 #include "agreement/coordinator.h"
 #include "base/clock.h"
 #include "control/control.h"
+#include "engine/call_order.h"
 #include "engine/executor.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
@@ -74,6 +75,9 @@ class Engine {
   /// Checks the ticket's request, takes its name and hands it in; it takes effect at the next step(). On an error
   /// nothing has happened and the ticket is worth nothing.
   Status submit(const TicketPtr& ticket);
+  /// The number of a call without a name, which the request then carries. Taken when the program calls, before anything
+  /// is looked at: ranks pair such calls by their order alone.
+  std::uint64_t take_call_number() { return calls_.take_number(); }
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
   /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.
@@ -149,6 +153,8 @@ class Engine {
   enum class State { working, failing, failed };
 
   Status accepting(const std::string& name) const;
+  Status submit_call(const TicketPtr& ticket);
+  void tell_refused(const std::string& name, const Status& refusal);
   Status hand_in(const TicketPtr& ticket);
   bool take_submissions(Nanoseconds now);
   void take_join(const TicketPtr& ticket);
@@ -200,6 +206,7 @@ class Engine {
   Group group_;
   control::Control control_;
   PendingTable pending_;
+  CallOrder calls_;
   TicketPtr join_;  ///< under way
   Replay replay_;
   std::optional<agreement::Coordinator> coordinator_;
@@ -228,7 +235,10 @@ class Engine {
   std::optional<Thresholds> table_;     ///< guarded by inbox_mutex_: the last that was read in the log
   Status closed_;                       ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
   std::atomic<bool> is_closed_{false};  ///< a hint
+  std::vector<control::RefusedMessage> refused_;  ///< guarded by inbox_mutex_: calls that the others wait for in vain
   std::atomic<bool> inbox_full_{false};
+  std::mutex calls_mutex_;                        ///< unnamed calls are submitted one after the other
+  std::atomic<std::size_t> calls_in_inbox_{0};  ///< unnamed ones; they are before whatever comes now
   std::atomic<std::uint64_t> finished_{0};  ///< of counters_.requests; written under the progress lock
 };
 

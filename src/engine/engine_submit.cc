@@ -40,10 +40,38 @@ Status Engine::check(const Request& request) const {
 }
 
 Status Engine::submit(const TicketPtr& ticket) {
+  const OpKind kind = ticket->request().kind;
+  if (kind == OpKind::barrier || kind == OpKind::join) {
+    calls_.restart();
+  } else if (ticket->request().is_unnamed && !is_pairwise(kind)) {
+    return submit_call(ticket);
+  }
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   RONDE_RETURN_IF_ERROR(check(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
+}
+
+/// The order in which these calls reach the member is the order of their planning names. A call that is refused here is
+/// one that the other ranks make: they are told.
+Status Engine::submit_call(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  if (Status refusal = check(ticket->request()); !refusal) {
+    tell_refused(ticket->name(), refusal);
+    return refusal;
+  }
+  std::lock_guard order(calls_mutex_);
+  ticket->plan_as(calls_.planning_name(ticket->request(), place_in_heap(ticket->request(), *arena_)));
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  return hand_in(ticket);
+}
+
+void Engine::tell_refused(const std::string& name, const Status& refusal) {
+  std::lock_guard lock(inbox_mutex_);
+  if (closed_ && topology_.size > 1) {
+    refused_.push_back({name, refusal.message()});
+    inbox_full_.store(true, std::memory_order_release);
+  }
 }
 
 Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
@@ -107,13 +135,18 @@ Status Engine::hand_in(const TicketPtr& ticket) {
   counters_.requests.fetch_add(1, std::memory_order_relaxed);
   Status refused;
   try {
-    if (!is_pairwise(ticket->request().kind) && replay_.place(ticket)) {
+    const bool is_call = !ticket->request().planning_name.empty();
+    const bool is_overtaking = is_call && calls_in_inbox_.load(std::memory_order_acquire) > 0;
+    if (!is_pairwise(ticket->request().kind) && !is_overtaking && replay_.place(ticket)) {
       return {};
     }
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
     std::lock_guard lock(inbox_mutex_);
     if (closed_) {
       inbox_.push_back(ticket);
+      if (is_call) {
+        calls_in_inbox_.fetch_add(1, std::memory_order_relaxed);
+      }
       inbox_full_.store(true, std::memory_order_release);
       return {};
     }

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/round_up.h"
+#include "base/stable_hash.h"
 
 namespace ronde::engine {
 
@@ -16,7 +17,8 @@ using Locked = std::lock_guard<Gate>;
 constexpr std::size_t kPlacedAtOnce = 32;
 constexpr std::size_t kBytesAtOnce = 64 << 10;
 
-/// Alone, and wholly in the heap: the only form that can be reduced where it lies.
+}  // namespace
+
 HeapPlace place_in_heap(const Request& request, const transport::HostArena& arena) {
   if (request.kind != OpKind::allreduce || request.tensors.size() != 1) {
     return {};
@@ -32,8 +34,6 @@ HeapPlace place_in_heap(const Request& request, const transport::HostArena& aren
   const std::int64_t to = pair.input.data == pair.output.data || from == kNoOffset ? from : offset_of(pair.output.data);
   return to == kNoOffset ? HeapPlace() : HeapPlace(from, to);
 }
-
-}  // namespace
 
 Descriptor describe_here(const Request& request, const transport::HostArena& arena) {
   Descriptor descriptor = describe(request);
@@ -55,6 +55,9 @@ Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pen
 bool Replay::place(const TicketPtr& ticket) {
   if (!replaying_.load(std::memory_order_relaxed)) {
     return false;
+  }
+  if (!ticket->request().planning_name.empty()) {
+    return place_call(*ticket);
   }
   std::optional<Descriptor> descriptor;
   if (ticket->place().epoch == 0) {
@@ -107,6 +110,26 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
   return true;
 }
 
+bool Replay::place_call(const Ticket& ticket) {
+  const Request& request = ticket.request();
+  Descriptor descriptor = describe_here(request, arena_);
+  const Nanoseconds deadline = later(clock_.now(), request.timeout);
+  Locked gate(gate_);
+  const auto where = member_.where(request.planning_name);
+  if (member_.mode() != agreement::Mode::replay || !where ||
+      !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
+    return false;
+  }
+  const agreement::Lane lane =
+      member_.step(agreement::Submit{request.name, std::move(descriptor), deadline, request.planning_name}, *this);
+  if (lane == agreement::Lane::queued) {  // clocks are watched for it too
+    under_way_.store(true, std::memory_order_relaxed);
+    look_soon_.store(true, std::memory_order_relaxed);
+    has_work_.store(true, std::memory_order_release);
+  }
+  return true;
+}
+
 bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
   const auto where = member_.where(ticket.name());
   if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
@@ -119,14 +142,16 @@ bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
 void Replay::submit(const TicketPtr& ticket, Nanoseconds now) {
   const Request& request = ticket->request();
   Locked gate(gate_);
-  member_.step(agreement::Submit{request.name, describe_here(request, arena_), later(now, request.timeout)}, *this);
+  member_.step(agreement::Submit{request.name, describe_here(request, arena_), later(now, request.timeout),
+                                 request.planning_name},
+               *this);
 }
 
 void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   Run& run = *runs_[bucket];
   TicketPtr& ticket = run.tickets[place];
   if (!ticket) {  // it comes from learning
-    ticket = pending_.find(member_.bucket(bucket).members[place].name);
+    ticket = pending_.find(member_.request_in(bucket, place));
   }
   run.data->bind(place, ticket->request().tensors);
   run.data->copy_in(place);
@@ -147,7 +172,7 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
 
 void Replay::publish(std::uint32_t bucket, agreement::Flag) {
   Run& run = *runs_[bucket];
-  run.data->publish();
+  run.data->publish(run.has_unnamed ? calls_in(bucket) : 0);
   if (is_observed_) {
     run.observed.published = clock_.now();
   }
@@ -156,6 +181,18 @@ void Replay::publish(std::uint32_t bucket, agreement::Flag) {
   }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
+}
+
+/// Stands for the unnamed calls in the bucket. Ranks whose calls differ have the same by a chance of one in 2^64.
+std::uint64_t Replay::calls_in(std::uint32_t bucket) const {
+  std::uint64_t calls = 0;
+  const std::vector<BucketMember>& members = member_.bucket(bucket).members;
+  for (std::uint32_t place = 0; place < members.size(); ++place) {
+    if (members[place].is_unnamed) {
+      calls = mix(calls ^ stable_hash(member_.request_in(bucket, place)));
+    }
+  }
+  return calls;
 }
 
 // ---- What comes back
@@ -170,6 +207,11 @@ void Replay::complete(std::uint32_t bucket, std::uint64_t) {
   counters_.instances.store(counters_.instances.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   counters_.direct_bytes.store(counters_.direct_bytes.load(std::memory_order_relaxed) + run.direct_bytes,
                                std::memory_order_relaxed);
+}
+
+void Replay::voided(std::uint32_t bucket) {
+  std::fill(runs_[bucket]->tickets.begin(), runs_[bucket]->tickets.end(), nullptr);
+  counters_.voided.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Replay::fail(const std::string& name, Status status) {
@@ -307,6 +349,7 @@ bool Replay::make_ready(const Bucket& bucket) {
   auto run = std::make_unique<Run>();
   run->data = collectives::make_bucket(arena_, bucket, in_force(table_), lane_.get());
   run->tickets.resize(bucket.members.size());
+  run->has_unnamed = has_unnamed(bucket);
   run->direct_bytes = bucket.kind == BucketKind::direct ? payload_bytes(bucket) : 0;
   runs_[bucket.id] = std::move(run);
   return true;
@@ -421,10 +464,14 @@ void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
     if (observer_ != nullptr) {
       instance = note(run, id, progress, before);
     }
-    if (member_.stage(id) == agreement::Stage::none) {
+    const bool is_void = progress == Progress::done && run.data->was_void();
+    if (is_void) {
+      member_.step(agreement::Voided{id}, *this);
+      instance = {};
+    } else if (member_.stage(id) == agreement::Stage::none) {
       member_.step(agreement::AllPublished{id}, *this);
     }
-    if (progress == Progress::done) {
+    if (progress == Progress::done && !is_void) {
       const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
       member_.step(agreement::Reduced{id}, *this);
       if (!is_inline) {

@@ -38,6 +38,7 @@ class Replay final : public agreement::Sink {
     std::atomic<std::uint64_t> instances{0};     ///< buckets reduced without a message
     std::atomic<std::uint64_t> direct_bytes{0};  ///< of those where the tensors lie
     std::atomic<std::uint64_t> entries{0};       ///< log entries read
+    std::atomic<std::uint64_t> voided{0};        ///< buckets in which other unnamed calls had met
   };
 
   /// Of the log: what is to be planned together, or the row that holds for what comes after it.
@@ -130,6 +131,7 @@ class Replay final : public agreement::Sink {
   void reduce(std::uint32_t, agreement::Flag) override {}    // advance() has begun it
   void set_done(std::uint32_t, agreement::Flag) override {}  // the bucket stores it itself
   void complete(std::uint32_t bucket, std::uint64_t instance) override;
+  void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
   void store_quiet(const agreement::RankSet&) override {}  // loss.h does
@@ -162,10 +164,13 @@ class Replay final : public agreement::Sink {
     std::uint64_t seen_instance = 0;  ///< that `since` speaks of
     observe::Instance observed = {};  ///< while somebody observes; guarded by the gate
     bool in_force = false;
+    bool has_unnamed = false;
   };
 
   void send(control::Message message);
   bool place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>& descriptor);
+  bool place_call(const Ticket& ticket);
+  std::uint64_t calls_in(std::uint32_t bucket) const;
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
   bool make_ready(const Bucket& bucket);
   Status open_lane();
@@ -207,6 +212,9 @@ class Replay final : public agreement::Sink {
   Nanoseconds next_check_ = 0;
   Nanoseconds last_look_ = 0;
 };
+
+/// Where in the own heap an all-reduce's tensor lies if it is one; the only form that can be reduced where it lies.
+HeapPlace place_in_heap(const Request& request, const transport::HostArena& arena);
 
 /// What agreement is told of a request: its descriptor, and where in the own heap its tensor lies if it is one, in
 /// place.

@@ -42,7 +42,7 @@ void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
       continue;
     }
     any = true;
-    if (member_.is_half_full(id) && is_wanted(run)) {
+    if (member_.is_half_full(id) && (is_wanted(run) || member_.has_queued(id))) {
       next_check_ = later(now, kLookOften);
     }
     agreement::Reason reason = agreement::Reason::none;
@@ -113,6 +113,9 @@ bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds
     run.patience = std::max(run.patience, kFirstPatience);
   }
   const Nanoseconds waited = now - run.since;
+  if (member_.has_queued() && now >= member_.next_queued_deadline()) {
+    reason = agreement::Reason::deadline;
+  }
   for (const TicketPtr& ticket : run.tickets) {
     if (ticket && waited >= ticket->request().timeout) {
       ticket->set_deadline(std::min(ticket->deadline(), now));
@@ -124,7 +127,8 @@ bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds
   }
   const Nanoseconds patience = stall > 0 ? std::min(run.patience, stall / 2) : run.patience;
   if (member_.is_half_full(id)) {
-    run.wanted_since = run.wanted_since == 0 && is_wanted(run) ? now : run.wanted_since;
+    const bool wanted = is_wanted(run) || member_.has_queued(id);  // who is behind in a queue may be waited for
+    run.wanted_since = run.wanted_since == 0 && wanted ? now : run.wanted_since;
     const bool is_missed = run.wanted_since != 0 && now - run.wanted_since >= std::max(kHalfFull, 8 * run.usual_fill);
     reason = is_missed || waited >= patience ? agreement::Reason::stall : agreement::Reason::none;
   } else if (waited >= patience) {

@@ -111,6 +111,15 @@ Status Runner::check(const Request& request) const {
   return in_group(request.group, [&](Engine& engine) { return engine.check(request); });
 }
 
+Result<std::uint64_t> Runner::take_call_number(std::int32_t group) const {
+  std::uint64_t number = 0;
+  RONDE_RETURN_IF_ERROR(in_group(group, [&](Engine& engine) {
+    number = engine.take_call_number();
+    return Status();
+  }));
+  return number;
+}
+
 Status Runner::submit_to_wait(const TicketPtr& ticket) {
   return in_group(ticket->request().group, [&](Engine& engine) { return engine.submit(ticket); });
 }

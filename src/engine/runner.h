@@ -56,6 +56,8 @@ class Runner {
   Status submit(const TicketPtr& ticket);
   /// As submit, by a caller who waits for the ticket right away and so drives it himself: wakes nobody here.
   Status submit_to_wait(const TicketPtr& ticket);
+  /// The next number of the group's calls without a name: Engine::take_call_number().
+  Result<std::uint64_t> take_call_number(std::int32_t group) const;
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);

@@ -35,6 +35,8 @@ class Ticket {
 
   const Request& request() const { return request_; }
   const std::string& name() const { return request_.name; }
+  /// Of an unnamed call, before it is submitted.
+  void plan_as(std::string planning_name) { request_.planning_name = std::move(planning_name); }
   std::size_t input_bytes() const { return input_bytes_; }
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }

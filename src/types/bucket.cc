@@ -1,5 +1,7 @@
 #include "types/bucket.h"
 
+#include <algorithm>
+
 namespace ronde {
 
 namespace {
@@ -14,6 +16,7 @@ void write_members(ByteWriter& writer, const std::vector<BucketMember>& members)
     writer.put_string(member.name);
     write(writer, member.descriptor);
     write(writer, member.places);
+    writer.put(static_cast<std::uint8_t>(member.is_unnamed));
   }
 }
 
@@ -27,6 +30,11 @@ std::string_view bucket_kind_name(BucketKind kind) {
     case BucketKind::direct: return "direct";
   }
   return "unknown";
+}
+
+bool has_unnamed(const Bucket& bucket) {
+  return std::any_of(bucket.members.begin(), bucket.members.end(),
+                     [](const BucketMember& member) { return member.is_unnamed; });
 }
 
 std::uint64_t payload_bytes(const Descriptor& descriptor) {
@@ -82,6 +90,7 @@ Bucket read_bucket(ByteReader& reader) {
     member.name = reader.get_string();
     member.descriptor = read_descriptor(reader);
     member.places = read_heap_places(reader);
+    member.is_unnamed = reader.get<std::uint8_t>() != 0;
   }
   return bucket;
 }

@@ -36,13 +36,17 @@ struct ByteLimits {
   bool operator==(const ByteLimits&) const = default;
 };
 
+/// Payload of an inline bucket in which unnamed calls take part: the rest of its line says which calls they are.
+inline constexpr std::uint64_t kInlineBesideCalls = 48;
+
 inline constexpr std::uint64_t kBucketLineBytes =
     128;  ///< one writer's line; two cache lines, which are fetched in pairs
 
 struct BucketMember {
-  std::string name;
+  std::string name;        ///< of unnamed calls their planning name
   Descriptor descriptor;   ///< whose heap_place is not known
   HeapPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
+  bool is_unnamed = false;  ///< unnamed calls take this place, each under a name of its own
   bool operator==(const BucketMember&) const = default;
 };
 
@@ -59,6 +63,8 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
+/// Whether unnamed calls take part: then the ranks compare which calls have met (docs/agreement.md, "Unnamed calls").
+bool has_unnamed(const Bucket& bucket);
 /// Bytes of all tensors of the descriptor.
 std::uint64_t payload_bytes(const Descriptor& descriptor);
 std::uint64_t payload_bytes(const Bucket& bucket);

@@ -36,6 +36,10 @@ struct Request {
   OpKind kind = OpKind::allreduce;
   std::int32_t group = 0;
   std::string name;
+  bool is_unnamed = false;  ///< `name` is the call's number and never comes again
+  /// Of an unnamed call: where replay looks for it (engine/call_order.h). Else empty: it comes back under its
+  /// name.
+  std::string planning_name;
   std::vector<RequestTensor> tensors;
   ReduceOp reduce_op = ReduceOp::sum;
   int root = 0;  ///< global rank; of send and recv the peer

@@ -33,6 +33,7 @@ constexpr Mutation kMutations[] = {
     {Trap::reduce_before_all_published, "reduce_before_all_published"},
     {Trap::one_inline_line, "one_inline_line"},
     {Trap::cancel_before_decision, "cancel_before_decision"},
+    {Trap::calls_not_compared, "calls_not_compared"},
 };
 static_assert(std::size(kMutations) + 1 == static_cast<std::size_t>(Trap::kCount), "a trap is not tested");
 

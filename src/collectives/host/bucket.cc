@@ -10,7 +10,12 @@ reduce::Reduction reduction_of(const Bucket& bucket) {
 }
 
 HostBucket::HostBucket(transport::HostArena& arena, const Bucket& bucket)
-    : arena_(arena), bucket_(bucket), rank_(arena.rank()), size_(arena.size()), reduction_(reduction_of(bucket)) {
+    : arena_(arena),
+      bucket_(bucket),
+      rank_(arena.rank()),
+      size_(arena.size()),
+      reduction_(reduction_of(bucket)),
+      has_unnamed_(ronde::has_unnamed(bucket)) {
   for (int rank = 0; rank < size_; ++rank) {
     lines_.push_back(reinterpret_cast<Line*>(arena.heap(rank) + bucket.line_offset));
   }
@@ -42,9 +47,13 @@ void HostBucket::bind(std::size_t member, std::span<const RequestTensor> tensors
   }
 }
 
-void HostBucket::publish() {
+void HostBucket::publish(std::uint64_t calls) {
   wanted_ = BucketWord::encode(epoch_, instance_ + 1);
   is_published_ = true;
+  was_void_ = false;
+  if (has_unnamed_) {
+    calls_of(rank_).store(calls, std::memory_order_relaxed);
+  }
   store_published(wanted_);
   arena_.ring_others();
 }
@@ -58,6 +67,24 @@ void HostBucket::cancel() {
 void HostBucket::set_done() {
   line(rank_).done.store(wanted_);
   arena_.ring_others();
+}
+
+bool HostBucket::is_void() const {
+  if (!has_unnamed_) {
+    return false;
+  }
+  const std::uint64_t own = calls_of(rank_).load(std::memory_order_relaxed);
+  for (int distance = 1; distance < size_; ++distance) {
+    if (calls_of(after(distance)).load(std::memory_order_relaxed) != own) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Progress HostBucket::complete_void() {
+  was_void_ = true;
+  return complete();
 }
 
 Progress HostBucket::complete() {

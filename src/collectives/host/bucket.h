@@ -20,12 +20,17 @@
 //    the peer has just read was measured at twice the time at 64 KiB.
 //  - direct: r writes its tensors for k + 1 after it has completed k, that is, after everyone's last store to them.
 //  - ordered: a channel of its own (channel.h), whose operations all ranks run in the one order that the leader gives.
+// Unnamed calls. A bucket in which they take part says beside `published` which calls these are, in one word `calls`.
+// Whoever sees all `published` compares the words before it reads any data; if they differ the instance is void: it is
+// over at once, on every rank alike, and nothing was touched. The word alternates by parity as the slots do, and for the
+// same reason.
+//
 // In a break nothing changes: what all have published is finished by all, of what is cancelled nothing was ever read.
 //
 // Use, per instance (the engine's part):
 //     bind      where the member's tensors are; may be kept from the last instance
 //     copy_in   any thread, different members at once
-//     publish   when every member is in, under the gate, at most once
+//     publish   when every member is in, under the gate, at most once; with which calls these are, if any are unnamed
 //     advance   under the progress lock, until `done`; never blocks
 // What is stored by one of these must be visible to the next: the gate and the progress lock see to that.
 // After a death: call advance() no more; between two calls nothing is touched.
@@ -93,12 +98,16 @@ class HostBucket {
   /// memory must not change until the instance is completed or cancelled. In the other kinds too, in its own slice.
   virtual void copy_in(std::size_t member) = 0;
   /// Says that all members of instance() + 1 are in, and wakes who sleeps.
-  void publish();
-  /// Does what can be done. `done`: the results are in the outputs and instance() has gone up by one. Moves at most 1
-  /// MB. Requires: is_published().
+  /// `calls`: stands for the unnamed calls in it, in the order of the members.
+  void publish(std::uint64_t calls = 0);
+  /// Does what can be done. `done`: instance() has gone up by one and the results are in the outputs, unless was_void().
+  /// Moves at most 1 MB. Requires: is_published().
   virtual Progress advance() = 0;
   /// The published instance will not be finished: not all have published it, and none will. Outputs are untouched.
   void cancel();
+
+  /// The last instance that ended held other calls on other ranks; nothing came of it.
+  bool was_void() const { return was_void_; }
 
   std::uint32_t epoch() const { return epoch_; }
   std::uint64_t instance() const { return instance_; }
@@ -113,6 +122,7 @@ class HostBucket {
   struct alignas(transport::kLineBytes) Line {
     BucketWord published;
     BucketWord done;
+    std::atomic<std::uint64_t> calls[2] = {};  ///< by parity; stored before `published`
   };
 
   Line& line(int rank) const { return *lines_[static_cast<std::size_t>(rank)]; }
@@ -127,6 +137,12 @@ class HostBucket {
   Range positions(std::size_t member) const { return positions_[member]; }
 
   virtual void store_published(std::uint64_t word) { line(rank_).published.store(word); }
+  /// Where a rank says which calls are in the instance under way.
+  virtual std::atomic<std::uint64_t>& calls_of(int rank) const { return line(rank).calls[(instance_ + 1) % 2]; }
+  /// Whether the ranks have published different calls. Requires: all have published.
+  bool is_void() const;
+  /// Ends the instance under way, of which nothing comes.
+  Progress complete_void();
   /// The kind's own state of an instance under way, back to none.
   virtual void reset() {}
 
@@ -175,6 +191,7 @@ class HostBucket {
   const int rank_;
   const int size_;
   const reduce::Reduction reduction_;
+  const bool has_unnamed_;
   std::vector<Line*> lines_;
   GatherList list_;
   std::vector<Range> positions_;
@@ -184,6 +201,7 @@ class HostBucket {
   std::uint64_t wanted_ = 0;  ///< the word of the instance under way
   int looking_at_ = 1;
   bool is_published_ = false;
+  bool was_void_ = false;
 };
 
 /// `arena` and `lane` must outlive the bucket; `lane` may be null unless the kind is ordered. `thresholds` are agreed:

@@ -27,6 +27,10 @@ class DirectBucket final : public HostBucket {
       if (!all_published()) {
         return Progress::idle;
       }
+      if (!is_begun_ && is_void()) {
+        return complete_void();
+      }
+      is_begun_ = true;
       Budget budget;
       if (!slice_.advance(budget)) {
         return Progress::again;
@@ -43,11 +47,13 @@ class DirectBucket final : public HostBucket {
 
  private:
   void reset() override {
+    is_begun_ = false;
     is_reduced_ = false;
     slice_.restart();
   }
 
   SharedSlice slice_;
+  bool is_begun_ = false;
   bool is_reduced_ = false;
 };
 

@@ -10,12 +10,18 @@ namespace {
 
 constexpr std::size_t kPayloadBytes = 56;
 
-/// The word comes last and within the same 64 bytes, the unit in which processors pass lines on.
+/// The word comes last and within the same 64 bytes, the unit in which processors pass lines on. Which calls are in it,
+/// if any are unnamed, is said in the end of the payload, which is shorter then.
 struct alignas(transport::kLineBytes) InlineLine {
   std::byte payload[kPayloadBytes];
   BucketWord published;
+
+  std::atomic<std::uint64_t>& calls() {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(payload + kInlineBesideCalls);
+  }
 };
 static_assert(offsetof(InlineLine, published) == 56);
+static_assert(kInlineBesideCalls + sizeof(std::uint64_t) == kPayloadBytes);
 static_assert(sizeof(InlineLine) == kBucketLineBytes);
 
 class InlineBucket final : public HostBucket {
@@ -46,6 +52,9 @@ class InlineBucket final : public HostBucket {
             [&](int peer) -> const BucketWord& { return lines[static_cast<std::size_t>(peer)]->published; })) {
       return Progress::idle;
     }
+    if (is_void()) {
+      return complete_void();
+    }
     const void* const* const inputs = inputs_[parity()].data();
     if (list().segment_count() == 1) {
       reducer_(inputs, elements_, list().segment(0).to);
@@ -72,6 +81,9 @@ class InlineBucket final : public HostBucket {
   std::size_t parity() const { return (instance() + 1) % 2; }
   InlineLine& own_line() const { return *lines_[parity()][static_cast<std::size_t>(rank())]; }
   void store_published(std::uint64_t word) override { own_line().published.store(word); }
+  std::atomic<std::uint64_t>& calls_of(int rank) const override {
+    return lines_[parity()][static_cast<std::size_t>(rank)]->calls();
+  }
 
   const reduce::Reducer reducer_;
   std::vector<InlineLine*> lines_[2];  ///< by parity and rank

@@ -38,8 +38,14 @@ class OrderedBucket final : public HostBucket {
 
   Progress advance() override {
     if (operation_ == nullptr) {
-      if (lane_.is_leader() && !is_ordered_ && all_published()) {
-        lane_.append(description().id);
+      // Who follows the leader need not look at the others' words, but for which calls they have published.
+      if (!is_ordered_ && (lane_.is_leader() || has_unnamed(description())) && all_published()) {
+        if (is_void()) {
+          return complete_void();
+        }
+        if (lane_.is_leader()) {
+          lane_.append(description().id);
+        }
         is_ordered_ = true;
       }
       if (lane_.head() != description().id) {

@@ -53,6 +53,9 @@ class OneShotBucket final : public StagedBucket {
     if (!all_published()) {
       return Progress::idle;
     }
+    if (is_void()) {
+      return complete_void();
+    }
     reduce_range({0, list().bytes()}, nullptr);
     return complete();
   }
@@ -76,6 +79,9 @@ class TwoPhaseBucket final : public StagedBucket {
     if (!is_reduced_) {
       if (!all_published()) {
         return Progress::idle;
+      }
+      if (is_void()) {
+        return complete_void();
       }
       reduce_range(mine_, slot(rank(), SlotUse::result));
       is_reduced_ = true;

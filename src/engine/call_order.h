@@ -1,0 +1,55 @@
+// CallOrder: what an unnamed call is called. Ranks pair such calls by their order alone, so both names that a call has
+// are functions of the calls that this rank has made before it, and of nothing else: not of what it has waited for, not
+// of what has ended.
+//
+//  - Its name is its number: barriers and joins called before, then calls since the last of these. By it ranks meet.
+//  - Its planning name is a hint at the bucket in which replay may find it (agreement/member_calls.cc). It stands for the
+//    last calls in their order, up to this one: a loop that makes the same calls each time comes to the same planning
+//    names each time, and finds back to them by itself some calls after something irregular. Which of several tensors in
+//    shared memory a call has is part of it, since a bucket of shared tensors is made for places in memory.
+//
+// Ranks whose planning names differ lose time and nothing else.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "types/request.h"
+
+namespace ronde::engine {
+
+class CallOrder {
+ public:
+  /// Calls that the planning name stands for.
+  static constexpr std::size_t kWindow = 16;
+  static constexpr int kCallBits = 40;
+
+  /// The next call's number: barriers and joins called before, then 40 bits of calls since, from 1 on. Any thread.
+  std::uint64_t take_number();
+  /// A barrier or join is called: a rank that has made a call more than the others is in step again after it. Any thread.
+  void restart();
+
+  /// Of a call that is about to be submitted; empty if replay has no use for its kind. In the order of the submits, one
+  /// thread at a time. `place`: where its tensor lies in this rank's heap.
+  std::string planning_name(const Request& request, const HeapPlace& place);
+
+  /// "noname.<barriers and joins>.<calls since>"
+  static std::string name_of(std::uint64_t number);
+
+ private:
+  std::size_t index_of(std::uint64_t context, const HeapPlace& place);
+
+  std::mutex mutex_;
+  std::uint64_t next_ = 1;  ///< guarded by mutex_
+
+  std::array<std::uint64_t, kWindow> last_{};  ///< what the last calls were, a ring
+  std::size_t at_ = 0;
+  std::uint64_t context_ = 0;  ///< of last_
+  std::unordered_map<std::uint64_t, std::vector<HeapPlace>> places_;  ///< seen in a context
+};
+
+}  // namespace ronde::engine
