@@ -303,7 +303,9 @@ typedef struct ronde_request {
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */
   ronde_done_fn on_done; /* may be NULL */
   void* user;
-  uint64_t call_number; /* of ronde_call_number, with no name; 0: the engine takes the next one (since version 1001) */
+  /* Since version 1001. Without a name: of ronde_call_number; 0: the engine takes the next one. With a name: the unnamed
+   * call that this request belongs to, as one of a backward pass does, so that it is replayed as that call is; 0: none. */
+  uint64_t call_number;
 } ronde_request;
 
 /* A number for a place in the program, "train.py:12", that requests then carry: where ranks disagree about a tensor,
@@ -318,6 +320,10 @@ RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* 
  * number that is taken and never submitted is a call that the others make in vain. RONDE_INVALID_ARGUMENT if this rank
  * belongs to no such group. Not for slots and plans, which have names. */
 RONDE_API ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number);
+/* The call of this number is not made, since the program's arguments were refused before it could be submitted: it fails
+ * on the ranks that make it, with RONDE_MISMATCH and this reason. */
+RONDE_API ronde_status ronde_refuse_call(ronde_engine* engine, int32_t group, uint64_t number, const char* why,
+                                         size_t bytes);
 
 /* Hands the request in and returns at once. Tensor memory must stay valid and, for inputs, unchanged until the ticket
  * is done; the structs and strings only during the call. RONDE_DUPLICATE_NAME: the name is taken from submit until its

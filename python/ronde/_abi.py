@@ -125,6 +125,7 @@ class Request(Structure):
         ("call_site", c_int32),
         ("on_done", c_void_p),
         ("user", c_void_p),
+        ("call_number", c_uint64),
     ]
 
 
@@ -157,6 +158,8 @@ PROTOTYPES = {
     "ronde_get_counters": (c_int32, [c_void_p, POINTER(Counters)]),
     "ronde_start_timeline": (c_int32, [c_void_p, c_char_p, c_size_t, c_int32]),
     "ronde_stop_timeline": (c_int32, [c_void_p]),
+    "ronde_call_number": (c_int32, [c_void_p, c_int32, POINTER(c_uint64)]),
+    "ronde_refuse_call": (c_int32, [c_void_p, c_int32, c_uint64, c_char_p, c_size_t]),
     "ronde_submit": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "ronde_execute": (c_int32, [c_void_p, c_void_p, c_double, c_void_p]),
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Se
 
 from ronde import _abi
 from ronde._call_site import call_site
+from ronde._calls import InGroup, Unnamed
 from ronde._lib import check, error_from, last_error, library, new_error_info
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
@@ -90,6 +91,8 @@ class Block:
 _free_blocks: Dict[str, Block] = {}
 #: Names may be used that never come again.
 _MOST_FREE_BLOCKS = 4096
+#: Under what the blocks of unnamed calls are kept, by the operation.
+_UNNAMED = [f"unnamed {op}" for op in range(64)]
 
 #: Operations whose memory the engine may still touch.
 _under_way: Set["Operation"] = set()
@@ -273,12 +276,17 @@ def fill(
     :func:`submit`."""
     request = block.request
     site = call_site()
-    said = (name, op, reduce_op, root, prescale, postscale, group, site)
+    is_unnamed = type(name) is Unnamed
+    said = (None if is_unnamed else name, op, reduce_op, root, prescale, postscale, group, site)
+    if isinstance(name, InGroup):
+        request.call_number = name.number
     if block.said != said:
         request.op = op
-        encoded = name.encode()
+        encoded = None if is_unnamed else name.encode()
         request.name = encoded
-        request.name_bytes = len(encoded)
+        request.name_bytes = 0 if encoded is None else len(encoded)
+        if not isinstance(name, InGroup):
+            request.call_number = 0
         request.reduce_op = reduce_op
         request.root = root
         request.prescale = prescale
@@ -341,7 +349,8 @@ def submit(
     """
     if _abandoned:
         release_finished()
-    block = _free_blocks.pop(name, None) or Block()
+    kept_as = _UNNAMED[op] if type(name) is Unnamed else name
+    block = _free_blocks.pop(kept_as, None) or Block()
     operation = Operation(name, keep)
     ticket = operation._ticket
     _under_way.add(operation)
@@ -369,7 +378,7 @@ def submit(
         raise
     if len(_free_blocks) >= _MOST_FREE_BLOCKS:
         _free_blocks.clear()
-    _free_blocks[name] = block
+    _free_blocks[kept_as] = block
     if ticket.value is None:
         _under_way.discard(operation)
         raise last_error(status, name)

@@ -115,6 +115,7 @@ std::string obstacle_to_join(const Descriptor& asked, const std::vector<int>& jo
 
 Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange heap)
     : group_(std::move(group)),
+      calls_(group_.size()),
       joined_(static_cast<std::size_t>(group_.size())),
       ended_(static_cast<std::size_t>(group_.size())),
       heap_range_(heap),
@@ -154,6 +155,12 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   held.call_sites[index] = std::move(request.call_site);
   held.planning_names[index] = std::move(request.planning_name);
   ++held.count;
+  if (held.descriptors[index].kind == OpKind::barrier) {
+    calls_.on_barrier(member, request.call_number);
+    fail_beyond_barriers();
+  } else {
+    held.call_number = request.call_number;
+  }
   held.asked = std::max(held.asked, request.position);
   const Nanoseconds deadline = later(now, request.timeout);
   if (deadline < held.deadline) {
@@ -166,6 +173,12 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
     held_.erase(request.name);
     forget_deadline(request.name, complete);
     answer(request.name, complete);
+    note_who_has_left();
+  } else if (held.call_number != 0 && calls_.who_does_not_make(held.call_number)) {
+    const Held beyond = std::move(held);
+    held_.erase(request.name);
+    forget_deadline(request.name, beyond);
+    fail_beyond_barrier(request.name, beyond);
     note_who_has_left();
   } else if (fail_if_abandoned(request.name, held)) {
     forget_deadline(request.name, held);
@@ -321,15 +334,12 @@ void Coordinator::on_refused(int member, const control::RefusedMessage& message)
   append_error(message.name, held, Code::mismatch, rank,
                "rank " + std::to_string(rank) + " has made the call that meets this one, '" + message.name +
                    "', and it was refused there: " + message.text,
-               member);
+               {member});
 }
 
 void Coordinator::append_error(const std::string& name, const Held& held, Code code, int failed_rank,
-                               std::string text, int unconcerned) {
-  control::ErrorEntry entry{name, code, failed_rank, std::move(text)};
-  if (unconcerned >= 0) {
-    entry.joined.push_back(unconcerned);
-  }
+                               std::string text, const std::vector<int>& unconcerned) {
+  control::ErrorEntry entry{name, code, failed_rank, std::move(text), {unconcerned.begin(), unconcerned.end()}};
   for (std::size_t i = 0; i < joined_.size(); ++i) {
     if (joined_[i]) {
       entry.joined.push_back(static_cast<std::int32_t>(i));
@@ -383,6 +393,43 @@ bool Coordinator::fail_if_abandoned(const std::string& name, const Held& held) {
     }
   }
   return false;
+}
+
+/// An unnamed call that a member does not make, since it has called a barrier.
+void Coordinator::fail_beyond_barrier(const std::string& name, const Held& held) {
+  const int member = *calls_.who_does_not_make(held.call_number);
+  std::vector<int> makers;
+  std::vector<int> unconcerned;
+  for (std::size_t i = 0; i < held.has.size(); ++i) {
+    if (held.has[i]) {
+      makers.push_back(group_.ranks[i]);
+    } else {
+      unconcerned.push_back(static_cast<int>(i));
+    }
+  }
+  const int rank = group_.ranks[static_cast<std::size_t>(member)];
+  append_error(name, held, Code::mismatch, rank,
+               ranks_text(makers) + (makers.size() == 1 ? " has" : " have") + " made more calls without a name than rank " +
+                   std::to_string(rank) + ", which called a barrier after " +
+                   std::to_string(calls_.made(member, held.call_number)) + ": '" + name + "' has no counterpart there (" +
+                   views_text(group_, held.has, held.descriptors, held.call_sites) +
+                   "). Make the same unnamed calls on every rank before a barrier",
+               unconcerned);
+}
+
+void Coordinator::fail_beyond_barriers() {
+  std::vector<std::string> beyond;
+  for (const auto& [name, held] : held_) {
+    if (held.call_number != 0 && calls_.who_does_not_make(held.call_number)) {
+      beyond.push_back(name);
+    }
+  }
+  for (const std::string& name : beyond) {
+    const Held held = std::move(held_.at(name));
+    held_.erase(name);
+    forget_deadline(name, held);
+    fail_beyond_barrier(name, held);
+  }
 }
 
 void Coordinator::note_who_has_left() {

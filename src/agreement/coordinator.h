@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agreement/bucket_planner.h"
+#include "agreement/call_counts.h"
 #include "agreement/heap_map.h"
 #include "control/messages.h"
 #include "observe/stall.h"
@@ -71,6 +72,7 @@ class Coordinator {
     std::vector<std::string> call_sites;  ///< by member
     std::vector<std::string> planning_names;  ///< by member, of an unnamed call; else empty
     int count = 0;
+    std::uint64_t call_number = 0;  ///< of an unnamed call
     std::uint64_t asked = 0;  ///< the largest position of its requests
     std::uint64_t order = 0;  ///< of its first request among all
     Nanoseconds since = 0;
@@ -96,10 +98,12 @@ class Coordinator {
   void put_in_force();
   void retire_old_buckets();
   void append_error(const std::string& name, const Held& held, Code code, int failed_rank, std::string text,
-                    int unconcerned = -1);
+                    const std::vector<int>& unconcerned = {});
   std::vector<int> missing_ranks(const Held& held) const;
   /// Fails a name that a leaving member has not submitted; true if it did.
   bool fail_if_abandoned(const std::string& name, const Held& held);
+  void fail_beyond_barrier(const std::string& name, const Held& held);
+  void fail_beyond_barriers();
   void note_who_has_left();
   void forget_deadline(const std::string& name, const Held& held);
   void log_left(int member);
@@ -114,6 +118,7 @@ class Coordinator {
   std::uint64_t position_ = 0;  ///< entries of any kind logged so far
   std::uint64_t orders_ = 0;
   std::set<std::pair<Nanoseconds, std::string>> deadlines_;  ///< of the names held, those that have one
+  CallCounts calls_;
   std::vector<bool> joined_;                                 ///< by member
   std::vector<bool> ended_;                                  ///< by member: has left epoch_
   std::uint32_t epoch_ = 0;

@@ -47,21 +47,22 @@ enum class Caller { goes_on, waits };
 
 /// Gives a request without a name that of its number.
 Status number_call(engine::Runner& runner, const ronde_request& from, Request& request) {
-  std::uint64_t number = from.struct_size >= sizeof(ronde_request) ? from.call_number : 0;
-  if (number == 0) {
-    RONDE_ASSIGN_OR_RETURN(number, runner.take_call_number(request.group));
+  request.call_number = from.struct_size >= sizeof(ronde_request) ? from.call_number : 0;
+  if (from.name != nullptr) {
+    return {};
   }
-  request.name = engine::CallOrder::name_of(number);
-  request.is_unnamed = true;
+  if (request.call_number == 0) {
+    RONDE_ASSIGN_OR_RETURN(request.call_number, runner.take_call_number(request.group));
+  }
+  request.name = engine::CallOrder::name_of(request.call_number);
+  request.has_own_number = true;
   return {};
 }
 
 Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request, Caller caller) {
   RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
   RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, runner->engine().settings().timeout));
-  if (request->name == nullptr) {
-    RONDE_RETURN_IF_ERROR(number_call(*runner, *request, value));
-  }
+  RONDE_RETURN_IF_ERROR(number_call(*runner, *request, value));
   auto handle = std::make_unique<ronde_ticket>();
   handle->runner = runner;
   engine::DoneCallback on_done;
@@ -101,6 +102,16 @@ ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* nu
     RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
     RONDE_ASSIGN_OR_RETURN(*number, runner->take_call_number(group));
     return {};
+  });
+}
+
+ronde_status ronde_refuse_call(ronde_engine* engine, int32_t group, uint64_t number, const char* why, size_t bytes) {
+  return guarded([&]() -> Status {
+    if (why == nullptr) {
+      return null_argument("why");
+    }
+    RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
+    return runner->refuse_call(group, number, {why, bytes});
   });
 }
 

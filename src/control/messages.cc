@@ -12,6 +12,7 @@ void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put(message.position);
   writer.put_string(message.call_site);
   writer.put_string(message.planning_name);
+  writer.put(message.call_number);
 }
 
 void write(ByteWriter& writer, const LeaveMessage& message) {
@@ -140,6 +141,7 @@ RequestMessage read_request(ByteReader& reader) {
   message.position = reader.get<std::uint64_t>();
   message.call_site = reader.get_string();
   message.planning_name = reader.get_string();
+  message.call_number = reader.get<std::uint64_t>();
   return message;
 }
 

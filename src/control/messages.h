@@ -34,6 +34,8 @@ struct RequestMessage {
   std::string call_site = {};
   /// Of an unnamed call: what it is planned under; `name` is then its number. Empty: its name.
   std::string planning_name = {};
+  /// Of an unnamed call its number; of a barrier that of the last unnamed call before it. 0: neither.
+  std::uint64_t call_number = 0;
 };
 
 /// The sender submits nothing any more. Final: it does not take part in what it has submitted either.

@@ -21,6 +21,8 @@ constexpr std::uint64_t power(std::uint64_t base, std::size_t exponent) {
   return result;
 }
 
+/// Calls whose backward pass may be to come.
+constexpr std::size_t kRecent = 1024;
 /// Programs may use ever new memory.
 constexpr std::size_t kMostPlaces = 64;
 constexpr std::size_t kMostContexts = 4096;
@@ -55,9 +57,11 @@ std::uint64_t CallOrder::take_number() {
   return next_++;
 }
 
-void CallOrder::restart() {
+std::uint64_t CallOrder::restart() {
   std::lock_guard lock(mutex_);
+  const std::uint64_t last = next_ - 1;
   next_ = ((next_ >> kCallBits) + 1) << kCallBits | 1;
+  return last;
 }
 
 std::string CallOrder::name_of(std::uint64_t number) {
@@ -65,16 +69,27 @@ std::string CallOrder::name_of(std::uint64_t number) {
          std::to_string(number & ((std::uint64_t{1} << kCallBits) - 1));
 }
 
-std::string CallOrder::planning_name(const Request& request, const HeapPlace& place) {
+/// 0: not known any more.
+std::uint64_t CallOrder::context_of(const Request& request) {
+  Recent& recent = recent_[request.call_number % kRecent];
+  if (!request.has_own_number) {
+    return recent.number == request.call_number ? mix(recent.context + stable_hash("belongs")) : 0;
+  }
   constexpr std::uint64_t kOldest = power(kPoint, kWindow);
   const std::uint64_t call = signature(request);
   context_ = context_ * kPoint + call - last_[at_] * kOldest;
   last_[at_] = call;
   at_ = (at_ + 1) % kWindow;
-  if (request.kind != OpKind::allreduce) {
+  recent = {request.call_number, context_};
+  return mix(context_);
+}
+
+std::string CallOrder::planning_name(const Request& request, const HeapPlace& place) {
+  recent_.resize(kRecent);
+  const std::uint64_t context = context_of(request);
+  if (request.kind != OpKind::allreduce || context == 0) {
     return {};
   }
-  const std::uint64_t context = mix(context_);
   std::string name = "unnamed.";
   append_hex(name, context);
   if (place.is_known()) {

@@ -31,9 +31,10 @@ class CallOrder {
   /// The next call's number: barriers and joins called before, then 40 bits of calls since, from 1 on. Any thread.
   std::uint64_t take_number();
   /// A barrier or join is called: a rank that has made a call more than the others is in step again after it. Any thread.
-  void restart();
+  /// Returns the number of the last call before it.
+  std::uint64_t restart();
 
-  /// Of a call that is about to be submitted; empty if replay has no use for its kind. In the order of the submits, one
+  /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no use for its kind. In the order of the submits, one
   /// thread at a time. `place`: where its tensor lies in this rank's heap.
   std::string planning_name(const Request& request, const HeapPlace& place);
 
@@ -41,6 +42,12 @@ class CallOrder {
   static std::string name_of(std::uint64_t number);
 
  private:
+  struct Recent {
+    std::uint64_t number = 0;
+    std::uint64_t context = 0;
+  };
+
+  std::uint64_t context_of(const Request& request);
   std::size_t index_of(std::uint64_t context, const HeapPlace& place);
 
   std::mutex mutex_;
@@ -49,6 +56,7 @@ class CallOrder {
   std::array<std::uint64_t, kWindow> last_{};  ///< what the last calls were, a ring
   std::size_t at_ = 0;
   std::uint64_t context_ = 0;  ///< of last_
+  std::vector<Recent> recent_;                                        ///< the last calls, a ring by number
   std::unordered_map<std::uint64_t, std::vector<HeapPlace>> places_;  ///< seen in a context
 };
 

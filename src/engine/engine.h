@@ -78,6 +78,9 @@ class Engine {
   /// The number of a call without a name, which the request then carries. Taken when the program calls, before anything
   /// is looked at: ranks pair such calls by their order alone.
   std::uint64_t take_call_number() { return calls_.take_number(); }
+  /// The call of this number is not made: the program was refused it before it could be submitted. The ranks that make
+  /// it are told why. Somebody must step afterwards.
+  void refuse_call(std::uint64_t number, const std::string& why);
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
   /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.

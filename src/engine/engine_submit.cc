@@ -42,8 +42,8 @@ Status Engine::check(const Request& request) const {
 Status Engine::submit(const TicketPtr& ticket) {
   const OpKind kind = ticket->request().kind;
   if (kind == OpKind::barrier || kind == OpKind::join) {
-    calls_.restart();
-  } else if (ticket->request().is_unnamed && !is_pairwise(kind)) {
+    ticket->set_last_call(calls_.restart());
+  } else if (ticket->request().call_number != 0 && !is_pairwise(kind)) {
     return submit_call(ticket);
   }
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
@@ -64,6 +64,10 @@ Status Engine::submit_call(const TicketPtr& ticket) {
   ticket->plan_as(calls_.planning_name(ticket->request(), place_in_heap(ticket->request(), *arena_)));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
+}
+
+void Engine::refuse_call(std::uint64_t number, const std::string& why) {
+  tell_refused(CallOrder::name_of(number), Status::error(Code::invalid_argument, why));
 }
 
 void Engine::tell_refused(const std::string& name, const Status& refusal) {

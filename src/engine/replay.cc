@@ -237,6 +237,9 @@ Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds de
     if (ticket->request().call_site != nullptr) {
       message.call_site = *ticket->request().call_site;
     }
+    if (ticket->request().kind == OpKind::barrier || ticket->request().has_own_number) {
+      message.call_number = ticket->request().call_number;
+    }
   }
   outcome_.messages.emplace_back(std::move(message), deadline);
   has_work_.store(true, std::memory_order_release);

@@ -120,6 +120,15 @@ Result<std::uint64_t> Runner::take_call_number(std::int32_t group) const {
   return number;
 }
 
+Status Runner::refuse_call(std::int32_t group, std::uint64_t number, const std::string& why) {
+  RONDE_RETURN_IF_ERROR(in_group(group, [&](Engine& engine) {
+    engine.refuse_call(number, why);
+    return Status();
+  }));
+  kick();
+  return {};
+}
+
 Status Runner::submit_to_wait(const TicketPtr& ticket) {
   return in_group(ticket->request().group, [&](Engine& engine) { return engine.submit(ticket); });
 }

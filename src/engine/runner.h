@@ -58,6 +58,8 @@ class Runner {
   Status submit_to_wait(const TicketPtr& ticket);
   /// The next number of the group's calls without a name: Engine::take_call_number().
   Result<std::uint64_t> take_call_number(std::int32_t group) const;
+  /// Engine::refuse_call().
+  Status refuse_call(std::int32_t group, std::uint64_t number, const std::string& why);
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);

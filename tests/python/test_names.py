@@ -1,4 +1,4 @@
-"""Names of unnamed operations: they repeat, so that the engine can plan them."""
+"""Unnamed operations pair by the order in which the program calls them, and by nothing else."""
 
 from __future__ import annotations
 
@@ -7,87 +7,91 @@ import threading
 import pytest
 import torch
 
-from ronde.torch import _names
-
-
-@pytest.fixture
-def fresh_names():
-    _names.reset()
-    yield
-    _names.reset()
-
-
-def test_a_number_is_free_once_it_was_waited_for(fresh_names):
-    first, second, third = (_names.name_of("allreduce", None) for _ in range(3))
-    assert [first, second, third] == ["allreduce.noname.0", "allreduce.noname.1", "allreduce.noname.2"]
-    _names.waited_for(third)
-    _names.waited_for(first)
-    _names.waited_for(first)  # twice counts once
-    assert _names.name_of("allreduce", None) == "allreduce.noname.0"
-    assert _names.name_of("allreduce", None) == "allreduce.noname.2"
-    assert _names.name_of("allreduce", None) == "allreduce.noname.3"
-    assert _names.name_of("broadcast", None) == "broadcast.noname.0"
-
-
-def test_what_is_from_before_a_barrier_gives_nothing_back(fresh_names):
-    before = _names.name_of("allreduce", None)
-    _names.restart()
-    assert _names.name_of("allreduce", None) == "allreduce.noname.1.0"
-    _names.waited_for(before)
-    assert _names.name_of("allreduce", None) == "allreduce.noname.1.1"
-
-
-def test_given_names_are_not_counted(fresh_names):
-    name = _names.name_of("allreduce", "noname.0")
-    _names.waited_for(name)
-    assert name == "allreduce.noname.0" and _names.name_of("allreduce", None) == "allreduce.noname.0"
-
 
 @pytest.mark.ranks(1, 2)
-def test_a_loop_uses_the_same_names(hvd, rank, world):
+def test_calls_are_numbered_in_their_order(hvd, rank, world):
     hvd.barrier()
-    steps = []
-    for _ in range(5):
-        handles = [hvd.allreduce_async(torch.ones(3 + i), op=hvd.Sum) for i in range(3)]
-        names = [handle.name for handle in handles]
-        while not hvd.poll(handles[0]):  # which frees no number
-            pass
-        more = hvd.allreduce_async_(torch.ones(2), op=hvd.Sum)
-        names.append(more.name)
-        for handle in [*handles, more]:
-            assert bool((hvd.synchronize(handle) == world).all())
-        assert hvd.allreduce(torch.ones(1), op=hvd.Sum) == world
-        steps.append([name.rsplit(".", 1)[1] for name in names])
-    assert steps == [["0", "1", "2", "3"]] * 5
+    first = hvd.allreduce_async(torch.ones(3), op=hvd.Sum)
+    assert first.name.startswith("noname.")
+    handles = [hvd.allreduce_async(torch.ones(3 + i), name="x" if i == 1 else None, op=hvd.Sum) for i in range(3)]
+    names = [first.name, *(handle.name for handle in handles)]
+    if rank == 0:
+        hvd.synchronize(first)
+    last = hvd.broadcast_async(torch.ones(2), 0)
+    names.append(last.name)
+    if rank != 0:
+        hvd.synchronize(first)
+    for handle in [*handles, last]:
+        hvd.synchronize(handle)
+    assert names.pop(2) == "allreduce.x"
+    numbers = [int(name.rsplit(".", 1)[1]) for name in names]
+    assert numbers == list(range(numbers[0], numbers[0] + 4))
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_call_is_not_paired_by_what_was_waited_for(hvd, rank, world):
+    """The program that gave wrong sums while a number was free again once its rank had waited."""
+    for step in range(30):
+        handles = []
+        for call in range(3):
+            value = float(10**call * (rank + 1) + step)
+            handles.append(hvd.allreduce_async(torch.full((4,), value), op=hvd.Sum))
+            if (rank + step) % 3 == call:
+                hvd.synchronize(handles[0])
+                handles[0] = None
+        for call, handle in enumerate(handles):
+            if handle is not None:
+                expected = sum(10**call * (each + 1) + step for each in range(world))
+                assert hvd.synchronize(handle).tolist() == [expected] * 4, (step, call)
 
 
 @pytest.mark.ranks(2)
-def test_a_dropped_handle_keeps_its_number(hvd, rank):
-    hvd.barrier()
+def test_other_calls_under_one_number_are_a_mismatch(hvd, rank):
+    for _ in range(2):  # the second time with the calls before it replayed
+        for _ in range(8):
+            hvd.allreduce(torch.ones(4))
+        with pytest.raises(hvd.HorovodInternalError) as caught:
+            if rank == 0:
+                hvd.allreduce(torch.ones(4), op=hvd.Sum)
+            else:
+                hvd.broadcast(torch.ones(4), 0)
+        text = str(caught.value)
+        assert "the ranks disagree about the operation" in text and text.count("test_names.py:") == 2, text
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+@pytest.mark.ranks(2)
+def test_a_call_that_is_refused_on_one_rank_fails_on_the_other(hvd, rank):
+    for tensor in (torch.ones(4, device="meta"), torch.ones(4).to_sparse_csr()):
+        for _ in range(8):
+            hvd.allreduce(torch.ones(4))
+        with pytest.raises(ValueError if rank == 1 else hvd.HorovodInternalError) as caught:
+            hvd.allreduce_(torch.ones(4) if rank == 0 else tensor)
+        if rank == 0:
+            assert "rank 1 has made the call that meets this one" in str(caught.value)
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+@pytest.mark.ranks(2)
+def test_a_dropped_handle_is_a_call_like_others(hvd, rank):
     if rank == 0:
         hvd.allreduce_async(torch.ones(1))  # dropped at once
     else:
         dropped = hvd.allreduce_async(torch.ones(1))
-    handle = hvd.allreduce_async(torch.ones(2))
-    assert handle.name.endswith(".1")  # on both ranks, whenever their garbage is collected
-    assert hvd.synchronize(handle)[0] == 1
+    assert hvd.synchronize(hvd.allreduce_async(torch.full((1,), 2.0)))[0] == 2
     if rank == 1:
         del dropped
-    handle = hvd.allreduce_async(torch.ones(2))
-    assert handle.name.endswith(".1")
-    hvd.synchronize(handle)
+    assert hvd.synchronize(hvd.allreduce_async(torch.full((1,), 3.0)))[0] == 3
 
 
 @pytest.mark.ranks(2)
-def test_a_failed_operation_gives_its_number_back(hvd, rank):
+def test_after_a_barrier_all_are_in_step_again(hvd, rank):
+    extra = hvd.allreduce_async(torch.ones(5)) if rank == 1 else None  # a call that rank 0 does not make
     hvd.barrier()
-    with pytest.raises(hvd.HorovodInternalError):
-        hvd.allreduce(torch.ones(1 + rank))
-    with pytest.raises(hvd.HorovodInternalError):
-        hvd.synchronize(hvd.allreduce_async(torch.ones(1 + rank)))
-    handle = hvd.allreduce_async(torch.ones(1))
-    assert handle.name.endswith(".0")
-    hvd.synchronize(handle)
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+    if extra is not None:
+        with pytest.raises(hvd.HorovodInternalError, match="made more calls"):
+            hvd.synchronize(extra)
 
 
 @pytest.mark.ranks(2, 3)

@@ -86,13 +86,9 @@ def test_bytes_per_element():
 
 
 def test_names():
-    _names.reset()
     assert _names.name_of("allreduce", "x") == "allreduce.x"
-    assert [_names.name_of("allreduce", None) for _ in range(2)] == ["allreduce.noname.0", "allreduce.noname.1"]
-    assert _names.name_of("broadcast", None) == "broadcast.noname.0"
-    _names.restart()
-    assert _names.name_of("allreduce", None) == "allreduce.noname.1.0"
-    _names.reset()
+    assert _names.part_of("allreduce.x", "rows") == "allreduce.x.rows"
+    assert _names.name_of_gradient(_names.name_of("allreduce", "x", 3)).group == 3
 
 
 def test_importing_the_package_loads_no_framework():

@@ -55,7 +55,7 @@ from ronde._process import (
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import InitializationError as _InitializationError
 from ronde.exceptions import RondeError
-from ronde.torch import _freed_memory, _names, distributed, elastic
+from ronde.torch import _freed_memory, distributed, elastic
 from ronde.torch._buckets import empty_shared
 from ronde.torch._handles import Handle
 from ronde.torch.compression import Compression, Compressor
@@ -247,7 +247,6 @@ def _begin(options: Optional[_abi.Options], process_sets: Union[None, str, Seque
         _freed_memory.bytes_to_keep()
     except ValueError as error:
         raise _InitializationError(str(error), _abi.INVALID_ARGUMENT) from error
-    _names.reset()
     _process.init(options)
     try:
         _process_sets.begin_job(process_sets)

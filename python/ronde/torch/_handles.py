@@ -9,8 +9,7 @@ from typing import Any, Callable, Generic, List, Optional, Sequence, Tuple, Type
 import torch
 
 from ronde._operation import Operation, Output
-from ronde.exceptions import InvalidArgumentError, RondeError
-from ronde.torch import _names
+from ronde.exceptions import InvalidArgumentError
 from ronde.torch._tensors import TORCH_DTYPES
 
 #: What an operation makes: a tensor, a list of them, ...
@@ -74,12 +73,7 @@ def synchronize(handle: Handle[Result]) -> Result:
     if operation is None:
         return None  # type: ignore[return-value] # a mistake that Horovod lets pass; the types speak of proper use
     handle._operation = None  # a failed or interrupted wait gives the operation up by itself
-    try:
-        operation.wait()
-    except RondeError:
-        _names.waited_for(operation.name)
-        raise
-    _names.waited_for(operation.name)
+    operation.wait()
     return handle._take(operation)
 
 

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from ronde import _abi, _operation
-from ronde.exceptions import InvalidArgumentError, RondeError
+from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._handles import (
     Handle,
@@ -31,18 +31,9 @@ from ronde.torch._tensors import check, from_plain, host_memory_for, new_like, s
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
 
-def _submit(op: int, full_name: str, *arguments: Any, wait: bool, **settings: Any) -> _operation.Operation:
-    """`_operation.submit`, after which the number of an unnamed operation is free if nobody will wait for it."""
-    try:
-        operation = _operation.submit(
-            op, full_name, *arguments, group=_names.group_of(full_name), wait=wait, **settings
-        )
-    except RondeError:
-        _names.waited_for(full_name)
-        raise
-    if wait:
-        _names.waited_for(full_name)
-    return operation
+def _submit(op: int, full_name: str, *arguments: Any, **settings: Any) -> _operation.Operation:
+    """:func:`ronde._operation.submit` in the name's process set."""
+    return _operation.submit(op, full_name, *arguments, group=_names.group_of(full_name), **settings)
 
 
 def _result(operation: _operation.Operation, take: Take[Any], wait: bool) -> Any:

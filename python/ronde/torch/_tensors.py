@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Set, Tuple
 
 import torch
 
-from ronde import _abi
+from ronde import _abi, _calls
 from ronde._operation import View
 from ronde.exceptions import InvalidArgumentError
 
@@ -53,21 +53,23 @@ def from_plain(value: Any, rows: bool = False) -> Any:
 
 def check(tensor: torch.Tensor, name: str) -> None:
     """Raises InvalidArgumentError (a ValueError), naming the tensor, if neither the engine nor a copy can reach its
-    values."""
+    values. Of an unnamed call the other ranks are told."""
+    objection = _objection(tensor, name)
+    if objection is not None:
+        _calls.refuse(name, objection)
+        raise InvalidArgumentError(objection, 1, tensor=name)
+
+
+def _objection(tensor: torch.Tensor, name: str) -> Optional[str]:
     if not isinstance(tensor, torch.Tensor):
-        raise InvalidArgumentError(f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}", 1, tensor=name)
+        return f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}"
     if not tensor.is_cpu and tensor.is_meta:
-        raise InvalidArgumentError(
-            f"'{name}' is on device meta and has no values; pass a tensor in host memory or on an accelerator",
-            1,
-            tensor=name,
-        )
+        return f"'{name}' is on device meta and has no values; pass a tensor in host memory or on an accelerator"
     if tensor.layout is not torch.strided:
-        raise InvalidArgumentError(
-            f"'{name}' has layout {tensor.layout}: pass tensor.to_dense() or use sparse_allreduce_async", 1, tensor=name
-        )
+        return f"'{name}' has layout {tensor.layout}: pass tensor.to_dense() or use sparse_allreduce_async"
     if tensor.dtype not in DTYPE_CODES:
-        raise InvalidArgumentError(f"'{name}' is of type {tensor.dtype}, which Ronde does not know", 1, tensor=name)
+        return f"'{name}' is of type {tensor.dtype}, which Ronde does not know"
+    return None
 
 
 #: Types of devices whose tensors were copied already.

@@ -375,7 +375,6 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when every rank of ``process_set`` has called it. Raises as :func:`allreduce`."""
     group = group_of(process_set)
     _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, group=group, wait=True).release()
-    _names.restart(group)
 
 
 def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
@@ -393,5 +392,4 @@ def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
     operation = _operation.submit(_abi.JOIN, "join.noname", [], None, None, group=group, wait=True)
     last = ctypes.c_int32.from_address(operation.output().address).value
     operation.release()
-    _names.restart(group)
     return last

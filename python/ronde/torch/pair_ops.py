@@ -41,7 +41,7 @@ def send(
     recv is of another type or number of elements, and what :func:`ronde.torch.synchronize` lists.
     """
     group = group_of(process_set)
-    start_send(tensor, dst, tag, _names.name_of("send", name, group), wait=True)
+    start_send(tensor, dst, tag, _names.name_of_pair("send", name, group), wait=True)
 
 
 def send_async(
@@ -54,7 +54,7 @@ def send_async(
     """Begins :func:`send` and returns at once. The tensor must not be changed before ``synchronize(handle)``, which
     returns None. Raises as :func:`send`."""
     group = group_of(process_set)
-    handle: Handle[None] = start_send(tensor, dst, tag, _names.name_of("send", name, group), wait=False)
+    handle: Handle[None] = start_send(tensor, dst, tag, _names.name_of_pair("send", name, group), wait=False)
     return handle
 
 
@@ -78,7 +78,7 @@ def recv(
     """
     group = group_of(process_set)
     source = _abi.ANY_SOURCE if src is None else src
-    result: int = start_recv(tensor, source, tag, _names.name_of("recv", name, group), wait=True)
+    result: int = start_recv(tensor, source, tag, _names.name_of_pair("recv", name, group), wait=True)
     return result
 
 
@@ -93,5 +93,5 @@ def recv_async(
     ``synchronize(handle)``, which returns the rank that sent. Raises as :func:`send`."""
     group = group_of(process_set)
     source = _abi.ANY_SOURCE if src is None else src
-    handle: Handle[int] = start_recv(tensor, source, tag, _names.name_of("recv", name, group), wait=False)
+    handle: Handle[int] = start_recv(tensor, source, tag, _names.name_of_pair("recv", name, group), wait=False)
     return handle

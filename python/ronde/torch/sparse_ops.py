@@ -8,7 +8,7 @@ from typing import Callable, Optional
 import torch
 
 from ronde import process_sets
-from ronde.exceptions import InvalidArgumentError, RondeError
+from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
 from ronde.torch._handles import synchronize
@@ -63,19 +63,14 @@ def start_sparse_allreduce(
     values, context = compression.compress(entries.values())
     base = _names.name_of("sparse_allreduce", None, group) if name is None else name
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
-    try:
-        gathered_indices = start_allgather(entries.indices().t().contiguous(), names[0], wait=False)
-        gathered_values = start_allgather(values, names[1], wait=False)
-    except RondeError:
-        _names.waited_for(base)
-        raise
+    gathered_indices = start_allgather(entries.indices().t().contiguous(), names[0], wait=False)
+    gathered_values = start_allgather(values, names[1], wait=False)
 
     def finish() -> torch.Tensor:
         indices = synchronize(gathered_indices)
         if indices is None:
             raise InvalidArgumentError(f"'{shown}': the result was fetched already", 1, tensor=shown)
         values = compression.decompress(synchronize(gathered_values), context)
-        _names.waited_for(base)
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
         total = torch.sparse_coo_tensor(

@@ -42,6 +42,6 @@ def _share_buckets() -> None:
 
 
 def _order_joins() -> None:
-    from ronde.torch.distributed._join import order_calls_in_join
+    from ronde.torch.distributed._join import keep_notifications
 
-    order_calls_in_join()
+    keep_notifications()

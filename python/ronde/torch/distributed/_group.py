@@ -19,7 +19,7 @@ from ronde.torch._tensors import check, staged, view_of
 from ronde.torch.distributed import _short_forms, _sparse
 from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
-from ronde.torch.distributed._names import Names
+from ronde.torch.distributed._names import Names, counted
 from ronde.torch.distributed._reductions import reduction_of
 from ronde.torch.distributed._short_forms import also
 from ronde.torch.distributed._work import AllOf, Work
@@ -44,7 +44,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._rank, self._size, self._name, self._description = rank, size, name, "undefined"
         self._engine = engine
         self._close: Optional[Callable[[], None]] = close
-        self._names = Names()
+        self._names = Names(engine)
         self._completer = Completer()
         self._batch: Optional[List[Work]] = None
         self._has_told_of_memory = False
@@ -108,14 +108,6 @@ class RondeProcessGroup(dist.ProcessGroup):
                 _log.warning("Ronde: some buckets stay in private memory, which is slower: %s", error)
             return None
 
-    def begin_ordered(self) -> None:
-        """Until as many :meth:`end_ordered`, its calls are paired by their order alone, wherever the ranks make them."""
-        self._names.begin_ordered()
-
-    def end_ordered(self) -> None:
-        """See :meth:`begin_ordered`."""
-        self._names.end_ordered()
-
     # ---- Its end
 
     def shutdown(self) -> None:
@@ -134,6 +126,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     # ---- Reductions
 
     @also(_short_forms.allreduce)
+    @counted
     def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of one tensor, in place; a sparse one (COO) as well."""
         opts = opts or dist.AllreduceOptions()
@@ -141,6 +134,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             return self._allreduce_sparse(tensors[0], opts.reduceOp)
         return self._allreduce("allreduce", tensors, opts)
 
+    @counted
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of several, in place, as one."""
         return self._allreduce("allreduce_coalesced", tensors, opts or dist.AllreduceCoalescedOptions())
@@ -166,6 +160,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._start(_abi.ALLGATHER, kind, parts, None, [tensor], _sparse.summed_into(tensor, op, kind))
 
     @also(_short_forms.reduce)
+    @counted
     def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of one tensor into the root's; the others' keep their values."""
         opts = opts or dist.ReduceOptions()
@@ -184,10 +179,12 @@ class RondeProcessGroup(dist.ProcessGroup):
             root=opts.rootRank,
         )
 
+    @counted
     def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:
         """Of a tensor of one part for each rank; the output is this rank's."""
         return self._reduce_scatter("reduce_scatter", [outputTensor], [inputTensor], opts)
 
+    @counted
     def reduce_scatter_single_coalesced(
         self, outputTensors: Sequence[Tensor], inputTensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -195,6 +192,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._reduce_scatter("reduce_scatter_coalesced", outputTensors, inputTensors, opts)
 
     @also(_short_forms.reduce_scatter)
+    @counted
     def reduce_scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
@@ -224,6 +222,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     # ---- Gathers
 
     @also(_short_forms.broadcast)
+    @counted
     def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """The root's tensor into those of the others."""
         opts = opts or dist.BroadcastOptions()
@@ -239,22 +238,26 @@ class RondeProcessGroup(dist.ProcessGroup):
         )
 
     @also(_short_forms.allgather)
+    @counted
     def allgather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
         """The ranks' tensors, of one size, into a list."""
         return self._allgather("allgather", [list(output_tensors[0])], input_tensors[:1])
 
+    @counted
     def allgather_coalesced(
         self, output_lists: Sequence[Sequence[Tensor]], input_list: Sequence[Tensor], opts: Any = None
     ) -> Work:
         """Of several, as one; a list for each of them."""
         return self._allgather("allgather_coalesced", [list(outputs) for outputs in output_lists], input_list)
 
+    @counted
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         """The ranks' tensors, one after the other, into one."""
         return self._allgather_single("allgather", [output], [input])
 
+    @counted
     def all_gather_single_coalesced(
         self, output_lists: Sequence[Tensor], input_list: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -277,6 +280,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs))
 
     @also(_short_forms.gather)
+    @counted
     def gather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -292,6 +296,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, root=root)
 
     @also(_short_forms.scatter)
+    @counted
     def scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
@@ -310,6 +315,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- All-to-all
 
+    @counted
     def all_to_all_single(
         self,
         output_tensor: Tensor,
@@ -324,6 +330,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         [source] = self._sources("alltoall", [input_tensor])
         return self._alltoall(rows_of(source), sent, expected, [output_tensor], put([output_tensor]))
 
+    @counted
     def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> Work:
         """The tensors of a list, of any sizes, one to each rank."""
         self._require_parts("alltoall", "inputs", input_tensor)
@@ -428,8 +435,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     ) -> Work:
         if self._close is None:
             raise InvalidArgumentError(f"{kind}: the process group '{self._name}' was destroyed", 1)
-        dtype = str(sources[0].dtype).rpartition(".")[2] if sources else ""
-        name = self._names.take(f"{kind}.{dtype}" if dtype else kind)
+        name = self._names.take(kind)
         try:
             operation = _operation.submit(
                 op,
@@ -441,10 +447,9 @@ class RondeProcessGroup(dist.ProcessGroup):
                 **settings,
             )
         except RondeError:
-            self._names.waited_for(name)
             self._batch = None  # PyTorch does not end what has failed
             raise
-        work = Work(operation, name, self._names, self._completer, list(results), finish)
+        work = Work(operation, name, self._completer, list(results), finish)
         if self._batch is not None:
             self._batch.append(work)
         return work

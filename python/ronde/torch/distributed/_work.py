@@ -17,7 +17,7 @@ from ronde._lib import library
 from ronde._operation import Operation, in_forked_child
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed._completer import Completer
-from ronde.torch.distributed._names import Name, Names
+from ronde.torch.distributed._names import in_backward_pass
 
 #: A future of a backward pass is left to the end of the pass for so long; a program that waits for it sooner waits so long.
 _PATIENCE_S = 0.02
@@ -37,8 +37,7 @@ class Work(dist.Work):
     def __init__(
         self,
         operation: Operation,
-        name: Name,
-        names: Names,
+        name: str,
         completer: Completer,
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
@@ -47,7 +46,6 @@ class Work(dist.Work):
         super().__init__()
         self._operation: Optional[Operation] = operation
         self._name = name
-        self._names = names
         self._completer = completer
         self._results = results
         self._finish = finish
@@ -66,7 +64,6 @@ class Work(dist.Work):
         """Until the call has ended; True. Raises what :mod:`ronde.exceptions` says if it has failed, TimedOutError
         after ``timeout``: it is then still under way."""
         self._bring_to_end(None if timeout is None or timeout <= timedelta(0) else timeout.total_seconds())
-        self._names.waited_for(self._name)
         if self._error is not None:
             raise self._error
         return True
@@ -85,7 +82,9 @@ class Work(dist.Work):
             return self._future
         # At the end of a backward pass its own thread brings the work to its end, without another one's help: callbacks
         # run in the order in which they were queued, and DDP queues the one that looks at the futures last.
-        in_pass = self._names.has_future(self._name, _ending(self))
+        in_pass = in_backward_pass()
+        if in_pass:
+            torch.autograd.Variable._execution_engine.queue_callback(_ending(self))
         self._completer.add(self, _PATIENCE_S if in_pass else 0.0)
         return self._future
 
@@ -126,7 +125,7 @@ class Work(dist.Work):
         if operation is None:
             return
         # Nobody will wait for it; its results are to come all the same.
-        heir = Work(operation, self._name, self._names, self._completer, self._results, self._finish)
+        heir = Work(operation, self._name, self._completer, self._results, self._finish)
         if in_forked_child() or not self._completer.adopt(heir):
             heir._operation = None
             operation.abandon()

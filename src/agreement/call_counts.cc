@@ -1,0 +1,37 @@
+#include "agreement/call_counts.h"
+
+namespace ronde::agreement {
+
+namespace {
+
+constexpr std::size_t kKept = 16;
+
+std::uint64_t count_of(std::uint64_t number) { return number & ((std::uint64_t{1} << CallCounts::kCallBits) - 1); }
+std::uint64_t barriers_of(std::uint64_t number) { return number >> CallCounts::kCallBits; }
+
+}  // namespace
+
+void CallCounts::on_barrier(int member, std::uint64_t last_call) {
+  std::map<std::uint64_t, std::uint64_t>& own = last_[static_cast<std::size_t>(member)];
+  own[barriers_of(last_call)] = count_of(last_call);
+  if (own.size() > kKept) {
+    own.erase(own.begin());
+  }
+}
+
+std::optional<int> CallCounts::who_does_not_make(std::uint64_t call) const {
+  for (std::size_t member = 0; member < last_.size(); ++member) {
+    const auto found = last_[member].find(barriers_of(call));
+    if (found != last_[member].end() && found->second < count_of(call)) {
+      return static_cast<int>(member);
+    }
+  }
+  return std::nullopt;
+}
+
+std::uint64_t CallCounts::made(int member, std::uint64_t call) const {
+  const auto found = last_[static_cast<std::size_t>(member)].find(barriers_of(call));
+  return found == last_[static_cast<std::size_t>(member)].end() ? 0 : found->second;
+}
+
+}  // namespace ronde::agreement
