@@ -39,7 +39,8 @@ BucketKind kind_of(std::uint64_t bytes, bool shared, const ByteLimits& limits) {
 // ---- What happened
 
 void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places,
-                            std::uint64_t asked, std::uint64_t answered, bool is_unnamed) {
+                            std::uint64_t asked, std::uint64_t answered, const std::string& planning_name,
+                            std::uint32_t turn) {
   if (!is_plannable(descriptor) && !names_.contains(name)) {
     return;  // never of any use, and numbered names never come again
   }
@@ -48,7 +49,8 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
   }
   const auto found = names_.try_emplace(name).first;
   History& history = found->second;
-  history.is_unnamed = is_unnamed;
+  history.planning_name = planning_name;
+  history.turn = turn;
   const bool equal = history.known && history.descriptor == descriptor && history.places == places;
   if (!equal) {
     history.changes += history.known ? 1 : 0;
@@ -91,12 +93,12 @@ void BucketPlanner::forget_names_that_came_once() {
 }
 
 /// The call counts for the phase. It came to nothing good here: in force it would have kept its ranks waiting.
-void BucketPlanner::on_other_calls(const std::string& planning_name) {
-  const auto found = names_.find(planning_name);
+void BucketPlanner::on_other_calls(const std::string& name) {
+  const auto found = names_.find(name);
   if (found == names_.end()) {
     return;
   }
-  on_error(planning_name);
+  on_error(name);
   if (++found->second.other_calls == kMostOtherCalls) {
     found->second.never = true;
     if (found->second.bucket != kNone) {
@@ -124,6 +126,17 @@ void BucketPlanner::demote(const std::string& name) {
     return;
   }
   found->second.alone = true;
+  if (found->second.bucket != kNone) {
+    dissolve(found->second.bucket);
+  }
+}
+
+void BucketPlanner::plan_anew(const std::string& name) {
+  const auto found = names_.find(name);
+  if (found == names_.end()) {
+    return;
+  }
+  found->second.same = 0;
   if (found->second.bucket != kNone) {
     dissolve(found->second.bucket);
   }
@@ -351,7 +364,7 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
     history.bucket = id;
     planned.members.push_back(&history);
     planned.together.push_back(history.answers);
-    planned.bucket.members.push_back({*name, history.descriptor, history.places, history.is_unnamed});
+    planned.bucket.members.push_back({*name, history.descriptor, history.places, history.planning_name, history.turn});
   }
   ByteLimits limits = settings_.limits;
   if (has_unnamed(planned.bucket)) {

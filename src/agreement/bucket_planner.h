@@ -40,15 +40,17 @@ class BucketPlanner {
   // ---- What happened.
 
   /// A name was answered with EXEC. `places`: of its tensor on the ranks.
-  /// `is_unnamed`: an unnamed call, under its planning name.
+  /// `planning_name`, `turn`: of an unnamed call, whose place is planned under `name` (call_bursts.h).
   void on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places, std::uint64_t asked,
-               std::uint64_t answered, bool is_unnamed = false);
-  /// Ranks made the same unnamed call under this planning name and under others.
-  void on_other_calls(const std::string& planning_name);
+               std::uint64_t answered, const std::string& planning_name = {}, std::uint32_t turn = 0);
+  /// Ranks made the same unnamed call for this place and for others.
+  void on_other_calls(const std::string& name);
   /// A name was answered with ERROR.
   void on_error(const std::string& name);
   /// The others of its bucket waited in vain for this name: it gets a bucket of its own, for good.
   void demote(const std::string& name);
+  /// The name does not come as it did: its bucket goes, and it is planned again once it has come twice.
+  void plan_anew(const std::string& name);
   /// All ranks have made the bucket ready.
   void on_prepared(std::uint32_t id);
   /// A rank has no memory for it: its names stay in learning.
@@ -102,7 +104,8 @@ class BucketPlanner {
     bool never = false;  ///< refused
     bool alone = false;  ///< demoted
     bool is_candidate = false;
-    bool is_unnamed = false;     ///< a planning name of unnamed calls
+    std::string planning_name;      ///< of unnamed calls
+    std::uint32_t turn = 0;         ///< of unnamed calls
     std::uint32_t other_calls = 0;  ///< how often the ranks did not agree on the planning name
     bool is_persistent = false;  ///< a persistent plan refers to it
     std::uint32_t same = 0;      ///< answers in a row with this descriptor

@@ -265,7 +265,7 @@ void Coordinator::answer(const std::string& name, Held& held) {
       append_error(name, held, Code::mismatch, -1,
                    "the ranks disagree about the " + what + " of '" + name +
                        "': " + views_text(group_, held.has, held.descriptors, held.call_sites) +
-                       (held.planning_names[holder].empty() ? ". Submit the same under one name on every rank"
+                       (held.call_number == 0 ? ". Submit the same under one name on every rank"
                                                           : ". Make the same unnamed calls in the same order on every "
                                                             "rank"));
       return;
@@ -298,25 +298,43 @@ void Coordinator::answer(const std::string& name, Held& held) {
   }
 }
 
-/// The planner hears of an unnamed call under its planning name, if the ranks agree on that: a hint, so they may not.
+/// The planner hears of an unnamed call under its place's name, if the ranks agree on its planning name: a hint, so they
+/// may not.
 void Coordinator::plan_answer(const std::string& name, const Held& held, const Descriptor& descriptor,
                               const HeapPlaces& places) {
-  std::set<std::string> planned_as;
-  for (std::size_t i = 0; i < held.has.size(); ++i) {
-    if (held.has[i]) {
-      planned_as.insert(held.planning_names[i].empty() ? name : held.planning_names[i]);
+  const std::set<std::string> planning_names = planning_names_of(held);
+  if (planning_names.empty()) {
+    planner_.on_exec(name, descriptor, places, held.asked, position_);
+    if (planner_.waits_for_phase(name)) {
+      put_in_force();
     }
+    return;
   }
-  for (const std::string& each : planned_as) {
-    if (planned_as.size() == 1) {
-      planner_.on_exec(each, descriptor, places, held.asked, position_, each != name);
-    } else {
-      planner_.on_other_calls(each);
+  for (const std::string& each : planning_names) {
+    const std::uint32_t turn = bursts_.on_answer(each, payload_bytes(descriptor), held.asked, position_);
+    const std::string place = CallBursts::place_name(each, turn);
+    if (planning_names.size() > 1) {
+      planner_.on_other_calls(place);
+      continue;
     }
-    if (planner_.waits_for_phase(each)) {
+    planner_.on_exec(place, descriptor, places, held.asked, position_, each, turn);
+    if (bursts_.is_uneven(each)) {
+      planner_.demote(place);
+    }
+    if (bursts_.is_between(each) && planner_.waits_for_phase(place)) {
       put_in_force();
     }
   }
+}
+
+std::set<std::string> Coordinator::planning_names_of(const Held& held) {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < held.has.size(); ++i) {
+    if (held.has[i] && !held.planning_names[i].empty()) {
+      names.insert(held.planning_names[i]);
+    }
+  }
+  return names;
 }
 
 void Coordinator::on_refused(int member, const control::RefusedMessage& message) {
@@ -347,19 +365,16 @@ void Coordinator::append_error(const std::string& name, const Held& held, Code c
   }
   append(std::move(entry));
   moved_at_[name] = ++moves_;
-  std::set<std::string> planned_as;
-  for (std::size_t i = 0; i < held.has.size(); ++i) {
-    if (held.has[i]) {
-      planned_as.insert(held.planning_names[i].empty() ? name : held.planning_names[i]);
-    }
+  if (!plans()) {
+    return;
   }
-  for (const std::string& each : planned_as) {
-    if (plans()) {
-      planner_.on_error(each);
-      if (planner_.waits_for_phase(each)) {
-        put_in_force();
-      }
-    }
+  planner_.on_error(name);
+  for (const std::string& each : planning_names_of(held)) {
+    const std::uint32_t turn = bursts_.on_answer(each, 0, held.asked, position_);
+    planner_.on_error(CallBursts::place_name(each, turn));
+  }
+  if (planner_.waits_for_phase(name)) {
+    put_in_force();
   }
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agreement/bucket_planner.h"
+#include "agreement/call_bursts.h"
 #include "agreement/call_counts.h"
 #include "agreement/heap_map.h"
 #include "control/messages.h"
@@ -91,6 +92,8 @@ class Coordinator {
   void forget(const std::string& name);
   void forget_calls(const std::set<std::string>& planning_names);
   void plan_answer(const std::string& name, const Held& held, const Descriptor& descriptor, const HeapPlaces& places);
+  static std::set<std::string> planning_names_of(const Held& held);
+  void drop_incomplete_bursts(std::vector<std::uint32_t>& buckets);
   bool is_late(const control::RequestMessage& request) const;
   void append(control::Message entry);
   bool plans() const { return heap_range_.begin < heap_range_.end && leaving_.empty() && left_.empty(); }
@@ -119,6 +122,7 @@ class Coordinator {
   std::uint64_t orders_ = 0;
   std::set<std::pair<Nanoseconds, std::string>> deadlines_;  ///< of the names held, those that have one
   CallCounts calls_;
+  CallBursts bursts_;
   std::vector<bool> joined_;                                 ///< by member
   std::vector<bool> ended_;                                  ///< by member: has left epoch_
   std::uint32_t epoch_ = 0;

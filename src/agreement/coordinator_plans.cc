@@ -98,6 +98,7 @@ void Coordinator::put_in_force() {
     return;
   }
   std::vector<std::uint32_t> ids = planner_.installable(wait_);
+  drop_incomplete_bursts(ids);
   if (ids.empty()) {
     return;
   }
@@ -105,9 +106,9 @@ void Coordinator::put_in_force() {
   std::set<std::string> planning_names;
   for (std::uint32_t id : ids) {
     for (const BucketMember& member : planner_.bucket(id).members) {
-      moved_at_[member.name] = moves_;
-      if (member.is_unnamed) {
-        planning_names.insert(member.name);
+      moved_at_[member.is_unnamed() ? member.planning_name : member.name] = moves_;
+      if (member.is_unnamed()) {
+        planning_names.insert(member.planning_name);
       } else {
         forget(member.name);
       }
@@ -125,6 +126,40 @@ void Coordinator::put_in_force() {
   epoch_over_ = false;
   ended_.assign(ended_.size(), false);
   append(control::InstallEntry{epoch_, std::move(ids)});
+}
+
+/// The ranks take the places of a planning name in turn, from the first on: all of them begin at one entry, between two
+/// bursts. A bucket that is left out may hold places of other planning names. Places from when bursts were longer go.
+void Coordinator::drop_incomplete_bursts(std::vector<std::uint32_t>& buckets) {
+  std::vector<std::string> outgrown;
+  for (bool dropped = true; dropped;) {
+    std::map<std::string, std::uint32_t> places;
+    for (std::uint32_t id : buckets) {
+      for (const BucketMember& member : planner_.bucket(id).members) {
+        if (member.is_unnamed() && member.turn < bursts_.length(member.planning_name)) {
+          ++places[member.planning_name];
+        } else if (member.is_unnamed()) {
+          places[member.planning_name] = UINT32_MAX / 2;
+          if (bursts_.length(member.planning_name) > 0) {
+            outgrown.push_back(member.name);
+          }
+        }
+      }
+    }
+    std::erase_if(places, [this](const auto& entry) {
+      return bursts_.is_between(entry.first) && bursts_.length(entry.first) == entry.second;
+    });
+    const std::size_t before = buckets.size();
+    std::erase_if(buckets, [&](std::uint32_t id) {
+      const std::vector<BucketMember>& members = planner_.bucket(id).members;
+      return std::any_of(members.begin(), members.end(),
+                         [&](const BucketMember& member) { return places.contains(member.planning_name); });
+    });
+    dropped = buckets.size() < before;
+  }
+  for (const std::string& name : outgrown) {
+    planner_.plan_anew(name);
+  }
 }
 
 Status Coordinator::on_end(int member, const control::EndMessage& message) {

@@ -153,7 +153,7 @@ class Author {
   /// timer is needed to learn what may be fused.
   void write_unnamed(Style style) {
     const int length = 1 + dice_.roll(4);
-    const int rounds = 5 + dice_.roll(5);
+    const int rounds = 8 + dice_.roll(8);
     const int hints = dice_.one_in(2) ? length : 1 + dice_.roll(length);
     const bool in_rounds = dice_.one_in(2);
     const bool shared = dice_.one_in(2);

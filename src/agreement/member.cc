@@ -212,6 +212,7 @@ void Member::leave_epoch(Sink& sink) {
     bucket.in_force = false;
   }
   in_force_.clear();
+  turns_.clear();
   sink.ended(epoch_);
   hold_queues();
   send_held_calls(sink);

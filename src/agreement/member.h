@@ -171,6 +171,8 @@ class Member {
   };
   /// Where this name is planned in the epoch in force; in mode learn nowhere.
   std::optional<Where> where(const std::string& name) const;
+  /// Unnamed calls of this planning name have places in the epoch in force.
+  bool is_planned(const std::string& planning_name) const { return turns_.contains(planning_name); }
   /// The buckets in force, in the order in which they came into force; also during a break.
   const std::vector<std::uint32_t>& in_force() const { return in_force_; }
   std::size_t bucket_count() const { return buckets_.size(); }
@@ -229,10 +231,10 @@ class Member {
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
     HeapPlace heap_place;
-    std::string call;         ///< of a planning name: the unnamed call in its place
+    std::string call;         ///< of a place of unnamed calls: the one that is in it
     std::uint64_t order = 0;  ///< of that call, or of this one, among this rank's
     Descriptor descriptor;    ///< of a request that is sent or held; of a placed one it is the bucket's
-    std::string planning_name;  ///< of an unnamed call
+    std::string planning_name;  ///< of an unnamed call, or of such a place
     std::deque<Status> owed;  ///< one for each error that other ranks saw and this rank has yet to
   };
 
@@ -242,6 +244,12 @@ class Member {
     Descriptor descriptor;
     Nanoseconds deadline = kNever;
     std::uint64_t order = 0;
+  };
+
+  /// The places that the calls of a planning name take one after the other.
+  struct Turns {
+    std::vector<std::uint32_t> places;  ///< indices of names_
+    std::uint64_t next = 0;
   };
 
   struct Place {
@@ -270,7 +278,9 @@ class Member {
   Lane submit_call(Submit event, Sink& sink);
   template <typename S>
   void put_call(std::uint32_t at, Call& call, S& sink);
-  void hold_call(Call call, std::uint32_t planning);
+  bool place_call(Turns& turns, Call& call, Sink& sink, Lane& lane);
+  void hold_call(Call call, std::uint32_t place);
+  void begin_turns(const std::vector<std::uint32_t>& ids);
   void hold_placed(std::uint32_t id, std::uint32_t place);
   void hold_queues();
   void send_held_calls(Sink& sink);
@@ -309,7 +319,8 @@ class Member {
   Reason reason_ = Reason::none;        ///< of the last freeze
   std::size_t sent_ = 0;                ///< names in lane sent
   std::size_t outstanding_ = 0;         ///< names in any lane but none
-  std::unordered_map<std::uint32_t, std::deque<Call>> queues_;  ///< by planning name
+  std::unordered_map<std::string, Turns> turns_;                ///< by planning name: its places in force
+  std::unordered_map<std::uint32_t, std::deque<Call>> queues_;  ///< by place
   std::vector<std::uint32_t> held_calls_;                       ///< unnamed calls in lane held
   std::size_t queued_ = 0;                                      ///< in all queues
   std::uint64_t calls_ = 0;                                     ///< unnamed calls submitted

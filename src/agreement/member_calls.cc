@@ -2,9 +2,9 @@
 //
 // Ranks pair their unnamed calls by number: the n-th call of one rank is the n-th of every other, whatever a rank has
 // waited for. The number is the call's name, which never comes again; by it the coordinator pairs what is sent to it.
-// What comes back is the planning name, which a rank makes of the order of its calls alone. It is a hint at a bucket
-// and nothing rests on it: a call that finds its planning name in force takes that place, or waits in a queue behind the
-// call that has it. Ranks whose hints differ publish different calls; the flag line says which, so every rank sees it
+// What comes back is the planning name, which a rank makes of the order of its calls alone. It is a hint at places in
+// buckets and nothing rests on it: calls that find their planning name in force take its places in turn, or wait in a
+// queue behind the call that has the place. Ranks whose hints differ publish different calls; the flag line says which, so every rank sees it
 // before it reads any data. Then the instance is void on all of them, the epoch breaks, and the calls go to the
 // coordinator by their numbers.
 #include <algorithm>
@@ -15,22 +15,15 @@ namespace ronde::agreement {
 
 Lane Member::submit_call(Submit event, Sink& sink) {
   const std::uint64_t order = ++calls_;
-  const auto planned = index_of_.find(event.planning_name);
-  const std::uint32_t at = planned == index_of_.end() ? kNowhere : planned->second;
-  // Its own entry may hold an error that is owed.
-  const bool may_be_placed = mode_ == Mode::replay && closed_ && join_ == Wish::no && at != kNowhere &&
-                             names_[at].bucket != kNowhere && !index_of_.contains(event.name);
-  if (may_be_placed &&
-      fits(buckets_[names_[at].bucket].agreed.members[names_[at].place], event.descriptor, own_)) {
-    Call call{std::move(event.name), std::move(event.descriptor), event.deadline, order};
-    if (names_[at].lane == Lane::none && !queues_.contains(at)) {
-      put_call(at, call, sink);
-      return Lane::placed;
+  const auto turns = turns_.find(event.planning_name);
+  // Its own entry, if there is one, holds an error that is owed.
+  if (mode_ == Mode::replay && closed_ && join_ == Wish::no && turns != turns_.end() &&
+      !index_of_.contains(event.name)) {
+    Call call{event.name, event.descriptor, event.deadline, order};
+    Lane lane = Lane::none;
+    if (place_call(turns->second, call, sink, lane)) {
+      return lane;
     }
-    queues_[at].push_back(std::move(call));
-    ++queued_;
-    ++outstanding_;
-    return Lane::queued;
   }
   // In a break too: what pairs by number may overtake what the break has yet to send.
   const std::uint32_t index = intern(event.name);
@@ -39,6 +32,27 @@ Lane Member::submit_call(Submit event, Sink& sink) {
   const Lane lane = submit(index, std::move(event.descriptor), event.deadline, 0, sink);
   drop_if_idle(index);
   return lane;
+}
+
+/// Takes the place whose turn it is, or a position in the queue behind it; false if the call does not fit there. Then it
+/// takes no turn, on any rank that makes the same call.
+bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
+  const std::uint32_t at = turns.places[turns.next % turns.places.size()];
+  const Name& name = names_[at];
+  if (!fits(buckets_[name.bucket].agreed.members[name.place], call.descriptor, own_)) {
+    return false;
+  }
+  ++turns.next;
+  if (name.lane == Lane::none && !queues_.contains(at)) {
+    put_call(at, call, sink);
+    lane = Lane::placed;
+    return true;
+  }
+  queues_[at].push_back(std::move(call));
+  ++queued_;
+  ++outstanding_;
+  lane = Lane::queued;
+  return true;
 }
 
 template <typename S>
@@ -101,10 +115,10 @@ void Member::step(const Voided& event, Sink& sink) {
 
 // ---- Back to the coordinator
 
-void Member::hold_call(Call call, std::uint32_t planning) {
+void Member::hold_call(Call call, std::uint32_t place) {
   const std::uint32_t index = intern(call.name);  // may move names_
   Name& name = names_[index];
-  name.planning_name = names_[planning].text;
+  name.planning_name = names_[place].planning_name;
   name.order = call.order;
   name.deadline = call.deadline;
   name.descriptor = std::move(call.descriptor);
@@ -131,9 +145,9 @@ void Member::hold_placed(std::uint32_t id, std::uint32_t place) {
 
 void Member::hold_queues() {
   outstanding_ -= std::exchange(queued_, 0);
-  for (auto& [planning, queue] : std::exchange(queues_, {})) {
+  for (auto& [place, queue] : std::exchange(queues_, {})) {
     for (Call& call : queue) {
-      hold_call(std::move(call), planning);
+      hold_call(std::move(call), place);
     }
   }
 }
@@ -163,8 +177,8 @@ std::vector<std::uint32_t> Member::calls_sent_for(const std::vector<std::uint32_
   std::unordered_map<std::string_view, bool> planned;
   for (std::uint32_t id : ids) {
     for (const BucketMember& member : buckets_[id].agreed.members) {
-      if (member.is_unnamed) {
-        planned.emplace(member.name, true);
+      if (member.is_unnamed()) {
+        planned.emplace(member.planning_name, true);
       }
     }
   }
@@ -179,24 +193,31 @@ std::vector<std::uint32_t> Member::calls_sent_for(const std::vector<std::uint32_
   return calls;
 }
 
+void Member::begin_turns(const std::vector<std::uint32_t>& ids) {
+  for (std::uint32_t id : ids) {
+    const std::vector<BucketMember>& members = buckets_[id].agreed.members;
+    for (std::size_t place = 0; place < members.size(); ++place) {
+      if (members[place].is_unnamed()) {
+        Turns& turns = turns_[members[place].planning_name];
+        turns.places.resize(std::max<std::size_t>(turns.places.size(), members[place].turn + 1));
+        turns.places[members[place].turn] = buckets_[id].names[place];
+      }
+    }
+  }
+}
+
 /// The coordinator has forgotten them. One that does not fit is sent again, behind the entry.
 void Member::move_calls(const std::vector<std::uint32_t>& ids, Sink& sink) {
   for (std::uint32_t index : calls_sent_for(ids)) {
     Name& name = names_[index];
-    const std::uint32_t at = index_of_.find(name.planning_name)->second;
-    if (!fits(buckets_[names_[at].bucket].agreed.members[names_[at].place], name.descriptor, own_)) {
-      send(name, sink);
-      continue;
-    }
-    Call call{name.text, std::move(name.descriptor), name.deadline, name.order};
+    Call call{name.text, name.descriptor, name.deadline, name.order};
+    Turns& turns = turns_.find(name.planning_name)->second;
     count_lane(name, Lane::none);
-    drop_if_idle(index);
-    if (names_[at].lane == Lane::none && !queues_.contains(at)) {
-      put_call(at, call, sink);
+    Lane lane = Lane::none;
+    if (place_call(turns, call, sink, lane)) {
+      drop_if_idle(index);
     } else {
-      queues_[at].push_back(std::move(call));
-      ++queued_;
-      ++outstanding_;
+      send(names_[index], sink);
     }
   }
 }

@@ -117,6 +117,7 @@ void Member::read_prepare(const control::PrepareEntry& entry, Sink& sink) {
   for (const BucketMember& member : bucket.agreed.members) {
     bucket.names.push_back(intern(member.name));
     names_[bucket.names.back()].kept = true;
+    names_[bucket.names.back()].planning_name = member.planning_name;
   }
   sink.prepare(bucket.agreed);
 }
@@ -173,6 +174,7 @@ void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sin
       names_[bucket.names[place]].place = place;
     }
   }
+  begin_turns(ids);
   sink.install(epoch_, ids, added);
   Reason reason = Reason::none;
   for (std::uint32_t id : ids) {

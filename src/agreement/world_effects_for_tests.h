@@ -128,7 +128,7 @@ inline void RankSink::install(std::uint32_t epoch, std::span<const std::uint32_t
     world_.note(rank_, std::string(added ? "adds" : "installs") + " bucket " + std::to_string(id) + " of " +
                            std::to_string(own.member.bucket(id).members.size()) + " in epoch " + std::to_string(epoch));
     for (const BucketMember& place : own.member.bucket(id).members) {
-      if (!place.is_unnamed) {
+      if (!place.is_unnamed()) {
         own.planned[world_.name_index(place.name)] = true;
       }
     }

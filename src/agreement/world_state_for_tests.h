@@ -274,7 +274,7 @@ class WorldState {
       update.payload = own.input[flag % 2];
     }
     for (std::size_t place = 0; place < bucket(index, id).members.size(); ++place) {
-      if (bucket(index, id).members[place].is_unnamed) {
+      if (bucket(index, id).members[place].is_unnamed()) {
         update.calls.push_back(static_cast<Sequence>(request_in(index, id, place)));
       }
     }

@@ -115,9 +115,7 @@ bool Replay::place_call(const Ticket& ticket) {
   Descriptor descriptor = describe_here(request, arena_);
   const Nanoseconds deadline = later(clock_.now(), request.timeout);
   Locked gate(gate_);
-  const auto where = member_.where(request.planning_name);
-  if (member_.mode() != agreement::Mode::replay || !where ||
-      !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
+  if (member_.mode() != agreement::Mode::replay || !member_.is_planned(request.planning_name)) {
     return false;
   }
   const agreement::Lane lane =
@@ -188,7 +186,7 @@ std::uint64_t Replay::calls_in(std::uint32_t bucket) const {
   std::uint64_t calls = 0;
   const std::vector<BucketMember>& members = member_.bucket(bucket).members;
   for (std::uint32_t place = 0; place < members.size(); ++place) {
-    if (members[place].is_unnamed) {
+    if (members[place].is_unnamed()) {
       calls = mix(calls ^ stable_hash(member_.request_in(bucket, place)));
     }
   }

@@ -16,7 +16,8 @@ void write_members(ByteWriter& writer, const std::vector<BucketMember>& members)
     writer.put_string(member.name);
     write(writer, member.descriptor);
     write(writer, member.places);
-    writer.put(static_cast<std::uint8_t>(member.is_unnamed));
+    writer.put_string(member.planning_name);
+    writer.put(member.turn);
   }
 }
 
@@ -34,7 +35,7 @@ std::string_view bucket_kind_name(BucketKind kind) {
 
 bool has_unnamed(const Bucket& bucket) {
   return std::any_of(bucket.members.begin(), bucket.members.end(),
-                     [](const BucketMember& member) { return member.is_unnamed; });
+                     [](const BucketMember& member) { return member.is_unnamed(); });
 }
 
 std::uint64_t payload_bytes(const Descriptor& descriptor) {
@@ -90,7 +91,8 @@ Bucket read_bucket(ByteReader& reader) {
     member.name = reader.get_string();
     member.descriptor = read_descriptor(reader);
     member.places = read_heap_places(reader);
-    member.is_unnamed = reader.get<std::uint8_t>() != 0;
+    member.planning_name = reader.get_string();
+    member.turn = reader.get<std::uint32_t>();
   }
   return bucket;
 }

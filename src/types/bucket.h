@@ -43,10 +43,14 @@ inline constexpr std::uint64_t kBucketLineBytes =
     128;  ///< one writer's line; two cache lines, which are fetched in pairs
 
 struct BucketMember {
-  std::string name;        ///< of unnamed calls their planning name
+  std::string name;
   Descriptor descriptor;   ///< whose heap_place is not known
   HeapPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
-  bool is_unnamed = false;  ///< unnamed calls take this place, each under a name of its own
+  /// Unnamed calls take this place, each under a name of its own: their planning name; else empty.
+  std::string planning_name = {};
+  /// Which of the places of that planning name it is: its calls take them in turn.
+  std::uint32_t turn = 0;
+  bool is_unnamed() const { return !planning_name.empty(); }
   bool operator==(const BucketMember&) const = default;
 };
 
