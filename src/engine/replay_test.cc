@@ -251,6 +251,8 @@ TEST_P(ReplayWorlds, ARankThatIsLateIsNamedAndOwesTheError) {
     ASSERT_TRUE(ticket->is_done());
     EXPECT_EQ(ticket->status().code(), Code::timed_out);
     EXPECT_EQ(ticket->status().failed_rank(), world.size() - 1);
+    EXPECT_THAT(ticket->status().message(), testing::HasSubstr("timed out after 5."))
+        << "also the time for which it was replayed";
   }
   const TicketPtr late = world.submit(world.size() - 1, test::allreduce("x", values.back()));
   world.settle();
