@@ -1,7 +1,7 @@
 # Thin: each target calls one script in tools/. `make demo` and `make test` need git, make, a C++ compiler, Python 3
 # with venv and a package registry; the rest they set up themselves, once.
 #
-#   PYTHON=python3.12   the Python to make .venv with (default: python3)
+#   PYTHON=python3.12   the Python to make .venv with (default: python3); a .venv that is there keeps its own
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
 #   ARGS=--quick        what bench-peers is given; ARGS=--help tells what it understands
@@ -36,7 +36,7 @@ format:  ## lay out the C++ sources by .clang-format
 lint:  ## check layout, naming, types and common mistakes (clang-format, clang-tidy, mypy, file and function lengths)
 	@tools/lint
 
-docs:  ## the reference of the Python interface, from its docstrings, into build/docs
+docs: setup  ## the reference of the Python interface, from its docstrings, into build/docs
 	@tools/docs
 
 bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)

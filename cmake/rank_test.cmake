@@ -1,8 +1,10 @@
-# add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds]): the only way to register a test whose
-# ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one CTest case
-# ranks.<name>.r<N>, labels `ranks` and `rN`, with a key, a store and a folder of its own and a watchdog.
+# add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN]): the only way to
+# register a test whose ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one
+# CTest case ranks.<name>.r<N>, labels `ranks` and `rN`, with a key, a store and a folder of its own and a watchdog.
+# FILTERS, for tests that end their process: a case ranks.<name>.<filter>.r<N> for each GoogleTest filter.
+# IN_TSAN: ThreadSanitizer runs it too, for what the threads of one rank do to each other.
 function(add_rank_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;RANKS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "IN_TSAN" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -13,15 +15,29 @@ function(add_rank_test name)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ronde_rank_test ${ARG_LINK})
   ronde_test_program(${target})
-  if(RONDE_SANITIZE STREQUAL "tsan")
+  set(labels ranks)
+  if(ARG_IN_TSAN)
+    list(APPEND labels threads)
+  elseif(RONDE_SANITIZE STREQUAL "tsan")
     # It sees no race between processes: neither built nor run there.
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
   math(EXPR limit "${ARG_TIMEOUT} - 5")
-  foreach(count ${ARG_RANKS})
-    add_test(NAME ranks.${name}.r${count} COMMAND ${target} --ranks=${count} --limit=${limit})
-    set_tests_properties(ranks.${name}.r${count} PROPERTIES
-      LABELS "ranks;r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count})
+  if(NOT ARG_FILTERS)
+    set(ARG_FILTERS "*")
+  endif()
+  foreach(filter ${ARG_FILTERS})
+    string(REGEX REPLACE "[^.]*\\." "" test "${filter}")
+    if(filter STREQUAL "*")
+      set(case ranks.${name})
+    else()
+      set(case ranks.${name}.${test})
+    endif()
+    foreach(count ${ARG_RANKS})
+      add_test(NAME ${case}.r${count} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+      set_tests_properties(${case}.r${count} PROPERTIES
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count})
+    endforeach()
   endforeach()
 endfunction()

@@ -151,6 +151,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
                          "rank " + std::to_string(group_.ranks[index]) + " requested '" + request.name + "' twice");
   }
   held.has[index] = true;
+  held.since = std::min(held.since, now - request.waited);
   held.descriptors[index] = std::move(request.descriptor);
   held.call_sites[index] = std::move(request.call_site);
   held.planning_names[index] = std::move(request.planning_name);

@@ -7,6 +7,7 @@
 #include "api/guard.h"
 #include "api/handles.h"
 #include "base/log.h"
+#include "base/of_this_thread.h"
 #include "base/version.h"
 #include "collectives/host/table.h"
 
@@ -166,7 +167,8 @@ ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* by
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
     const engine::Engine& from = runner->engine();
-    thread_local std::string row;
+    struct TableText;
+    auto& row = of_this_thread<std::string, TableText>();
     row = collectives::Table::row_text(from.topology().local_size, from.thresholds());
     *text = row.c_str();
     *bytes = row.size();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/environment.h"
+#include "base/of_this_thread.h"
 #include "store/leave_note.h"
 
 namespace ronde::api {
@@ -18,7 +19,7 @@ std::atomic<bool> forked{false};
 /// A call has failed since another rank had gone.
 std::atomic<bool> let_down{false};
 
-thread_local Status last_error_of_thread;
+Status& last_error_of_thread() { return of_this_thread<Status, Process>(); }
 
 /// Of the launcher, if it is what the ranks meet at: another store's folder may be gone, or about to go.
 std::string launchers_store(const engine::JoinOptions& options) {
@@ -141,7 +142,7 @@ void Process::leave_at_exit() {
 
 std::int32_t report(const Status& status) {
   if (!status) {
-    last_error_of_thread = status;
+    last_error_of_thread() = status;
     if (status.code() == Code::peer_left || status.code() == Code::peer_lost) {
       let_down.store(true, std::memory_order_relaxed);
     }
@@ -149,7 +150,7 @@ std::int32_t report(const Status& status) {
   return static_cast<std::int32_t>(status.code());
 }
 
-const Status& last_error() { return last_error_of_thread; }
+const Status& last_error() { return last_error_of_thread(); }
 
 namespace {
 

@@ -13,13 +13,13 @@ namespace ronde {
 namespace {
 
 std::mutex& sink_mutex() {
-  static std::mutex mutex;
-  return mutex;
+  static auto* const mutex = new std::mutex;  // never destroyed, nor is the sink: engines log while the process exits
+  return *mutex;
 }
 
 LogSink& sink() {
-  static LogSink current;
-  return current;
+  static auto* const current = new LogSink;
+  return *current;
 }
 
 std::atomic<int>& threshold() {

@@ -6,8 +6,11 @@
 namespace ronde {
 
 namespace {
-const std::string kEmpty;
+const std::string& empty() {
+  static const auto* const text = new std::string;  // never destroyed: statuses are read while the process exits
+  return *text;
 }
+}  // namespace
 
 std::string_view code_name(Code code) {
   switch (code) {
@@ -50,9 +53,9 @@ Status Status::from_errno(std::string_view what, int error_number) {
   return error(error_number == ENOMEM ? Code::out_of_memory : Code::system_error, std::move(message));
 }
 
-const std::string& Status::message() const { return detail_ ? detail_->message : kEmpty; }
+const std::string& Status::message() const { return detail_ ? detail_->message : empty(); }
 
-const std::string& Status::tensor() const { return detail_ ? detail_->tensor : kEmpty; }
+const std::string& Status::tensor() const { return detail_ ? detail_->tensor : empty(); }
 
 Status Status::with_rank(int rank) const {
   Status copy = *this;

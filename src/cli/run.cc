@@ -35,7 +35,8 @@ Environment of each rank:
   OMP_NUM_THREADS      the rank's equal share of the cores (affinity and cgroup quota), unless set
 
 Output: with several ranks each line begins with [rank] and is never mixed with another. Rank 0's progress bars and
-prompts appear as it prints them; of the other ranks finished lines only. With one rank the program keeps the terminal.
+prompts appear as it prints them; of the other ranks finished lines only. A line of more than 16 MiB is cut into several.
+With one rank the program keeps the terminal.
 If nobody takes the output, ranks that print wait, as in any pipe. Standard input goes to rank 0.
 
 Stopping: when a rank fails, the others have --grace seconds to report and end by themselves, then get SIGTERM, and

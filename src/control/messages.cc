@@ -13,6 +13,7 @@ void write(ByteWriter& writer, const RequestMessage& message) {
   writer.put_string(message.call_site);
   writer.put_string(message.planning_name);
   writer.put(message.call_number);
+  writer.put(message.waited);
 }
 
 void write(ByteWriter& writer, const LeaveMessage& message) {
@@ -142,6 +143,7 @@ RequestMessage read_request(ByteReader& reader) {
   message.call_site = reader.get_string();
   message.planning_name = reader.get_string();
   message.call_number = reader.get<std::uint64_t>();
+  message.waited = reader.get<Nanoseconds>();
   return message;
 }
 

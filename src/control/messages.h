@@ -36,6 +36,8 @@ struct RequestMessage {
   std::string planning_name = {};
   /// Of an unnamed call its number; of a barrier that of the last unnamed call before it. 0: neither.
   std::uint64_t call_number = 0;
+  /// How long it has waited when it is sent, since it may have been replayed at first.
+  Nanoseconds waited = 0;
 };
 
 /// The sender submits nothing any more. Final: it does not take part in what it has submitted either.

@@ -20,6 +20,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.descriptor.tensors = {{DType::bfloat16, {2, 3}}, {DType::int8, {}}};
   request.label = 9;
   request.timeout = 17;
+  request.waited = 4;
   request.position = 23;
   request.descriptor.planned_group = {5, 2};
   request.descriptor.heap_place = 4096;
@@ -30,6 +31,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.descriptor, request.descriptor);
   EXPECT_EQ(message.label, 9u);
   EXPECT_EQ(message.timeout, 17);
+  EXPECT_EQ(message.waited, 4);
   EXPECT_EQ(message.position, 23u);
   EXPECT_EQ(message.descriptor.heap_place, 4096);
 }

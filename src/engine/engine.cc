@@ -301,7 +301,8 @@ bool Engine::apply_outcome(Nanoseconds now) {
 void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now) {
   if (auto* request = std::get_if<control::RequestMessage>(&message)) {
     if (deadline != kNever) {
-      request->timeout = std::max<Nanoseconds>(0, deadline - now);
+      const Nanoseconds whole = std::exchange(request->timeout, std::max<Nanoseconds>(0, deadline - now));
+      request->waited = whole == kNever ? 0 : std::max<Nanoseconds>(0, whole - request->timeout);
     }
     if (observer_ != nullptr) {
       observer_->requested(group_.id, request->name, request->descriptor, now);

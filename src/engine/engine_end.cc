@@ -93,10 +93,11 @@ void Engine::finish_leave() {
 }
 
 void Engine::serve_nobody() {
-  // A peer that is stopped, not dead, may still store into what lies there, or read it. A group whose members have all
-  // left leaves the job's heap as it is.
-  if (owns_heap_ || !everyone_left()) {
+  // A peer that is stopped, not dead, may still store into what lies there, or read it.
+  if (owns_heap_) {
     shared_heap_->close();
+  } else if (!everyone_left()) {
+    shared_heap_->distrust();
   }
   control_.flush();
   state_ = State::failed;

@@ -44,6 +44,17 @@ TEST(EngineEnd, ARankThatStopsInTheMiddleEndsTheGroupInTime) {
   EXPECT_EQ(world.try_submit(0, test::barrier("b")).code(), Code::timed_out);
 }
 
+TEST(EngineEnd, WhatIsWrongWithTheCallIsSaidFirst) {
+  LocalWorld world(2);
+  world.settle();
+  world.engine(1).begin_leave();
+  world.settle();
+  std::vector<float> values(3, 1);
+  EXPECT_EQ(world.try_submit(0, test::allreduce("y", values)).code(), Code::peer_left);
+  const Status status = world.try_submit(0, test::allreduce(std::string(5000, 'x'), values));
+  EXPECT_EQ(status.code(), Code::invalid_argument) << status.message();
+}
+
 // The coordinator minds the limits; if it is stopped itself, every rank minds its own.
 TEST(EngineEnd, AStoppedCoordinatorIsNamedByThoseWhoWaitForIt) {
   LocalWorld world(2);

@@ -46,8 +46,8 @@ Status Engine::submit(const TicketPtr& ticket) {
   } else if (ticket->request().call_number != 0 && !is_pairwise(kind)) {
     return submit_call(ticket);
   }
+  RONDE_RETURN_IF_ERROR(check(ticket->request()));  // first: what is wrong with the call, whatever else is true
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
-  RONDE_RETURN_IF_ERROR(check(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
 }
@@ -55,11 +55,11 @@ Status Engine::submit(const TicketPtr& ticket) {
 /// The order in which these calls reach the member is the order of their planning names. A call that is refused here is
 /// one that the other ranks make: they are told.
 Status Engine::submit_call(const TicketPtr& ticket) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   if (Status refusal = check(ticket->request()); !refusal) {
     tell_refused(ticket->name(), refusal);
     return refusal;
   }
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   std::lock_guard order(calls_mutex_);
   ticket->plan_as(calls_.planning_name(ticket->request(), place_in_heap(ticket->request(), *arena_)));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));

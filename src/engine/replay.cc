@@ -238,6 +238,7 @@ Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds de
     if (ticket->request().kind == OpKind::barrier || ticket->request().has_own_number) {
       message.call_number = ticket->request().call_number;
     }
+    message.timeout = ticket->request().timeout;  // the whole; what is left of it is known when it is sent
   }
   outcome_.messages.emplace_back(std::move(message), deadline);
   has_work_.store(true, std::memory_order_release);

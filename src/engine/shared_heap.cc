@@ -56,16 +56,23 @@ Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
     return committed;
   }
   void* data = arena_->heap(arena_->rank()) + start;
-  return std::shared_ptr<void>(data, [self = shared_from_this(), memory = arena_->own_memory(), at = *offset,
-                                      bytes](void*) { self->free(at, bytes); });
+  return std::shared_ptr<void>(data, [self = shared_from_this(), memory = arena_->own_memory(), at = *offset, bytes,
+                                      period = period_](void*) { self->free(at, bytes, period); });
 }
 
-void SharedHeap::free(std::int64_t offset, std::size_t bytes) {
+void SharedHeap::free(std::int64_t offset, std::size_t bytes, std::uint64_t given_out_in) {
   std::lock_guard lock(mutex_);
   if (arena_ != nullptr) {
     arena_->discard(static_cast<std::size_t>(offset), bytes);
   }
-  map_.free(offset);
+  if (given_out_in == period_) {
+    map_.free(offset);
+  }
+}
+
+void SharedHeap::distrust() {
+  std::lock_guard lock(mutex_);
+  ++period_;
 }
 
 void SharedHeap::close() {

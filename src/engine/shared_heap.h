@@ -26,15 +26,19 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   /// Zeroed memory at a multiple of a page, freed with the last copy. OUT_OF_MEMORY if the machine, the container or
   /// the heap has no room; nothing has happened then. A job of one rank, which shares with nobody, gets private memory.
   Result<std::shared_ptr<void>> allocate(std::size_t wanted);
+  /// A rank may still write to what is given out now, whenever it comes round: this is not given out again once it is
+  /// freed. What was never given out serves as before.
+  void distrust();
   /// The arena is about to go: nothing more is allocated, what is stays until its owners free it.
   void close();
 
  private:
-  void free(std::int64_t offset, std::size_t bytes);
+  void free(std::int64_t offset, std::size_t bytes, std::uint64_t given_out_in);
 
   std::mutex mutex_;
   transport::HostArena* arena_;  ///< null once closed
   agreement::HeapMap map_;
+  std::uint64_t period_ = 0;  ///< one ends with each distrust()
 };
 
 }  // namespace ronde::engine

@@ -54,6 +54,22 @@ TEST_F(SharedHeapTest, FreedMemoryComesBackZeroed) {
   EXPECT_EQ(static_cast<char*>(again->get())[8999], 0);
 }
 
+TEST_F(SharedHeapTest, WhatALateWriterMayReachIsNotGivenOutAgain) {
+  auto held = heaps_[0]->allocate(9000);
+  ASSERT_TRUE(held);
+  void* const first = held->get();
+  heaps_[0]->distrust();
+  held->reset();
+  auto second = heaps_[0]->allocate(9000);
+  ASSERT_TRUE(second);
+  void* const later = second->get();
+  EXPECT_NE(later, first);
+  second->reset();
+  auto third = heaps_[0]->allocate(9000);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->get(), later) << "what was given out afterwards is as any memory";
+}
+
 TEST_F(SharedHeapTest, MoreThanThereIsIsRefusedAndNothingIsLost) {
   const std::size_t all = arenas_[0]->layout().heap_bytes;
   EXPECT_EQ(heaps_[0]->allocate(all).status().code(), Code::out_of_memory);

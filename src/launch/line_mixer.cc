@@ -60,7 +60,7 @@ void LineMixer::take_live(Source& from, std::string_view text, Nanoseconds now) 
     const std::size_t run = std::min({text.find_first_of("\r\n"), text.size(), kMaxLineBytes - from.segment.size()});
     if (run > 0) {
       from.segment += text.substr(0, run);
-      from.waiting_since = std::min(from.waiting_since, now);
+      from.waiting_since = is_data(from) ? kNever : std::min(from.waiting_since, now);
       text.remove_prefix(run);
     }
     if (from.segment.size() >= kMaxLineBytes) {
@@ -76,6 +76,9 @@ void LineMixer::take_live(Source& from, std::string_view text, Nanoseconds now) 
     }
   }
 }
+
+/// Nothing that somebody waits to read while it is printed. What has been begun is gone on with.
+bool LineMixer::is_data(const Source& from) { return from.shown == 0 && from.segment.size() > kMaxPartialBytes; }
 
 void LineMixer::show_live(Source& from) {
   from.waiting_since = kNever;

@@ -33,8 +33,11 @@ class LineMixer {
     bool color = false;
     int live_rank = 0;
   };
-  /// A line without end is cut into pieces of this size.
-  static constexpr std::size_t kMaxLineBytes = 65536;
+  /// A longer line is cut into lines of this size: what has no end is not kept for ever. The command's help tells it.
+  static constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
+  /// Text of the live rank that is longer is no prompt and no progress bar: it is shown when its line has ended, so
+  /// that no other's line can break it.
+  static constexpr std::size_t kMaxPartialBytes = 4096;
   /// How long the live rank's unfinished text waits for the rest: unbuffered Python writes a line's end separately.
   static constexpr Nanoseconds kPartialDelay = 30 * kMillisecond;
 
@@ -67,6 +70,7 @@ class LineMixer {
   Source& source(int rank, int stream);
   void take_plain(Source& source, std::string_view text);
   void take_live(Source& source, std::string_view text, Nanoseconds now);
+  static bool is_data(const Source& source);
   void show_live(Source& source);
   void finish_live(Source& source);
   void put_lines(const Source& source, const std::string& lines);

@@ -169,6 +169,23 @@ TEST(LineMixer, WithoutPrefixLinesAreStillWhole) {
   EXPECT_EQ(printed(mixer), "two\none\n");
 }
 
+TEST(LineMixer, ALongLineIsPassedOnWhole) {
+  for (const int rank : {0, 1}) {
+    LineMixer mixer({});
+    const std::string line(1 << 20, 'x');
+    for (std::size_t at = 0; at < line.size(); at += 65536) {  // as it comes out of a pipe, slowly
+      const Nanoseconds now = static_cast<Nanoseconds>(at) * kMillisecond;
+      mixer.take(rank, kOut, line.substr(at, 65536), now);
+      mixer.take(2, kOut, "other\n", now);
+      mixer.flush(now + LineMixer::kPartialDelay);
+      EXPECT_EQ(printed(mixer), "[2] other\n");
+      EXPECT_EQ(mixer.next_deadline(), kNever);
+    }
+    mixer.take(rank, kOut, "\n", 0);
+    EXPECT_EQ(printed(mixer), "[" + std::to_string(rank) + "] " + line + "\n");
+  }
+}
+
 TEST(LineMixer, AnEndlessLineIsCut) {
   for (const int rank : {0, 1}) {
     LineMixer mixer({});

@@ -75,6 +75,7 @@ Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, const
                         R"(,"rank":)" + std::to_string(owner.rank) + R"(,"size":)" + std::to_string(owner.size) +
                         R"(,"ronde":")" + std::string(kVersion) + '"');
   options.rank = owner.rank;
+  options.mark = R"(,"start_monotonic_ns":)";
   options.lost_event = [](std::uint64_t events) {
     // Without a time, of which the file's thread knows nothing: it stands where the gap is.
     return R"({"name":"DROPPED","ph":"M","pid":0,"args":{"events":)" + std::to_string(events) + "}}";

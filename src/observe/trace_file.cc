@@ -13,6 +13,7 @@
 #include <new>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 
@@ -23,10 +24,22 @@ namespace {
 /// Events that come together are written together.
 constexpr std::chrono::milliseconds kGather(10);
 constexpr std::string_view kSeparator = ",\n";
+constexpr std::string_view kBegin = "[\n";
 constexpr std::string_view kEnd = "\n]\n";
-std::string hidden_beside(const std::string& path) {
+
+/// Names for the hidden copy, tried in this order: somebody's file may have one.
+std::vector<std::string> hidden_beside(const std::string& path) {
   const std::size_t name = path.rfind('/') + 1;  // 0 if there is no folder in it
-  return path.substr(0, name) + "." + path.substr(name) + ".other";
+  const std::string first = path.substr(0, name) + "." + path.substr(name) + ".other";
+  return {first, first + "2", first + "3"};
+}
+
+/// Whether the path leads to this very file, not through a link.
+bool is_at(const std::string& path, int file) {
+  struct stat there {};
+  struct stat ours {};
+  return ::lstat(path.c_str(), &there) == 0 && ::fstat(file, &ours) == 0 && there.st_dev == ours.st_dev &&
+         there.st_ino == ours.st_ino;
 }
 
 Status write_at(int file, std::string_view text, std::int64_t at) {
@@ -69,17 +82,20 @@ Result<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& path, st
   return file;
 }
 
-TraceFile::TraceFile(std::string path, Options options)
-    : path_(std::move(path)), options_(std::move(options)), hidden_path_(hidden_beside(path_)) {}
+TraceFile::TraceFile(std::string path, Options options) : path_(std::move(path)), options_(std::move(options)) {}
 
 Status TraceFile::open(std::string_view first) {
-  RONDE_RETURN_IF_ERROR(begin(shown_, path_, first));
+  shown_.file.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
+  if (!shown_.file.is_open()) {
+    return Status::from_errno("open", errno);
+  }
+  RONDE_RETURN_IF_ERROR(begin(shown_, first));
   struct stat what {};
   const bool may_be_renamed = ::lstat(path_.c_str(), &what) == 0 && S_ISREG(what.st_mode);  // no link, no /dev/stdout
-  if (may_be_renamed) {
-    if (begin(hidden_, hidden_path_, first) && exchange()) {
+  if (may_be_renamed && make_hidden()) {
+    if (begin(hidden_, first) && exchange()) {
       std::swap(shown_, hidden_);
-    } else if (hidden_.file.is_open()) {  // not written whole, or the file system cannot exchange
+    } else {  // not written whole, or the file system cannot exchange
       ::unlink(hidden_path_.c_str());
       hidden_ = {};
     }
@@ -88,12 +104,37 @@ Status TraceFile::open(std::string_view first) {
   return {};
 }
 
-Status TraceFile::begin(Copy& copy, const std::string& path, std::string_view first) const {
-  copy.file.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
-  if (!copy.file.is_open()) {
-    return Status::from_errno("open", errno);
+/// A new file: what has the name already may be anybody's, or lead anywhere.
+bool TraceFile::make_hidden() {
+  for (const std::string& path : hidden_beside(path_)) {
+    if (is_left_behind(path)) {
+      ::unlink(path.c_str());
+    }
+    hidden_.file.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (hidden_.file.is_open()) {
+      hidden_path_ = path;
+      return true;
+    }
   }
-  std::string text = "[\n";
+  return false;
+}
+
+/// Whether it is the hidden copy of a process of this user's that was killed.
+bool TraceFile::is_left_behind(const std::string& path) const {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat what {};
+  if (options_.mark.empty() || !file.is_open() || ::fstat(file.get(), &what) != 0 || !S_ISREG(what.st_mode) ||
+      what.st_uid != ::geteuid() || what.st_nlink != 1) {
+    return false;
+  }
+  std::string begin(4096, '\0');
+  const ssize_t count = ::pread(file.get(), begin.data(), begin.size(), 0);
+  begin.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return begin.starts_with(kBegin) && begin.find(options_.mark) != std::string::npos;
+}
+
+Status TraceFile::begin(Copy& copy, std::string_view first) const {
+  std::string text(kBegin);
   text += first;
   text += kEnd;
   RONDE_RETURN_IF_ERROR(write_at(copy.file.get(), text, 0));
@@ -115,7 +156,7 @@ TraceFile::~TraceFile() {
   if (thread_.joinable()) {
     thread_.join();
   }
-  if (hidden_.file.is_open()) {
+  if (hidden_.file.is_open() && is_at(hidden_path_, hidden_.file.get())) {
     ::unlink(hidden_path_.c_str());
   }
 }

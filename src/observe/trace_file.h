@@ -5,7 +5,8 @@
 //
 // The system may be stopped in the middle of any write that is longer than a page. So there are two copies: the hidden
 // one (.NAME.other beside it) is brought up to date and then changes names with the other, in one step. Where a file
-// system cannot do that (NFS), there is one copy, whose closing bracket each write replaces.
+// system cannot do that (NFS), or somebody else's file has the hidden one's names, there is one copy, whose closing
+// bracket each write replaces.
 #pragma once
 
 #include <condition_variable>
@@ -29,6 +30,9 @@ class TraceFile {
     int rank = 0;                ///< for the log
     /// The event that says that so many were lost; called by the file's thread.
     std::function<std::string(std::uint64_t)> lost_event;
+    /// In the first kilobytes of every file that the caller makes, and of nobody else's: a hidden copy with it that a
+    /// killed process has left is taken away. Empty: none is.
+    std::string mark = {};
     /// For tests: called by the file's thread before each write.
     std::function<void()> before_write;
   };
@@ -58,7 +62,9 @@ class TraceFile {
   };
 
   Status open(std::string_view first);
-  Status begin(Copy& copy, const std::string& path, std::string_view first) const;
+  bool make_hidden();
+  Status begin(Copy& copy, std::string_view first) const;
+  bool is_left_behind(const std::string& path) const;
   bool exchange() const;
   void append(std::string_view event);
   void thread_main();
@@ -69,7 +75,7 @@ class TraceFile {
 
   const std::string path_;
   const Options options_;
-  const std::string hidden_path_;
+  std::string hidden_path_;
   // The file's thread only:
   Copy shown_;
   Copy hidden_;                   ///< closed where there is one copy

@@ -68,8 +68,8 @@ std::vector<Level> find_levels() {
 }  // namespace
 
 std::span<const Level> runnable_levels() {
-  static const std::vector<Level> levels = find_levels();
-  return levels;
+  static const auto* const levels = new std::vector<Level>(find_levels());  // never destroyed: engines may outlive it
+  return *levels;
 }
 
 const Level& choose_level(std::span<const Level> levels, const char* wanted) {

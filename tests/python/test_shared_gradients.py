@@ -15,10 +15,13 @@ import torch
 from torch import nn
 
 from made_buckets import made_buckets
-from ronde import _bucket
+from ronde import _abi, _bucket
 from ronde.exceptions import error_of
 from ronde.torch import _buckets, _gradients
 from test_optimizer import batches, distributed, loss_of, make_model, share
+
+#: Shared memory may be refused as used up, because the engine has lost a rank, by a system call.
+REASONS = (_abi.OUT_OF_MEMORY, 2, 15)
 
 
 @pytest.fixture
@@ -36,14 +39,14 @@ def all_shared(model: nn.Module) -> bool:
 
 
 @contextlib.contextmanager
-def refused(after: int = 0):
+def refused(after: int = 0, code: int = _abi.OUT_OF_MEMORY):
     """Buckets are refused, from the n-th on."""
     allocate, left = _bucket.allocate, [after]
 
     def refuse(name: str, n_bytes: int):
         left[0] -= 1
         if left[0] < 0:
-            raise error_of(14, f"bucket '{name}': no room")
+            raise error_of(code, f"bucket '{name}': no room")
         return allocate(name, n_bytes)
 
     _bucket.allocate = refuse
@@ -370,8 +373,9 @@ def test_copies_of_a_model(hvd, rank, world):
 
 
 @pytest.mark.ranks(2)
-def test_memory_is_refused(hvd, rank, world, caplog):
-    with refused(after=1), caplog.at_level(logging.WARNING, logger="ronde"):
+@pytest.mark.parametrize("code", REASONS)
+def test_memory_is_refused(hvd, rank, world, caplog, code):
+    with refused(after=1, code=code), caplog.at_level(logging.WARNING, logger="ronde"):
         model = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2).double()])
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
         for _ in range(3):
@@ -572,8 +576,9 @@ def test_empty_shared(hvd, rank, world, buckets):
         tensor += rank + 1
         hvd.allreduce_(tensor, op=hvd.Sum)
         assert bool((tensor == world * (world + 1) / 2).all())
-    with refused():
-        assert not is_shared(hvd.empty_shared(3))
+    for code in REASONS:
+        with refused(code=code):
+            assert not is_shared(hvd.empty_shared(3))
     with pytest.raises(ValueError, match="does not know"):
         hvd.empty_shared(3, dtype=torch.quint8)
     parameter = nn.Parameter(hvd.empty_shared(4))

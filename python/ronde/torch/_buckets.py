@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import torch
 
-from ronde import _abi, _bucket, _process
+from ronde import _bucket, _process
 from ronde._operation import View
 from ronde.exceptions import RondeError
 from ronde.torch._tensors import DTYPE_CODES, as_sent, check, memory_order, view_of
@@ -86,14 +86,20 @@ def _buckets_of(tensors: Sequence[torch.Tensor]) -> Iterator[List[int]]:
         yield bucket
 
 
-def homes_for(tensors: Sequence[torch.Tensor], name: str) -> Iterator[Tuple[int, Home]]:
+def homes_for(
+    tensors: Sequence[torch.Tensor], name: str, refused: Callable[[RondeError], None]
+) -> Iterator[Tuple[int, Home]]:
     """A zeroed place for each of the tensors, with its index. Requires: :func:`can_have_home`.
 
-    Ranks that ask for the same tensors in the same order get the same layout. Raises RondeError with the code
-    RONDE_OUT_OF_MEMORY once there is no more room; what came before stays. The memory goes with the last tensor in it.
+    Ranks that ask for the same tensors in the same order get the same layout. Once memory is refused, for whatever
+    reason, ``refused`` is told and the rest gets no place. The memory goes with the last tensor in it.
     """
     for number, bucket in enumerate(_buckets_of(tensors)):
-        memory = _bucket.allocate(f"{name}.{number}", sum(_n_bytes(tensors[index]) for index in bucket))
+        try:
+            memory = _bucket.allocate(f"{name}.{number}", sum(_n_bytes(tensors[index]) for index in bucket))
+        except RondeError as error:
+            refused(error)
+            return
         offset = 0
         for index in bucket:
             yield index, _home_in(memory, offset, tensors[index])
@@ -109,8 +115,9 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
         dtype: the type of its elements, one that operations take.
 
     Asks no other rank. The tensor is yours for good, also after ``shutdown()``, but not in forked children, which must
-    not touch it. Where the machine or the container has no room it lies in ordinary memory. Raises NotInitializedError
-    (a ValueError) before ``init()``, InvalidArgumentError (a ValueError) for another dtype.
+    not touch it. Where shared memory is refused, because the machine or the container has no room or a rank is lost, it
+    lies in ordinary memory. Raises NotInitializedError (a ValueError) before ``init()``, InvalidArgumentError (a
+    ValueError) for another dtype.
     """
     shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     _process.size()  # raises before init(), whatever the size
@@ -120,8 +127,6 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
         return torch.zeros(shape, dtype=dtype, device="cpu")
     try:
         memory = _bucket.allocate("empty_shared", _n_bytes(like))
-    except RondeError as error:
-        if error.code != _abi.OUT_OF_MEMORY:
-            raise
+    except RondeError:
         return torch.zeros(shape, dtype=dtype, device="cpu")
     return _home_in(memory, 0, like).tensor

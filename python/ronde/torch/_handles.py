@@ -10,7 +10,7 @@ import torch
 
 from ronde._operation import Operation, Output
 from ronde.exceptions import InvalidArgumentError
-from ronde.torch._tensors import TORCH_DTYPES
+from ronde.torch._tensors import TORCH_DTYPES, fill
 
 #: What an operation makes: a tensor, a list of them, ...
 Result = TypeVar("Result", covariant=True)
@@ -83,7 +83,7 @@ def into(outputs: List[torch.Tensor], copy_back: List[Tuple[torch.Tensor, torch.
     def take(operation: Operation) -> Any:
         operation.release()
         for target, staged in copy_back:
-            target.detach().copy_(staged)
+            fill(target, staged)
         return outputs[0] if single else outputs
 
     return take
@@ -150,7 +150,7 @@ def source_after(copy_back: List[Tuple[torch.Tensor, torch.Tensor]]) -> Take[int
         source = operation.source()
         operation.release()
         for target, staged in copy_back:
-            target.detach().copy_(staged)
+            fill(target, staged)
         return source
 
     return take

@@ -16,7 +16,7 @@ from typing import Iterable, List, NamedTuple, Optional
 
 import torch
 
-from ronde import _abi, _bucket, _process
+from ronde import _bucket, _process
 from ronde._slot import Slot
 from ronde.exceptions import RondeError
 from ronde.torch import _names
@@ -153,19 +153,17 @@ class Places:
             unit.refused_in = epoch
         if lacking and _process.size() > 1:
             keep_freed_memory()
-        try:
-            for index, home in homes_for([unit.parameters[0] for unit in lacking], "gradients"):
-                unit = lacking[index]
-                parameter = unit.parameters[0]
-                unit.place = Place(home, unit.name, self._reduction)
-                unit.refused_in = 0
-                may_be_in_buckets([parameter])
-        except RondeError as error:
-            if error.code != _abi.OUT_OF_MEMORY:
-                raise
-            if self._told_in != epoch:
-                self._told_in = epoch
-                _log.warning("Ronde: some gradients stay in private memory, which is slower: %s", error)
+        for index, home in homes_for([unit.parameters[0] for unit in lacking], "gradients", self._tell_refused):
+            unit = lacking[index]
+            parameter = unit.parameters[0]
+            unit.place = Place(home, unit.name, self._reduction)
+            unit.refused_in = 0
+            may_be_in_buckets([parameter])
+
+    def _tell_refused(self, reason: RondeError) -> None:
+        if self._told_in != self._epoch:
+            self._told_in = self._epoch
+            _log.warning("Ronde: some gradients stay in private memory, which is slower: %s", reason)
 
     def _lacks_place(self, unit: Unit) -> bool:
         """Whether it could have a place and has none that fits."""

@@ -26,7 +26,7 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
-from ronde.torch._tensors import check, from_plain, host_memory_for, new_like, staged, view_of
+from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for, new_like, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -70,7 +70,7 @@ def start_allreduce(
     else:
         outputs = list(targets)
         buffers = inputs  # of a tensor that is contiguous its own memory, else the copy
-    copy_back: _Copies = [(target, buffer) for target, buffer in zip(outputs, buffers) if target is not buffer]
+    copy_back = copies_back(zip(outputs, buffers), full_name)
     operation = _submit(
         _abi.ALLREDUCE,
         full_name,
@@ -153,7 +153,7 @@ def start_broadcast(
         buffer = host_memory_for(output)
     else:
         buffer, output = source, target
-    copy_back: _Copies = [] if output is buffer else [(output, buffer)]
+    copy_back = copies_back([(output, buffer)], full_name)
     operation = _submit(
         _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], (source, buffer), root=root_rank, wait=wait
     )
@@ -176,6 +176,7 @@ def start_reduce(
     source = staged(tensor)
     output = new_like(source) if is_root and target is None else target
     buffer = source if target is not None or output is None else output
+    copy_back = copies_back([(output, buffer)] if is_root and output is not None else [], full_name)
     operation = _submit(
         _abi.REDUCE,
         full_name,
@@ -190,7 +191,6 @@ def start_reduce(
     )
     if output is None:
         return _result(operation, nothing, wait)
-    copy_back: _Copies = [(output, buffer)] if is_root and output is not buffer else []
     return _result(operation, into([output], copy_back, True), wait)
 
 
@@ -226,5 +226,6 @@ def start_recv(tensor: torch.Tensor, src: int, tag: int, full_name: str, wait: b
     """Fills the tensor; the result is the rank that sent."""
     check(tensor, full_name)
     buffer = staged(tensor)
+    copy_back = copies_back([(tensor, buffer)], full_name)
     operation = _submit(_abi.RECV, full_name, [view_of(buffer)], None, buffer, root=src, tag=tag, wait=wait)
-    return _result(operation, source_after([] if buffer is tensor else [(tensor, buffer)]), wait)
+    return _result(operation, source_after(copy_back), wait)

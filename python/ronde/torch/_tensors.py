@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 import torch
 
@@ -70,6 +70,40 @@ def _objection(tensor: torch.Tensor, name: str) -> Optional[str]:
     if tensor.dtype not in DTYPE_CODES:
         return f"'{name}' is of type {tensor.dtype}, which Ronde does not know"
     return None
+
+
+def copies_back(
+    pairs: Iterable[Tuple[torch.Tensor, torch.Tensor]], name: str
+) -> List[Tuple[torch.Tensor, torch.Tensor]]:
+    """Of ``(target, memory that the engine writes)`` those where the target is something else and is to be filled from
+    it, by :func:`fill`. Before anything is communicated: raises InvalidArgumentError (a ValueError) for a target whose
+    elements lie on top of each other, as ``expand()`` makes them, since nothing can be copied there."""
+    copies = [(target, memory) for target, memory in pairs if target is not memory]
+    for target, _ in copies:
+        check_target(target, name)
+    return copies
+
+
+def check_target(target: torch.Tensor, name: str) -> None:
+    """Raises InvalidArgumentError (a ValueError), naming the tensor, if :func:`fill` cannot write to it."""
+    if not target.is_contiguous() and any(
+        stride == 0 and size > 1 for size, stride in zip(target.shape, target.stride())
+    ):
+        raise InvalidArgumentError(
+            f"'{name}': several elements of an output of shape {tuple(target.shape)} are one place in memory, as after "
+            "expand(); pass output.contiguous() and expand the result",
+            1,
+            tensor=name,
+        )
+
+
+def fill(target: torch.Tensor, values: torch.Tensor) -> None:
+    """Writes the values into the target, outside autograd and wherever the target was made."""
+    if target.is_inference():
+        with torch.inference_mode():
+            target.copy_(values)
+    else:
+        target.detach().copy_(values)
 
 
 #: Types of devices whose tensors were copied already.

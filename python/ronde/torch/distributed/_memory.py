@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, List, Sequence, Tuple
 import torch
 
 from ronde._operation import Operation
-from ronde.torch._tensors import TORCH_DTYPES, check, staged
+from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill, staged
 
 Finish = Callable[[Operation], Any]
 
@@ -29,18 +29,22 @@ def rows_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
     """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it."""
-    copies = [(target, source) for target, source in copies if target is not source]
+    copies = copies_back(copies, "tensor")
 
     def finish(operation: Operation) -> None:
         operation.release()
         for target, source in copies:
-            target.detach().copy_(source)
+            fill(target, source)
 
     return finish
 
 
 def put(outputs: Sequence[Any]) -> Finish:
-    """Copies each of the ticket's outputs to where it belongs: a tensor, or a list of them, one after the other."""
+    """Copies each of the ticket's outputs to where it belongs: a tensor, or a list of them, one after the other. Raises
+    InvalidArgumentError (a ValueError), before anything is communicated, where that cannot be."""
+    for output in outputs:
+        for target in output if isinstance(output, list) else [output]:
+            check_target(target, "output")
 
     def finish(operation: Operation) -> None:
         try:
@@ -63,5 +67,5 @@ def _put_one(operation: Operation, index: int, output: Any) -> None:
     targets: List[torch.Tensor] = output if isinstance(output, list) else [output]
     at = 0
     for target in targets:
-        target.detach().copy_(values[at : at + target.numel()].view(target.shape))
+        fill(target, values[at : at + target.numel()].view(target.shape))
         at += target.numel()
