@@ -158,6 +158,16 @@ class _TensorsToCome(pickle.Unpickler):
         return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype, device="cpu"))
 
 
+def _zero_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """Horovod steps an optimizer without state, with gradients of zeros, and programs count on what is left of that."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                zeros = torch.zeros_like(parameter)
+                is_sparse = isinstance(optimizer, torch.optim.SparseAdam) and zeros.dim() > 0
+                parameter.grad = zeros.to_sparse(1) if is_sparse else zeros
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None
 ) -> None:
@@ -165,7 +175,7 @@ def broadcast_optimizer_state(
 
     Args:
         optimizer: of the same class with the same parameters on every rank. One that has no state yet gets the root's;
-            nothing is stepped for that.
+            nothing is stepped for that, but the gradients of its parameters are zeros afterwards, as Horovod leaves them.
         root_rank: a rank of the job, the same on every rank.
         model: accepted for compatibility.
 
@@ -198,5 +208,7 @@ def broadcast_optimizer_state(
         for tensor, value in zip(tensors, received):
             if tensor is not value:
                 tensor.copy_(value)
+    if not optimizer.state:
+        _zero_gradients(optimizer)
     # On the root too: loading casts some state to the parameters' types, and ranks must not differ in that.
     load_in_place(optimizer, lambda: optimizer.load_state_dict(state))
