@@ -15,7 +15,7 @@ import torch
 
 from ronde import _process
 from ronde.exceptions import InvalidArgumentError
-from ronde.torch._handles import synchronize
+from ronde.torch._handles import synchronize_all
 from ronde.torch._loading import load_in_place
 from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set
@@ -46,8 +46,7 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
             1,
         )
     handles = [broadcast_async_(tensor, root_rank, name) for name, tensor in named if tensor is not None]
-    for handle in handles:
-        synchronize(handle)
+    synchronize_all(handles)
 
 
 def _pickler_module() -> Any:
@@ -203,7 +202,7 @@ def broadcast_optimizer_state(
         broadcast_async_(tensor.detach().cpu(), root_rank, f"optimizer_state.{index}")
         for index, tensor in enumerate(tensors)
     ]
-    received = [synchronize(handle) for handle in handles]
+    received = synchronize_all(handles)
     if not is_root:
         for tensor, value in zip(tensors, received):
             if tensor is not value:
