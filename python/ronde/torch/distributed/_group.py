@@ -453,7 +453,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             self._names.waited_for(name)
             self._batch = None  # PyTorch does not end what has failed
             raise
-        work = Work(operation, name, self._names, self._completer, list(results), finish)
+        work = Work(operation, name, self._names, self._completer, list(results), finish, op in (_abi.SEND, _abi.RECV))
         if self._batch is not None:
             self._batch.append(work)
         return work
