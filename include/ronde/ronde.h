@@ -279,9 +279,10 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  * time limit. Names are local, for reports; a rank does not send to itself (RONDE_INVALID_ARGUMENT).
  *
  * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of
- * the group has joined. Meanwhile the others' requests go on as if it had neutral values: 0 for sum, average and adasum
- * (the average is still over all ranks), 1 for product, the type's limits for min and max, no rows for ALLGATHER and
- * ALLTOALL. A broadcast whose root has joined fails with MISMATCH on all that have not. It has no time limit. */
+ * the group has joined. Meanwhile the others' ALLREDUCEs go on as if it had neutral values: 0 for sum, average and
+ * adasum (the average is still over all ranks), 1 for product, the type's limits for min and max; BARRIERs go on
+ * without it. What every rank has a part in (ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, GATHER, SCATTER) fails with
+ * MISMATCH on all that have not joined; the sentence names who has. JOIN has no time limit. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;

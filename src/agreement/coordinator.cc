@@ -47,17 +47,17 @@ std::string views_text(const Group& group, const std::vector<bool>& has, const s
   return text;
 }
 
-/// Of one tensor the rows that the plan needs to know (types/plan.h); of a member that has joined 0. `root`: its index
-/// in the group, if the operation has one.
-std::vector<std::int64_t> rows_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors,
-                                  const Descriptor& first, std::size_t root, std::size_t tensor) {
+/// Of one tensor the rows that the plan needs to know (types/plan.h). `root`: its index in the group, if the operation
+/// has one. Requires: no member has joined.
+std::vector<std::int64_t> rows_of(const std::vector<Descriptor>& descriptors, const Descriptor& first, std::size_t root,
+                                  std::size_t tensor) {
   const std::size_t members = descriptors.size();
   if (first.kind == OpKind::reducescatter) {
     return scattered_rows(first.tensors[tensor].shape.front(), static_cast<int>(members));
   }
   std::vector<std::int64_t> rows;
   for (std::size_t i = 0; i < members; ++i) {
-    const std::int64_t own = has[i] ? descriptors[i].tensors[tensor].shape.front() : 0;
+    const std::int64_t own = descriptors[i].tensors[tensor].shape.front();
     if (first.kind == OpKind::allgather) {
       rows.push_back(own);
     } else if (first.kind == OpKind::gather) {
@@ -65,7 +65,7 @@ std::vector<std::int64_t> rows_of(const std::vector<bool>& has, const std::vecto
       rows[i * members + root] = own;
     } else if (first.kind == OpKind::scatter && i != root) {
       rows.resize(rows.size() + members);
-    } else if (has[i] && descriptors[i].splits.size() == members) {
+    } else if (descriptors[i].splits.size() == members) {
       rows.insert(rows.end(), descriptors[i].splits.begin(), descriptors[i].splits.end());
     } else {
       rows.insert(rows.end(), members, own / static_cast<std::int64_t>(members));
@@ -90,20 +90,14 @@ HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>
   return places;
 }
 
-/// Why these ranks, which have joined, cannot take part with values that change nothing; empty if they can.
-std::string obstacle_to_join(const Descriptor& asked, const std::vector<int>& joined) {
-  if (joined.empty()) {
+/// Why it cannot be done while a rank has joined, with values of that one which change nothing; empty if it can. What
+/// hands out rows of each rank cannot: whoever counts on a row for each would go on with too few.
+std::string obstacle_to_join(const Descriptor& asked) {
+  if (asked.kind == OpKind::barrier) {
     return "";
   }
-  switch (asked.kind) {
-    case OpKind::allgather:
-    case OpKind::alltoall:
-    case OpKind::barrier: return "";
-    case OpKind::allreduce:
-    case OpKind::reducescatter: break;
-    case OpKind::broadcast:
-      return std::find(joined.begin(), joined.end(), asked.root) == joined.end() ? "" : "its root has nothing to send";
-    default: return "it needs every rank";
+  if (asked.kind != OpKind::allreduce) {
+    return "only allreduce and barrier go on without a rank";
   }
   const bool has_no_neutral =
       (asked.reduce_op == ReduceOp::product && asked.prescale != 1.0) ||
@@ -273,7 +267,7 @@ void Coordinator::answer(const std::string& name, Held& held) {
     }
   }
   const std::vector<int> joined = held.count < group_.size() ? ranks_without(held.has) : std::vector<int>();
-  if (const std::string obstacle = obstacle_to_join(first, joined); !obstacle.empty()) {
+  if (const std::string obstacle = joined.empty() ? "" : obstacle_to_join(first); !obstacle.empty()) {
     append_error(name, held, Code::mismatch, -1,
                  descriptor_text(first) + " named '" + name + "' cannot be done while " + ranks_text(joined) +
                      (joined.size() == 1 ? " has joined: " : " have joined: ") + obstacle);
@@ -284,7 +278,7 @@ void Coordinator::answer(const std::string& name, Held& held) {
   item.places = places;
   for (std::size_t tensor = 0; makes_outputs(first.kind) && tensor < first.tensors.size(); ++tensor) {
     const auto root = static_cast<std::size_t>(has_root(first.kind) ? group_.index_of(first.root) : 0);
-    item.rows.push_back(rows_of(held.has, held.descriptors, first, root, tensor));
+    item.rows.push_back(rows_of(held.descriptors, first, root, tensor));
   }
   if (held.count < group_.size()) {
     item.descriptor = first;

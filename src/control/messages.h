@@ -90,7 +90,7 @@ struct SettingsEntry {
 struct ExecEntry {
   struct Item {
     std::string name;
-    /// For each tensor what Plan::rows says of it (0 of a member that has joined); empty for kinds that need none.
+    /// For each tensor what Plan::rows says of it; empty for kinds that need none.
     std::vector<std::vector<std::int64_t>> rows = {};
     /// Where its tensor lies in the members' heaps; empty if one has it elsewhere.
     HeapPlaces places = {};

@@ -18,28 +18,17 @@ TicketPtr make_stand_in(const std::string& name, const Descriptor& descriptor, s
   request.root = descriptor.root;
   request.prescale = descriptor.prescale;
   request.postscale = descriptor.postscale;
-  const bool brings_rows = descriptor.kind == OpKind::allgather || descriptor.kind == OpKind::alltoall;
   auto memory = std::make_shared<std::vector<std::unique_ptr<std::byte[]>>>();
   for (const Descriptor::Spec& spec : descriptor.tensors) {
     RequestTensor pair;
     pair.input.dtype = spec.dtype;
     pair.input.shape = spec.shape;
-    if (brings_rows) {
-      pair.input.shape.front() = 0;
-    }
     const std::size_t bytes = pair.input.bytes();
     memory->push_back(std::make_unique<std::byte[]>(bytes));
     pair.input.data = memory->back().get();
-    if (reduces(descriptor.kind)) {
-      reduce::fill_neutral(spec.dtype, descriptor.reduce_op, {memory->back().get(), bytes});
-    }
-    if (!makes_outputs(descriptor.kind)) {
-      pair.output = pair.input;
-    }
+    reduce::fill_neutral(spec.dtype, descriptor.reduce_op, {memory->back().get(), bytes});
+    pair.output = pair.input;
     request.tensors.push_back(std::move(pair));
-  }
-  if (descriptor.kind == OpKind::alltoall) {
-    request.splits.clear();
   }
   auto ticket = std::make_shared<Ticket>(std::move(request));
   ticket->stand_in(std::move(memory));

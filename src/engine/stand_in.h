@@ -9,9 +9,8 @@
 
 namespace ronde::engine {
 
-/// A ticket for a request like the others' `descriptor`, with memory of its own: of an all-reduce or reduce-scatter the
-/// neutral value of the reduction everywhere, of an all-gather or all-to-all no rows, of a broadcast a place for what
-/// comes. Requires: joined_ranks_can_take_part(). Throws std::bad_alloc.
+/// A ticket for a request like the others' `descriptor`, with memory of its own: of an all-reduce the neutral value of
+/// the reduction everywhere. Requires: an all-reduce or a barrier, agreement refuses the rest. Throws std::bad_alloc.
 TicketPtr make_stand_in(const std::string& name, const Descriptor& descriptor, std::int32_t group);
 
 }  // namespace ronde::engine

@@ -164,9 +164,9 @@ def test_calls_of_several_tensors(group, rank, world):
     outputs = [torch.empty(2 * world), torch.empty(3 * world, dtype=torch.int64)]
     group.allgather_into_tensor_coalesced(outputs, inputs).wait()
     assert outputs[1].tolist() == [each for each in range(world) for _ in range(3)]
-    lists = [[torch.empty(2) for _ in range(world)], [torch.empty(3, dtype=torch.int64) for _ in range(world)]]
+    lists = [[torch.empty(2), torch.empty(3, dtype=torch.int64)] for _ in range(world)]
     group.allgather_coalesced(lists, inputs).wait()
-    assert [part.tolist() for part in lists[0]] == [[each] * 2 for each in range(world)]
+    assert [[part.tolist() for part in each] for each in lists] == [[[r] * 2, [r] * 3] for r in range(world)]
     parts = [torch.empty(1), torch.empty(2)]
     whole = [torch.ones(world), torch.ones(2 * world)]
     group.reduce_scatter_tensor_coalesced(parts, whole, opts=dist.ReduceScatterOptions()).wait()
@@ -176,6 +176,30 @@ def test_calls_of_several_tensors(group, rank, world):
         dist.all_reduce(second)
     manager.wait()
     assert first.tolist() == [world * world] * 3
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_coalesced_gather_puts_the_tensors_of_each_rank_in_a_list(gloo, rank, world):
+    def equal(where: Any) -> List[torch.Tensor]:
+        """As many tensors as ranks, of one shape: where both layouts would do."""
+        outputs = [[torch.empty(2) for _ in range(world)] for _ in range(world)]
+        dist.all_gather_coalesced(outputs, [torch.full((2,), 10.0 * rank + each) for each in range(world)], where)
+        return [tensor for outputs_of_rank in outputs for tensor in outputs_of_rank]
+
+    def unequal(where: Any) -> List[torch.Tensor]:
+        inputs = [torch.full((3, 2), 10.0 * rank), torch.full((), 10.0 * rank + 1), torch.full((4,), 10.0 * rank + 2)]
+        outputs = [[torch.empty_like(each) for each in inputs] for _ in range(world)]
+        work = dist.all_gather_coalesced(outputs, inputs, where, async_op=True)
+        work.wait()
+        return [tensor for outputs_of_rank in outputs for tensor in outputs_of_rank]
+
+    same_as_gloo(gloo, equal)
+    same_as_gloo(gloo, unequal)
+    ones = [torch.ones(2)] * 2
+    with pytest.raises(ValueError, match=f"the list of outputs has {world + 1} lists; expected one for each of the"):
+        dist.all_gather_coalesced([[torch.empty(2)] * 2] * (world + 1), ones)
+    with pytest.raises(ValueError, match="for rank 0 has 3 tensors; expected one for each of the 2 inputs"):
+        dist.all_gather_coalesced([[torch.empty(2)] * 3] * world, ones)
 
 
 @pytest.mark.ranks(2, 3)

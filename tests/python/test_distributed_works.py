@@ -152,6 +152,121 @@ def test_a_hook_that_waits_while_the_backward_pass_goes_on(world):
         assert all(torch.equal(each, everyones[0]) for each in everyones)
 
 
+def reduced_again(future: Any) -> torch.Tensor:
+    """What is put behind a future: the sum of the ranks' results so far, waited for."""
+    value = future.value()
+    value = value[0] if isinstance(value, list) else value
+    return dist.all_reduce(value, async_op=True).get_future().wait()[0]
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("passes_over", [0, 1, 2])
+def test_what_is_put_behind_futures_runs_in_one_order_whatever_the_timing(rank, world, passes_over):
+    """Each gradient has a value of its own, so that sums of different buckets would be seen."""
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(*[torch.nn.Linear(16, 16, bias=False) for _ in range(4)])
+    model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.001)
+    places = {layer.weight: place for place, layer in enumerate(layers)}
+    order: List[int] = []
+
+    def hook(state, bucket):
+        for gradient, parameter in zip(bucket.gradients(), bucket.parameters()):
+            gradient.fill_(10.0 ** places[parameter] * (rank + 1))
+        future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+
+        def link(before: Any) -> torch.Tensor:
+            order.append(bucket.index())
+            return reduced_again(before)
+
+        return future.then(link).then(link)
+
+    model.register_comm_hook(None, hook)
+    layers[passes_over].register_full_backward_hook(lambda *_: time.sleep(0.05 * rank))
+    for _ in range(4):
+        order.clear()
+        model(torch.randn(4, 16)).sum().backward()
+        orders: List[Any] = [None] * world
+        dist.all_gather_object(orders, order)
+        assert orders == [orders[0]] * world
+        for weight, place in places.items():
+            assert weight.grad.eq(10.0**place * world * (world + 1) / 2 * world**2).all(), place
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("look", ["wait", "done", "wait for all", "chained"])
+def test_a_hook_that_looks_at_its_future_itself(world, look):
+    layers = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Linear(16, 16))
+    model = torch.nn.parallel.DistributedDataParallel(layers, bucket_cap_mb=0.001)
+
+    def hook(state, bucket):
+        future = dist.all_reduce(bucket.buffer().fill_(1.0), async_op=True).get_future()
+        if look == "done":
+            while not future.done():
+                time.sleep(0.001)
+        elif look == "wait for all":
+            torch.futures.wait_all([future])
+        elif look == "chained":
+            future = future.then(reduced_again)
+            future.wait()
+        else:
+            future.wait()
+        assert bucket.buffer().eq(float(world if look != "chained" else world**2)).all(), "here, and not later"
+        return future.then(lambda done: done.value()[0] if look != "chained" else done.value())
+
+    model.register_comm_hook(None, hook)
+    for _ in range(3):
+        model(torch.randn(4, 16)).sum().backward()
+        assert layers[0].weight.grad.eq(float(world if look != "chained" else world**2)).all()
+
+
+@pytest.mark.ranks(2)
+def test_futures_of_a_pass_that_an_error_has_ended(world):
+    tensor = torch.ones(3)
+    futures: List[Any] = []
+
+    class Fails(torch.autograd.Function):
+        """Begins a reduction in its backward pass and fails."""
+
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            futures.append(dist.all_reduce(tensor, async_op=True).get_future())
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        Fails.apply(torch.ones(1, requires_grad=True)).backward()
+    assert futures[0].wait()[0].tolist() == [world] * 3
+
+
+@pytest.mark.ranks(2)
+def test_a_pair_whose_futures_are_out_in_a_backward_pass(rank):
+    """The one is done when the other was called: nothing may wait for the first before."""
+    got = torch.empty(1)
+
+    class Exchanges(torch.autograd.Function):
+        """Swaps a number with the other rank in its backward pass."""
+
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            received = dist.irecv(got, 1 - rank).get_future()
+            total = dist.all_reduce(torch.ones(1), async_op=True).get_future().wait()[0]
+            dist.send(torch.full((1,), float(rank)), 1 - rank) if rank == 0 else None
+            received.wait() if rank == 1 else None
+            dist.send(torch.full((1,), float(rank)), 1 - rank) if rank == 1 else None
+            return gradient * total
+
+    x = torch.ones(1, requires_grad=True)
+    Exchanges.apply(x).backward()
+    assert x.grad.item() == 2.0 and got.item() == 1.0 - rank
+
+
 @pytest.mark.ranks(2)
 def test_who_waits_for_a_work_that_another_gave_up_on(rank):
     got = torch.full((1,), -1.0)

@@ -62,6 +62,40 @@ def test_broadcast_optimizer_state(hvd, rank, kind, fresh):
                 assert torch.equal(other, value) if isinstance(value, torch.Tensor) else other == value, key
 
 
+@pytest.mark.ranks(1, 2)
+def test_without_state_gradients_are_zeros_as_horovod_leaves_them(hvd, rank, world):
+    for make in (lambda p: torch.optim.SGD(p, lr=0.1), lambda p: torch.optim.Adam(p, lr=0.1)):
+        for wrap in (lambda optimizer: optimizer, hvd.DistributedOptimizer):
+            model = nn.Linear(3, 2).double()
+            model.bias.requires_grad_(False)
+            before = model.weight.detach().clone()
+            optimizer = wrap(make(model.parameters()))
+            hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+            assert torch.equal(model.weight.grad, torch.zeros(2, 3, dtype=torch.float64))
+            assert model.bias.grad is None
+            assert torch.equal(model.weight, before), "nothing was stepped"
+            model(torch.full((1, 3), rank + 1.0).double()).sum().backward()  # without zero_grad()
+            optimizer.step()
+    table = nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(table.parameters(), lr=0.1))
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert table.weight.grad.is_sparse and not table.weight.grad.to_dense().any()
+    table(torch.tensor([rank])).sum().backward()
+    optimizer.step()
+
+
+@pytest.mark.ranks(2)
+def test_who_has_state_keeps_its_gradients(hvd, rank):
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    if rank == 0:
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert model.weight.grad.eq(float(rank == 0)).all()
+    assert len(optimizer.state) == 2
+
+
 def assert_same_states(states: list[dict]) -> None:
     """Values and types of everything in the state_dict()s."""
     first = states[0]

@@ -26,11 +26,11 @@ def test_uneven_numbers_of_steps(hvd, rank, world):
 
 @pytest.mark.ranks(2, 3)
 def test_the_result_is_the_last_rank(hvd, rank):
-    if rank == 0:  # the others have no rows from here on, sooner or later
-        while len(hvd.allgather(torch.tensor([rank]), name="who")) > 1:
+    if rank == 0:  # until the others have no more data
+        while hvd.allreduce(torch.ones(1), name="who", op=hvd.Sum).item() > 1:
             pass
     elif rank == 1:
-        hvd.allgather(torch.tensor([rank]), name="who")
+        hvd.allreduce(torch.ones(1), name="who", op=hvd.Sum)
     assert hvd.join() == 0
 
 
@@ -45,13 +45,62 @@ def test_unnamed_operations_meet_again_after_join(hvd, rank, world):
     assert hvd.allreduce(torch.full((2,), float(rank)), op=hvd.Max).tolist() == [world - 1] * 2
 
 
-@pytest.mark.ranks(3)
-def test_a_broadcast_from_who_has_joined_fails_on_the_others(hvd, rank):
-    if rank != 1:
-        with pytest.raises(hvd.HorovodInternalError, match="rank 1 has joined: its root has nothing to send"):
-            hvd.broadcast(torch.ones(2), root_rank=1, name="from one")
-        assert hvd.broadcast(torch.full((2,), float(rank)), root_rank=2, name="from two").tolist() == [2.0, 2.0]
-    hvd.join()
+def what_each_rank_has_a_part_in(hvd, world):
+    """Calls that fail while a rank has joined."""
+    rows = torch.ones(world, 2)
+    weights = torch.nn.Linear(2, 1).state_dict()
+    entries = torch.eye(3).to_sparse()
+    return {
+        "allgather": lambda: hvd.allgather(rows),
+        "allgather, named": lambda: hvd.allgather(rows, name="rows"),
+        "grouped allgather": lambda: hvd.grouped_allgather([rows, rows[:1]]),
+        "allgather of objects": lambda: hvd.allgather_object({"a": 1}),
+        "broadcast": lambda: hvd.broadcast(rows, root_rank=0),
+        "broadcast in place": lambda: hvd.broadcast_(rows, root_rank=0),
+        "broadcast of objects": lambda: hvd.broadcast_object("x", root_rank=0),
+        "broadcast of parameters": lambda: hvd.broadcast_parameters(weights, root_rank=0),
+        "alltoall": lambda: hvd.alltoall(rows),
+        "reducescatter": lambda: hvd.reducescatter(rows),
+        "grouped reducescatter": lambda: hvd.grouped_reducescatter([rows, rows]),
+        "reduce": lambda: hvd.reduce(rows, root_rank=0),
+        "gather": lambda: hvd.gather(rows, root_rank=0),
+        "scatter": lambda: hvd.scatter(rows, root_rank=0),
+        "sparse allreduce": lambda: hvd.sparse_allreduce_async(entries, "entries", hvd.Sum)(),
+    }
+
+
+@pytest.mark.ranks(3, 5)
+def test_what_each_rank_has_a_part_in_fails_while_one_has_joined(hvd, rank, world):
+    calls = what_each_rank_has_a_part_in(hvd, world)
+    for _ in range(2):
+        if rank != 1:
+            for what, call in [*calls.items(), *calls.items()]:
+                with pytest.raises(hvd.HorovodInternalError, match="while rank 1 has joined: only allreduce and barrier"):
+                    call()
+                total = hvd.allreduce(torch.ones(1), name="still", op=hvd.Sum).item()
+                assert total == world - 1, f"after {what}"
+        assert hvd.join() != 1
+        for call in calls.values():
+            call()
+
+
+@pytest.mark.ranks(2)
+def test_sparse_gradients_do_not_go_on_without_a_rank(hvd, rank, world):
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1))
+    for step in range(6):
+        if step in (3, 4) and rank == 1:
+            continue
+        if step == 5:
+            hvd.join()
+        optimizer.zero_grad()
+        table(torch.tensor([rank])).sum().backward()
+        if step in (3, 4):
+            with pytest.raises(hvd.HorovodInternalError, match="while rank 1 has joined"):
+                optimizer.step()
+        else:
+            optimizer.step()
+            assert table.weight.grad.to_dense()[:2].tolist() == [[0.5] * 2] * 2
 
 
 @pytest.mark.ranks(4)

@@ -252,6 +252,51 @@ def test_sparse_gradients_in_groups(hvd, rank, world):
             assert torch.equal(rows[0], rows[1])
 
 
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"compression": "fp16"}], ids=str)
+@pytest.mark.parametrize("kind", SPARSE_OPTIMIZERS)
+def test_what_travels_dense_is_sparse_again_for_the_optimizer(hvd, rank, world, kind, options):
+    """SparseAdam takes nothing else."""
+
+    def plain(model):
+        tables = [*model.first.parameters(), *model.second.parameters()]
+        return SPARSE_OPTIMIZERS[kind](tables), torch.optim.SGD(model.out.parameters(), lr=0.1)
+
+    if "compression" in options:
+        options = {"compression": getattr(hvd.Compression, options["compression"])}
+    model = Bags().double()
+    names = list(model.named_parameters())
+    optimizers = [hvd.DistributedOptimizer(each, names, sparse_as_dense=True, **options) for each in plain(model)]
+    for step in range(5):
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=step != 3)
+        model(words(step, rank), uses_second(step, rank)).square().mean().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        if world > 1:
+            assert model.first.weight.grad.is_sparse and model.second.weight.grad.is_sparse
+            assert not model.out.weight.grad.is_sparse
+    expected = train_alone(world, plain)
+    exact = {"rtol": 1e-9, "atol": 1e-12} if "compression" not in options else {"rtol": 0.05, "atol": 0.05}
+    for (name, a), b in zip(names, expected.parameters()):
+        torch.testing.assert_close(a, b, **exact, msg=lambda text, name=name: f"{name}: {text}")
+        rows = hvd.allgather(a.detach().reshape(1, -1))
+        assert all(torch.equal(rows[0], row) for row in rows), name
+
+
+@pytest.mark.ranks(2)
+def test_a_table_that_nobody_has_used_yet_travels_dense_for_the_time_being(hvd, rank, world):
+    model = Bags()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.second.parameters(), lr=0.1), sparse_as_dense=True)
+    for step in range(4):
+        optimizer.zero_grad()
+        model(words(step, rank), with_second=step > 1 and rank == 1).sum().backward()
+        optimizer.step()
+        assert model.second.weight.grad.is_sparse == (step > 1)
+    rows = hvd.allgather(model.second.weight.detach().reshape(1, -1))
+    assert torch.equal(rows[0], rows[1])
+
+
 @pytest.mark.ranks(2)
 def test_nothing_is_agreed_in_later_steps_of_a_model_that_is_used_whole(hvd, rank, world):
     from ronde import _process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from ctypes import Array, c_void_p
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
 
 import torch
 
@@ -15,6 +15,7 @@ from ronde.exceptions import DuplicateNameError, UnsupportedError
 from ronde.torch import _layouts, _names
 from ronde.torch._handles import Handle, synchronize
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
+from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
@@ -90,6 +91,7 @@ class Reducer:
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
         self._layouts_are_open = False
+        self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._round = 1  # from one synchronize() to the next
         self._groups: List[Unit] = []
@@ -117,6 +119,8 @@ class Reducer:
         if not is_single:
             self._groups.append(unit)
         for parameter in parameters:
+            if self._origins is not None:
+                self._origins.add(parameter)
             self._members.append(_Member(parameter, unit))
             self._unwatched.append(len(self._members) - 1)
         self._watch()
@@ -131,11 +135,12 @@ class Reducer:
     def _add_hook(self, index: int) -> None:
         # A model outlives its optimizer at times; then its gradients must neither be sent nor keep memory any more.
         reference = weakref.ref(self)
+        count = Reducer._count if self._origins is None else Reducer._note_and_count
 
         def on_gradient(_: torch.Tensor) -> None:
             reducer = reference()
             if reducer is not None:
-                reducer._count(reducer._members[index])
+                count(reducer, reducer._members[index])
 
         parameter = self._members[index].parameter
         parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
@@ -178,6 +183,12 @@ class Reducer:
         self._group = group_of(self._process_set)
         for unit in self._units:
             unit.move_to(self._group)
+
+    def _note_and_count(self, member: _Member) -> None:
+        assert self._origins is not None
+        if member.parameter.grad is not None:
+            self._origins.note(member.parameter, member.parameter.grad)
+        self._count(member)
 
     def _count(self, member: _Member) -> None:
         if self._process_set.process_set_id != self._group:
@@ -252,6 +263,8 @@ class Reducer:
         else:
             if gradient.requires_grad:  # of create_graph=True: the graph belongs to this tensor and no other
                 return None
+            if self._origins is not None:
+                self._origins.note(parameter, gradient)
             if gradient.layout is not torch.strided:
                 if unit.layout != DENSE:
                     return None
@@ -290,6 +303,8 @@ class Reducer:
             gradient = torch.zeros_like(parameter)
             if parameter.requires_grad:
                 parameter.grad = gradient
+        elif self._origins is not None:
+            self._origins.note(parameter, gradient)
         bare = gradient.detach()
         if bare.layout is not torch.strided:
             if is_grouped and not self._how.sparse_as_dense:
@@ -315,11 +330,14 @@ class Reducer:
         if self._unwatched:
             self._watch()
         if self._layouts_are_open and _layouts.are_open(self._units):
-            self._agree_on_layouts()
+            self._agree(lambda name: _layouts.agree(self._units, name))
+            self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         if len(self._placed) < len(self._units):
             for unit in self._units:
                 if unit not in self._placed and unit not in self._flights and unit.needs_gradient():
                     self._start(unit)
+        if self._origins is not None and self._origins.are_open():
+            self._agree(self._origins.agree)
         placed, flights = self._placed, self._flights
         self._placed, self._flights = {}, {}
         try:
@@ -334,6 +352,8 @@ class Reducer:
                     _put(unit.parameters[0], result)
             if flights:
                 self._land(flights)
+            if self._origins is not None:
+                self._origins.restore()
         except BaseException:
             _give_up(flights.values())
             raise
@@ -359,13 +379,13 @@ class Reducer:
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
 
-    def _agree_on_layouts(self) -> None:
+    def _agree(self, agree: Callable[[str], None]) -> None:
+        """Has the ranks agree on layouts, under a name of its own."""
         try:
-            _layouts.agree(self._units, _names.part_of(self._units[0].name, "layouts"))
+            agree(_names.part_of(self._units[0].name, "layouts"))
         except BaseException:
             self.restart()  # as after any other reduction that fails
             raise
-        self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
 
     def _store(self, packed: Iterable[_Packed], results: Iterable[torch.Tensor]) -> None:
         for item, result in zip(packed, results):

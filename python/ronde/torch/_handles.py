@@ -77,6 +77,26 @@ def synchronize(handle: Handle[Result]) -> Result:
     return handle._take(operation)
 
 
+def synchronize_all(handles: Sequence[Handle[Result]]) -> List[Result]:
+    """The results of all. If some have failed, raises the first one's error after all have ended, so that all names are
+    free again."""
+    results: List[Result] = []
+    failure: Optional[RondeError] = None
+    try:
+        for handle in handles:
+            try:
+                results.append(synchronize(handle))
+            except RondeError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+    finally:
+        failure = None  # its traceback has this frame
+        for handle in handles:  # Ctrl-C
+            handle.abandon()
+    return results
+
+
 def into(outputs: List[torch.Tensor], copy_back: List[Tuple[torch.Tensor, torch.Tensor]], single: bool) -> Take[Any]:
     """The results are these tensors, after the copies ``(target, staged)``; ``single``: the one, not a list."""
 

@@ -15,7 +15,7 @@ import torch
 
 from ronde import _process
 from ronde.exceptions import InvalidArgumentError
-from ronde.torch._handles import synchronize
+from ronde.torch._handles import synchronize_all
 from ronde.torch._loading import load_in_place
 from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set
@@ -46,8 +46,7 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
             1,
         )
     handles = [broadcast_async_(tensor, root_rank, name) for name, tensor in named if tensor is not None]
-    for handle in handles:
-        synchronize(handle)
+    synchronize_all(handles)
 
 
 def _pickler_module() -> Any:
@@ -158,6 +157,16 @@ class _TensorsToCome(pickle.Unpickler):
         return self.tensors.setdefault(index, torch.empty(shape, dtype=dtype, device="cpu"))
 
 
+def _zero_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """Horovod steps an optimizer without state, with gradients of zeros, and programs count on what is left of that."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                zeros = torch.zeros_like(parameter)
+                is_sparse = isinstance(optimizer, torch.optim.SparseAdam) and zeros.dim() > 0
+                parameter.grad = zeros.to_sparse(1) if is_sparse else zeros
+
+
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None
 ) -> None:
@@ -165,7 +174,7 @@ def broadcast_optimizer_state(
 
     Args:
         optimizer: of the same class with the same parameters on every rank. One that has no state yet gets the root's;
-            nothing is stepped for that.
+            nothing is stepped for that, but the gradients of its parameters are zeros afterwards, as Horovod leaves them.
         root_rank: a rank of the job, the same on every rank.
         model: accepted for compatibility.
 
@@ -193,10 +202,12 @@ def broadcast_optimizer_state(
         broadcast_async_(tensor.detach().cpu(), root_rank, f"optimizer_state.{index}")
         for index, tensor in enumerate(tensors)
     ]
-    received = [synchronize(handle) for handle in handles]
+    received = synchronize_all(handles)
     if not is_root:
         for tensor, value in zip(tensors, received):
             if tensor is not value:
                 tensor.copy_(value)
+    if not optimizer.state:
+        _zero_gradients(optimizer)
     # On the root too: loading casts some state to the parameters' types, and ranks must not differ in that.
     load_in_place(optimizer, lambda: optimizer.load_state_dict(state))

@@ -384,9 +384,11 @@ def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
         device: accepted for compatibility.
         process_set: the ranks of which this one has no more data.
 
-    Until then the others go on, and operations are done as if this rank had values that change nothing: zeros in a sum
-    or average (which is still over all ranks), ones in a product, no rows in ``allgather``. A broadcast from a rank
-    that has joined fails on the others. Call nothing of Ronde meanwhile. Raises as :func:`allreduce`.
+    Until then the others go on, and all-reduces are done as if this rank had values that change nothing: zeros in a sum
+    or average (which is still over all ranks), ones in a product. Barriers go on without it. What each rank has a part
+    in (``allgather``, ``broadcast``, ``alltoall``, ``reducescatter``, sparse all-reduce and the like) fails on all that
+    call it, with a text that names who has joined; they may go on. Call nothing of Ronde meanwhile. Raises as
+    :func:`allreduce`.
     """
     group = group_of(process_set)
     operation = _operation.submit(_abi.JOIN, "join.noname", [], None, None, group=group, wait=True)

@@ -258,9 +258,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             and the ranks combine what the steps have changed (``groups`` and ``sparse_as_dense`` then mean nothing).
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.
         groups: how many groups, or lists of parameters, are reduced as one operation each (once ``num_groups``).
-        sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense and reduced as such. Without it
-            their entries are gathered and they stay sparse, see ``sparse_allreduce_async``; op must be Average or Sum,
-            and they must not be in ``groups``.
+        sparse_as_dense: sparse gradients (``Embedding(sparse=True)``) are made dense, reduced as such, and sparse again
+            for the optimizer. Without it their entries are gathered, see ``sparse_allreduce_async``; op must be Average
+            or Sum, and they must not be in ``groups``.
         process_set: the ranks that take part; on other ranks the optimizer behaves as the wrapped one. After another
             ``init()`` register the same object again before the next backward pass.
 

@@ -11,7 +11,7 @@ from ronde import process_sets
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
-from ronde.torch._handles import synchronize
+from ronde.torch._handles import synchronize_all
 from ronde.torch._start import start_allgather
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
@@ -67,10 +67,10 @@ def start_sparse_allreduce(
     gathered_values = start_allgather(values, names[1], wait=False)
 
     def finish() -> torch.Tensor:
-        indices = synchronize(gathered_indices)
+        indices, values = synchronize_all([gathered_indices, gathered_values])
         if indices is None:
             raise InvalidArgumentError(f"'{shown}': the result was fetched already", 1, tensor=shown)
-        values = compression.decompress(synchronize(gathered_values), context)
+        values = compression.decompress(values, context)
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
         total = torch.sparse_coo_tensor(

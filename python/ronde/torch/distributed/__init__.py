@@ -37,8 +37,10 @@ def register() -> None:
 
 def _share_buckets() -> None:
     from ronde.torch.distributed._ddp_buckets import replace_reducer
+    from ronde.torch.distributed._left_futures import look_at_waits
 
     replace_reducer()
+    look_at_waits()
 
 
 def _order_joins() -> None:

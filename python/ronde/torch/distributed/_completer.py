@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import _thread
 import atexit
-import collections
 import queue
 import time
 import weakref
 from ctypes import byref, c_size_t, c_void_p
-from typing import TYPE_CHECKING, Any, Deque, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Set
 
 from ronde._lib import library
 from ronde._operation import in_forked_child
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _STOP_S = 2.0
 
 #: Between two looks of the thread at what has come while it waits for works, in seconds.
-_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.0005, 0.02
+_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.0005, 0.004
 
 #: All there are, to be stopped before the interpreter exits.
 _completers: "weakref.WeakSet[Completer]" = weakref.WeakSet()
@@ -46,11 +45,8 @@ class Completer:
     does), which this thread has to bring to their end."""
 
     def __init__(self) -> None:
-        #: Works to be taken at once; None wakes the thread for something else.
+        #: Works to be taken; None wakes the thread for something else.
         self._now: "queue.SimpleQueue[Optional[Work]]" = queue.SimpleQueue()
-        #: Works to be taken at some time. They wake it only when it sleeps for good: it looks at them before it does.
-        self._later: Deque[Tuple[float, Work]] = collections.deque()
-        self._sleeps_for_good = False
         self._runs = _thread.allocate_lock()  # held while there is a thread
         self._thread_id = 0
         self._behind: Set[Any] = set()  # a lock for each thread that completes futures, held until it ends
@@ -77,15 +73,9 @@ class Completer:
         """Whether there is a thread; it starts with the first work."""
         return self._runs.locked()
 
-    def add(self, work: Work, patience: float) -> None:
-        """After so many seconds the thread brings the work to its end, unless another one has begun to."""
-        if patience == 0:
-            self._now.put(work)
-        else:
-            self._later.append((time.monotonic() + patience, work))
-            if self._sleeps_for_good:
-                self._sleeps_for_good = False
-                self._now.put(None)
+    def add(self, work: Work) -> None:
+        """The thread brings the work to its end, unless another one has begun to."""
+        self._now.put(work)
         self._start()
 
     def adopt(self, work: Work) -> bool:
@@ -117,21 +107,16 @@ class Completer:
             finally:
                 self._runs.release()
             # Whoever added something before that has not started another thread.
-            if self._is_idle() or self._is_stopping or not self._runs.acquire(blocking=False):
+            if self._now.empty() or self._is_stopping or not self._runs.acquire(blocking=False):
                 return
 
-    def _is_idle(self) -> bool:
-        return self._now.empty() and not self._later
-
     def _serve(self) -> None:
-        waiting: List[Tuple[float, Work]] = []
         pending: List[Work] = []
         look = _SHORTEST_LOOK_S
         while not self._is_stopping:
-            waiting = [(due, work) for due, work in waiting if not work._is_claimed]
-            if self._ends_when_idle and not waiting and not pending and self._is_idle():
+            if self._ends_when_idle and not pending and self._now.empty():
                 return
-            come = self._take(waiting, wait=not pending)
+            come = self._take(wait=not pending)
             if come:
                 look = _SHORTEST_LOOK_S
             pending += come
@@ -164,35 +149,17 @@ class Completer:
             self._behind.discard(lock)
             lock.release()
 
-    def _take(self, waiting: List[Tuple[float, Work]], wait: bool) -> List[Work]:
-        """Claims the works whose time has come. Whose time has not is then in ``waiting``. ``wait``: sleeps before, until
-        there may be one."""
+    def _take(self, wait: bool) -> List[Work]:
+        """Claims the works that have come. ``wait``: until there may be one."""
         new: List[Work] = []
-        if wait:
-            self._sleeps_for_good = not waiting
-            if self._later:  # came before the line above, so that nobody wakes it
-                self._sleeps_for_good = False
-            else:
-                first = min((due for due, _ in waiting), default=None)
-                self._take_now(new, True, None if first is None else max(0.0, first - time.monotonic()))
-                self._sleeps_for_good = False
-        self._take_now(new, False, None)
-        while self._later:
-            waiting.append(self._later.popleft())
-        now = time.monotonic()
-        new += [work for due, work in waiting if due <= now]
-        waiting[:] = [(due, work) for due, work in waiting if due > now]
-        return [work for work in new if work._claim()]
-
-    def _take_now(self, new: List[Work], wait: bool, limit: Optional[float]) -> None:
         try:
             while True:
-                work = self._now.get(wait, limit)
-                if work is not None:
+                work = self._now.get(wait)
+                if work is not None and work._claim():
                     new.append(work)
                 wait = False
         except queue.Empty:
-            pass
+            return new
 
 
 def _wait_for_any(works: Sequence[Work], limit: float) -> None:

@@ -5,6 +5,8 @@ memory. It does so at two moments: when it is made, and when it orders its bucke
 it as ``torch.distributed.Reducer``, so that name is given to a class which watches the thread's calls of ``empty`` at
 these moments, where the process group is one of Ronde's, and answers those that are buckets from a shared one. Their
 memory goes with the last of their views, and PyTorch cannot resize it. For other groups it makes PyTorch's own Reducer.
+
+It also sees the one moment at which DDP waits for reductions that it has only just begun (_left_futures.py).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ronde.torch import _places
 from ronde.torch._freed_memory import keep_freed_memory
 from ronde.torch._tensors import DTYPE_CODES
+from ronde.torch.distributed import _left_futures
 from ronde.torch.distributed._group import RondeProcessGroup
 
 #: Smaller buckets gain nothing. In bytes.
@@ -82,16 +85,16 @@ class Reducer(_PyTorchs):
     """PyTorch's, with buckets in shared memory. PyTorch's own where the process group is not one of Ronde's."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        if _group_of([*arguments, *named.values()]) is None:
+        if not any(isinstance(each, RondeProcessGroup) for each in [*arguments, *named.values()]):
             return _PyTorchs(*arguments, **named)  # of another type, so that __init__() is not called
         return super().__new__(cls)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         group = _group_of([*arguments, *named.values()])
-        assert group is not None
         self._where = _SharedEmpty(group)
         self._has_rebuilt = False
-        _places.may_be_in_buckets(arguments[0] if arguments else named["params"])
+        if group is not None:
+            _places.may_be_in_buckets(arguments[0] if arguments else named["params"])
         make = super().__init__
         self._where.making(lambda: make(*arguments, **named))
 
@@ -101,6 +104,11 @@ class Reducer(_PyTorchs):
             return super()._rebuild_buckets()
         self._has_rebuilt = self._where.making(super()._rebuild_buckets)
         return self._has_rebuilt
+
+    def _delay_all_reduce(self) -> None:
+        """Of the first step with a static graph: begins all reductions and waits for them, in C++."""
+        with _left_futures.at_once():
+            super()._delay_all_reduce()
 
     def _reset_state(self) -> None:
         """It will order its buckets anew."""
@@ -113,6 +121,7 @@ class Reducer(_PyTorchs):
 
 
 def _group_of(arguments: Iterable[Any]) -> Optional[RondeProcessGroup]:
+    """The one whose shared memory buckets are to lie in, if any."""
     if os.environ.get("DDP_DISABLE_COMM_MEM") != "1":  # PyTorch's own word for: buckets in ordinary memory
         for each in arguments:
             if isinstance(each, RondeProcessGroup) and each.size() > 1:

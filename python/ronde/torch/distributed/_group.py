@@ -249,8 +249,17 @@ class RondeProcessGroup(dist.ProcessGroup):
     def allgather_coalesced(
         self, output_lists: Sequence[Sequence[Tensor]], input_list: Sequence[Tensor], opts: Any = None
     ) -> Work:
-        """Of several, as one; a list for each of them."""
-        return self._allgather("allgather_coalesced", [list(outputs) for outputs in output_lists], input_list)
+        """Of several, as one. PyTorch's layout: a list for each rank, in which its tensors follow each other."""
+        self._require_parts("allgather_coalesced", "outputs", output_lists, "lists")
+        for rank, outputs in enumerate(output_lists):
+            if len(outputs) != len(input_list):
+                raise InvalidArgumentError(
+                    f"allgather_coalesced: the list of outputs for rank {rank} has {len(outputs)} tensors; expected one "
+                    f"for each of the {len(input_list)} inputs",
+                    1,
+                )
+        by_input = [[outputs[index] for outputs in output_lists] for index in range(len(input_list))]
+        return self._allgather("allgather_coalesced", by_input, input_list)
 
     @counted
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
@@ -449,15 +458,15 @@ class RondeProcessGroup(dist.ProcessGroup):
         except RondeError:
             self._batch = None  # PyTorch does not end what has failed
             raise
-        work = Work(operation, name, self._completer, list(results), finish)
+        work = Work(operation, name, self._completer, list(results), finish, op in (_abi.SEND, _abi.RECV))
         if self._batch is not None:
             self._batch.append(work)
         return work
 
-    def _require_parts(self, kind: str, which: str, parts: Sequence[Tensor]) -> None:
+    def _require_parts(self, kind: str, which: str, parts: Sequence[Any], what: str = "tensors") -> None:
         if len(parts) != self._size:
             raise InvalidArgumentError(
-                f"{kind}: the list of {which} has {len(parts)} tensors; expected one for each of the {self._size} "
+                f"{kind}: the list of {which} has {len(parts)} {what}; expected one for each of the {self._size} "
                 "ranks",
                 1,
             )

@@ -16,11 +16,9 @@ from ronde import _abi
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child
 from ronde.exceptions import RondeError, TimedOutError
+from ronde.torch.distributed import _left_futures
 from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._names import in_backward_pass
-
-#: A future of a backward pass is left to the end of the pass for so long; a program that waits for it sooner waits so long.
-_PATIENCE_S = 0.02
 
 
 def _complete(trigger: Any) -> None:
@@ -41,14 +39,17 @@ class Work(dist.Work):
         completer: Completer,
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
+        is_pairwise: bool = False,
     ) -> None:
-        """``finish`` is called once, after the operation has succeeded: it fills the results and releases it."""
+        """``finish`` is called once, after the operation has succeeded: it fills the results and releases it.
+        ``is_pairwise``: a send or recv."""
         super().__init__()
         self._operation: Optional[Operation] = operation
         self._name = name
         self._completer = completer
         self._results = results
         self._finish = finish
+        self._is_pairwise = is_pairwise
         self._lock = threading.Lock()
         self._is_claimed = False
         self._is_over = False
@@ -80,12 +81,14 @@ class Work(dist.Work):
         if is_over:
             self._trigger.set_result(None)
             return self._future
-        # At the end of a backward pass its own thread brings the work to its end, without another one's help: callbacks
-        # run in the order in which they were queued, and DDP queues the one that looks at the futures last.
+        # At the end of a backward pass its own thread brings the work to its end, without another one's help. DDP looks
+        # at the futures later: it queues what does so last.
+        # A send or recv may wait for what the program does next, so that one is left to the thread of the group.
         in_pass = in_backward_pass()
         if in_pass:
             torch.autograd.Variable._execution_engine.queue_callback(_ending(self))
-        self._completer.add(self, _PATIENCE_S if in_pass else 0.0)
+        if not in_pass or self._is_pairwise or not _left_futures.leave(self):
+            self._completer.add(self)
         return self._future
 
     def is_completed(self) -> bool:
@@ -183,7 +186,7 @@ class Work(dist.Work):
             self._is_claimed = False
             is_wanted = self._trigger is not None or self._over is not None
         if is_wanted:
-            self._completer.add(self, 0.0)
+            self._completer.add(self)
 
     def _end(self, error: Optional[BaseException], complete: Callable[[Any], None]) -> None:
         with self._lock:
@@ -218,11 +221,12 @@ def _wait_for(operation: Operation, limit: float) -> bool:
 
 
 def _ending(work: Work) -> Callable[[], None]:
-    """Returns when the work has ended. It does not keep the work and so its tensors: what has not ended is kept by the
-    thread that completes futures."""
+    """Returns when the work has ended, and what was left before it. It does not keep the work and so its tensors: what
+    has not ended is kept by who will end it."""
     weak = weakref.ref(work)
 
     def until_ended() -> None:
+        _left_futures.bring_to_end()
         still = weak()
         if still is not None:
             still._bring_to_end()

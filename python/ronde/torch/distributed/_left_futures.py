@@ -1,0 +1,90 @@
+"""Futures of a backward pass, which are left to the end of the pass.
+
+There the thread that runs the pass brings their works to their end, in the order in which it has made the calls, and
+so runs what the program has put behind them: alike on all ranks, whatever the timing. That matters where what is put
+behind a future makes calls itself (PyTorch's PowerSGD does): ranks pair calls by their order.
+
+A program that looks at a future sooner, in a communication hook or behind another future, has it at once: Python's
+``wait()`` and ``done()`` of any future first bring to their end what this thread has left. C++ (DDP) looks at the end,
+but for DDP's first step with a static graph: what begins and waits for all reductions there says so (:func:`at_once`).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import threading
+from typing import TYPE_CHECKING, Any, Deque, Iterator
+
+import torch
+
+if TYPE_CHECKING:
+    from ronde.torch.distributed._work import Work
+
+
+class _Left(threading.local):
+    """What this thread has left, oldest first."""
+
+    def __init__(self) -> None:
+        self.works: Deque[Work] = collections.deque()
+        self.is_looked_at = False  # by C++, before the pass ends
+
+
+_left = _Left()
+_is_looking = False
+
+
+def leave(work: Work) -> bool:
+    """Its future was asked for in the pass that this thread runs, which calls :func:`bring_to_end` when it ends. False:
+    it cannot be left, since nobody would see who looks at it sooner."""
+    if not _is_looking or _left.is_looked_at:
+        return False
+    _left.works.append(work)
+    return True
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Within it this thread leaves no future to the end of the pass: C++ waits for them before."""
+    before, _left.is_looked_at = _left.is_looked_at, True
+    try:
+        yield
+    finally:
+        _left.is_looked_at = before
+
+
+def bring_to_end() -> None:
+    """All that this thread has left, in order, also where an error has ended the pass before. Raises nothing of theirs:
+    that is for who looks at their futures."""
+    works = _left.works
+    while works:
+        work = works[0]
+        try:
+            work._bring_to_end()
+        except Exception:  # noqa: S110 - the work keeps it
+            pass
+        finally:
+            while works and works[0]._is_over:  # what is behind this one's future may have brought others to their end
+                works.popleft()
+
+
+def look_at_waits() -> None:
+    """From now on. Again: does nothing."""
+    global _is_looking
+    if _is_looking:
+        return
+    kind: Any = torch._C.Future
+    for name in ("wait", "done"):
+        setattr(kind, name, _after_bringing_to_end(getattr(kind, name)))
+    _is_looking = True
+
+
+def _after_bringing_to_end(method: Any) -> Any:
+    @functools.wraps(method)
+    def look(self: Any) -> Any:
+        if _left.works:
+            bring_to_end()
+        return method(self)
+
+    return look
