@@ -273,6 +273,17 @@ TEST(Groups, MembersMakeThemAlone) {
       for (int step = 0; step < 30; ++step) {
         EXPECT_EQ(sum_in(job, rank, pair.value(), "x", step % 7 == 0 ? 30000 : 5), 5.0f);
       }
+      // Messages too find each other under different ids.
+      std::vector<float> message(3, static_cast<float>(rank));
+      Request request = sum("message", message, {}, pair.value())->request();
+      request.kind = rank == 1 ? OpKind::send : OpKind::recv;
+      request.root = 3 - rank;
+      request.timeout = 20 * kSecond;
+      const auto ticket = std::make_shared<Ticket>(std::move(request));
+      ASSERT_TRUE(job[rank].submit_to_wait(ticket));
+      ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+      EXPECT_TRUE(ticket->status()) << ticket->status().message();
+      EXPECT_EQ(message, std::vector<float>(3, 1));
       const auto memory = job[rank].engine().shared_heap()->allocate(8 * (static_cast<std::size_t>(rank) + 1));
       ASSERT_TRUE(memory);
       EXPECT_TRUE(job[rank].groups().destroy(pair.value()));

@@ -17,7 +17,7 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
 from ronde.torch.distributed import _short_forms, _sparse
-from ronde.torch.distributed._completer import Completer
+from ronde.torch.distributed._completer import Completer, shared_by_groups
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
 from ronde.torch.distributed._names import Names, counted
 from ronde.torch.distributed._reductions import reduction_of
@@ -52,8 +52,9 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._rank, self._size, self._name, self._description = rank, size, name, "undefined"
         self._within = within
         self._close: Optional[Callable[[], None]] = close
-        self._names = Names(engine)
-        self._completer = Completer()
+        self._names = Names(within.engine, within.group)
+        self._completer = Completer() if within.engine is not None else shared_by_groups()
+        self._completer.begin_group()
         self._batch: Optional[List[Work]] = None
         self._has_told_of_memory = False
 
@@ -125,7 +126,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             try:
                 close()
             finally:
-                self._completer.end_when_idle()
+                self._completer.end_group()
 
     def abort(self) -> None:
         """As :meth:`shutdown`: what is under way and not called by all ranks fails."""
