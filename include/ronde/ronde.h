@@ -157,8 +157,9 @@ typedef struct ronde_options {
   size_t key_bytes;
   double init_timeout_s; /* how long init waits for the other ranks; 0: RONDE_INIT_TIMEOUT_S, default 60 */
   double timeout_s;      /* limit of every request without its own; 0: RONDE_TIMEOUT_S, default 1800; < 0 none */
-  const char* meeting;   /* ronde_engine_create: the name, the same on all ranks of the engine and not in use for */
-  size_t meeting_bytes;  /*   another at the store, under which they meet, 1 to 900 bytes; NULL: a count of calls */
+  const char* meeting;   /* ronde_engine_create, ronde_group_make: the name, the same on all their ranks and not in */
+  size_t meeting_bytes;  /*   use for another at the store, under which they meet, 1 to 900 bytes; NULL: a count of
+                          *   calls of ronde_engine_create */
 } ronde_options;
 
 /* Starts the shared engine. Collective: returns when every rank of the job has come, or with RONDE_TIMED_OUT and a
@@ -222,8 +223,16 @@ RONDE_API ronde_status ronde_get_table(ronde_engine* engine, const char** text, 
  * name it in `group`; each group agrees, works and fails by itself, and names are its own. Blocks; a signal does not
  * end it. INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY come on all ranks alike, and nothing has happened. */
 RONDE_API ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group);
-/* Collective over all ranks of the job. What is under way in the group and was not submitted by all its members fails
- * with RONDE_NOT_INITIALIZED or RONDE_PEER_LEFT. shutdown ends all groups. */
+/* The same, but collective over the members alone: others need not know of the group. They meet in the job's store
+ * (`store` and `key` of the options, as given to ronde_init()) under the options' `meeting`, the same on all members and
+ * not in use for another. The ranks keep the order in which they are given, the same on all members. Of the options also
+ * count `init_timeout_s`, how long the members wait for each other, and `timeout_s`, of requests to the group; 0: the
+ * engine's. The id is this rank's own: other members may know the group by another. */
+RONDE_API ronde_status ronde_group_make(ronde_engine* engine, const ronde_options* options, const int32_t* ranks,
+                                        size_t count, int32_t* group);
+/* Collective over all ranks of the job; of a group of ronde_group_make() over its members. What is under way in the
+ * group and was not submitted by all its members fails with RONDE_NOT_INITIALIZED or RONDE_PEER_LEFT. shutdown ends all
+ * groups. */
 RONDE_API ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group);
 
 /* ---- Requests ------------------------------------------------------------------------------------------------ */
@@ -286,7 +295,7 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;
-  int32_t group;    /* 0: all ranks; else an id of ronde_group_create, of which this rank is a member */
+  int32_t group;    /* 0: all ranks; else the id of a group of which this rank is a member */
   const char* name; /* 1 to 4096 bytes, read before the call returns; NULL: an unnamed call, see ronde_call_number */
   size_t name_bytes;
   const ronde_tensor* inputs;  /* `count` of them */

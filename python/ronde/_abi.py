@@ -154,6 +154,7 @@ PROTOTYPES = {
     "ronde_engine_destroy": (c_int32, [c_void_p]),
     "ronde_store_open": (c_int32, [POINTER(c_void_p), POINTER(c_char_p), POINTER(c_char_p)]),
     "ronde_store_close": (c_int32, [c_void_p]),
+    "ronde_group_make": (c_int32, [c_void_p, POINTER(Options), POINTER(c_int32), c_size_t, POINTER(c_int32)]),
     "ronde_get_topology": (c_int32, [c_void_p, POINTER(Topology)]),
     "ronde_get_counters": (c_int32, [c_void_p, POINTER(Counters)]),
     "ronde_start_timeline": (c_int32, [c_void_p, c_char_p, c_size_t, c_int32]),

@@ -189,6 +189,19 @@ ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size
   });
 }
 
+ronde_status ronde_group_make(ronde_engine* engine, const ronde_options* options, const int32_t* ranks, size_t count,
+                              int32_t* group) {
+  return guarded([&]() -> Status {
+    if (group == nullptr || (ranks == nullptr && count > 0)) {
+      return null_argument(group == nullptr ? "group" : "ranks");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions join, options_from(options));
+    RONDE_ASSIGN_OR_RETURN(*group, engine::make_group(*runner, join, {ranks, ranks + count}));
+    return {};
+  });
+}
+
 ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group) {
   return guarded([&]() -> Status {
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));

@@ -77,7 +77,7 @@ ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* reques
     const auto* at = reinterpret_cast<const std::byte*>(requests);
     for (size_t i = 0; i < count; ++i, at += requests->struct_size) {
       const auto* each = reinterpret_cast<const ronde_request*>(at);
-      RONDE_ASSIGN_OR_RETURN(Request value, request_from(each, runner->engine().settings().timeout));
+      RONDE_ASSIGN_OR_RETURN(Request value, request_from(each, *runner));
       RONDE_RETURN_IF_ERROR(runner->check(value));
       if (value.kind != OpKind::allreduce || each->on_done != nullptr) {
         return Status::error(Code::not_implemented, "'" + value.name + "': a plan holds all-reduces without on_done");

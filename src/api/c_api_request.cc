@@ -61,7 +61,7 @@ Status number_call(engine::Runner& runner, const ronde_request& from, Request& r
 
 Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request, Caller caller) {
   RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
-  RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, runner->engine().settings().timeout));
+  RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, *runner));
   RONDE_RETURN_IF_ERROR(number_call(*runner, *request, value));
   auto handle = std::make_unique<ronde_ticket>();
   handle->runner = runner;

@@ -87,7 +87,7 @@ ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* requ
     auto made = std::make_shared<Slot>();
     made->handle.runner = runner;
     made->handle.belongs_to_slot = true;
-    RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, runner->engine().settings().timeout));
+    RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, *runner));
     RONDE_RETURN_IF_ERROR(runner->check(value));
     engine::DoneCallback on_done;
     if (request->on_done != nullptr) {

@@ -208,6 +208,27 @@ TEST(CApi, AStoreServesUntilItIsClosed) {
   EXPECT_EQ(ronde_store_close(nullptr), RONDE_OK);
 }
 
+TEST_F(OneRank, AGroupMayBeMadeByItsMembersAlone) {
+  const std::int32_t alone = 0;
+  std::int32_t group = -1;
+  ronde_options options{};
+  options.struct_size = sizeof options;
+  options.rank = options.size = options.local_rank = options.local_size = options.cross_rank = options.cross_size = -1;
+  EXPECT_EQ(ronde_group_make(nullptr, &options, &alone, 1, &group), RONDE_INVALID_ARGUMENT) << "without a name";
+  options.meeting = "alone";
+  options.meeting_bytes = 5;
+  EXPECT_EQ(ronde_group_make(nullptr, &options, &alone, 0, &group), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_group_make(nullptr, &options, nullptr, 1, &group), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_group_make(nullptr, &options, &alone, 1, nullptr), RONDE_INVALID_ARGUMENT);
+  ASSERT_EQ(ronde_group_make(nullptr, &options, &alone, 1, &group), RONDE_OK) << ronde_last_error();
+  Work work("in the group");
+  work.request.group = group;
+  EXPECT_EQ(ronde_execute(nullptr, &work.request, -1, nullptr), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(ronde_group_destroy(nullptr, group), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(ronde_execute(nullptr, &work.request, -1, nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_group_destroy(nullptr, group), RONDE_INVALID_ARGUMENT);
+}
+
 TEST_F(OneRank, AnOutputMayNotCoverAPartOfItsInput) {
   Work work("covers");
   std::vector<float> values(20);

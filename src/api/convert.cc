@@ -70,7 +70,7 @@ std::optional<int> unless_negative(std::int32_t value) { return value < 0 ? std:
 
 }  // namespace
 
-Result<Request> request_from(const ronde_request* from, Nanoseconds engine_timeout) {
+Result<Request> request_from(const ronde_request* from, const engine::Runner& runner) {
   if (from == nullptr) {
     return Status::error(Code::invalid_argument, "the request is null");
   }
@@ -92,7 +92,7 @@ Result<Request> request_from(const ronde_request* from, Nanoseconds engine_timeo
   request.splits.assign(from->splits, from->splits + from->splits_count);
   request.prescale = from->prescale == 0.0 ? 1.0 : from->prescale;
   request.postscale = from->postscale == 0.0 ? 1.0 : from->postscale;
-  request.timeout = from->timeout_s == 0.0  ? engine_timeout
+  request.timeout = from->timeout_s == 0.0  ? runner.timeout_of(from->group)
                     : from->timeout_s < 0.0 ? kNever
                                             : from_seconds(from->timeout_s);
   return request;

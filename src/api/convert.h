@@ -7,8 +7,8 @@
 
 namespace ronde::api {
 
-/// `engine_timeout` is what a request without a limit of its own gets.
-Result<Request> request_from(const ronde_request* request, Nanoseconds engine_timeout);
+/// `runner`: whose group's limit a request without one of its own gets.
+Result<Request> request_from(const ronde_request* request, const engine::Runner& runner);
 Result<engine::JoinOptions> options_from(const ronde_options* options);
 
 }  // namespace ronde::api

@@ -510,6 +510,12 @@ void Engine::report_stalls(Nanoseconds now) {
   }
 }
 
+bool Engine::may_rest() const {
+  const bool is_settled = state_ == State::failed || (state_ == State::working && !loss_.any());
+  return is_settled && leaving() != Leaving::waiting && !has_outstanding() && !has_input() && !only_replays() &&
+         executor_.is_idle() && !pairs_.is_moving();
+}
+
 Nanoseconds Engine::next_timer() const {
   if (state_ == State::failed) {
     return kNever;

@@ -126,6 +126,8 @@ class Engine {
   bool only_replays() const { return replay_.is_moving(); }
   /// Moves only what is replayed; true if anything did. For a waiter that looks again and again.
   bool poll();
+  /// Nothing is under way here: until somebody submits or rings, or the next timer, step() has nothing to do.
+  bool may_rest() const;
   /// When step() has something to do even if nobody rings; kNever if nothing.
   Nanoseconds next_timer() const;
   /// Begins to leave: requests not submitted by all ranks fail, later ones are refused.

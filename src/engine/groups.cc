@@ -20,17 +20,24 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
   return text.empty() ? "[]" : text + "]";
 }
 
-agreement::HeapRange groups_range(const transport::HostArena& host) {
-  const transport::HeapParts parts = transport::HeapParts::of(host.layout());
-  return {static_cast<std::int64_t>(parts.groups), static_cast<std::int64_t>(parts.callers)};
+Status only_outside_of_callbacks(const char* what) {
+  return Runner::in_callback() ? Status::error(Code::would_deadlock,
+                                               std::string("a process set cannot be ") + what +
+                                                   " in a completion callback, which it waits for")
+                               : Status();
 }
 
 }  // namespace
 
 Groups::Groups(Runner& runner, const collectives::Table& table)
-    : runner_(runner), table_(table), places_(groups_range(runner.engine().arena())) {}
+    : runner_(runner),
+      table_(table),
+      places_(runner.engine().arena(), [&runner](int rank) { return runner.engine().has_ended(rank); }) {}
 
-Status Groups::check_ranks(const std::vector<int>& ranks) const {
+int Groups::own_rank() const { return runner_.engine().topology().rank; }
+
+Status Groups::check_ranks(std::vector<int> ranks) const {
+  std::sort(ranks.begin(), ranks.end());
   const int size = runner_.engine().topology().size;
   if (ranks.empty()) {
     return Status::error(Code::invalid_argument, "a process set needs at least one rank");
@@ -46,12 +53,46 @@ Status Groups::check_ranks(const std::vector<int>& ranks) const {
              : Status::error(Code::invalid_argument, "a process set has the rank " + std::to_string(*twice) + " twice");
 }
 
-/// All ranks' words, by rank; the first problem of any is everyone's error.
-Result<std::vector<Groups::Word>> Groups::exchange(const std::string& name, const Word& own) {
+// ---- What the ranks tell each other
+
+std::vector<std::byte> Groups::encode(const Word& word) {
   ByteWriter writer;
-  write_numbers(writer, own.numbers);
-  writer.put_string(own.problem);
-  std::vector<std::byte> bytes = writer.take();
+  write_numbers(writer, word.numbers);
+  write_numbers(writer, word.place);
+  writer.put(static_cast<std::int32_t>(word.problem.code()));
+  writer.put_string(word.problem.message());
+  return writer.take();
+}
+
+Result<std::vector<Groups::Word>> Groups::decode(std::span<const std::byte> bytes, std::size_t count) {
+  ByteReader reader(bytes);
+  std::vector<Word> words(count);
+  for (Word& word : words) {
+    word.numbers = read_numbers<std::int64_t>(reader);
+    word.place = read_numbers<std::int64_t>(reader);
+    const auto code = reader.get<std::int32_t>();
+    const std::string problem = reader.get_string();
+    word.problem = code == 0 ? Status() : Status::error(static_cast<Code>(code), problem);
+  }
+  if (!reader.at_end()) {
+    return Status::error(Code::internal, "what the ranks told each other about a process set cannot be read");
+  }
+  return words;
+}
+
+/// The first problem of any is everyone's error. `ranks`: who has said the words.
+Status Groups::first_problem(const std::vector<Word>& words, const std::vector<int>& ranks) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].problem) {
+      return words[i].problem.with_context("rank " + std::to_string(ranks[i])).with_rank(ranks[i]);
+    }
+  }
+  return {};
+}
+
+/// All words of the job, by rank.
+Result<std::vector<Groups::Word>> Groups::exchange(const std::string& name, const Word& own) {
+  std::vector<std::byte> bytes = encode(own);
   Request request;
   request.kind = OpKind::allgather;
   request.name = name;
@@ -66,33 +107,86 @@ Result<std::vector<Groups::Word>> Groups::exchange(const std::string& name, cons
   RONDE_RETURN_IF_ERROR(runner_.release(*ticket));  // signals or not: the ranks would be out of step
   RONDE_RETURN_IF_ERROR(ticket->status());
   const OwnedOutput& all = ticket->owned_outputs().front();
-  ByteReader reader({all.data.get(), static_cast<std::size_t>(all.shape.front())});
-  std::vector<Word> words(static_cast<std::size_t>(runner_.engine().topology().size));
-  for (std::size_t rank = 0; rank < words.size(); ++rank) {
-    words[rank].numbers = read_numbers<std::int64_t>(reader);
-    words[rank].problem = reader.get_string();
+  return decode({all.data.get(), static_cast<std::size_t>(all.shape.front())},
+                static_cast<std::size_t>(runner_.engine().topology().size));
+}
+
+/// The same among members who meet elsewhere, in the order of the group.
+Result<std::vector<Groups::Word>> Groups::meet(const Meeting& meeting, const std::string& what, int own,
+                                               const Word& word) {
+  if (meeting.store == nullptr) {
+    return std::vector<Word>{word};
   }
-  if (!reader.at_end()) {
-    return Status::error(Code::internal, "what the ranks told each other about a process set cannot be read");
-  }
-  for (std::size_t rank = 0; rank < words.size(); ++rank) {
-    if (!words[rank].problem.empty()) {
-      return Status::error(Code::invalid_argument, "rank " + std::to_string(rank) + ": " + words[rank].problem)
-          .with_rank(static_cast<int>(rank));
-    }
+  store::Value value;
+  value.bytes = encode(word);
+  RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> values,
+                         meeting.store->exchange(meeting.name + what, own, meeting.size, std::move(value),
+                                                 time_left(RealClock(), meeting.deadline)));
+  std::vector<Word> words;
+  for (const store::Value& each : values) {
+    RONDE_ASSIGN_OR_RETURN(std::vector<Word> one, decode(each.bytes, 1));
+    words.push_back(std::move(one.front()));
   }
   return words;
 }
 
+// ---- Process sets
+
 Result<std::int32_t> Groups::make(std::vector<int> ranks) {
-  if (Runner::in_callback()) {
-    return Status::error(Code::would_deadlock,
-                         "a process set cannot be made in a completion callback, which it waits for");
-  }
-  std::lock_guard lock(mutex_);
+  RONDE_RETURN_IF_ERROR(only_outside_of_callbacks("made"));
+  std::lock_guard collective(collective_mutex_);
   std::sort(ranks.begin(), ranks.end());
-  Word own{{ranks.begin(), ranks.end()}, check_ranks(ranks).message()};
+  std::optional<GroupPart> part;
+  Word own = reserve(ranks, part);
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> wanted, exchange("ronde.process_set.add", own));
+  if (Status agreed = compare(wanted); !agreed) {
+    if (part) {
+      places_.give_back(*part);
+    }
+    return agreed;
+  }
+  const std::int32_t id = next_id_;
+  std::vector<Word> members;
+  for (int rank : ranks) {
+    members.push_back(wanted[static_cast<std::size_t>(rank)]);
+  }
+  std::shared_ptr<Engine> engine;
+  Word result;
+  if (part) {
+    Result<std::shared_ptr<Engine>> made = open(*part, id, members, runner_.engine().settings().timeout);
+    result.problem = made.status();
+    engine = made ? std::move(made).value() : nullptr;
+  }
+  const Result<std::vector<Word>> all = exchange("ronde.process_set.added", result);
+  const Status opened = all ? first_problem(all.value(), runner_.engine().group().ranks) : all.status();
+  if (!opened) {
+    engine.reset();
+    if (part) {
+      places_.leave(std::move(*part));
+    }
+    return opened;
+  }
+  add(id, ranks, std::move(part), std::move(engine));
+  return next_id_++;
+}
+
+/// What this rank says at first, with its part of the group if it is a member.
+Groups::Word Groups::reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part) {
+  Word own{{ranks.begin(), ranks.end()}, {}, check_ranks(ranks)};
+  if (own.problem && std::find(ranks.begin(), ranks.end(), own_rank()) != ranks.end()) {
+    Result<GroupPart> reserved = places_.reserve(ranks);
+    own.problem = reserved.status();
+    if (reserved) {
+      part = std::move(reserved).value();
+      own.place = {static_cast<std::int64_t>(part->place.offset), part->call};
+    }
+  }
+  return own;
+}
+
+/// Whether all of the job want the same group and can have it.
+Status Groups::compare(const std::vector<Word>& wanted) const {
+  RONDE_RETURN_IF_ERROR(first_problem(wanted, runner_.engine().group().ranks));
   for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
     if (wanted[rank].numbers != wanted[0].numbers) {
       return Status::error(Code::mismatch, "the ranks ask for different process sets: rank 0 for " +
@@ -102,75 +196,103 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
           .with_rank(static_cast<int>(rank));
     }
   }
-  const transport::HostArena& host = runner_.engine().arena();
-  Known group{ranks, 0, transport::GroupArena::usual_bytes(host.layout(), static_cast<int>(ranks.size()))};
-  const std::optional<std::int64_t> offset =
-      host.layout().heap_bytes == 0 ? std::nullopt : places_.allocate(group.bytes, transport::kHugePageBytes);
-  if (!offset) {
-    return Status::error(Code::out_of_memory, "no room for another process set: this job has " +
-                                                  std::to_string(known_.size()) + " and may share " +
-                                                  std::to_string(host.layout().heap_bytes) +
-                                                  " bytes of address space (ulimit -v); remove one that is not needed");
-  }
-  group.offset = *offset;
-  const std::int32_t id = next_id_;
-  const bool is_member = std::binary_search(ranks.begin(), ranks.end(), runner_.engine().topology().rank);
-  std::shared_ptr<Engine> engine;
-  Word result;
-  if (is_member) {
-    Result<std::shared_ptr<Engine>> made = open(group, id);
-    result.problem = made.status().message();
-    engine = made ? std::move(made).value() : nullptr;
-  }
-  const Result<std::vector<Word>> all = exchange("ronde.process_set.added", result);
-  if (!all) {
-    engine.reset();
-    give_back(group);
-    return all.status();
-  }
-  if (engine) {
-    runner_.add_group(std::move(engine));
-  }
-  known_.emplace(id, std::move(group));
-  return next_id_++;
+  return {};
 }
 
-/// This rank's part of the arena, and its engine on it.
-Result<std::shared_ptr<Engine>> Groups::open(const Known& group, std::int32_t id) {
+/// This rank's engine of the group. `members`: their first words, in the order of the group.
+Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
+                                             Nanoseconds timeout) {
   Engine& job = runner_.engine();
-  auto arena = std::make_unique<transport::GroupArena>(
-      job.arena(), group.ranks, transport::GroupPlace{static_cast<std::size_t>(group.offset), group.bytes});
-  RONDE_RETURN_IF_ERROR(arena->open());
+  const transport::HeapParts parts = transport::HeapParts::of(job.arena().layout());
+  std::vector<transport::GroupMember> places;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::vector<std::int64_t>& place = members[i].place;
+    if (place.size() != 2 || place[0] < static_cast<std::int64_t>(parts.groups) ||
+        place[0] >= static_cast<std::int64_t>(parts.callers) ||
+        place[0] % static_cast<std::int64_t>(transport::kHugePageBytes) != 0 || place[1] < 0 ||
+        place[1] >= transport::kCallBits) {
+      return Status::error(Code::internal, "rank " + std::to_string(part.ranks[i]) +
+                                               " has told no place of its part of a process set, or an impossible one");
+    }
+    places.push_back({part.ranks[i], static_cast<std::size_t>(place[0]), static_cast<int>(place[1])});
+  }
+  auto arena = std::make_unique<transport::GroupArena>(job.arena(), std::move(places), part.place);
   Topology topology;
   topology.rank = topology.local_rank = arena->rank();
   topology.size = topology.local_size = arena->size();
   topology.epoch = job.topology().epoch;
+  Settings settings = job.settings();
+  settings.timeout = timeout;
   std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table_);
-  return std::make_shared<Engine>(topology, std::move(arena), std::move(backend), job.settings(), job.clock(),
-                                  Group{id, group.ranks}, job.shared_heap());
+  return std::make_shared<Engine>(topology, std::move(arena), std::move(backend), settings, job.clock(),
+                                  Group{id, part.ranks}, job.shared_heap());
 }
 
-void Groups::give_back(const Known& group) {
-  const auto& ranks = group.ranks;
-  if (std::binary_search(ranks.begin(), ranks.end(), runner_.engine().topology().rank)) {
-    runner_.engine().arena().discard(static_cast<std::size_t>(group.offset), group.bytes);
-  }
-  places_.free(group.offset);
-}
-
-Status Groups::destroy(std::int32_t id) {
-  if (Runner::in_callback()) {
-    return Status::error(Code::would_deadlock, "a process set cannot be removed in a completion callback");
+void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
+                 std::shared_ptr<Engine> engine) {
+  if (engine) {
+    runner_.add_group(std::move(engine), part->call);
   }
   std::lock_guard lock(mutex_);
-  const auto found = known_.find(id);
-  Word own{{id}, ""};
+  known_.emplace(id, Known{ranks, std::move(part)});
+}
+
+// ---- Groups that their members make
+
+Result<std::int32_t> Groups::make_with_members(const std::vector<int>& ranks, const Meeting& meeting,
+                                               Nanoseconds timeout) {
+  RONDE_RETURN_IF_ERROR(only_outside_of_callbacks("made"));
+  RONDE_RETURN_IF_ERROR(check_ranks(ranks));
+  const auto found = std::find(ranks.begin(), ranks.end(), own_rank());
+  if (found == ranks.end()) {
+    return Status::error(Code::invalid_argument,
+                         "rank " + std::to_string(own_rank()) + " makes a group to which it does not belong");
+  }
+  const int own = static_cast<int>(found - ranks.begin());
+  std::optional<GroupPart> part;
+  const Word word = reserve(ranks, part);
+  RONDE_ASSIGN_OR_RETURN(const std::vector<Word> members, meet(meeting, "/wanted", own, word));
+  if (Status all = first_problem(members, ranks); !all) {
+    if (part) {
+      places_.give_back(*part);
+    }
+    return all;
+  }
+  std::int32_t id = 0;
+  {
+    std::lock_guard lock(mutex_);
+    id = next_own_id_++;
+  }
+  Result<std::shared_ptr<Engine>> made = open(*part, id, members, timeout);
+  const Result<std::vector<Word>> all = meet(meeting, "/made", own, {{}, {}, made.status()});
+  const Status opened = all ? first_problem(all.value(), ranks) : all.status();
+  if (!opened) {
+    made = opened;
+    places_.leave(std::move(*part));
+    return opened;
+  }
+  add(id, ranks, std::move(part), std::move(made).value());
+  return id;
+}
+
+// ---- The end
+
+Status Groups::destroy(std::int32_t id) {
+  RONDE_RETURN_IF_ERROR(only_outside_of_callbacks("removed"));
+  if (id >= kFirstOwnGroup) {
+    return leave(id);
+  }
+  std::lock_guard collective(collective_mutex_);
+  Word own{{id}};
   if (id == 0) {
-    own.problem = "the set of all ranks cannot be removed; it ends with shutdown";
-  } else if (found == known_.end()) {
-    own.problem = "there is no process set with the id " + std::to_string(id);
+    own.problem = Status::error(Code::invalid_argument,
+                                "the set of all ranks cannot be removed; it ends with shutdown");
+  } else if (!knows(id)) {
+    own.problem =
+        Status::error(Code::invalid_argument, "there is no process set with the id " + std::to_string(id));
   }
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> wanted, exchange("ronde.process_set.remove", own));
+  RONDE_RETURN_IF_ERROR(first_problem(wanted, runner_.engine().group().ranks));
   for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
     if (wanted[rank].numbers != wanted[0].numbers) {
       return Status::error(Code::mismatch, "the ranks remove different process sets: rank 0 the one with the id " +
@@ -180,14 +302,32 @@ Status Groups::destroy(std::int32_t id) {
           .with_rank(static_cast<int>(rank));
     }
   }
-  const Known group = found->second;
-  known_.erase(found);
+  const Result<std::vector<Word>> all = exchange("ronde.process_set.removed", {{}, {}, leave(id)});
+  return all ? first_problem(all.value(), runner_.engine().group().ranks) : all.status();
+}
+
+bool Groups::knows(std::int32_t id) {
+  std::lock_guard lock(mutex_);
+  return known_.contains(id);
+}
+
+/// Its memory is given out again once all members have done so.
+Status Groups::leave(std::int32_t id) {
+  std::optional<GroupPart> part;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(id);
+    if (found == known_.end()) {
+      return Status::error(Code::invalid_argument, "there is no process set with the id " + std::to_string(id));
+    }
+    part = std::move(found->second.part);
+    known_.erase(found);
+  }
   const Status left = runner_.leave_group(id);
-  const Result<std::vector<Word>> all = exchange("ronde.process_set.removed", {{}, left.message()});
-  if (all) {
-    give_back(group);
-  }  // else a member may still be at work there: the place stays taken
-  return all.status();
+  if (part) {
+    places_.leave(std::move(*part));
+  }
+  return left;
 }
 
 }  // namespace ronde::engine

@@ -1,69 +1,111 @@
-// Groups: makes and ends groups of ranks (Horovod: process sets), by collectives of the whole job:
+// Groups: makes and ends groups of ranks, in two ways.
 //
-//     make      1. every rank tells all which ranks it wants: they must be the same
-//               2. each member makes its part of the group's arena (transport/group_arena.h) and its engine on it, and
-//               all
-//                  tell all how that went: from then on every member's part is there, and the group is known
+// Process sets (Horovod), by collectives of the whole job:
+//
+//     make      1. every rank tells all which ranks it wants, which must be the same, and where its part of the group's
+//                  arena lies (transport/group_arena.h), which it has opened
+//               2. each member makes its engine on it, and all tell all how that went: from then on every member's is
+//                  there, and the group is known
 //     destroy   1. every rank tells all which group it means
-//               2. the members leave it; when all have told all that they have, the memory is given back
+//               2. the members leave it, and all tell all that they have
 //
-// Ids and places are not told: every rank counts alike, since these calls come in the same order on all ranks and
-// succeed on all or on none.
+// Their ids are not told: every rank counts alike, since these calls come in the same order on all ranks and succeed on
+// all or on none.
+//
+// Groups that their members make alone (PyTorch), who meet in the job's store under a name: the same two rounds, among
+// them. Others never hear of them, so their ids are each rank's own. Their members leave them by themselves.
+//
+// Either way the group lives within the job: in its memory, on its thread, woken by its bells.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "agreement/heap_map.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "collectives/host/table.h"
-#include "transport/arena.h"
+#include "engine/group_places.h"
+#include "engine/settings.h"
+#include "store/store.h"
 
 namespace ronde::engine {
 
 class Engine;
 class Runner;
 
-/// Any thread, one call at a time; the others wait for it.
+/// Ids of groups that their members have made begin here.
+inline constexpr std::int32_t kFirstOwnGroup = 1 << 30;
+
+/// Where the members of a group meet who make it alone.
+struct Meeting {
+  store::Store* store = nullptr;  ///< null: there is but one member
+  std::string name;               ///< in use for nothing else there
+  int size = 1;                   ///< of the group
+  Nanoseconds deadline = kNever;  ///< on the real clock
+};
+
+/// Any thread.
 class Groups {
  public:
   /// `table`: by which groups reduce. `runner` must outlive this.
   Groups(Runner& runner, const collectives::Table& table);
 
-  /// Collective over all ranks of the job, in the same order of calls on all. The ranks are sorted. Gives the id, the
-  /// same on all ranks, members or not; ids begin at 1 and are not used again. INVALID_ARGUMENT, MISMATCH or
-  /// OUT_OF_MEMORY on every rank alike, and nothing has happened.
+  /// Collective over all ranks of the job, in the same order of calls on all; one at a time. The ranks are sorted.
+  /// Gives the id, the same on all ranks, members or not; ids begin at 1 and are not used again. INVALID_ARGUMENT,
+  /// MISMATCH or OUT_OF_MEMORY on every rank alike, and nothing has happened.
   Result<std::int32_t> make(std::vector<int> ranks);
-  /// Collective over all ranks of the job. What is under way in the group and not submitted by all members fails.
+  /// Collective over the group's members alone, of which this rank is one. The ranks keep their order; `timeout` is of
+  /// requests that have none. Gives this rank's id for the group. INVALID_ARGUMENT or OUT_OF_MEMORY on every member
+  /// alike, or what the store says, and nothing has happened.
+  Result<std::int32_t> make_with_members(const std::vector<int>& ranks, const Meeting& meeting, Nanoseconds timeout);
+  /// Collective over all ranks of the job; of a group made by its members, over those. What is under way in the group
+  /// and not submitted by all members fails.
   Status destroy(std::int32_t group);
+
+  const GroupPlaces& places() const { return places_; }
 
  private:
   struct Known {
     std::vector<int> ranks;
-    std::int64_t offset = 0;  ///< of its place in the heaps
-    std::size_t bytes = 0;
+    std::optional<GroupPart> part;  ///< if this rank is a member
   };
-  /// What a rank has to say: numbers, or why it cannot go on.
+  /// What a rank has to say.
   struct Word {
     std::vector<std::int64_t> numbers;
-    std::string problem;
+    std::vector<std::int64_t> place = {};  ///< of a member: its offset and its call
+    Status problem = {};                   ///< why it cannot go on
   };
 
+  static std::vector<std::byte> encode(const Word& word);
+  static Result<std::vector<Word>> decode(std::span<const std::byte> bytes, std::size_t count);
+  static Status first_problem(const std::vector<Word>& words, const std::vector<int>& ranks);
   Result<std::vector<Word>> exchange(const std::string& name, const Word& own);
-  Result<std::shared_ptr<Engine>> open(const Known& group, std::int32_t id);
-  void give_back(const Known& group);
-  Status check_ranks(const std::vector<int>& ranks) const;
+  static Result<std::vector<Word>> meet(const Meeting& meeting, const std::string& what, int own, const Word& word);
+  Word reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part);
+  Status compare(const std::vector<Word>& wanted) const;
+  Result<std::shared_ptr<Engine>> open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
+                                       Nanoseconds timeout);
+  void add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
+           std::shared_ptr<Engine> engine);
+  Status check_ranks(std::vector<int> ranks) const;
+  int own_rank() const;
+  bool knows(std::int32_t id);
+  Status leave(std::int32_t id);
 
   Runner& runner_;
   const collectives::Table table_;
+  GroupPlaces places_;
+  std::mutex collective_mutex_;  ///< one collective of the whole job at a time; taken before mutex_
   std::mutex mutex_;
-  std::int32_t next_id_ = 1;             ///< guarded by mutex_, as all below
-  std::map<std::int32_t, Known> known_;  ///< of all ranks
-  agreement::HeapMap places_;
+  std::int32_t next_id_ = 1;                   ///< guarded by collective_mutex_
+  std::int32_t next_own_id_ = kFirstOwnGroup;  ///< guarded by mutex_
+  std::map<std::int32_t, Known> known_;        ///< guarded by mutex_; of all ranks, and this one's own
 };
 
 }  // namespace ronde::engine

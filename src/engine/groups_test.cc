@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/runners_for_tests.h"
+#include "store/memory_store.h"
 #include "transport/group_arena.h"
 
 namespace ronde::engine {
@@ -176,7 +177,7 @@ TEST(Groups, MoreThanThereIsRoomForAreRefusedEverywhere) {
       made += last.is_ok() ? 1 : 0;
     }
     EXPECT_EQ(last.code(), Code::out_of_memory);
-    EXPECT_THAT(last.message(), HasSubstr("this job has " + std::to_string(made)));
+    EXPECT_THAT(last.message(), HasSubstr("this rank belongs to " + std::to_string(made) + " of"));
     EXPECT_EQ(sum_in(job, rank, made, "x"), 3.0f);
     ASSERT_TRUE(job[rank].groups().destroy(1));
     EXPECT_TRUE(job[rank].groups().make({0}));
@@ -230,7 +231,7 @@ TEST(Groups, ADeathInOneLeavesTheOthersWorking) {
     if (rank == 3) {
       return;
     }
-    const std::shared_ptr<Engine> engine = job[rank].engines().find(rank < 2 ? ids[0] : ids[1]);
+    const std::shared_ptr<Engine> engine = job[rank].engines().find(rank < 2 ? ids[0] : ids[1]).engine;
     ASSERT_NE(engine, nullptr);
     if (rank == 2) {
       engine->notice_end(1);
@@ -248,27 +249,149 @@ TEST(Groups, ADeathInOneLeavesTheOthersWorking) {
   });
 }
 
+/// Made by its members alone, who meet under the name.
+Result<std::int32_t> make_with(Job& job, int rank, const std::vector<int>& ranks, store::Store& store,
+                               const std::string& name) {
+  Meeting meeting{&store, name, static_cast<int>(ranks.size()), later(RealClock().now(), 20 * kSecond)};
+  return job[rank].groups().make_with_members(ranks, meeting, job[rank].engine().settings().timeout);
+}
+
+TEST(Groups, MembersMakeThemAlone) {
+  Job job(3);
+  store::MemoryStore store;
+  job.run([&](int rank) {
+    // Rank 1 makes one alone, so that the ranks count differently from then on, and the order of ranks is the caller's.
+    if (rank == 1) {
+      const std::int32_t own = job[1].groups().make_with_members({1}, {}, kNever).value();
+      EXPECT_EQ(sum_in(job, 1, own, "x"), 2.0f);
+    }
+    if (rank != 0) {
+      const Result<std::int32_t> pair = make_with(job, rank, {2, 1}, store, "pair");
+      ASSERT_TRUE(pair) << pair.status().message();
+      EXPECT_EQ(pair.value(), rank == 1 ? kFirstOwnGroup + 1 : kFirstOwnGroup);
+      EXPECT_EQ(job[rank].engines().find(pair.value()).engine->topology().rank, rank == 2 ? 0 : 1);
+      for (int step = 0; step < 30; ++step) {
+        EXPECT_EQ(sum_in(job, rank, pair.value(), "x", step % 7 == 0 ? 30000 : 5), 5.0f);
+      }
+      // Messages too find each other under different ids.
+      std::vector<float> message(3, static_cast<float>(rank));
+      Request request = sum("message", message, {}, pair.value())->request();
+      request.kind = rank == 1 ? OpKind::send : OpKind::recv;
+      request.root = 3 - rank;
+      request.timeout = 20 * kSecond;
+      const auto ticket = std::make_shared<Ticket>(std::move(request));
+      ASSERT_TRUE(job[rank].submit_to_wait(ticket));
+      ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+      EXPECT_TRUE(ticket->status()) << ticket->status().message();
+      EXPECT_EQ(message, std::vector<float>(3, 1));
+      const auto memory = job[rank].engine().shared_heap()->allocate(8 * (static_cast<std::size_t>(rank) + 1));
+      ASSERT_TRUE(memory);
+      EXPECT_TRUE(job[rank].groups().destroy(pair.value()));
+      EXPECT_EQ(job[rank].groups().destroy(pair.value()).code(), Code::invalid_argument);
+    }
+    // Process sets go on counting alike.
+    EXPECT_EQ(job[rank].groups().make({0, 2}).value(), 1);
+    EXPECT_EQ(job[rank].groups().make_with_members({0, 1, 1}, {}, kNever).status().code(), Code::invalid_argument);
+    EXPECT_EQ(job[rank].groups().make_with_members({(rank + 1) % 3}, {}, kNever).status().code(),
+              Code::invalid_argument);
+  });
+}
+
+TEST(Groups, AMemberThatDoesNotComeIsNamedAndNothingHasHappened) {
+  Job job(2);
+  store::MemoryStore store;
+  Meeting meeting{&store, "both", 2, later(RealClock().now(), 50 * kMillisecond)};
+  const Status status = job[0].groups().make_with_members({0, 1}, meeting, kNever).status();
+  EXPECT_EQ(status.code(), Code::timed_out);
+  EXPECT_THAT(status.message(), HasSubstr("rank 1"));
+  job.run([&](int rank) { EXPECT_EQ(sum_in(job, rank, 0, "x"), 3.0f); });
+}
+
+TEST(Groups, WhatTheyLeaveIsUsedAgain) {
+  Job job(2);
+  store::MemoryStore store;
+  job.run([&](int rank) {
+    for (int round = 0; round < 40; ++round) {  // there is room for 4 at a time
+      const Result<std::int32_t> id = make_with(job, rank, {0, 1}, store, "round " + std::to_string(round));
+      ASSERT_TRUE(id) << id.status().message();
+      EXPECT_EQ(sum_in(job, rank, id.value(), "x"), 3.0f);
+      EXPECT_TRUE(job[rank].groups().destroy(id.value()));
+      EXPECT_LE(job[rank].groups().places().taken(), 2u) << "the other one may not have gone yet";
+    }
+  });
+}
+
+TEST(Groups, ThoseAtRestAreNotLookedAtUntilTheyAreCalled) {
+  Job job(2);
+  std::vector<std::int32_t> ids(4);
+  job.run([&](int rank) {
+    for (std::int32_t& id : ids) {
+      const std::int32_t made = job[rank].groups().make({0, 1}).value();
+      EXPECT_EQ(sum_in(job, rank, made, "x"), 3.0f);
+      if (rank == 0) {
+        id = made;
+      }
+    }
+    // Work of the job makes steps, after some of which nobody looks at the groups any more, on either rank.
+    std::vector<float> awake(1, 1);
+    for (int step = 0; step < 100000 && awake[0] > 0; ++step) {
+      awake[0] = static_cast<float>(job[rank].engines().awake());
+      const TicketPtr ticket = sum("awake", awake);
+      ASSERT_TRUE(job[rank].submit_to_wait(ticket));
+      ASSERT_TRUE(job[rank].wait(*ticket, kNever));
+    }
+    EXPECT_EQ(job[rank].engines().awake(), 0u);
+  });
+  job.run([&](int rank) {
+    // One rank is called by its own submit, the other, whose engine thread sleeps, by its peer.
+    for (const std::int32_t id : ids) {
+      std::vector<float> values(5, static_cast<float>(rank + 1));
+      const TicketPtr ticket = sum("y", values, {}, id);
+      ASSERT_TRUE(job[rank].submit(ticket));
+      while (!ticket->is_done()) {
+        std::this_thread::yield();  // nobody waits, so the engine threads do it all
+      }
+      EXPECT_EQ(values[0], 3.0f);
+      ASSERT_TRUE(job[rank].release(*ticket));
+    }
+  });
+}
+
 TEST(GroupArena, ReachesTheCallersPartOfTheHeap) {
   const auto hosts = transport::make_loopback_world(3, transport::RegionLayout::for_size(3));
   const transport::HeapParts parts = transport::HeapParts::of(hosts[0]->layout());
-  const transport::GroupPlace place{parts.groups, transport::GroupArena::usual_bytes(hosts[0]->layout(), 2)};
-  transport::GroupArena first(*hosts[0], {0, 2}, place);
-  transport::GroupArena second(*hosts[2], {0, 2}, place);
-  EXPECT_EQ(first.rank(), 0);
-  EXPECT_EQ(second.rank(), 1);
-  EXPECT_EQ(second.region(0), hosts[0]->heap(0) + parts.groups);
-  ASSERT_TRUE(first.open());
-  ASSERT_TRUE(second.open());
-  first.control(0).ticks.published.value = 5;
-  EXPECT_EQ(second.control(0).ticks.published.value, 5u);
-  EXPECT_GT(first.engine_bytes(), 0u);
-  // What lies in the callers' part has the same offset for all members.
+  const std::size_t bytes = transport::GroupArena::least_bytes(2);
+  // Each member has its part where it likes.
+  const transport::GroupPlace places[] = {{parts.groups, bytes}, {parts.groups + transport::kHugePageBytes, bytes}};
+  ASSERT_TRUE(transport::GroupArena::open(*hosts[0], places[0], 2));
+  ASSERT_TRUE(transport::GroupArena::open(*hosts[2], places[1], 2));
+  const std::vector<transport::GroupMember> members = {{0, places[0].offset, 7}, {2, places[1].offset, 0}};
+  auto first = std::make_unique<transport::GroupArena>(*hosts[0], members, places[0]);
+  auto second = std::make_unique<transport::GroupArena>(*hosts[2], members, places[1]);
+  EXPECT_EQ(first->rank(), 0);
+  EXPECT_EQ(second->rank(), 1);
+  EXPECT_EQ(second->region(0), hosts[0]->heap(0) + parts.groups);
+  first->control(0).ticks.published.value = 5;
+  EXPECT_EQ(second->control(0).ticks.published.value, 5u);
+  EXPECT_GT(first->engine_bytes(), 0u);
+  // What lies in the callers' part of a rank has an offset there for all members.
   ASSERT_TRUE(hosts[0]->commit(parts.callers, 4096));
   std::byte* const tensor = hosts[0]->heap(0) + parts.callers;
-  const std::int64_t offset = first.heap_offset_of(tensor, 4096);
-  ASSERT_GE(offset, static_cast<std::int64_t>(first.engine_bytes()));
-  EXPECT_EQ(second.heap(0) + offset, hosts[2]->heap(0) + parts.callers);
-  EXPECT_LE(static_cast<std::size_t>(offset), first.layout().heap_bytes - 4096);
+  const std::int64_t offset = first->heap_offset_of(tensor, 4096);
+  ASSERT_GE(offset, static_cast<std::int64_t>(first->engine_bytes()));
+  EXPECT_EQ(second->heap(0) + offset, tensor);
+  EXPECT_LE(static_cast<std::size_t>(offset), first->layout().heap_bytes - 4096);
+  // Who rings for the group says so.
+  second->ring_others();
+  EXPECT_EQ(hosts[0]->control(0).calls.words[0], 1u << 7);
+  EXPECT_EQ(hosts[2]->control(2).calls.words[0], 0u);
+  // Its part is free once the others have left.
+  const auto lives = [](int) { return false; };
+  EXPECT_FALSE(transport::GroupArena::has_been_left(*hosts[0], places[0], 2, 0, lives));
+  EXPECT_TRUE(transport::GroupArena::has_been_left(*hosts[0], places[0], 2, 0, [](int member) { return member == 1; }));
+  second.reset();
+  EXPECT_TRUE(transport::GroupArena::has_been_left(*hosts[0], places[0], 2, 0, lives));
+  EXPECT_FALSE(transport::GroupArena::has_been_left(*hosts[2], places[1], 2, 1, lives));
 }
 
 }  // namespace

@@ -94,6 +94,7 @@ Status PointToPoint::read(int from, control::OfferMessage message, Nanoseconds n
   Incoming incoming;
   incoming.from = from;
   incoming.offer = std::move(message);
+  incoming.offer.group = group_.id;  // the sender may know the group by another number
   if (!closed_) {
     refuse(incoming);
     return {};

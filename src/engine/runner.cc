@@ -91,20 +91,40 @@ void Runner::start_probing(ProbeTask task) {
 
 // ---- Submitting
 
+namespace {
+
+Status no_such_group(int rank, std::int32_t group) {
+  return Status::error(Code::invalid_argument,
+                       "rank " + std::to_string(rank) + " belongs to no process set with the id " +
+                           std::to_string(group) +
+                           "; add_process_set gives the ids, and remove_process_set or shutdown end them");
+}
+
+}  // namespace
+
 /// What `call` says to the group's engine.
 template <typename Call>
 Status Runner::in_group(std::int32_t group, const Call& call) const {
   if (group == 0) {
     return call(*engine_);
   }
-  const std::shared_ptr<Engine> found = engines_.find(group);
-  if (!found) {
-    return Status::error(Code::invalid_argument,
-                         "rank " + std::to_string(engine_->topology().rank) +
-                             " belongs to no process set with the id " + std::to_string(group) +
-                             "; add_process_set gives the ids, and remove_process_set or shutdown end them");
+  const EngineSet::Found found = engines_.find(group);
+  return found.engine ? call(*found.engine) : no_such_group(engine_->topology().rank, group);
+}
+
+/// The same where something is handed in, which the group's engine, that may be at rest, is told.
+template <typename HandIn>
+Status Runner::hand_in(std::int32_t group, const HandIn& hand_in) {
+  if (group == 0) {
+    return hand_in(*engine_);
   }
-  return call(*found);
+  const EngineSet::Found found = engines_.find(group);
+  if (!found.engine) {
+    return no_such_group(engine_->topology().rank, group);
+  }
+  const Status status = hand_in(*found.engine);
+  engines_.call(found.call);
+  return status;
 }
 
 Status Runner::check(const Request& request) const {
@@ -121,7 +141,7 @@ Result<std::uint64_t> Runner::take_call_number(std::int32_t group) const {
 }
 
 Status Runner::refuse_call(std::int32_t group, std::uint64_t number, const std::string& why) {
-  RONDE_RETURN_IF_ERROR(in_group(group, [&](Engine& engine) {
+  RONDE_RETURN_IF_ERROR(hand_in(group, [&](Engine& engine) {
     engine.refuse_call(number, why);
     return Status();
   }));
@@ -129,8 +149,17 @@ Status Runner::refuse_call(std::int32_t group, std::uint64_t number, const std::
   return {};
 }
 
+Nanoseconds Runner::timeout_of(std::int32_t group) const {
+  Nanoseconds timeout = engine_->settings().timeout;
+  static_cast<void>(in_group(group, [&](Engine& engine) {
+    timeout = engine.settings().timeout;
+    return Status();
+  }));
+  return timeout;
+}
+
 Status Runner::submit_to_wait(const TicketPtr& ticket) {
-  return in_group(ticket->request().group, [&](Engine& engine) { return engine.submit(ticket); });
+  return hand_in(ticket->request().group, [&](Engine& engine) { return engine.submit(ticket); });
 }
 
 Status Runner::submit(const TicketPtr& ticket) {
@@ -143,7 +172,7 @@ Status Runner::submit(const TicketPtr& ticket) {
 
 Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(
-      in_group(ticket->request().group, [&](Engine& engine) { return engine.resubmit(ticket, std::move(owner)); }));
+      hand_in(ticket->request().group, [&](Engine& engine) { return engine.resubmit(ticket, std::move(owner)); }));
   if (engines_.has_input()) {
     kick();  // of a bucket that is not full yet nobody needs to hear
   }
@@ -152,8 +181,8 @@ Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
 
 Status Runner::submit_all(std::span<const TicketPtr> tickets) {
   std::size_t submitted = 0;
-  const Status first = in_group(tickets.front()->request().group,
-                                [&](Engine& engine) { return engine.submit_again(tickets, submitted); });
+  const Status first = hand_in(tickets.front()->request().group,
+                               [&](Engine& engine) { return engine.submit_again(tickets, submitted); });
   for (const TicketPtr& ticket : tickets.subspan(submitted)) {
     ticket->finish(first);
   }
@@ -415,25 +444,26 @@ void Runner::on_finished() {
 
 // ---- The end
 
-void Runner::add_group(std::shared_ptr<Engine> engine) {
+void Runner::add_group(std::shared_ptr<Engine> engine, int call) {
   set_hooks(*engine);
   {
     std::lock_guard lock(step_mutex_);
-    engines_.add(std::move(engine));
+    engines_.add(std::move(engine), call);
   }
   kick();  // a peer that has come here sooner may have rung already
 }
 
 Status Runner::leave_group(std::int32_t group) {
-  const std::shared_ptr<Engine> engine = engines_.find(group);
+  const auto [engine, call] = engines_.find(group);
   if (!engine) {
     return {};
   }
   {
     std::lock_guard lock(step_mutex_);
     engine->begin_leave();
+    engines_.call(call);
   }
-  const Status status = wait_for_leave([&] { return engine->leaving() == Leaving::over; });
+  const Status status = wait_for_leave([&engine = engine] { return engine->leaving() == Leaving::over; });
   {
     std::lock_guard lock(step_mutex_);
     engine->finish_leave();

@@ -62,6 +62,8 @@ class Runner {
   Status refuse_call(std::int32_t group, std::uint64_t number, const std::string& why);
   /// What submit() would say to this request, apart from its name being taken.
   Status check(const Request& request) const;
+  /// Of requests to this group that have no limit of their own; the job's where there is no such group.
+  Nanoseconds timeout_of(std::int32_t group) const;
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
   /// All of them, of one group, none of which is under way. On an error the first ones may have been submitted, and the
   /// others are done, with that error.
@@ -80,8 +82,8 @@ class Runner {
   /// A ticket that kept its name is not submitted again. Requires: it was waited for.
   void forget(Ticket& ticket);
 
-  /// Its members' engine is part of the job from now on.
-  void add_group(std::shared_ptr<Engine> engine);
+  /// Its members' engine is part of the job from now on. `call`: as EngineSet::add().
+  void add_group(std::shared_ptr<Engine> engine, int call);
   /// Collective over the group's members: leaves it, waiting for the others up to settings().shutdown_timeout; then its
   /// engine is gone. TIMED_OUT if some had not left by then.
   Status leave_group(std::int32_t group);
@@ -114,6 +116,8 @@ class Runner {
 
   template <typename Call>
   Status in_group(std::int32_t group, const Call& call) const;
+  template <typename HandIn>
+  Status hand_in(std::int32_t group, const HandIn& hand_in);
   void free_name(Ticket& ticket);
   void tell_wanted(Ticket& ticket);
   void set_hooks(Engine& engine);

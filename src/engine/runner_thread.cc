@@ -115,8 +115,7 @@ Nanoseconds Runner::prepare_sleep() {
 }
 
 bool Runner::is_attentive(Nanoseconds now) {
-  const std::uint64_t instances =
-      engines_.sum([](const Engine& each) { return each.replay_counters().instances.load(std::memory_order_relaxed); });
+  const std::uint64_t instances = engines_.replayed();
   if (instances != seen_instances_) {
     seen_instances_ = instances;
     attentive_since_ = now;

@@ -117,4 +117,22 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   return runner;
 }
 
+Result<std::int32_t> make_group(Runner& runner, const JoinOptions& options, const std::vector<int>& ranks) {
+  const Settings& settings = runner.engine().settings();
+  const Nanoseconds limit = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
+  if (!options.meeting) {
+    return Status::error(Code::invalid_argument, "a group that its members make needs a name to meet under");
+  }
+  Meeting meeting;
+  meeting.deadline = later(RealClock().now(), limit);
+  meeting.size = static_cast<int>(ranks.size());
+  meeting.name = "group/" + std::to_string(runner.engine().topology().epoch) + "/" + *options.meeting;
+  std::unique_ptr<store::Store> store;
+  if (ranks.size() > 1) {
+    RONDE_ASSIGN_OR_RETURN(store, open_store(options, limit));
+    meeting.store = store.get();
+  }
+  return runner.groups().make_with_members(ranks, meeting, options.timeout != 0 ? options.timeout : settings.timeout);
+}
+
 }  // namespace ronde::engine

@@ -5,20 +5,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/runner.h"
 
 namespace ronde::engine {
 
-/// What the caller says about the job; what is left out comes from the environment.
 /// Under which the ranks of the process's shared engine meet.
 inline constexpr std::string_view kSharedMeeting = "shared";
 
+/// What the caller says about the job; what is left out comes from the environment.
 struct JoinOptions {
   std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
   std::optional<std::string> store;    ///< "unix:/path"
   std::optional<std::string> key;      ///< 64 hex digits
-  std::optional<std::string> meeting;  ///< of an engine of the caller's own
+  std::optional<std::string> meeting;  ///< of an engine of the caller's own, or of a group
   Nanoseconds init_timeout = 0;        ///< 0: from the settings
   Nanoseconds timeout = 0;             ///< 0: from the settings
 };
@@ -32,5 +33,10 @@ Result<Topology> topology_of(const JoinOptions& options);
 /// still in the old. `clock` must outlive the runner.
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
                                            const Clock& clock);
+
+/// Makes a group of these ranks of the job with its other members, who do the same under the same `meeting` of the
+/// options; of these also counts where they meet (`store`, `key`) and the limits (0: the job's). Collective over the
+/// members; blocks up to the init timeout. Gives this rank's id for the group (Groups::make_with_members).
+Result<std::int32_t> make_group(Runner& runner, const JoinOptions& options, const std::vector<int>& ranks);
 
 }  // namespace ronde::engine

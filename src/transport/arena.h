@@ -3,7 +3,7 @@
 // loopback (engines in one process, for tests).
 //
 // A region is laid out by RegionLayout: control lines, message rings, staging, heap. Up to the heap every word has
-// exactly one writer, the owner of the region, except the bell (see bell.h). Words of different purpose lie on lines of
+// exactly one writer, the owner of the region, except bell and calls (bell.h, group_calls.h). Words of different purpose lie on lines of
 // 128 bytes of their own, since processors fetch cache lines in pairs. Between processes the rule is enforced: of a
 // peer's region only the pages of the control block and the heap are mapped writable.
 //
@@ -70,12 +70,21 @@ struct alignas(kLineBytes) RulesLine {
   std::uint64_t numbers[8] = {};
 };
 
+/// Groups that a rank may belong to at one time.
+inline constexpr int kCallBits = 4096;
+
+/// Which of a rank's groups are called (group_calls.h), a bit for each. Set by any rank, cleared by the owner.
+struct alignas(kLineBytes) CallLine {
+  std::atomic<std::uint64_t> words[kCallBits / 64] = {};
+};
+
 struct ControlBlock {
   BellLine bell;
   StateLine state;
   BreakLine breaks;
   TickLines ticks;
   RulesLine rules;
+  CallLine calls;
 };
 
 /// Where things lie in a region. A pure function of the world: the same on every rank.
@@ -148,6 +157,9 @@ class HostArena {
   /// Rings every rank but this one, at the price of one memory fence in all.
   virtual void ring_others() = 0;
 
+  /// Makes the first `bytes` of each of this rank's own staging slots exist, or more. Before they are used: an arena may
+  /// have left them out until now. OUT_OF_MEMORY as commit().
+  virtual Status need_slots(std::size_t bytes) = 0;
   /// Makes these pages of this rank's own heap exist, zero where they did not before, and maps them here; huge pages
   /// for what is large enough, where the kernel has them for shared memory. OUT_OF_MEMORY, without a signal and without
   /// waking the kernel's killer, if the machine or the container has no room for as much from every rank of the host;

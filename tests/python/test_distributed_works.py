@@ -95,12 +95,21 @@ def test_the_collector_may_end_works_while_others_are_handed_over(group, rank, w
 
 
 @pytest.mark.ranks(2)
-def test_the_thread_of_a_group_ends_with_it():
-    group = dist.new_group()
-    dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future().wait()
-    assert group._completer.runs()
-    dist.destroy_process_group(group)
-    assert_comes(lambda: not group._completer.runs())
+def test_the_thread_of_all_groups_ends_with_the_last():
+    groups = [dist.new_group() for _ in range(2)]
+    assert groups[0]._completer is groups[1]._completer
+    own = Completer()
+    for group in groups:
+        group._completer.end_group()
+        group._completer = own
+        own.begin_group()
+    dist.all_reduce(torch.ones(1), group=groups[0], async_op=True).get_future().wait()
+    assert own.runs()
+    dist.destroy_process_group(groups[0])
+    dist.all_reduce(torch.ones(1), group=groups[1], async_op=True).get_future().wait()
+    assert own.runs()
+    dist.destroy_process_group(groups[1])
+    assert_comes(lambda: not own.runs())
 
 
 @pytest.mark.ranks(2)

@@ -1,5 +1,9 @@
 #include "backend/native/native.h"
 
+#include <cstdint>
+#include <new>
+
+#include "base/round_up.h"
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
 #include "reduce/adasum.h"
@@ -11,6 +15,30 @@ namespace {
 
 Status not_built(const std::string& what) {
   return Status::error(Code::not_implemented, "the native backend has no " + what + " yet");
+}
+
+/// What an operation puts into one staging slot at most: of those that fill a slot from its beginning all that they
+/// move, where that is little; of the others the whole.
+std::size_t slot_bytes_of(const Plan& plan) {
+  switch (plan.kind) {
+    case OpKind::barrier: return 0;
+    case OpKind::allreduce:
+      if (plan.reduce_op == ReduceOp::adasum) {
+        return SIZE_MAX;
+      }
+      if (plan.is_shared()) {
+        return 0;
+      }
+      break;
+    case OpKind::broadcast:
+    case OpKind::allgather: break;
+    default: return SIZE_MAX;
+  }
+  std::size_t bytes = 0;
+  for (const PlanMember& member : plan.members) {
+    bytes += round_up(member.input.bytes() + member.output.bytes(), transport::kLineBytes);
+  }
+  return bytes;
 }
 
 class NativeBackend final : public Backend {
@@ -45,7 +73,12 @@ class NativeBackend final : public Backend {
     }
   }
 
-  std::unique_ptr<Operation> launch(const Plan& plan) override { return collectives::start(channel_, plan); }
+  std::unique_ptr<Operation> launch(const Plan& plan) override {
+    if (!channel_.arena().need_slots(slot_bytes_of(plan))) {
+      throw std::bad_alloc();  // the engine, which answers for all that runs out of memory, ends its group
+    }
+    return collectives::start(channel_, plan);
+  }
   void set_thresholds(const Thresholds& thresholds) override { channel_.set_thresholds(thresholds); }
 
  private:

@@ -1,4 +1,4 @@
-"""The thread of a group that brings works to their end for which no thread waits.
+"""The thread that brings works to their end for which no thread waits: one for all groups of the job.
 
 Works come from finalizers too, which run wherever the collector does: in the middle of any call of any thread, this
 module's own included. So nobody who hands a work over takes a lock or waits: queues whose ``put`` may interrupt itself,
@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import collections
+import functools
 import queue
+import threading
 import time
 import weakref
 from ctypes import byref, c_size_t, c_void_p
@@ -37,8 +40,14 @@ def _stop_all() -> None:
         completer.stop()
 
 
+@functools.lru_cache(maxsize=None)
+def shared_by_groups() -> "Completer":
+    """That of the groups within the job."""
+    return Completer()
+
+
 class Completer:
-    """A thread of one group that waits for works whose futures are out, or that were dropped, in whatever order they
+    """A thread for the groups of one engine that waits for works whose futures are out, or that were dropped, in whatever order they
     end. It drives the engine meanwhile, so that the reduction of one bucket goes on while the program computes the next.
 
     What the program has put behind a future runs on a thread of its own: it may wait for other works (PyTorch's PowerSGD
@@ -51,6 +60,8 @@ class Completer:
         self._thread_id = 0
         self._behind: Set[Any] = set()  # a lock for each thread that completes futures, held until it ends
         self._is_stopping = False
+        self._groups = 0
+        self._groups_lock = threading.Lock()  # never taken by who hands a work over
         self._ends_when_idle = False
         _completers.add(self)
 
@@ -64,8 +75,22 @@ class Completer:
             for lock in list(self._behind):
                 lock.acquire(timeout=max(0.0, until - time.monotonic()))
 
+    def begin_group(self) -> None:
+        """Another group's works will come."""
+        with self._groups_lock:
+            self._groups += 1
+            self._ends_when_idle = False
+
+    def end_group(self) -> None:
+        """A group has ended."""
+        with self._groups_lock:
+            self._groups -= 1
+            is_last = self._groups == 0
+        if is_last:
+            self.end_when_idle()
+
     def end_when_idle(self) -> None:
-        """The group has ended: from now on the thread ends whenever it has nothing to do. It is not waited for."""
+        """No works will come any more: from now on the thread ends whenever it has nothing to do. It is not waited for."""
         self._ends_when_idle = True
         self._now.put(None)
 

@@ -1,7 +1,8 @@
 """How a process group comes to its engine.
 
-The default group is the job and works with the process's engine, which ``ronde.torch`` shares. Every other group gets
-an engine of its own, which only its members make: PyTorch asks nobody else (docs/decisions/0011).
+The default group is the job and works with the process's engine, which ``ronde.torch`` shares. Every other group is one
+of that job's, which only its members make: PyTorch asks nobody else (docs/decisions/0011). Where the default group is of
+another backend, so that there is no job, a group gets an engine of its own.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any, List, Optional
 
 import torch.distributed as dist
 
-from ronde import _abi, _process
+from ronde import _abi, _process, process_sets
 from ronde import torch as ronde_torch
 from ronde._lib import last_error, library
 from ronde.exceptions import InitializationError
 from ronde.torch.distributed import _meeting
-from ronde.torch.distributed._group import RondeProcessGroup
+from ronde.torch.distributed._group import RondeProcessGroup, Within
 
 #: How long to wait for rank 0 to drop PyTorch's store, in seconds.
 _STORE_LIMIT_S = 1.0
@@ -38,14 +39,19 @@ def create(told: Any, _: Any = None) -> RondeProcessGroup:
     timeout = _seconds(told.timeout)
     ranks = list(told.global_ranks_in_group)
     if not ranks:
-        return RondeProcessGroup(rank, size, name, None, _join_job(told.store, rank, size, timeout))
+        return RondeProcessGroup(rank, size, name, _join_job(told.store, rank, size, timeout))
     meeting = f"{name}.{hashlib.sha256(repr(ranks).encode()).hexdigest()[:16]}"
+    if _process.is_rank():
+        group = _make_group(meeting, ranks, timeout)
+        return RondeProcessGroup(
+            rank, size, name, lambda: process_sets.destroy_group(group), Within(group=group, ranks=ranks)
+        )
     engine = _make_engine(meeting, rank, size, timeout)
 
     def close() -> None:
         _process.interruptibly("ronde-end-group", lambda: library().ronde_engine_destroy(engine))
 
-    return RondeProcessGroup(rank, size, name, engine, close)
+    return RondeProcessGroup(rank, size, name, close, Within(engine=engine))
 
 
 def _seconds(timeout: Optional[timedelta]) -> float:
@@ -154,16 +160,37 @@ def _check_is(rank: int, size: int) -> None:
         )
 
 
-def _make_engine(meeting: str, rank: int, size: int, timeout: float) -> int:
+def _meeting_options(meeting: str, rank: int, size: int, timeout: float) -> _abi.Options:
     options = _options(rank, size, timeout, _meeting.place() if size > 1 else None)
     options.meeting, options.meeting_bytes = meeting.encode(), len(meeting.encode())
+    return options
+
+
+def _made(status: int) -> None:
+    if status != _abi.OK:
+        cause = last_error(status)
+        raise InitializationError(str(cause), status, cause.rank, cause.tensor)
+
+
+def _make_group(meeting: str, ranks: List[int], timeout: float) -> int:
+    """A group within the job; this rank's id for it."""
+    options = _meeting_options(meeting, _process.rank(), len(ranks), timeout)
+    array = (ctypes.c_int32 * len(ranks))(*ranks)
+    group = ctypes.c_int32()
+
+    def make() -> None:
+        _made(library().ronde_group_make(None, ctypes.byref(options), array, len(ranks), ctypes.byref(group)))
+
+    _process.interruptibly("ronde-new-group", make)
+    return group.value
+
+
+def _make_engine(meeting: str, rank: int, size: int, timeout: float) -> int:
+    options = _meeting_options(meeting, rank, size, timeout)
     engine = ctypes.c_void_p()
 
     def make() -> None:
-        status = library().ronde_engine_create(ctypes.byref(options), ctypes.byref(engine))
-        if status != _abi.OK:
-            cause = last_error(status)
-            raise InitializationError(str(cause), status, cause.rank, cause.tensor)
+        _made(library().ronde_engine_create(ctypes.byref(options), ctypes.byref(engine)))
 
     _process.interruptibly("ronde-new-group", make)
     assert engine.value is not None

@@ -7,7 +7,7 @@ contiguous travels as a copy. Every method returns a :class:`Work` and blocks on
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -17,7 +17,7 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
 from ronde.torch.distributed import _short_forms, _sparse
-from ronde.torch.distributed._completer import Completer
+from ronde.torch.distributed._completer import Completer, shared_by_groups
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
 from ronde.torch.distributed._names import Names, counted
 from ronde.torch.distributed._reductions import reduction_of
@@ -29,8 +29,16 @@ Tensor = torch.Tensor
 _log = logging.getLogger("ronde")
 
 
+class Within(NamedTuple):
+    """What a process group is to the engine."""
+
+    engine: Optional[int] = None  #: of ``ronde_engine_create``; None: the process's
+    group: int = 0  #: which of the engine's groups; 0: all its ranks
+    ranks: Optional[List[int]] = None  #: those of the engine, by their number in the group; None: they are the same
+
+
 class RondeProcessGroup(dist.ProcessGroup):
-    """A group of ranks with an engine of its own, or the job with the process's engine."""
+    """A group of ranks within the job, or the job."""
 
     #: What it takes tensors of; ``torch.distributed.checkpoint.async_save`` asks.
     _device_types = [torch.device("cpu")]
@@ -38,14 +46,15 @@ class RondeProcessGroup(dist.ProcessGroup):
     supports_coalescing = False
     supports_time_estimate = False
 
-    def __init__(self, rank: int, size: int, name: str, engine: Optional[int], close: Callable[[], None]) -> None:
-        """``engine``: of ``ronde_engine_create``, None for the process's; ``close`` ends it."""
+    def __init__(self, rank: int, size: int, name: str, close: Callable[[], None], within: Within = Within()) -> None:
+        """``close`` ends it."""
         super().__init__(rank, size)  # type: ignore[call-arg] # torch's stubs know only the form with a store
         self._rank, self._size, self._name, self._description = rank, size, name, "undefined"
-        self._engine = engine
+        self._within = within
         self._close: Optional[Callable[[], None]] = close
-        self._names = Names(engine)
-        self._completer = Completer()
+        self._names = Names(within.engine, within.group)
+        self._completer = Completer() if within.engine is not None else shared_by_groups()
+        self._completer.begin_group()
         self._batch: Optional[List[Work]] = None
         self._has_told_of_memory = False
 
@@ -101,7 +110,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         if self._close is None:
             return None
         try:
-            return _bucket.allocate(name, n_bytes, self._engine)
+            return _bucket.allocate(name, n_bytes, self._within.engine)
         except RondeError as error:
             if not self._has_told_of_memory:
                 self._has_told_of_memory = True
@@ -117,7 +126,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             try:
                 close()
             finally:
-                self._completer.end_when_idle()
+                self._completer.end_group()
 
     def abort(self) -> None:
         """As :meth:`shutdown`: what is under way and not called by all ranks fails."""
@@ -400,7 +409,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         def finish(operation: Operation) -> int:
             source = operation.source()
             fill(operation)
-            return source
+            return source if self._within.ranks is None else self._within.ranks.index(source)
 
         return self._start(_abi.RECV, "recv", [buffer], None, tensors, finish, root=srcRank, tag=tag)
 
@@ -440,6 +449,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         outputs: Optional[Sequence[int]],
         results: Sequence[Tensor],
         finish: Callable[[Operation], Any],
+        root: int = 0,
         **settings: Any,
     ) -> Work:
         if self._close is None:
@@ -452,7 +462,9 @@ class RondeProcessGroup(dist.ProcessGroup):
                 [view_of(source) for source in sources],
                 outputs,
                 (sources, results),
-                engine=self._engine,
+                engine=self._within.engine,
+                group=self._within.group,
+                root=self._within.ranks[root] if self._within.ranks is not None and root >= 0 else root,
                 **settings,
             )
         except RondeError:

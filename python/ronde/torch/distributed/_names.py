@@ -23,24 +23,24 @@ def in_backward_pass() -> bool:
 class Names:
     """The names of one group's calls."""
 
-    def __init__(self, engine: Optional[int]) -> None:
-        """``engine``: of ``ronde_engine_create``, None for the process's."""
-        self._engine = engine
+    def __init__(self, engine: Optional[int], group: int) -> None:
+        """``engine``: of ``ronde_engine_create``, None for the process's; ``group``: of its groups."""
+        self._engine, self._group = engine, group
         self._barriers = itertools.count()
         self.taken = 0
 
     def take(self, kind: str) -> str:
         """Of a call that is made now."""
         if kind.startswith(("send", "recv")):
-            return _calls.pairwise(kind)
+            return _calls.pairwise(kind, self._group)
         if kind == "barrier":
             return f"barrier.noname.{next(self._barriers)}"
         self.taken += 1
-        return _calls.unnamed(0, self._engine)
+        return _calls.unnamed(self._group, self._engine)
 
     def refuse_next(self, why: str) -> None:
         """A call's arguments are wrong: the ranks that make it are told why."""
-        _calls.refuse(_calls.unnamed(0, self._engine), why, self._engine)
+        _calls.refuse(_calls.unnamed(self._group, self._engine), why, self._engine)
 
 
 def counted(method: _Method) -> _Method:

@@ -1,0 +1,52 @@
+// GroupPlaces: which parts of this rank's heap its groups have, and their numbers in its CallLine. Each rank gives out
+// its own and tells the others: nothing here must be the same anywhere else.
+//
+// What a group leaves is given out again once all its members have left it: looked at whenever room is asked for.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "agreement/heap_map.h"
+#include "base/status.h"
+#include "transport/group_arena.h"
+
+namespace ronde::engine {
+
+/// This rank's part of one group.
+struct GroupPart {
+  transport::GroupPlace place;
+  int call = 0;
+  int own = 0;             ///< this rank's number in the group
+  std::vector<int> ranks;  ///< of the job, in the order of the group
+};
+
+/// Any thread.
+class GroupPlaces {
+ public:
+  /// `arena`, the job's, must outlive this. `has_ended` says of a rank of the job that its process has.
+  GroupPlaces(transport::HostArena& arena, std::function<bool(int)> has_ended);
+
+  /// A part for a group of these ranks, opened (GroupArena::open). OUT_OF_MEMORY if there is no room.
+  Result<GroupPart> reserve(const std::vector<int>& ranks);
+  /// Of a part that no member has made an arena of, nor will.
+  void give_back(const GroupPart& part);
+  /// This rank's arena over it is gone.
+  void leave(GroupPart part);
+  /// How many parts are taken; those count that were left here and, when last looked, not by all members.
+  std::size_t taken() const;
+
+ private:
+  void sweep();
+  void free(const GroupPart& part);
+
+  transport::HostArena& arena_;
+  const std::function<bool(int)> has_ended_;
+  mutable std::mutex mutex_;
+  agreement::HeapMap map_;       ///< guarded by mutex_, as all below
+  std::vector<bool> calls_;      ///< which numbers are taken
+  std::vector<GroupPart> left_;  ///< here; not by all members when last looked
+};
+
+}  // namespace ronde::engine
