@@ -6,6 +6,22 @@
 
 namespace ronde::engine {
 
+EngineSet::EngineSet(std::unique_ptr<Engine> job) : job_(std::move(job)) { introduce(*job_); }
+
+/// To the others.
+void EngineSet::introduce(Engine& engine) {
+  engine.set_neighbours([this, self = &engine](const std::function<void(Engine&)>& visit) {
+    if (job_.get() != self) {
+      visit(*job_);
+    }
+    for (const auto& each : groups_) {
+      if (each.get() != self) {
+        visit(*each);
+      }
+    }
+  });
+}
+
 std::shared_ptr<Engine> EngineSet::find(std::int32_t group) const {
   std::shared_lock lock(mutex_);
   for (const auto& each : groups_) {
@@ -57,6 +73,7 @@ void EngineSet::notice_end(int rank) {
 void EngineSet::add(std::shared_ptr<Engine> group) {
   Engine& added = *group;
   added.observe(observer_);
+  introduce(added);
   {
     std::unique_lock lock(mutex_);
     groups_.push_back(std::move(group));

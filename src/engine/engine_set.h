@@ -17,7 +17,9 @@ namespace ronde::engine {
 
 class EngineSet {
  public:
-  explicit EngineSet(std::unique_ptr<Engine> job) : job_(std::move(job)) {}
+  explicit EngineSet(std::unique_ptr<Engine> job);
+  EngineSet(const EngineSet&) = delete;
+  EngineSet& operator=(const EngineSet&) = delete;
 
   // ---- Any thread.
 
@@ -47,6 +49,8 @@ class EngineSet {
   void observe(observe::Observer* observer);
 
  private:
+  void introduce(Engine& engine);
+
   std::unique_ptr<Engine> job_;
   mutable std::shared_mutex mutex_;
   std::vector<std::shared_ptr<Engine>> groups_;  ///< changed under both locks, read under either
