@@ -225,7 +225,7 @@ TEST(RondeHppOneRank, calls_without_a_name_are_numbered) {
   std::vector<float> values(1, 2.0F);
   std::vector<ronde::Ticket> calls;
   for (int i = 0; i < 3; ++i) {
-    calls.push_back(ronde::allreduce_async(values));  // at once: each has a number of its own
+    calls.push_back(ronde::allreduce_async(values, {.op = ronde::Op::sum}));  // at once: each has a number of its own
   }
   for (ronde::Ticket& call : calls) {
     call.wait();

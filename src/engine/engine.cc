@@ -38,11 +38,12 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       backend_(std::move(backend)),
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
-      replay_(group_, *arena_, pending_, clock),
+      given_up_(*arena_),
+      replay_(group_, *arena_, pending_, given_up_, clock),
       executor_(
           *backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
-      pairs_(group_, *arena_, *shared_heap_, control_,
+      pairs_(group_, *arena_, *shared_heap_, control_, given_up_,
              [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       loss_(*arena_),
       stall_(settings.stall),
@@ -81,8 +82,13 @@ bool Engine::step() {
   if (state_ != State::working || check_answers(now)) {
     return true;
   }
-  const Progress progress = executor_.advance(now);
-  moved |= progress != Progress::idle;
+  peers_gave_up_ |= executor_.running() != nullptr && given_up_.by_any_peer();
+  if (!peers_gave_up_) {
+    moved |= executor_.advance(now) != Progress::idle;
+  }
+  if (follow_who_gave_up(now)) {
+    return true;
+  }
   if (!moved && give_up_if_held_up(now)) {
     return true;
   }
@@ -95,7 +101,8 @@ bool Engine::poll() {
   if (state_ != State::working || loss_.any() || replay_.advance_buckets() == Progress::idle) {
     return false;
   }
-  return apply_outcome(0);
+  const bool any_completed = apply_outcome(0);
+  return follow_who_gave_up(0) || any_completed;
 }
 
 /// A collective is under way and will not end: a rank that takes part has gone, or has not moved for too long.
@@ -384,6 +391,11 @@ void Engine::plan_started(const PlanRun& run) {
 }
 
 void Engine::plan_finished(const PlanRun& run, const Status& status) {
+  peers_gave_up_ |= given_up_.by_any_peer();
+  if (peers_gave_up_ && status) {
+    abandoned_.push_back(run);  // what was read of such a peer may be another step's, or anything
+    return;
+  }
   counters_.plans.fetch_add(1, std::memory_order_relaxed);
   if (run.plan.kind == OpKind::allreduce) {
     counters_.bytes_reduced.store(counters_.bytes_reduced.load(std::memory_order_relaxed) + run.plan.bytes(),

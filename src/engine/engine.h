@@ -18,6 +18,7 @@
 #include "control/control.h"
 #include "engine/call_order.h"
 #include "engine/executor.h"
+#include "engine/given_up.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/point_to_point.h"
@@ -143,6 +144,9 @@ class Engine {
     observer_ = observer;
     replay_.observe(observer);
   }
+  /// `visit_neighbours` visits the other engines of this process, whose tensors may lie in the same pages.
+  using VisitNeighbours = std::function<void(const std::function<void(Engine&)>&)>;
+  void set_neighbours(VisitNeighbours visit_neighbours) { visit_neighbours_ = std::move(visit_neighbours); }
   /// The ranks that have not left, for the report of a shutdown that timed out.
   bool everyone_left() const { return replay_.all_left(); }
 
@@ -182,7 +186,15 @@ class Engine {
   void check_time(Nanoseconds now);
   bool step_failing(Nanoseconds now);
   void start_failing(Nanoseconds now, const std::vector<int>& late, bool departed);
-  void fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones);
+  enum class End { in_error, in_order };
+  void fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones, End end = End::in_error);
+  void abandon_plans();
+  bool may_touch(int peer) const;
+  void take_memory_back();
+  Status make_private(const HeapSpan& span);
+  bool works_in(const std::byte* begin, std::size_t bytes) const;
+  Status with_memory_lost(Status status, const Ticket& ticket) const;
+  bool follow_who_gave_up(Nanoseconds now);
   void close(Status reason);
   void report_stalls(Nanoseconds now);
   void note_left();
@@ -213,6 +225,7 @@ class Engine {
   PendingTable pending_;
   CallOrder calls_;
   TicketPtr join_;  ///< under way
+  GivenUp given_up_;
   Replay replay_;
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
@@ -231,6 +244,10 @@ class Engine {
   bool coordinator_is_gone_ = false;
   std::vector<bool> pair_is_gone_;  ///< by rank: seen to have gone, its last messages perhaps not read yet
   std::vector<PlanRun> abandoned_;
+  std::vector<HeapSpan> exposed_;                          ///< of what has been abandoned: peers may store there
+  std::vector<std::pair<std::string, std::string>> lost_;  ///< tensors that nobody may use any more, and why
+  bool peers_gave_up_ = false;                             ///< seen at the end of a plan
+  VisitNeighbours visit_neighbours_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;
 

@@ -88,26 +88,24 @@ void Engine::finish_leave() {
     control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
     exchange_messages(clock_.now());  // this rank may be the coordinator
   }
-  fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason);
+  fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason, End::in_order);
   serve_nobody();
 }
 
 void Engine::serve_nobody() {
-  // A peer that is stopped, not dead, may still store into what lies there, or read it.
-  if (owns_heap_) {
-    shared_heap_->close();
-  } else if (!everyone_left()) {
-    shared_heap_->distrust();
-  }
+  close_heap();
   control_.flush();
   state_ = State::failed;
   arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
   arena_->ring_others();
 }
 
+/// A peer that is stopped, not dead, may still read what callers have there: a group's are not given out again.
 void Engine::close_heap() {
   if (owns_heap_) {
     shared_heap_->close();
+  } else if (!everyone_left()) {
+    shared_heap_->distrust();
   }
 }
 
@@ -205,7 +203,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   for (int peer : late) {
     late_text += (late_text.empty() ? "" : ", ") + peer_text(peer);
   }
-  abandoned_ = executor_.abandon();
+  abandon_plans();
   replay_.stop(loss_.lost());
   if (loss_.any()) {
     return;
@@ -278,18 +276,17 @@ std::vector<TicketPtr> Engine::close_agreement(const Status& reason) {
   return tickets;
 }
 
-void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones) {
+void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones, End end) {
   close(later_ones);
+  abandon_plans();
   std::vector<TicketPtr> tickets;
   {
     std::lock_guard lock(inbox_mutex_);
     tickets.swap(inbox_);
     inbox_full_.store(false, std::memory_order_relaxed);
   }
-  for (const std::vector<PlanRun>& runs : {std::exchange(abandoned_, {}), executor_.abandon()}) {
-    for (const PlanRun& run : runs) {
-      tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
-    }
+  for (const PlanRun& run : std::exchange(abandoned_, {})) {
+    tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
   }
   for (TicketPtr& ticket : close_agreement(later_ones)) {
     tickets.push_back(std::move(ticket));
@@ -300,8 +297,15 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   for (TicketPtr& ticket : pairs_.abandon()) {
     tickets.push_back(std::move(ticket));
   }
+  for (HeapSpan& span : replay_.exposed()) {
+    exposed_.push_back(std::move(span));  // now that nothing more is published
+  }
+  if (end == End::in_error || !exposed_.empty()) {
+    given_up_.say();
+  }
+  take_memory_back();
   for (const TicketPtr& ticket : tickets) {
-    finish(ticket, reason(*ticket).with_tensor(ticket->name()));
+    finish(ticket, with_memory_lost(reason(*ticket), *ticket).with_tensor(ticket->name()));
   }
 }
 

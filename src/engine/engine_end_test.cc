@@ -76,6 +76,79 @@ TEST(EngineEnd, AStoppedCoordinatorIsNamedByThoseWhoWaitForIt) {
   EXPECT_EQ(world.engine(1).next_timer(), kNever) << "nothing is left to look at";
 }
 
+// ---- Ranks that have given up
+
+/// Its callers have had an error, and may have anything in their memory by now.
+void give_up(LocalWorld& world, int rank) {
+  world.engine(rank).arena().control(rank).breaks.given_up.store(1, std::memory_order_release);
+}
+
+TEST(EngineEnd, WhatIsReadOfARankThatHasGivenUpIsNoSuccess) {
+  LocalWorld world(2);
+  Vectors values = inputs(2, 1000000);
+  std::vector<TicketPtr> tickets;
+  for (int rank : {0, 1}) {
+    tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
+  }
+  while (!world.engine(1).arena().control(1).ticks.published.value) {
+    world.step(0);
+    world.step(1);
+  }
+  give_up(world, 0);
+  world.settle();
+  ASSERT_TRUE(tickets[1]->is_done());
+  EXPECT_EQ(tickets[1]->status().code(), Code::peer_left);
+  EXPECT_EQ(tickets[1]->status().failed_rank(), 0);
+  EXPECT_EQ(world.try_submit(1, test::barrier("later")).code(), Code::peer_left);
+  EXPECT_NE(world.engine(1).arena().control(1).breaks.given_up.load(), 0u) << "so that others do not count on it";
+}
+
+TEST(EngineEnd, NorInReplay) {
+  for (const std::size_t elements : {2, 5000, 100000}) {  // each kind of bucket
+    LocalWorld world(3);
+    Vectors values = inputs(3, elements);
+    std::vector<TicketPtr> tickets(3);
+    for (int step = 0; step < 10; ++step) {
+      for (int rank : {0, 1, 2}) {
+        tickets[static_cast<std::size_t>(rank)] =
+            world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)]));
+      }
+      if (step == 9) {
+        EXPECT_GT(world.engine(1).replay_counters().instances, 0u);
+        give_up(world, 2);
+      }
+      world.settle();
+      for (int rank = 0; rank < (step == 9 ? 2 : 3); ++rank) {
+        Ticket& ticket = *tickets[static_cast<std::size_t>(rank)];
+        ASSERT_TRUE(ticket.is_done());
+        ASSERT_EQ(ticket.status().code(), step == 9 ? Code::peer_left : Code::ok) << ticket.status().message();
+        world.wait(rank, ticket);
+      }
+    }
+  }
+}
+
+/// Its staging slots may hold other groups' data.
+TEST(EngineEnd, NorWhatWasSent) {
+  LocalWorld world(2);
+  Vectors values = inputs(2, 100000);
+  const auto between = [&](OpKind kind, int rank) {
+    Request request = test::allreduce(kind == OpKind::send ? "out" : "in", values[static_cast<std::size_t>(rank)]);
+    request.kind = kind;
+    request.root = 1 - rank;
+    return request;
+  };
+  world.submit(0, between(OpKind::send, 0));
+  const TicketPtr received = world.submit(1, between(OpKind::recv, 1));
+  give_up(world, 0);
+  world.settle();
+  EXPECT_FALSE(received->is_done() && received->status());
+  world.engine(0).arena().control(0).state.left.store(2);
+  world.settle();
+  ASSERT_TRUE(received->is_done());
+  EXPECT_EQ(received->status().code(), Code::peer_left);
+}
+
 // ---- Losing a rank
 
 class Killed : public testing::TestWithParam<int> {};

@@ -31,7 +31,23 @@ bool step_of(Engine& engine) { return engine.step(); }
 }  // namespace
 
 EngineSet::EngineSet(std::unique_ptr<Engine> job)
-    : job_(std::move(job)), calls_(job_->arena().control(job_->arena().rank()).calls) {}
+    : job_(std::move(job)), calls_(job_->arena().control(job_->arena().rank()).calls) {
+  introduce(*job_);
+}
+
+/// To the others.
+void EngineSet::introduce(Engine& engine) {
+  engine.set_neighbours([this, self = &engine](const std::function<void(Engine&)>& visit) {
+    if (job_.get() != self) {
+      visit(*job_);
+    }
+    for (const auto& [id, member] : groups_) {
+      if (member->engine.get() != self) {
+        visit(*member->engine);
+      }
+    }
+  });
+}
 
 EngineSet::Found EngineSet::find(std::int32_t group) const {
   std::shared_lock lock(mutex_);
@@ -104,6 +120,7 @@ std::size_t EngineSet::awake() const {
 void EngineSet::add(std::shared_ptr<Engine> group, int call) {
   Engine& added = *group;
   added.observe(observer_);
+  introduce(added);
   {
     auto member = std::make_unique<Member>();
     member->engine = std::move(group);

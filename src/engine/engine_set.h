@@ -31,6 +31,8 @@ class EngineSet {
   };
 
   explicit EngineSet(std::unique_ptr<Engine> job);
+  EngineSet(const EngineSet&) = delete;
+  EngineSet& operator=(const EngineSet&) = delete;
 
   // ---- Any thread.
 
@@ -83,6 +85,7 @@ class EngineSet {
   void wake(Member& member);
   void wake_called();
   void wake_by_timers();
+  void introduce(Engine& engine);
 
   std::unique_ptr<Engine> job_;
   transport::CallLine& calls_;  ///< of this rank

@@ -19,10 +19,8 @@ void Loss::notice(int peer) {
   }
 }
 
-bool Loss::settle() {
+void Loss::learn_from_peers() {
   const int self = arena_.rank();
-  transport::StateLine& own = arena_.control(self).state;
-  // A peer may have seen a death that has not been reported here yet.
   for (int peer = 0; peer < arena_.size(); ++peer) {
     if (peer == self || lost_[static_cast<std::size_t>(peer)]) {
       continue;
@@ -31,9 +29,28 @@ bool Loss::settle() {
       const std::uint64_t word = arena_.control(peer).state.quiet[other / kWordBits].load(std::memory_order_acquire);
       if ((word >> (other % kWordBits) & 1) != 0 && other != self) {
         lost_[static_cast<std::size_t>(other)].store(true, std::memory_order_release);
+        any_.store(true, std::memory_order_release);
       }
     }
   }
+}
+
+bool Loss::is_quiet(int peer) const {
+  bool any = false;
+  for (int w = 0; w < transport::kMaxHostRanks / kWordBits; ++w) {
+    const std::uint64_t mine = arena_.control(arena_.rank()).state.quiet[w].load(std::memory_order_relaxed);
+    if ((arena_.control(peer).state.quiet[w].load(std::memory_order_acquire) & mine) != mine) {
+      return false;
+    }
+    any |= mine != 0;
+  }
+  return any;
+}
+
+bool Loss::settle() {
+  const int self = arena_.rank();
+  transport::StateLine& own = arena_.control(self).state;
+  learn_from_peers();
   bool changed = false;
   for (int peer : lost()) {
     std::atomic<std::uint64_t>& word = own.quiet[peer / kWordBits];
@@ -49,10 +66,7 @@ bool Loss::settle() {
     if (changed) {
       arena_.ring(peer);
     }
-    for (int w = 0; w < transport::kMaxHostRanks / kWordBits; ++w) {
-      const std::uint64_t mine = own.quiet[w].load(std::memory_order_relaxed);
-      all_quiet &= (arena_.control(peer).state.quiet[w].load(std::memory_order_acquire) & mine) == mine;
-    }
+    all_quiet &= is_quiet(peer);
   }
   return all_quiet;
 }

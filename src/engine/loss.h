@@ -31,6 +31,10 @@ class Loss {
   bool settle();
   /// The ranks lost, ascending.
   std::vector<int> lost() const;
+  /// Takes over what peers have said of deaths that have not been reported here yet. Before any() too.
+  void learn_from_peers();
+  /// The peer has said that it touches no shared memory any more, because of all that are lost here.
+  bool is_quiet(int peer) const;
 
  private:
   bool in_order(int peer) const;

@@ -32,6 +32,16 @@ class PendingTable {
   /// Frees the name if this ticket holds it and is done. Of two threads that waited for a slot's ticket the slower may
   /// come after a third has submitted it again: then the name stays taken.
   void free_name(Ticket& ticket);
+  /// Calls visit(ticket) for all that are not done.
+  template <typename Visit>
+  void for_each_under_way(const Visit& visit) const {
+    std::lock_guard lock(mutex_);
+    for (const auto& [name, ticket] : tickets_) {
+      if (!ticket->is_done()) {
+        visit(*ticket);
+      }
+    }
+  }
   /// The ticket is not submitted again. Requires: its name is free.
   void forget(Ticket& ticket);
 

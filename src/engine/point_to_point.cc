@@ -310,6 +310,10 @@ bool PointToPoint::advance(Nanoseconds now) {
       const void* const from = piece.place == kNoOffset ? static_cast<const void*>(piece.payload.data())
                                                         : arena_.heap(key.first) + piece.place;
       std::memcpy(data_of(*incoming.ticket) + incoming.received, from, piece.bytes);
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (given_up_.by(key.first)) {
+        break;  // its slots may hold anything by now; it has gone, which ends this recv
+      }
       incoming.received += piece.bytes;
       incoming.deadline = until(now, *incoming.ticket);
       budget -= std::min<std::size_t>(budget, piece.bytes);

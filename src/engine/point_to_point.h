@@ -40,6 +40,7 @@
 
 #include "base/clock.h"
 #include "control/control.h"
+#include "engine/given_up.h"
 #include "engine/shared_heap.h"
 #include "engine/ticket.h"
 #include "transport/arena.h"
@@ -51,9 +52,10 @@ class PointToPoint {
  public:
   /// `group`: the members, by the arena's numbers. `finish` ends a ticket. All references must outlive this.
   PointToPoint(const Group& group, transport::HostArena& arena, SharedHeap& heap, control::Control& control,
-               std::function<void(const TicketPtr&, Status)> finish)
+               const GivenUp& given_up, std::function<void(const TicketPtr&, Status)> finish)
       : group_(group),
         arena_(arena),
+        given_up_(given_up),
         heap_(heap),
         control_(control),
         finish_(std::move(finish)),
@@ -151,6 +153,7 @@ class PointToPoint {
 
   const Group& group_;
   transport::HostArena& arena_;
+  const GivenUp& given_up_;
   SharedHeap& heap_;
   control::Control& control_;
   std::function<void(const TicketPtr&, Status)> finish_;

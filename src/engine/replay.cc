@@ -47,8 +47,14 @@ agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) 
   return range;
 }
 
-Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const Clock& clock)
-    : arena_(arena), pending_(pending), clock_(clock), group_id_(group.id), member_(std::move(group), arena.rank()) {}
+Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const GivenUp& given_up,
+               const Clock& clock)
+    : arena_(arena),
+      pending_(pending),
+      given_up_(given_up),
+      clock_(clock),
+      group_id_(group.id),
+      member_(std::move(group), arena.rank()) {}
 
 // ---- Submitting
 
@@ -228,6 +234,9 @@ void Replay::send(control::Message message) {
 }
 
 Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
+  if (is_withdrawn(message.descriptor.heap_place, message.descriptor)) {
+    message.descriptor.heap_place = {};  // it was described before that
+  }
   if (const TicketPtr ticket = pending_.find(message.name)) {
     if (deadline == kNever) {  // it was placed without looking at the clock
       deadline = std::min(ticket->deadline(), later(clock_.now(), ticket->request().timeout));
@@ -422,6 +431,9 @@ Progress Replay::advance() {
 }
 
 Progress Replay::advance_buckets() {
+  if (peers_gave_up_) [[unlikely]] {
+    return Progress::idle;
+  }
   collect_fresh();
   bool any = false;
   for (std::size_t i = 0; i < active_.size();) {
@@ -433,6 +445,10 @@ Progress Replay::advance_buckets() {
       continue;
     }
     any = true;
+    if (given_up_.by_any_peer()) [[unlikely]] {
+      peers_gave_up_ = true;  // what was read may be another step's, or anything
+      break;
+    }
     if (progress == Progress::done) {
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
     }
@@ -505,6 +521,43 @@ void Replay::observe(observe::Observer* observer) {
   for (const std::unique_ptr<Run>& run : runs_) {
     if (run) {
       run->observed = {};
+    }
+  }
+}
+
+// ---- Memory
+
+bool Replay::is_withdrawn(const HeapPlace& place, const Descriptor& descriptor) const {
+  const std::uint64_t bytes = payload_bytes(descriptor);
+  return place.is_known() && (arena_.is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
+                              arena_.is_withdrawn(static_cast<std::size_t>(place.output), bytes));
+}
+
+std::vector<HeapSpan> Replay::exposed() const {
+  Locked gate(gate_);
+  std::vector<HeapSpan> all;
+  for (const std::unique_ptr<Run>& run : runs_) {
+    if (run && run->in_force) {
+      for (HeapSpan& span : run->data->exposed()) {
+        all.push_back(std::move(span));
+      }
+    }
+  }
+  return all;
+}
+
+void Replay::leave_withdrawn_places() {
+  Locked gate(gate_);
+  if (member_.mode() != agreement::Mode::replay) {
+    return;
+  }
+  for (std::uint32_t id : member_.in_force()) {
+    for (const BucketMember& member : member_.bucket(id).members) {
+      if (!member.places.empty() &&
+          is_withdrawn(member.places[static_cast<std::size_t>(arena_.rank())], member.descriptor)) {
+        member_.step(agreement::LocalReason{agreement::Reason::descriptor, id}, *this);
+        return;
+      }
     }
   }
 }

@@ -22,6 +22,7 @@
 #include "base/gate.h"
 #include "collectives/host/bucket.h"
 #include "collectives/host/ordered_lane.h"
+#include "engine/given_up.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
 #include "observe/observer.h"
@@ -55,7 +56,8 @@ class Replay final : public agreement::Sink {
     std::optional<std::string> bug;
   };
 
-  Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const Clock& clock);
+  Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const GivenUp& given_up,
+         const Clock& clock);
 
   /// Where in the heap the ordered lane lies, and what is left of `range` for the coordinator.
   static agreement::HeapRange behind_lane(agreement::HeapRange range, int ranks);
@@ -94,6 +96,13 @@ class Replay final : public agreement::Sink {
   void close(const Status& reason);
   /// A rank has died: nothing of the buckets is touched any more.
   void stop(const std::vector<int>& lost);
+  /// A peer gave up before this rank had all that it did its part for: the results are worth nothing, and nothing moves
+  /// any more.
+  bool peers_gave_up() const { return peers_gave_up_; }
+  /// What of this rank's heap peers may store into because of what is published.
+  std::vector<HeapSpan> exposed() const;
+  /// Breaks if something is replayed in a part of the heap that has been withdrawn.
+  void leave_withdrawn_places();
   /// Null: nobody.
   void observe(observe::Observer* observer);
   /// Moves what is published, looks at the peers' break words.
@@ -172,6 +181,7 @@ class Replay final : public agreement::Sink {
   bool place_call(const Ticket& ticket);
   std::uint64_t calls_in(std::uint32_t bucket) const;
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
+  bool is_withdrawn(const HeapPlace& place, const Descriptor& descriptor) const;
   bool make_ready(const Bucket& bucket);
   Status open_lane();
   Thresholds in_force(const std::optional<Thresholds>& told) const;
@@ -187,6 +197,7 @@ class Replay final : public agreement::Sink {
 
   transport::HostArena& arena_;
   const PendingTable& pending_;
+  const GivenUp& given_up_;
   const Clock& clock_;
   const std::int32_t group_id_;
   std::optional<Thresholds> table_;       ///< of the last TABLE read: for the buckets prepared from now on
@@ -207,6 +218,7 @@ class Replay final : public agreement::Sink {
 
   std::vector<std::uint32_t> active_;  ///< published, ascending
   std::vector<TicketPtr> completed_;
+  bool peers_gave_up_ = false;
   observe::Observer* observer_ = nullptr;
   bool is_observed_ = false;  ///< guarded by gate_
   Nanoseconds next_check_ = 0;

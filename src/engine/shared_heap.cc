@@ -64,6 +64,9 @@ void SharedHeap::free(std::int64_t offset, std::size_t bytes, std::uint64_t give
   std::lock_guard lock(mutex_);
   if (arena_ != nullptr) {
     arena_->discard(static_cast<std::size_t>(offset), bytes);
+    if (arena_->is_withdrawn(static_cast<std::size_t>(offset), bytes)) {
+      return;  // a late rank may store there for as long as it lives
+    }
   }
   if (given_out_in == period_) {
     map_.free(offset);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "reduce/control_word.h"
 #include "reduce/elements.h"
 #include "reduce/half.h"
 
@@ -45,6 +46,7 @@ Status adasum_supports(DType dtype) {
 }
 
 void widen(DType dtype, const void* from, std::size_t count, double scale, double* to) {
+  const DefaultArithmetic arithmetic;
   const auto each = [&](auto value_at) {
     for (std::size_t i = 0; i < count; ++i) {
       to[i] = scale * static_cast<double>(value_at(i));
@@ -61,6 +63,7 @@ void widen(DType dtype, const void* from, std::size_t count, double scale, doubl
 }
 
 void narrow(DType dtype, const double* from, std::size_t count, double scale, void* to) {
+  const DefaultArithmetic arithmetic;
   const auto each = [&](auto rounded) {
     for (std::size_t i = 0; i < count; ++i) {
       store_element(rounded(scale * from[i]), to, i);
@@ -74,7 +77,15 @@ void narrow(DType dtype, const double* from, std::size_t count, double scale, vo
   }
 }
 
+void add(const Products& part, Products& sum) {
+  const DefaultArithmetic arithmetic;
+  sum.ab += part.ab;
+  sum.aa += part.aa;
+  sum.bb += part.bb;
+}
+
 void add_products(const double* a, const double* b, std::size_t count, Products& products) {
+  const DefaultArithmetic arithmetic;
   // Four sums of each, so that one addition need not wait for the other.
   constexpr std::size_t kLanes = 4;
   double ab[kLanes] = {};
@@ -99,6 +110,7 @@ void add_products(const double* a, const double* b, std::size_t count, Products&
 }
 
 void combine(const Products& products, const double* b, std::size_t count, double* a) {
+  const DefaultArithmetic arithmetic;
   const double of_a = factor(products.ab, products.aa);
   const double of_b = factor(products.ab, products.bb);
   for (std::size_t i = 0; i < count; ++i) {

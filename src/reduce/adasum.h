@@ -34,6 +34,8 @@ struct Products {
   double bb = 0;
 };
 
+/// Adds those of another part.
+void add(const Products& part, Products& sum);
 /// Adds those of `count` further values.
 void add_products(const double* a, const double* b, std::size_t count, Products& products);
 /// Replaces a by its combination with b. `products`: of the whole vectors, of which these `count` values are a part.

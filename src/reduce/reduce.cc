@@ -5,6 +5,7 @@
 #include <string>
 
 #include "reduce/complex_product.h"
+#include "reduce/control_word.h"
 #include "reduce/integer_scaled.h"
 #include "reduce/levels.h"
 
@@ -58,6 +59,7 @@ void reduce_on(const Level& level, const Reduction& reduction, std::span<const v
     copy(inputs[0], count * dtype_bytes(reduction.dtype), output, second_output);
     return;
   }
+  const DefaultArithmetic arithmetic;
   kernel({.inputs = inputs.data(),
           .ranks = inputs.size(),
           .count = count,
@@ -107,6 +109,7 @@ void Reducer::operator()(const void* const* inputs, std::size_t count, void* out
     copy(inputs[0], count * element_bytes_, output, second_output);
     return;
   }
+  const DefaultArithmetic arithmetic;
   kernel_({.inputs = inputs,
            .ranks = ranks_,
            .count = count,
@@ -125,6 +128,7 @@ void Reducer::to_all(const void* const* inputs, std::size_t count, std::span<voi
   // A block of every input is read before any of its outputs is written, so an output may be an input.
   constexpr std::size_t kBlockBytes = 4096;
   constexpr std::size_t kMostAtOnce = 64;
+  const DefaultArithmetic arithmetic;  // once for all blocks
   const std::size_t block = kBlockBytes / element_bytes_;
   const void* few[kMostAtOnce];
   std::vector<const void*> many(ranks_ > kMostAtOnce ? ranks_ : 0);

@@ -19,6 +19,7 @@
 //  - The 8-bit floats overflow as PyTorch converts: float8_e4m3, which has no infinity, saturates at 448, float8_e5m2
 //    becomes infinite from 61440 on. NaN stays NaN.
 //  - One rank's values without scales are copied.
+//  - All of it under the default floating-point state, whatever the calling thread's is (control_word.h).
 #pragma once
 
 #include <cstddef>

@@ -100,7 +100,7 @@ std::int64_t HostArena::heap_offset_of(const void* data, std::size_t bytes) cons
   if (heap_bytes == 0 || at < begin || at - begin > heap_bytes || bytes > heap_bytes - (at - begin)) {
     return -1;
   }
-  return static_cast<std::int64_t>(at - begin);
+  return is_withdrawn(at - begin, bytes) ? -1 : static_cast<std::int64_t>(at - begin);
 }
 
 }  // namespace ronde::transport

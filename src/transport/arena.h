@@ -49,6 +49,9 @@ struct alignas(kLineBytes) StateLine {
 struct alignas(kLineBytes) BreakLine {
   std::atomic<std::uint32_t> frozen{0};  ///< epoch; release, after the last word of a bucket was stored
   std::atomic<std::uint32_t> reason{0};  ///< for reports
+  /// 1: it has ended requests with an error while others may still have been at work on them. Stored once it touches
+  /// no shared memory of the group any more, before any of its callers is told (engine/given_up.h).
+  std::atomic<std::uint32_t> given_up{0};
 };
 
 /// One flag of the data plane: a count that only grows. Store release after the data it announces, load acquire.
@@ -172,6 +175,16 @@ class HostArena {
   /// Gives the whole pages within the range of this rank's own heap back: they are zero if committed again. Nobody may
   /// use them any more.
   virtual void discard(std::size_t offset, std::size_t bytes) = 0;
+  /// From now on heap_offset_of() knows no byte of the pages that these bytes of the own heap touch. Any thread.
+  virtual void withdraw(std::size_t offset, std::size_t bytes) = 0;
+  /// Whether any byte of the range is withdrawn. Any thread.
+  virtual bool is_withdrawn(std::size_t offset, std::size_t bytes) const = 0;
+  /// Makes the pages that these bytes of the own heap touch memory of this process alone, for good: whoever is in the
+  /// middle of a store to them stores elsewhere. What lies beside the bytes in their first and last page keeps its
+  /// contents, whatever this process stores there meanwhile; theirs are lost. On an error some pages are still shared.
+  /// Nothing happens where the arena's ranks are one process. Requires: withdrawn; no rank works on what lies in these
+  /// pages, but for these bytes.
+  virtual Status make_private(std::size_t offset, std::size_t bytes) = 0;
   /// While a copy of this lives, this rank's own region stays mapped, also when the arena is gone: what lies in its
   /// heap is ordinary memory then. The peers' regions go with the arena.
   virtual std::shared_ptr<const void> own_memory() const = 0;
@@ -180,7 +193,7 @@ class HostArena {
 
   /// Null if there is no heap.
   std::byte* heap(int rank) const { return layout().heap_bytes == 0 ? nullptr : region(rank) + layout().heap_offset(); }
-  /// Where in this rank's own heap these bytes lie, -1 if not all of them lie there.
+  /// Where in this rank's own heap these bytes lie, -1 if not all of them lie there or some are withdrawn.
   std::int64_t heap_offset_of(const void* data, std::size_t bytes) const;
 
   ControlBlock& control(int rank) const { return *reinterpret_cast<ControlBlock*>(region(rank)); }

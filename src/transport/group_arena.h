@@ -85,6 +85,13 @@ class GroupArena final : public HostArena {
   Status commit(std::size_t offset, std::size_t bytes) override;
   void prefault(std::size_t offset, std::size_t bytes) override;
   void discard(std::size_t offset, std::size_t bytes) override;
+  void withdraw(std::size_t offset, std::size_t bytes) override { host_.withdraw(heap_start() + offset, bytes); }
+  bool is_withdrawn(std::size_t offset, std::size_t bytes) const override {
+    return host_.is_withdrawn(heap_start() + offset, bytes);
+  }
+  Status make_private(std::size_t offset, std::size_t bytes) override {
+    return host_.make_private(heap_start() + offset, bytes);
+  }
   std::shared_ptr<const void> own_memory() const override { return host_.own_memory(); }
   std::size_t engine_bytes() const override { return place_.bytes - layout_.heap_offset(); }
 

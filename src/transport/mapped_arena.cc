@@ -1,9 +1,12 @@
 #include "transport/mapped_arena.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include "base/memory_room.h"
 #include "transport/bell.h"
@@ -58,9 +61,73 @@ void MappedArena::prefault(std::size_t offset, std::size_t bytes) {
 }
 
 void MappedArena::discard(std::size_t offset, std::size_t bytes) {
-  if (layout_.heap_bytes > 0) {
-    pages::take(heap(rank_) + offset, bytes);
+  if (layout_.heap_bytes == 0) {
+    return;
   }
+  if (!is_withdrawn(offset, bytes)) {
+    pages::take(heap(rank_) + offset, bytes);
+    return;
+  }
+  std::lock_guard lock(pages_mutex_);
+  for (const PageRanges::Range& range : private_.common_with({offset, offset + bytes})) {
+    pages::take_private(heap(rank_) + range.begin, range.end - range.begin);
+  }
+  for (const PageRanges::Range& range : withdrawn_.missing_from({offset, offset + bytes})) {
+    pages::take(heap(rank_) + range.begin, range.end - range.begin);
+  }
+}
+
+void MappedArena::withdraw(std::size_t offset, std::size_t bytes) {
+  std::lock_guard lock(pages_mutex_);
+  withdrawn_.add(PageRanges::whole_pages(offset, bytes, pages::bytes_of_one()));
+  any_withdrawn_.store(true, std::memory_order_release);
+}
+
+bool MappedArena::is_withdrawn(std::size_t offset, std::size_t bytes) const {
+  if (!any_withdrawn_.load(std::memory_order_acquire)) {
+    return false;
+  }
+  std::lock_guard lock(pages_mutex_);
+  return !withdrawn_.common_with({offset, offset + bytes}).empty();
+}
+
+Status MappedArena::make_private(std::size_t offset, std::size_t bytes) {
+  const int memfd = member(rank_).memfd.get();
+  if (memfd < 0) {
+    return {};  // the ranks are one process
+  }
+  const PageRanges::Range wanted = PageRanges::whole_pages(offset, bytes, pages::bytes_of_one());
+  std::lock_guard lock(pages_mutex_);
+  for (const PageRanges::Range& shared : private_.missing_from(wanted)) {
+    // First the pages of which only a part is meant, then those between them.
+    const std::size_t page = pages::bytes_of_one();
+    const std::size_t first = shared.begin < offset ? shared.begin + page : shared.begin;
+    const std::size_t last = std::max(first, shared.end > offset + bytes ? shared.end - page : shared.end);
+    int error = 0;
+    for (const auto& [range, keeps_contents] :
+         {std::pair(PageRanges::Range{shared.begin, first}, true), std::pair(PageRanges::Range{last, shared.end}, true),
+          std::pair(PageRanges::Range{first, last}, false)}) {
+      if (range.begin >= range.end || error != 0) {
+        continue;
+      }
+      const std::size_t length = range.end - range.begin;
+      const std::size_t at = layout_.heap_offset() + range.begin;
+      error = pages::make_private(heap(rank_) + range.begin, length, memfd, at, keeps_contents);
+      if (error == 0) {
+        private_.add(range);
+      }
+      if (error == 0 && !keeps_contents) {
+        // What takes their place is made when it is touched: so that not both exist, these go. A late rank makes those
+        // that it stores into once more, for itself.
+        static_cast<void>(::fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                                      static_cast<off_t>(length)));
+      }
+    }
+    if (error != 0) {
+      return Status::from_errno("making " + std::to_string(bytes) + " bytes of shared memory private", error);
+    }
+  }
+  return {};
 }
 
 Result<UniqueFd> make_bell_fd() {

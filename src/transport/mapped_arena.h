@@ -2,12 +2,15 @@
 // descriptors were come by.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/unique_fd.h"
 #include "transport/arena.h"
 #include "transport/mapping.h"
+#include "transport/page_ranges.h"
 
 namespace ronde::transport {
 
@@ -39,6 +42,9 @@ class MappedArena final : public HostArena {
   Status commit(std::size_t offset, std::size_t bytes) override;
   void prefault(std::size_t offset, std::size_t bytes) override;
   void discard(std::size_t offset, std::size_t bytes) override;
+  void withdraw(std::size_t offset, std::size_t bytes) override;
+  bool is_withdrawn(std::size_t offset, std::size_t bytes) const override;
+  Status make_private(std::size_t offset, std::size_t bytes) override;
   std::shared_ptr<const void> own_memory() const override { return member(rank_).mapping; }
   std::size_t engine_bytes() const override { return HeapParts::of(layout_).groups; }
 
@@ -48,6 +54,10 @@ class MappedArena final : public HostArena {
   int rank_;
   RegionLayout layout_;
   std::vector<Member> members_;
+  std::atomic<bool> any_withdrawn_{false};
+  mutable std::mutex pages_mutex_;
+  PageRanges withdrawn_;  ///< guarded by pages_mutex_; of the own heap
+  PageRanges private_;    ///< guarded by pages_mutex_; a part of these
 };
 
 /// A non-blocking eventfd for a bell.

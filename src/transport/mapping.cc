@@ -181,6 +181,36 @@ void take(std::byte* begin, std::size_t bytes) {
   }
 }
 
+void take_private(std::byte* begin, std::size_t bytes) { static_cast<void>(::madvise(begin, bytes, MADV_DONTNEED)); }
+
+std::size_t bytes_of_one() { return page_bytes(); }
+
+int make_private(std::byte* begin, std::size_t bytes, int memfd, std::size_t file_offset, bool keeps_contents) {
+  // Made elsewhere and moved over the others: so a lack of memory is found before anything is lost, and threads that
+  // read or write there meanwhile find one or the other.
+  const int kind = keeps_contents ? 0 : MAP_ANONYMOUS;
+  void* const made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | kind, keeps_contents ? memfd : -1,
+                            keeps_contents ? static_cast<off_t>(file_offset) : 0);
+  if (made == MAP_FAILED) {
+    return errno;
+  }
+  static_cast<void>(::madvise(made, bytes, MADV_DONTFORK));
+  static_cast<void>(::madvise(made, bytes, MADV_DONTDUMP));
+  if (::mremap(made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(made, bytes);
+    static_cast<void>(::mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, memfd,
+                             static_cast<off_t>(file_offset)));
+    return error;
+  }
+  for (std::size_t at = 0; keeps_contents && at < bytes; at += page_bytes()) {
+    // Until the first store the file shows through. This one changes nothing, so other threads may store there too, and
+    // the kernel copies the page with what they have stored so far.
+    __atomic_fetch_or(reinterpret_cast<unsigned char*>(begin + at), 0, __ATOMIC_RELAXED);
+  }
+  return 0;
+}
+
 }  // namespace pages
 
 }  // namespace ronde::transport

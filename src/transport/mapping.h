@@ -67,6 +67,13 @@ int make(std::byte* begin, std::size_t bytes, int memfd, std::size_t file_offset
 void enter(std::byte* begin, std::size_t bytes);
 /// Takes the memory from the whole pages in the range.
 void take(std::byte* begin, std::size_t bytes);
+/// The same of pages that are private.
+void take_private(std::byte* begin, std::size_t bytes);
+/// Puts pages of this process alone in place of these, which lie in a file at `file_offset`: all zero, or with
+/// `keeps_contents` what the file holds and what this process has stored up to that moment. Whole pages. Gives errno, 0
+/// for success; on an error nothing has changed, as far as the kernel can put it back.
+int make_private(std::byte* begin, std::size_t bytes, int memfd, std::size_t file_offset, bool keeps_contents);
+std::size_t bytes_of_one();
 
 }  // namespace pages
 

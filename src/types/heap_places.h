@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -27,6 +28,13 @@ struct HeapPlace {
 /// One for each member of the group, by index; empty if the tensor is private memory on any of them. Offsets
 /// may differ, since every rank allocates for itself, but all lie alike within a line (kBucketLineBytes).
 using HeapPlaces = std::vector<HeapPlace>;
+
+/// Bytes of one rank's heap that are a tensor, or a part of it.
+struct HeapSpan {
+  std::string tensor;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
 
 void write(ByteWriter& writer, const HeapPlace& place);
 HeapPlace read_heap_place(ByteReader& reader);

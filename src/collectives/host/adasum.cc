@@ -160,10 +160,7 @@ class Adasum final : public Operation {
   reduce::Products sum_of(std::size_t product) const {
     reduce::Products sum;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const reduce::Products& part = told_[rank * products_.size() + product];
-      sum.ab += part.ab;
-      sum.aa += part.aa;
-      sum.bb += part.bb;
+      reduce::add(told_[rank * products_.size() + product], sum);
     }
     return sum;
   }

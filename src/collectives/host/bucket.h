@@ -48,6 +48,7 @@
 #include "reduce/reduce.h"
 #include "transport/arena.h"
 #include "types/bucket.h"
+#include "types/heap_places.h"
 #include "types/operation.h"
 
 namespace ronde::collectives {
@@ -116,6 +117,9 @@ class HostBucket {
   virtual std::uint64_t published_by(int rank) const = 0;
   /// Ranks whose words the published instance waits for; for reports, may be empty.
   virtual std::vector<int> waiting_for() const = 0;
+  /// What of this rank's heap peers may store into as long as the published instance is neither completed nor
+  /// cancelled.
+  virtual std::vector<HeapSpan> exposed() const { return {}; }
 
  protected:
   /// The line of a bucket that is not inline.

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "base/memory_room.h"
@@ -145,6 +147,83 @@ TEST(Heap, KnowsWhatLiesInIt) {
   EXPECT_EQ(arena.heap_offset_of(arena.heap(1), 8), -1);
   EXPECT_EQ(arena.heap_offset_of(&arena, 8), -1);
   EXPECT_EQ(arena.heap_offset_of(arena.region(0), 8), -1);
+}
+
+/// What each page of the range begins with, as this mapping has it.
+std::vector<int> firsts_of(const std::byte* begin, std::size_t pages) {
+  std::vector<int> values;
+  for (std::size_t page = 0; page < pages; ++page) {
+    values.push_back(static_cast<int>(begin[page * 4096]));
+  }
+  return values;
+}
+
+TEST(Heap, WhatIsMadePrivateNoPeerStoresInto) {
+  const Arenas arenas = meet({kHeap, kHeap});
+  ASSERT_TRUE(arenas[0] && arenas[1]);
+  HostArena& arena = *arenas[0];
+  std::byte* const own = arena.heap(0);
+  std::byte* const late = arenas[1]->heap(0);
+  ASSERT_TRUE(arena.commit(0, 8 * 4096));
+  std::fill_n(own, 8 * 4096, std::byte{1});
+  // The second page to the sixth, a part only of these two.
+  const std::size_t begin = 4096 + 100;
+  const std::size_t bytes = 4 * 4096;
+  EXPECT_EQ(arena.heap_offset_of(own + begin, bytes), static_cast<std::int64_t>(begin));
+  arena.withdraw(begin, bytes);
+  EXPECT_TRUE(arena.is_withdrawn(begin, bytes));
+  EXPECT_EQ(arena.heap_offset_of(own + begin, bytes), -1);
+  EXPECT_EQ(arena.heap_offset_of(own + 4096, 1), -1) << "of these pages nothing is known any more";
+  EXPECT_EQ(arena.heap_offset_of(own + 4095, 1), 4095);
+  EXPECT_EQ(arena.heap_offset_of(own + 6 * 4096, 4096), 6 * 4096);
+  ASSERT_TRUE(arena.make_private(begin, bytes));
+  EXPECT_EQ(std::count(own, own + begin, std::byte{1}), static_cast<std::ptrdiff_t>(begin));
+  EXPECT_EQ(std::count(own + begin + bytes, own + 8 * 4096, std::byte{1}),
+            static_cast<std::ptrdiff_t>(8 * 4096 - begin - bytes));
+  std::fill_n(own, 8 * 4096, std::byte{2});
+  std::fill_n(late, 8 * 4096, std::byte{3});
+  EXPECT_EQ(firsts_of(own, 8), (std::vector<int>{3, 2, 2, 2, 2, 2, 3, 3})) << "the others are shared as before";
+  EXPECT_EQ(std::count(own + 4096, own + 6 * 4096, std::byte{2}), 5 * 4096);
+  // Once more, and more of it: what is private stays as it is.
+  arena.withdraw(4 * 4096, 3 * 4096);
+  ASSERT_TRUE(arena.make_private(4 * 4096, 3 * 4096));
+  std::fill_n(late, 8 * 4096, std::byte{4});
+  EXPECT_EQ(firsts_of(own, 6), (std::vector<int>{4, 2, 2, 2, 2, 2}));
+  EXPECT_NE(firsts_of(own, 8)[6], 4);
+  EXPECT_EQ(firsts_of(own, 8)[7], 4);
+  arena.discard(0, 8 * 4096);
+  EXPECT_EQ(firsts_of(own + 2 * 4096, 3), std::vector<int>(3, 0)) << "their memory is given back";
+  EXPECT_EQ(firsts_of(own, 1), std::vector<int>{0}) << "and that of the others";
+}
+
+/// Stores beside the range while its pages are replaced again and again.
+TEST(Heap, NoStoreBesideWhatIsMadePrivateIsLost) {
+  constexpr std::size_t kTimes = 200;
+  const Arenas arenas = meet({kHeap, kHeap});
+  ASSERT_TRUE(arenas[0] && arenas[1]);
+  HostArena& arena = *arenas[0];
+  ASSERT_TRUE(arena.commit(0, (2 * kTimes + 1) * 4096));
+  std::atomic<std::size_t> at{0};
+  std::atomic<int> lost{0};
+  std::thread writer([&] {
+    for (std::uint32_t value = 1; at < kTimes; ++value) {
+      // In front of the range, in its first page; behind it, in its last one.
+      const std::size_t first = 2 * 4096 * at.load();
+      for (const std::size_t place : {first + 64, first + 2 * 4096 - 64}) {
+        auto* const word = reinterpret_cast<volatile std::uint32_t*>(arena.heap(0) + place);
+        *word = value;
+        lost += *word != value ? 1 : 0;
+      }
+    }
+  });
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    at = i;
+    arena.withdraw(2 * 4096 * i + 1024, 4096 + 2048);
+    EXPECT_TRUE(arena.make_private(2 * 4096 * i + 1024, 4096 + 2048));
+  }
+  at = kTimes;
+  writer.join();
+  EXPECT_EQ(lost, 0);
 }
 
 TEST(Heap, OfTheOwnRankOutlivesTheArenaWhileSomebodyHoldsIt) {
