@@ -244,24 +244,25 @@ class Engine {
   bool coordinator_is_gone_ = false;
   std::vector<bool> pair_is_gone_;  ///< by rank: seen to have gone, its last messages perhaps not read yet
   std::vector<PlanRun> abandoned_;
-  std::vector<HeapSpan> exposed_;                          ///< of what has been abandoned: peers may store there
-  std::vector<std::pair<std::string, std::string>> lost_;  ///< tensors that nobody may use any more, and why
-  bool peers_gave_up_ = false;                             ///< seen at the end of a plan
+  std::vector<HeapSpan> exposed_;  ///< of what has been abandoned: peers may store there
+  /// Memory that nobody may use any more, and why.
+  std::vector<std::pair<HeapSpan, std::string>> lost_;
+  bool peers_gave_up_ = false;  ///< seen at the end of a plan
   VisitNeighbours visit_neighbours_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;
 
   mutable std::mutex inbox_mutex_;
-  std::vector<TicketPtr> inbox_;        ///< guarded by inbox_mutex_
-  std::optional<Thresholds> proposed_;  ///< guarded by inbox_mutex_: to be logged
-  std::optional<Thresholds> table_;     ///< guarded by inbox_mutex_: the last that was read in the log
-  Status closed_;                       ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
-  std::atomic<bool> is_closed_{false};  ///< a hint
+  std::vector<TicketPtr> inbox_;                  ///< guarded by inbox_mutex_
+  std::optional<Thresholds> proposed_;            ///< guarded by inbox_mutex_: to be logged
+  std::optional<Thresholds> table_;               ///< guarded by inbox_mutex_: the last that was read in the log
+  Status closed_;                                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
+  std::atomic<bool> is_closed_{false};            ///< a hint
   std::vector<control::RefusedMessage> refused_;  ///< guarded by inbox_mutex_: calls that the others wait for in vain
   std::atomic<bool> inbox_full_{false};
-  std::mutex calls_mutex_;                        ///< unnamed calls are submitted one after the other
+  std::mutex calls_mutex_;                      ///< unnamed calls are submitted one after the other
   std::atomic<std::size_t> calls_in_inbox_{0};  ///< unnamed ones; they are before whatever comes now
-  std::atomic<std::uint64_t> finished_{0};  ///< of counters_.requests; written under the progress lock
+  std::atomic<std::uint64_t> finished_{0};      ///< of counters_.requests; written under the progress lock
 };
 
 }  // namespace ronde::engine

@@ -7,6 +7,7 @@
 // their places out again.
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,7 @@ void Engine::abandon_plans() {
   if (running != nullptr && running->plan.is_shared()) {
     for (const PlanMember& member : running->plan.members) {
       const HeapPlace& own = member.places[static_cast<std::size_t>(arena_->rank())];
-      exposed_.push_back({member.name, static_cast<std::size_t>(own.output), member.output.bytes()});
+      exposed_.push_back({static_cast<std::size_t>(own.output), member.output.bytes()});
     }
   }
   for (PlanRun& run : executor_.abandon()) {
@@ -50,7 +51,7 @@ void Engine::take_memory_back() {
   }
   for (const HeapSpan& span : spans) {
     if (const Status made = make_private(span); !made) {
-      lost_.emplace_back(span.tensor, made.message());
+      lost_.emplace_back(span, made.message());
     }
   }
 }
@@ -91,13 +92,15 @@ bool Engine::works_in(const std::byte* begin, std::size_t bytes) const {
 
 /// Says so if the tensor's memory could not be taken back.
 Status Engine::with_memory_lost(Status status, const Ticket& ticket) const {
-  for (const auto& [tensor, why] : lost_) {
-    if (tensor == ticket.name()) {
-      return Status::error(status.code(),
-                           status.message() + "; the memory of '" + tensor +
-                               "' must not be used any more, since a rank that does not answer may still "
-                               "store into it (" +
-                               why + ")")
+  for (const auto& [span, why] : lost_) {
+    const std::byte* const at = arena_->heap(arena_->rank()) + span.offset;
+    const auto& tensors = ticket.request().tensors;
+    if (std::any_of(tensors.begin(), tensors.end(),
+                    [&](const RequestTensor& pair) { return pair.output.data == at; })) {
+      return Status::error(status.code(), status.message() + "; the memory of '" + ticket.name() +
+                                              "' must not be used any more, since a rank that does not answer may "
+                                              "still store into it (" +
+                                              why + ")")
           .with_rank(status.failed_rank());
     }
   }

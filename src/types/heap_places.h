@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -29,9 +28,8 @@ struct HeapPlace {
 /// may differ, since every rank allocates for itself, but all lie alike within a line (kBucketLineBytes).
 using HeapPlaces = std::vector<HeapPlace>;
 
-/// Bytes of one rank's heap that are a tensor, or a part of it.
+/// Bytes of one rank's heap.
 struct HeapSpan {
-  std::string tensor;
   std::size_t offset = 0;
   std::size_t bytes = 0;
 };

@@ -49,7 +49,7 @@ class DirectBucket final : public HostBucket {
     for (const BucketMember& member : description().members) {
       const HeapPlace& own = member.places[static_cast<std::size_t>(rank())];
       if (is_published() && payload_bytes(member.descriptor) > 0) {
-        spans.push_back({member.name, static_cast<std::size_t>(own.output), payload_bytes(member.descriptor)});
+        spans.push_back({static_cast<std::size_t>(own.output), payload_bytes(member.descriptor)});
       }
     }
     return spans;
