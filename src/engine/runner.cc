@@ -40,10 +40,14 @@ Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock, const collect
       groups_(*this, table),
       bell_(engine_->arena().control(engine_->arena().rank()).bell),
       spin_for_(cores_of_this_process() >= engine_->topology().local_size ? kSpinFor : 0) {
-  for (int peer = 0; peer < engine_->arena().size(); ++peer) {
-    peer_fds_.push_back(peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer));
-  }
+  attention_ = attention_of(engine_->topology().local_size, cores_of_this_process());
+  yield_for_ = yielding_of(engine_->topology().local_size, cores_of_this_process());
   set_hooks(*engine_);
+}
+
+/// Where many share a core a round of all of them takes long, and who sleeps in it must be woken by a system call.
+Nanoseconds Runner::yielding_of(int ranks, double cores) {
+  return kYieldFor * std::clamp(static_cast<int>(ranks / std::max(cores, 1.0) / 4), 1, 8);
 }
 
 void Runner::set_hooks(Engine& engine) {
@@ -60,6 +64,7 @@ Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, co
   if (!runner->linger_timer_.is_open()) {
     return Status::from_errno("timerfd_create", errno);
   }
+  RONDE_RETURN_IF_ERROR(runner->watch_peers());
   // Threads inherit the mask: with every signal blocked here none is ever handled on the engine thread.
   sigset_t all;
   sigset_t before;
@@ -345,7 +350,7 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
   bell_.disarm();
   // A caller that waits in slices, as Python does to answer signals, has polled enough in the first one.
   bool has_slept = slept_to_limit_.load(std::memory_order_relaxed) && slept_to_limit_.exchange(false);
-  Nanoseconds idle_since = has_slept ? clock_.now() - kYieldFor : 0;
+  Nanoseconds idle_since = has_slept ? clock_.now() - yield_for_ : 0;
   for (unsigned look = 1;; ++look) {
     // What is replayed moves by words of the peers alone, so most looks, and the first, are at those.
     const bool moved = try_step(look % kLooksPerStep == 0);
@@ -370,7 +375,7 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
     }
     if (now - idle_since < spin_for_) {
       cpu_relax();
-    } else if (now - idle_since < kYieldFor) {
+    } else if (now - idle_since < yield_for_) {
       sched_yield();
     } else {
       RONDE_RETURN_IF_ERROR(sleep_as_driver(satisfied, limit_at));

@@ -11,10 +11,9 @@
 //
 // While buckets are replayed, the engine thread is attentive: it looks every kAttention and nobody wakes it, neither a
 // submit of this rank nor a word of a peer, since waking a thread costs more than a submit may. Kept up until nothing
-// was replayed for kAttentionSpan.
+// was replayed for kAttentionSpan. Where several ranks share a core their threads look that much less often, so that all
+// their looks together take no more of it: 32 ranks that looked as often as two kept a core of two from working.
 #pragma once
-
-#include <poll.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -101,6 +100,10 @@ class Runner {
   /// Leaves without waiting for anybody, then ends the thread. For exit handlers.
   void leave_now();
 
+  /// How often an engine thread looks while buckets are replayed, of so many ranks on so many cores.
+  static Nanoseconds attention_of(int ranks, double cores);
+  /// How long a driver that finds nothing gives its core away between looks before it sleeps.
+  static Nanoseconds yielding_of(int ranks, double cores);
   /// Whether the calling thread runs a completion callback just now.
   static bool in_callback();
 
@@ -143,6 +146,8 @@ class Runner {
   void thread_main();
   void run_callbacks();
   Nanoseconds prepare_sleep();
+  Status watch_peers();
+  void notice_ends();
   void sleep_in_poll(Nanoseconds until);
   void stop_thread();
   std::unique_ptr<observe::Timeline> detach_timeline();
@@ -155,9 +160,10 @@ class Runner {
   UniqueFd linger_timer_;
   std::uint64_t seen_instances_ = 0;  ///< engine thread only
   Nanoseconds attentive_since_ = 0;   ///< engine thread only
-  std::vector<int> peer_fds_;         ///< engine thread only; -1 once the peer's end was seen
-  std::vector<pollfd> poll_set_;      ///< engine thread only
+  UniqueFd peers_;                    ///< an epoll set of the peers' processes, whose ends are not seen yet
   Nanoseconds spin_for_ = 0;          ///< how long a driver polls without giving up its core
+  Nanoseconds yield_for_ = 0;         ///< how long it then gives its core away between looks
+  Nanoseconds attention_ = 0;         ///< how often the engine thread looks while it is attentive
 
   bool driver_steps_ = false;           ///< guarded by step_mutex_: it is the driver that steps
   std::mutex step_mutex_;               ///< the progress lock: guards the engine's one-thread-at-a-time side

@@ -1,9 +1,13 @@
 // The runner's engine thread: drives while nobody waits, sleeps in poll(), runs callbacks.
+#include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <exception>
 
 #include "engine/runner.h"
@@ -26,6 +30,10 @@ constexpr Nanoseconds kAttentionSpan = 10 * kMillisecond;
 thread_local bool in_callback_of_this_thread = false;
 
 }  // namespace
+
+Nanoseconds Runner::attention_of(int ranks, double cores) {
+  return kAttention * std::max(1, static_cast<int>(std::ceil(ranks / std::max(cores, 1.0))));
+}
 
 bool Runner::in_callback() { return in_callback_of_this_thread; }
 
@@ -78,7 +86,7 @@ Nanoseconds Runner::prepare_sleep() {
   if (!driver_.load()) {
     lock.lock();
   } else if (!lock.try_lock()) {
-    return clock_.now() + kAttention;
+    return clock_.now() + attention_;
   }
   while (!driver_.load() && engines_.step()) {
     bool callbacks_due = false;
@@ -95,10 +103,10 @@ Nanoseconds Runner::prepare_sleep() {
   if (driver_.load()) {
     // The driver minds the bell and the timers, but it may be in a long step or lose its core: look now and then. Not
     // at a timer that is overdue, which it may be for as long as that step takes.
-    return attentive ? now + kAttention : std::max(engines_.next_timer(), now + kLinger);
+    return attentive ? now + attention_ : std::max(engines_.next_timer(), now + kLinger);
   }
   if (attentive) {
-    return std::min(engines_.next_timer(), now + kAttention);
+    return std::min(engines_.next_timer(), now + attention_);
   }
   if (engines_.has_input()) {
     return 0;  // it came before the others knew that they must wake this thread again
@@ -126,14 +134,37 @@ bool Runner::is_attentive(Nanoseconds now) {
   return attentive;
 }
 
-void Runner::sleep_in_poll(Nanoseconds until) {
-  std::vector<pollfd>& fds = poll_set_;  // a member: what is on this thread's stack, a forked child's leak check misses
-  fds.clear();
-  fds.push_back({engine_->arena().bell_fd(), POLLIN, 0});
-  fds.push_back({linger_timer_.get(), POLLIN, 0});
-  for (int fd : peer_fds_) {
-    fds.push_back({fd, POLLIN, 0});  // poll skips negative descriptors
+/// So that a sleep asks the kernel for one descriptor, however many peers there are.
+Status Runner::watch_peers() {
+  peers_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!peers_.is_open()) {
+    return Status::from_errno("epoll_create1", errno);
   }
+  for (int peer = 0; peer < engine_->arena().size(); ++peer) {
+    const int fd = peer == engine_->arena().rank() ? -1 : engine_->arena().peer_fd(peer);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<std::uint32_t>(peer);
+    if (fd >= 0 && ::epoll_ctl(peers_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Status::from_errno("epoll_ctl of a peer's process", errno);
+    }
+  }
+  return {};
+}
+
+void Runner::notice_ends() {
+  epoll_event events[16];
+  const int count = ::epoll_wait(peers_.get(), events, 16, 0);
+  for (int i = 0; i < count; ++i) {
+    const auto peer = static_cast<int>(events[i].data.u32);
+    ::epoll_ctl(peers_.get(), EPOLL_CTL_DEL, engine_->arena().peer_fd(peer), nullptr);
+    engines_.notice_end(peer);
+    engine_->arena().ring(engine_->arena().rank());  // a sleeping driver shall look at it
+  }
+}
+
+void Runner::sleep_in_poll(Nanoseconds until) {
+  pollfd fds[] = {{engine_->arena().bell_fd(), POLLIN, 0}, {linger_timer_.get(), POLLIN, 0}, {peers_.get(), POLLIN, 0}};
   timespec limit{};
   const timespec* timeout = nullptr;
   if (until != kNever) {
@@ -142,7 +173,7 @@ void Runner::sleep_in_poll(Nanoseconds until) {
     limit.tv_nsec = span % kSecond;
     timeout = &limit;
   }
-  if (::ppoll(fds.data(), fds.size(), timeout, nullptr) <= 0) {
+  if (::ppoll(fds, 3, timeout, nullptr) <= 0) {
     return;
   }
   if (fds[0].revents != 0) {
@@ -153,12 +184,8 @@ void Runner::sleep_in_poll(Nanoseconds until) {
     [[maybe_unused]] const ssize_t got = ::read(linger_timer_.get(), &expirations, sizeof expirations);
     timer_armed_.store(false);
   }
-  for (std::size_t peer = 0; peer < peer_fds_.size(); ++peer) {
-    if (fds[peer + 2].revents != 0) {
-      peer_fds_[peer] = -1;
-      engines_.notice_end(static_cast<int>(peer));
-      engine_->arena().ring(engine_->arena().rank());  // a sleeping driver shall look at it
-    }
+  if (fds[2].revents != 0) {
+    notice_ends();
   }
 }
 

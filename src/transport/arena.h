@@ -156,9 +156,18 @@ class HostArena {
   virtual int bell_fd() const = 0;
   /// Wakes whoever sleeps in `rank` (its own rank included), if anyone does. Call after storing what it shall see.
   /// Never blocks; any thread.
-  virtual void ring(int rank) = 0;
+  void ring(int rank) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring_after_fence(rank);
+  }
   /// Rings every rank but this one, at the price of one memory fence in all.
-  virtual void ring_others() = 0;
+  void ring_others() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring_others_after_fence();
+  }
+  /// The same for a caller that has put a seq_cst fence between its stores and this call.
+  virtual void ring_after_fence(int rank) = 0;
+  virtual void ring_others_after_fence() = 0;
 
   /// Makes the first `bytes` of each of this rank's own staging slots exist, or more. Before they are used: an arena may
   /// have left them out until now. OUT_OF_MEMORY as commit().

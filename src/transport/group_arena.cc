@@ -62,16 +62,15 @@ bool GroupArena::has_left(HostArena& host, const GroupPlace& place, int size, in
   return (words[member / 64].load(std::memory_order_acquire) >> (member % 64) & 1) != 0;
 }
 
-void GroupArena::ring(int rank) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+void GroupArena::ring_after_fence(int rank) {
   call_group_after_fence(host_.control(host_rank(rank)).calls, member(rank).call);
-  host_.ring(host_rank(rank));
+  host_.ring_after_fence(host_rank(rank));
 }
 
-void GroupArena::ring_others() {
+void GroupArena::ring_others_after_fence() {
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != own_) {
-      ring(rank);
+      ring_after_fence(rank);
     }
   }
 }

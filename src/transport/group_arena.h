@@ -79,8 +79,8 @@ class GroupArena final : public HostArena {
   const PeerInfo& peer(int rank) const override { return host_.peer(host_rank(rank)); }
   int peer_fd(int rank) const override { return host_.peer_fd(host_rank(rank)); }
   int bell_fd() const override { return host_.bell_fd(); }
-  void ring(int rank) override;
-  void ring_others() override;
+  void ring_after_fence(int rank) override;
+  void ring_others_after_fence() override;
   Status need_slots(std::size_t bytes) override;
   Status commit(std::size_t offset, std::size_t bytes) override;
   void prefault(std::size_t offset, std::size_t bytes) override;

@@ -13,10 +13,9 @@
 
 namespace ronde::transport {
 
-void MappedArena::ring(int rank) { ring_bell(control(rank).bell, member(rank).bell->get()); }
+void MappedArena::ring_after_fence(int rank) { ring_bell_after_fence(control(rank).bell, member(rank).bell->get()); }
 
-void MappedArena::ring_others() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+void MappedArena::ring_others_after_fence() {
   for (int rank = 0; rank < layout_.size; ++rank) {
     if (rank != rank_) {
       ring_bell_after_fence(control(rank).bell, member(rank).bell->get());

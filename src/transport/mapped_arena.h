@@ -36,8 +36,8 @@ class MappedArena final : public HostArena {
   const PeerInfo& peer(int rank) const override { return member(rank).info; }
   int peer_fd(int rank) const override { return member(rank).pidfd.get(); }
   int bell_fd() const override { return member(rank_).bell->get(); }
-  void ring(int rank) override;
-  void ring_others() override;
+  void ring_after_fence(int rank) override;
+  void ring_others_after_fence() override;
   Status need_slots(std::size_t) override { return {}; }  // they exist from the meeting on
   Status commit(std::size_t offset, std::size_t bytes) override;
   void prefault(std::size_t offset, std::size_t bytes) override;

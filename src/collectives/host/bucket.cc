@@ -1,6 +1,7 @@
 #include "collectives/host/bucket.h"
 
 #include "collectives/host/bucket_kinds.h"
+#include "collectives/host/last_comer.h"
 
 namespace ronde::collectives {
 
@@ -55,7 +56,7 @@ void HostBucket::publish(std::uint64_t calls) {
     calls_of(rank_).store(calls, std::memory_order_relaxed);
   }
   store_published(wanted_);
-  arena_.ring_others();
+  wake_others_if_last(arena_, [this](int peer) { return published_word(peer).has_reached(wanted_); });
 }
 
 void HostBucket::cancel() {
@@ -66,7 +67,7 @@ void HostBucket::cancel() {
 
 void HostBucket::set_done() {
   line(rank_).done.store(wanted_);
-  arena_.ring_others();
+  wake_others_if_last(arena_, [this](int peer) { return line(peer).done.has_reached(wanted_); });
 }
 
 bool HostBucket::is_void() const {

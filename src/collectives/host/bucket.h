@@ -98,7 +98,7 @@ class HostBucket {
   /// Copies the member's input to where peers will read it; nothing for ordered and direct, which read it in place: its
   /// memory must not change until the instance is completed or cancelled. In the other kinds too, in its own slice.
   virtual void copy_in(std::size_t member) = 0;
-  /// Says that all members of instance() + 1 are in, and wakes who sleeps.
+  /// Says that all members of instance() + 1 are in, and wakes who sleeps if it is the last rank to do so.
   /// `calls`: stands for the unnamed calls in it, in the order of the members.
   void publish(std::uint64_t calls = 0);
   /// Does what can be done. `done`: instance() has gone up by one and the results are in the outputs, unless was_void().
@@ -141,6 +141,8 @@ class HostBucket {
   Range positions(std::size_t member) const { return positions_[member]; }
 
   virtual void store_published(std::uint64_t word) { line(rank_).published.store(word); }
+  /// The word by which a rank has published, or will, the instance under way.
+  virtual const BucketWord& published_word(int rank) const { return line(rank).published; }
   /// Where a rank says which calls are in the instance under way.
   virtual std::atomic<std::uint64_t>& calls_of(int rank) const { return line(rank).calls[(instance_ + 1) % 2]; }
   /// Whether the ranks have published different calls. Requires: all have published.

@@ -81,6 +81,9 @@ class InlineBucket final : public HostBucket {
   std::size_t parity() const { return (instance() + 1) % 2; }
   InlineLine& own_line() const { return *lines_[parity()][static_cast<std::size_t>(rank())]; }
   void store_published(std::uint64_t word) override { own_line().published.store(word); }
+  const BucketWord& published_word(int rank) const override {
+    return lines_[parity()][static_cast<std::size_t>(rank)]->published;
+  }
   std::atomic<std::uint64_t>& calls_of(int rank) const override {
     return lines_[parity()][static_cast<std::size_t>(rank)]->calls();
   }

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "collectives/host/last_comer.h"
+
 namespace ronde::collectives {
 
 using transport::TickLine;
@@ -90,6 +92,11 @@ bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_fl
 void HostChannel::publish(std::uint64_t tick) {
   own_.published.value.store(tick, std::memory_order_release);
   arena_.ring_others();
+}
+
+void HostChannel::publish_for_all(std::uint64_t tick) {
+  own_.published.value.store(tick, std::memory_order_release);
+  wake_others_if_last(arena_, [&](int peer) { return look(ticks(peer).published) >= tick; });
 }
 
 void HostChannel::set_reduced(std::uint64_t tick) {

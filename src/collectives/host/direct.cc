@@ -21,7 +21,7 @@ class Direct final : public Operation {
       : channel_(channel),
         slice_(channel.arena(), {plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, shared_tensors(plan)),
         tick_(channel.begin(1)) {
-    channel_.publish(tick_);
+    channel_.publish_for_all(tick_);
   }
 
   Progress advance() override {

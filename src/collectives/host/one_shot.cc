@@ -58,7 +58,7 @@ class OneShot final : public Operation {
     }
     const Range whole = chunk(to_publish_);
     list_.gather(whole.begin, whole.end, channel_.input(channel_.rank(), to_publish_));
-    channel_.publish(to_publish_++);
+    channel_.publish_for_all(to_publish_++);
     budget.spend(whole.bytes());
     return true;
   }

@@ -75,7 +75,7 @@ class TwoPhase final : public Operation {
     std::byte* slot = channel_.input(channel_.rank(), to_publish_);
     list_.gather(whole.begin, mine.begin, slot);
     list_.gather(mine.end, whole.end, slot + (mine.end - whole.begin));
-    channel_.publish(to_publish_++);
+    channel_.publish_for_all(to_publish_++);
     budget.spend(whole.bytes() - mine.bytes());
     return true;
   }
