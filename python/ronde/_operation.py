@@ -330,6 +330,7 @@ def submit(
     splits: Optional[Sequence[int]] = None,
     group: int = 0,
     tag: int = 0,
+    timeout_s: float = 0.0,
     engine: Optional[int] = None,
     wait: bool = False,
 ) -> Operation:
@@ -343,6 +344,7 @@ def submit(
         splits: of an alltoall or scatter, rows for each rank; None: equally many.
         group: the process set's id.
         tag: of a send or recv.
+        timeout_s: how long the ranks may take; 0: as the engine's settings say.
         engine: of ``ronde_engine_create``; None: the process's.
 
     Raises what :mod:`ronde.exceptions` says: at once if the call is wrong, with ``wait`` also if the work has failed.
@@ -361,6 +363,8 @@ def submit(
             block.request.splits, block.request.splits_count = addressof(array), len(splits)
         if tag:
             block.request.tag = tag
+        if timeout_s:
+            block.request.timeout_s = timeout_s
         if wait:
             status = library().ronde_execute(engine, block.address, SLICE, byref(ticket))
         else:
@@ -370,6 +374,8 @@ def submit(
             block.request.splits, block.request.splits_count = None, 0
         if tag:
             block.request.tag = 0
+        if timeout_s:
+            block.request.timeout_s = 0.0
     except BaseException:
         if ticket.value is None:
             _under_way.discard(operation)

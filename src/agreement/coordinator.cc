@@ -483,9 +483,10 @@ void Coordinator::on_time(Nanoseconds now) {
     const Held late = std::move(found->second);
     held_.erase(found);
     append_error(name, late, Code::timed_out, missing.front(),
-                 "timed out after " + waited + " in " + what + " named '" + name + "': " + ranks_text(missing) +
+                 "Timed out after " + waited + " in " + what + " named '" + name + "': " + ranks_text(missing) +
                      " did not submit it. Look at what " + ranks_text(missing) +
-                     " was doing, or raise RONDE_TIMEOUT_S if it may take longer");
+                     (missing.size() == 1 ? " was" : " were") +
+                     " doing, or raise RONDE_TIMEOUT_S if it may take longer");
   }
 }
 

@@ -253,6 +253,21 @@ TEST_F(CoordinatorPlansTest, AnErrorNamesTheMembersThatHaveJoinedSinceItDoesNotC
   EXPECT_THAT(error.text, HasSubstr("rank 2 did not submit it"));
 }
 
+TEST_F(CoordinatorPlansTest, AnErrorSaysHowManyAreLate) {
+  Coordinator three(Group{0, {0, 1, 2}}, {4000, 400, {}}, kHeap);
+  three.take_log();
+  const auto late_text = [&](const std::string& name, const std::vector<int>& members) {
+    for (int member : members) {
+      EXPECT_TRUE(three.on_request(member, {name, tensor(1), 0, kSecond, 0}, 0));
+    }
+    three.on_time(kSecond);
+    return std::get<control::ErrorEntry>(three.take_log().at(0)).text;
+  };
+  EXPECT_THAT(late_text("x", {0, 1}), testing::StartsWith("Timed out after 1.0 s in "));
+  EXPECT_THAT(late_text("y", {0, 1}), HasSubstr("rank 2 did not submit it. Look at what rank 2 was doing"));
+  EXPECT_THAT(late_text("z", {0}), HasSubstr("ranks 1, 2 did not submit it. Look at what ranks 1, 2 were doing"));
+}
+
 TEST_F(CoordinatorPlansTest, WhoLeavesEndsPlanning) {
   round("x", 0);
   round("x", 0);

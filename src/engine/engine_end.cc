@@ -182,7 +182,7 @@ bool Engine::check_answers(Nanoseconds now) {
   if (!name) {
     return false;
   }
-  fail(Status::error(Code::timed_out, "timed out in '" + *name + "': " + peer_text(kCoordinator) +
+  fail(Status::error(Code::timed_out, "Timed out in '" + *name + "': " + peer_text(kCoordinator) +
                                           ", which coordinates the ranks, does not answer. Is it stopped?")
            .with_rank(rank_of(kCoordinator)));
   return true;
@@ -210,7 +210,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   }
   // A peer agreed and then stopped, or left, in the middle: no common point is left to go on from.
   const Code code = departed ? Code::peer_left : Code::timed_out;
-  const std::string what = (departed ? "the ranks did not finish '" : "timed out while executing '");
+  const std::string what = (departed ? "the ranks did not finish '" : "Timed out while executing '");
   const int rank = late.empty() ? -1 : rank_of(late.front());
   fail_everything(
       [&](const Ticket& ticket) {

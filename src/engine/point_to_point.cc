@@ -381,7 +381,7 @@ control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, 
   const int own = rank_of(arena_.rank());
   const std::string rank = "rank " + std::to_string(own);
   if (reason.code() == Code::timed_out) {
-    return {id, by_sender, Code::timed_out, rank + " gave up its " + what + ", whose time was up", own};
+    return {id, by_sender, Code::timed_out, "Timed out: " + rank + " gave up its " + what, own};
   }
   if (reason.code() == Code::cancelled) {
     return {id, by_sender, Code::peer_left,
@@ -441,7 +441,7 @@ Status PointToPoint::late(const Ticket& ticket) const {
   std::string seconds = std::to_string(static_cast<double>(request.timeout) / static_cast<double>(kSecond));
   seconds.erase(seconds.find('.') + 2);
   return Status::error(Code::timed_out,
-                       "timed out after " + seconds + " s in " + text_of(request) + (sends ? " to " : " from ") +
+                       "Timed out after " + seconds + " s in " + text_of(request) + (sends ? " to " : " from ") +
                            (request.root == kAnySource ? "any rank" : peer) + ", tag " + std::to_string(request.tag) +
                            ": " + peer + (request.root == kAnySource ? " has" : " has not") +
                            (sends ? " received it" : " sent it") + "; raise RONDE_TIMEOUT_S if it may take longer")

@@ -317,7 +317,8 @@ Status Runner::sleep_until_called(std::uint32_t seen, Nanoseconds limit_at) {
   if (limit_at != kNever) {
     limit = limit_at - clock_.now();
     if (limit <= 0) {
-      return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+      return Status::error(Code::timed_out,
+                           "Timed out: the wait's own limit has passed; the request is still under way");
     }
   }
   if (futex_wait(calls_, seen, limit) == FutexResult::interrupted) {
@@ -363,7 +364,8 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
     const Nanoseconds now = clock_.now();
     if (now >= limit_at && (!moved || now - limit_at >= kMoveFor)) {
       slept_to_limit_.store(has_slept && !moved);
-      return Status::error(Code::timed_out, "the wait's own limit has passed; the request is still under way");
+      return Status::error(Code::timed_out,
+                           "Timed out: the wait's own limit has passed; the request is still under way");
     }
     if (moved) {
       has_slept = false;
@@ -475,8 +477,8 @@ Status Runner::leave_group(std::int32_t group) {
     engines_.remove(group);
   }
   return status.code() == Code::timed_out
-             ? Status::error(Code::timed_out,
-                             "not every rank of process set " + std::to_string(group) + " had removed it within 10 s")
+             ? Status::error(Code::timed_out, "Timed out: not every rank of process set " + std::to_string(group) +
+                                                  " had removed it within 10 s")
              : status;
 }
 
@@ -516,7 +518,7 @@ Status Runner::shutdown() {
   detach_timeline();
   if (status.code() == Code::timed_out) {
     return Status::error(Code::timed_out,
-                         "shut down here, but not every rank of the job had called shutdown within 10 s");
+                         "Timed out: shut down here, but not every rank of the job had called shutdown within 10 s");
   }
   return status;
 }

@@ -68,7 +68,7 @@ TEST(Meetings, TimeOutNamesWhoIsMissing) {
   EXPECT_EQ(first[0].client, 1u);
   EXPECT_EQ(first[0].status.code(), Code::timed_out);
   EXPECT_THAT(first[0].status.message(),
-              HasSubstr("after 2.0 s 2 of 4 ranks have come to 'init/1'; missing: rank 1, 3."));
+              HasSubstr("Timed out after 2.0 s: 2 of 4 ranks have come to 'init/1'; missing: rank 1, 3."));
   const auto second = meetings.expire(3 * kSecond);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_THAT(second[0].status.message(), HasSubstr("missing: rank 1, 3.")) << "rank 0 came: it is not the culprit";

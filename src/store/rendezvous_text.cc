@@ -14,8 +14,8 @@ Status missing_ranks(const std::string& scope, const std::vector<bool>& come, Na
   const double seconds = static_cast<double>(limit) / static_cast<double>(kSecond);
   std::string text = std::to_string(seconds);
   text.erase(text.find('.') + 2);
-  return Status::error(Code::timed_out, "after " + text + " s " + std::to_string(come.size() - count) + " of " +
-                                            std::to_string(come.size()) + " ranks have come to '" + scope +
+  return Status::error(Code::timed_out, "Timed out after " + text + " s: " + std::to_string(come.size() - count) +
+                                            " of " + std::to_string(come.size()) + " ranks have come to '" + scope +
                                             "'; missing: rank " + missing +
                                             ". Has every rank of the job been started, and does each call init?");
 }

@@ -36,7 +36,8 @@ bool wait_for(int socket, short events, Nanoseconds deadline) {
 }
 
 Status is_silent(const std::string& path) {
-  return Status::error(Code::timed_out, "the store at '" + path + "' does not answer; is the launcher stopped?");
+  return Status::error(Code::timed_out,
+                       "Timed out: the store at '" + path + "' does not answer; is the launcher stopped?");
 }
 
 /// A packet, or why there is none. `timed_out` and `closed` are the sentences for their cases.
@@ -153,7 +154,7 @@ Result<UniqueFd> connect_within(const std::string& path, Nanoseconds deadline) {
       return Status::from_errno("connecting to the store at '" + path + "'", failure);
     }
     if (clock.now() >= deadline) {
-      return Status::error(Code::timed_out, "the store at '" + path + "' accepts no connection in time");
+      return Status::error(Code::timed_out, "Timed out: the store at '" + path + "' accepts no connection in time");
     }
   }
 }

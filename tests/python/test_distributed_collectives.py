@@ -281,7 +281,7 @@ def test_a_wait_that_timed_out_can_be_repeated(rank):
     got = torch.empty(1)
     if rank == 0:
         work = dist.irecv(got, 1)
-        with pytest.raises(TimedOutError, match="not done within 0.01 s"):
+        with pytest.raises(TimedOutError, match="Timed out: .* was not done within 0.01 s"):
             work.wait(timedelta(seconds=0.01))
         dist.barrier()
         assert work.wait() and got.item() == 3.0
@@ -303,8 +303,8 @@ def test_errors(group, rank, world):
         group.allgather([[torch.empty(2)] * (world + 1)], [torch.ones(2)])
     with pytest.raises(ValueError, match="do not divide"):
         dist.all_to_all_single(torch.empty(2 * world + 1), torch.empty(2 * world + 1))
-    with pytest.raises(ValueError, match="two tensors|only equal ones"):
-        dist.reduce_scatter(torch.empty(1), [torch.empty(1 + each) for each in range(world)])
+    with pytest.raises(ValueError, match="the output of shape .* expected"):
+        dist.reduce_scatter(torch.empty(world + 1), [torch.empty(1 + each) for each in range(world)])
     with pytest.raises(ValueError, match="sparse_csr"):
         dist.all_reduce(torch.eye(3).to_sparse_csr())
     with pytest.raises(ValueError, match="sparse_coo"):
@@ -312,8 +312,6 @@ def test_errors(group, rank, world):
     # What PyTorch says by itself.
     with pytest.raises(ValueError, match="Invalid destination rank"):
         dist.send(torch.ones(1), rank)
-    with pytest.raises((ValueError, RuntimeError), match="[Mm]onitored_?[Bb]arrier"):
-        dist.monitored_barrier()
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     assert tensor.tolist() == [world] * 2, "the group stays usable"

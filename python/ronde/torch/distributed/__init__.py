@@ -28,7 +28,12 @@ def register() -> None:
 
     replace_env()
     _dist.Backend.register_backend("ronde", create, extended_api=True, devices=["cpu"])
-    for extend, what in ((_share_buckets, "its buckets are copied"), (_order_joins, "its join() hangs")):
+    extensions = (
+        (_share_buckets, "its buckets are copied"),
+        (_order_joins, "its join() hangs"),
+        (_take_part, "what it does for its own backends only it does not do for Ronde's"),
+    )
+    for extend, what in extensions:
         try:
             extend()
         except (ImportError, AttributeError, TypeError) as error:  # a PyTorch that has these things elsewhere
@@ -41,6 +46,12 @@ def _share_buckets() -> None:
 
     replace_reducer()
     look_at_waits()
+
+
+def _take_part() -> None:
+    from ronde.torch.distributed._own_ways import take_part
+
+    take_part()
 
 
 def _order_joins() -> None:

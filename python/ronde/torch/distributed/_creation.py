@@ -13,6 +13,7 @@ import os
 import select
 import socket
 import stat
+import sys
 import time
 from datetime import timedelta
 from typing import Any, List, Optional
@@ -22,7 +23,7 @@ import torch.distributed as dist
 from ronde import _abi, _process, process_sets
 from ronde import torch as ronde_torch
 from ronde._lib import last_error, library
-from ronde.exceptions import InitializationError
+from ronde.exceptions import InitializationError, InvalidArgumentError
 from ronde.torch.distributed import _meeting
 from ronde.torch.distributed._group import RondeProcessGroup, Within
 
@@ -33,8 +34,10 @@ _STORE_LIMIT_S = 1.0
 def create(told: Any, _: Any = None) -> RondeProcessGroup:
     """What ``torch.distributed`` calls on the members of a new group. Collective over them.
 
-    Raises InitializationError (a ValueError) if ranks have not come in time or the job is another than PyTorch says.
+    Raises InitializationError (a ValueError) if ranks have not come in time or the job is another than PyTorch says,
+    InvalidArgumentError (a ValueError) if another backend is asked for beside it.
     """
+    _require_alone(sys._getframe(1).f_locals.get("backend_config"))
     rank, size, name = told.group_rank, told.group_size, told.group_id
     timeout = _seconds(told.timeout)
     ranks = list(told.global_ranks_in_group)
@@ -52,6 +55,20 @@ def create(told: Any, _: Any = None) -> RondeProcessGroup:
         _process.interruptibly("ronde-end-group", lambda: library().ronde_engine_destroy(engine))
 
     return RondeProcessGroup(rank, size, name, close, Within(engine=engine))
+
+
+def _require_alone(config: Any) -> None:
+    """``config``: of the backends that the program has asked for, by device, which PyTorch tells no backend. A group that
+    is written in Python serves all devices: PyTorch would drop the others without a word, and look at no name."""
+    asked = config.get_device_backend_map() if isinstance(config, dist.distributed_c10d.BackendConfig) else {}
+    others = [f"{device}:{backend}" for device, backend in asked.items() if backend != "ronde"]
+    if others:
+        raise InvalidArgumentError(
+            f"backend='{config!r}' asks for {', '.join(others)} beside ronde; a group of ronde serves tensors of every "
+            "device by itself, those on accelerators through host memory. Give backend='ronde', and make groups of the "
+            "other backend with new_group(backend=...)",
+            1,
+        )
 
 
 def _seconds(timeout: Optional[timedelta]) -> float:

@@ -7,6 +7,7 @@ contiguous travels as a copy. Every method returns a :class:`Work` and blocks on
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 import torch
@@ -16,7 +17,7 @@ from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
-from ronde.torch.distributed import _short_forms, _sparse
+from ronde.torch.distributed import _record, _short_forms, _sparse
 from ronde.torch.distributed._completer import Completer, shared_by_groups
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
 from ronde.torch.distributed._names import Names, counted
@@ -27,6 +28,9 @@ from ronde.torch.distributed._work import AllOf, Work
 Tensor = torch.Tensor
 
 _log = logging.getLogger("ronde")
+
+#: PyTorch's word for a call without a limit of its own is less.
+_NO_TIME = timedelta(0)
 
 
 class Within(NamedTuple):
@@ -57,6 +61,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._completer.begin_group()
         self._batch: Optional[List[Work]] = None
         self._has_told_of_memory = False
+        self._timeout_s = 0.0  # 0: as the engine's settings say
+        self._calls = 0
 
     # ---- Who it is: PyTorch keeps these for its own groups and asks those written in Python
 
@@ -99,6 +105,19 @@ class RondeProcessGroup(dist.ProcessGroup):
     def _get_backend(self, device: torch.device) -> "RondeProcessGroup":
         return self
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long the ranks may take for each call from now on. Not collective."""
+        self._timeout_s = max(0.0, timeout.total_seconds())
+
+    _set_default_timeout = set_timeout
+
+    def _get_sequence_number_for_group(self) -> int:
+        """How many calls there were that concern all ranks: equal on ranks that have come equally far."""
+        return self._calls
+
+    def _set_sequence_number_for_group(self) -> None:
+        """It counts from 0 on all ranks: nothing is to be agreed."""
+
     def supports_tensor_alloc(self, device: torch.device) -> bool:
         """Whether its memory would serve calls better than PyTorch's; FSDP asks. False: all-gathers and reduce-scatters
         copy."""
@@ -140,7 +159,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         """Of one tensor, in place; a sparse one (COO) as well."""
         opts = opts or dist.AllreduceOptions()
         if tensors[0].layout is torch.sparse_coo:
-            return self._allreduce_sparse(tensors[0], opts.reduceOp)
+            return self._allreduce_sparse(tensors[0], opts)
         return self._allreduce("allreduce", tensors, opts)
 
     @counted
@@ -158,15 +177,17 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source.data_ptr() for source in sources],
             tensors,
             filled(zip(tensors, sources)),
+            opts,
             reduce_op=code,
             prescale=factor,
         )
 
-    def _allreduce_sparse(self, tensor: Tensor, op: Any) -> Work:
+    def _allreduce_sparse(self, tensor: Tensor, opts: Any) -> Work:
+        op = opts.reduceOp
         kind = "allreduce_sparse"
         _sparse.check_reduction(op, kind)
         parts = _sparse.parts_of(tensor, kind)
-        return self._start(_abi.ALLGATHER, kind, parts, None, [tensor], _sparse.summed_into(tensor, op, kind))
+        return self._start(_abi.ALLGATHER, kind, parts, None, [tensor], _sparse.summed_into(tensor, op, kind), opts)
 
     @also(_short_forms.reduce)
     @counted
@@ -183,6 +204,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source.data_ptr()],
             tensors,
             filled([(tensors[0], source)] if is_root else []),
+            opts,
             reduce_op=code,
             prescale=factor,
             root=opts.rootRank,
@@ -205,17 +227,29 @@ class RondeProcessGroup(dist.ProcessGroup):
     def reduce_scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
-        """With the parts in a list. They must be of one size."""
-        parts = input_tensors[0]
+        """With the parts in a list. Of equal ones each rank gets its own; of unequal ones all are reduced everywhere."""
+        parts, output = input_tensors[0], output_tensors[0]
         self._require_parts("reduce_scatter", "inputs", parts)
-        for part in parts:
-            if part.shape != parts[0].shape:
-                raise InvalidArgumentError(
-                    f"reduce_scatter: the inputs for the ranks have the shapes {tuple(parts[0].shape)} and "
-                    f"{tuple(part.shape)}; the backend ronde takes only equal ones",
-                    1,
-                )
-        return self._reduce_scatter("reduce_scatter", output_tensors[:1], [flat(parts)], opts)
+        own = parts[self._rank]
+        self._require_elements("reduce_scatter", "output", output, own.numel())
+        [whole] = self._sources("reduce_scatter", [flat(parts)])
+        if all(part.numel() == own.numel() for part in parts):
+            return self._reduce_scatter("reduce_scatter", [output], [whole], opts)
+        opts = opts or dist.ReduceScatterOptions()
+        code, factor = reduction_of(opts.reduceOp)
+        first = sum(part.numel() for part in parts[: self._rank])
+        mine = whole[first : first + own.numel()].view(output.shape)
+        return self._start(
+            _abi.ALLREDUCE,
+            "reduce_scatter",
+            [whole],
+            [whole.data_ptr()],
+            [output],
+            filled([(output, mine)]),
+            opts,
+            reduce_op=code,
+            prescale=factor,
+        )
 
     def _reduce_scatter(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
         code, factor = reduction_of((opts or dist.ReduceScatterOptions()).reduceOp)
@@ -225,7 +259,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             source.reshape(self._size, source.numel() // self._size) for source in self._sources(kind, inputs)
         ]
         return self._start(
-            _abi.REDUCESCATTER, kind, sources, None, outputs, put(outputs), reduce_op=code, prescale=factor
+            _abi.REDUCESCATTER, kind, sources, None, outputs, put(outputs), opts, reduce_op=code, prescale=factor
         )
 
     # ---- Gathers
@@ -243,6 +277,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source.data_ptr()],
             tensors,
             filled([(tensors[0], source)]),
+            opts,
             root=opts.rootRank,
         )
 
@@ -252,7 +287,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
         """The ranks' tensors, of one size, into a list."""
-        return self._allgather("allgather", [list(output_tensors[0])], input_tensors[:1])
+        return self._allgather("allgather", [list(output_tensors[0])], input_tensors[:1], opts)
 
     @counted
     def allgather_coalesced(
@@ -268,34 +303,34 @@ class RondeProcessGroup(dist.ProcessGroup):
                     1,
                 )
         by_input = [[outputs[index] for outputs in output_lists] for index in range(len(input_list))]
-        return self._allgather("allgather_coalesced", by_input, input_list)
+        return self._allgather("allgather_coalesced", by_input, input_list, opts)
 
     @counted
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         """The ranks' tensors, one after the other, into one."""
-        return self._allgather_single("allgather", [output], [input])
+        return self._allgather_single("allgather", [output], [input], opts)
 
     @counted
     def all_gather_single_coalesced(
         self, output_lists: Sequence[Tensor], input_list: Sequence[Tensor], opts: Any = None
     ) -> Work:
         """Of several, as one."""
-        return self._allgather_single("allgather_coalesced", output_lists, input_list)
+        return self._allgather_single("allgather_coalesced", output_lists, input_list, opts)
 
-    def _allgather(self, kind: str, output_lists: List[List[Tensor]], inputs: Sequence[Tensor]) -> Work:
+    def _allgather(self, kind: str, output_lists: List[List[Tensor]], inputs: Sequence[Tensor], opts: Any) -> Work:
         for outputs, given in zip(output_lists, inputs):
             self._require_parts(kind, "outputs", outputs)
             for output in outputs:
                 self._require_elements(kind, "output", output, given.numel())
         flat_outputs = [output for outputs in output_lists for output in outputs]
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
-        return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists))
+        return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists), opts)
 
-    def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Work:
+    def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
         for output, given in zip(outputs, inputs):
             self._require_elements(kind, "output", output, given.numel() * self._size)
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
-        return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs))
+        return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs), opts)
 
     @also(_short_forms.gather)
     @counted
@@ -311,7 +346,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             self._require_elements("gather", "output", output, input_tensors[0].numel())
         sources = [source.reshape(1, -1) for source in self._sources("gather", input_tensors[:1])]
         finish = put([outputs]) if outputs else Operation.release
-        return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, root=root)
+        return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, opts, root=root)
 
     @also(_short_forms.scatter)
     @counted
@@ -329,7 +364,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             source = flat(parts).reshape(self._size, output.numel())
         else:
             source = torch.empty((0, output.numel()), dtype=output.dtype, device="cpu")
-        return self._start(_abi.SCATTER, "scatter", [source], None, [output], put([output]), root=root)
+        return self._start(_abi.SCATTER, "scatter", [source], None, [output], put([output]), opts, root=root)
 
     # ---- All-to-all
 
@@ -346,7 +381,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         sent = self._splits("input", input_tensor, input_split_sizes)
         expected = self._splits("output", output_tensor, output_split_sizes)
         [source] = self._sources("alltoall", [input_tensor])
-        return self._alltoall(rows_of(source), sent, expected, [output_tensor], put([output_tensor]))
+        return self._alltoall(rows_of(source), sent, expected, [output_tensor], put([output_tensor]), opts)
 
     @counted
     def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> Work:
@@ -355,7 +390,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._require_parts("alltoall", "outputs", output_tensor)
         sent = [part.numel() for part in input_tensor]
         expected = [part.numel() for part in output_tensor]
-        return self._alltoall(flat(input_tensor), sent, expected, output_tensor, put([list(output_tensor)]))
+        return self._alltoall(flat(input_tensor), sent, expected, output_tensor, put([list(output_tensor)]), opts)
 
     def _alltoall(
         self,
@@ -364,6 +399,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         expected: List[int],
         outputs: Sequence[Tensor],
         finish: Callable[[Operation], Any],
+        opts: Any,
     ) -> Work:
         def finish_if_expected(operation: Operation) -> None:
             received = operation.received_splits()
@@ -374,7 +410,7 @@ class RondeProcessGroup(dist.ProcessGroup):
                 )
             finish(operation)
 
-        return self._start(_abi.ALLTOALL, "alltoall", [source], None, outputs, finish_if_expected, splits=sent)
+        return self._start(_abi.ALLTOALL, "alltoall", [source], None, outputs, finish_if_expected, opts, splits=sent)
 
     def _splits(self, which: str, tensor: Tensor, given: Sequence[int]) -> List[int]:
         rows = tensor.shape[0] if tensor.dim() else 1
@@ -419,7 +455,16 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
         """Ends when every rank has called it."""
-        return self._start(_abi.BARRIER, "barrier", [], None, [], Operation.release)
+        if isinstance(opts, timedelta):  # of the short form
+            opts, timeout = None, opts
+        if timeout is not None:
+            opts = dist.BarrierOptions()
+            opts.timeout = timeout
+        return self._start(_abi.BARRIER, "barrier", [], None, [], Operation.release, opts)
+
+    def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
+        """A barrier whose error, after the time-out, names all ranks that have not come: on every rank that has."""
+        self.barrier(timeout=timeout).wait()
 
     # ---- Calls that PyTorch makes as one
 
@@ -449,12 +494,16 @@ class RondeProcessGroup(dist.ProcessGroup):
         outputs: Optional[Sequence[int]],
         results: Sequence[Tensor],
         finish: Callable[[Operation], Any],
+        opts: Any = None,
         root: int = 0,
         **settings: Any,
     ) -> Work:
         if self._close is None:
             raise InvalidArgumentError(f"{kind}: the process group '{self._name}' was destroyed", 1)
         name = self._names.take(kind)
+        is_pairwise = op in (_abi.SEND, _abi.RECV)
+        self._calls += not is_pairwise
+        record = _record.begin(kind, sources)
         try:
             operation = _operation.submit(
                 op,
@@ -462,6 +511,7 @@ class RondeProcessGroup(dist.ProcessGroup):
                 [view_of(source) for source in sources],
                 outputs,
                 (sources, results),
+                timeout_s=self._limit_of(opts),
                 engine=self._within.engine,
                 group=self._within.group,
                 root=self._within.ranks[root] if self._within.ranks is not None and root >= 0 else root,
@@ -469,11 +519,20 @@ class RondeProcessGroup(dist.ProcessGroup):
             )
         except RondeError:
             self._batch = None  # PyTorch does not end what has failed
+            if record is not None:
+                _record.end(record)
             raise
-        work = Work(operation, name, self._completer, list(results), finish, op in (_abi.SEND, _abi.RECV))
+        work = Work(operation, name, self._completer, list(results), finish, is_pairwise, record)
         if self._batch is not None:
             self._batch.append(work)
         return work
+
+    def _limit_of(self, opts: Any) -> float:
+        """Of one call, in seconds; 0: as the engine's settings say."""
+        timeout = getattr(opts, "timeout", None)
+        if timeout is not None and timeout > _NO_TIME:
+            return float(timeout.total_seconds())
+        return self._timeout_s
 
     def _require_parts(self, kind: str, which: str, parts: Sequence[Any], what: str = "tensors") -> None:
         if len(parts) != self._size:

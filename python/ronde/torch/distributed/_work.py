@@ -16,7 +16,7 @@ from ronde import _abi
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child
 from ronde.exceptions import RondeError, TimedOutError
-from ronde.torch.distributed import _left_futures
+from ronde.torch.distributed import _left_futures, _record
 from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._names import in_backward_pass
 
@@ -40,9 +40,10 @@ class Work(dist.Work):
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
         is_pairwise: bool = False,
+        record: Any = None,
     ) -> None:
         """``finish`` is called once, after the operation has succeeded: it fills the results and releases it.
-        ``is_pairwise``: a send or recv."""
+        ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
         super().__init__()
         self._operation: Optional[Operation] = operation
         self._name = name
@@ -50,6 +51,7 @@ class Work(dist.Work):
         self._results = results
         self._finish = finish
         self._is_pairwise = is_pairwise
+        self._record = record
         self._lock = threading.Lock()
         self._is_claimed = False
         self._is_over = False
@@ -129,6 +131,7 @@ class Work(dist.Work):
             return
         # Nobody will wait for it; its results are to come all the same.
         heir = Work(operation, self._name, self._completer, self._results, self._finish)
+        heir._record = self._record
         if in_forked_child() or not self._completer.adopt(heir):
             heir._operation = None
             operation.abandon()
@@ -166,7 +169,7 @@ class Work(dist.Work):
                 if not in_time:
                     self._hand_over()
             if not in_time:
-                raise TimedOutError(f"'{self._name}': not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
+                raise TimedOutError(f"Timed out: '{self._name}' was not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
         try:
             operation.wait()
             made = self._finish(operation)
@@ -193,7 +196,10 @@ class Work(dist.Work):
             self._error = error
             self._operation = None
             self._is_over = True
+            record, self._record = self._record, None
             over, trigger = self._over, self._trigger
+        if record is not None:
+            _record.end(record)
         if over is not None:
             over.set()
         if trigger is not None:
@@ -206,7 +212,7 @@ class Work(dist.Work):
                 return
             over = self._over = self._over or threading.Event()
         if not over.wait(limit):
-            raise TimedOutError(f"'{self._name}': not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
+            raise TimedOutError(f"Timed out: '{self._name}' was not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
 
 
 def _wait_for(operation: Operation, limit: float) -> bool:
