@@ -231,5 +231,5 @@ def test_barrier_restarts_the_count_of_unnamed_operations(hvd, rank, world):
         hvd.barrier()
         assert hvd.allreduce(torch.full((1,), float(n)), op=hvd.Sum) == n * world
         if rank == 0 and world > 1:
-            with pytest.raises(hvd.HorovodInternalError, match="rank 0 has made more calls without a name than rank 1"):
+            with pytest.raises(hvd.HorovodInternalError, match="rank 0 has made more calls without a name than rank [1-9]"):
                 hvd.synchronize(ahead)
