@@ -1,7 +1,8 @@
 """What this build of Ronde consists of, under the names that scripts written for Horovod ask for.
 
-Ronde moves data by itself. None of the libraries asked for here is part of it, so that all answers are no: a script
-that goes on only with MPI, say, is told the truth. Importing this loads nothing.
+Ronde moves data by itself. None of the libraries asked for here is part of it: a script that goes on only with MPI, say,
+is told the truth. But Gloo stands for Horovod's own way between processes without MPI, which programs ask for, and give up
+without: that part Ronde has. Importing this loads nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def mpi_built() -> bool:
 
 
 def gloo_built() -> bool:
-    """Whether data can travel by Gloo: False; where Horovod uses it Ronde has its own. Raises nothing."""
-    return False
+    """Whether data can travel without MPI: True, by Ronde's own engine, which does what Horovod has Gloo for. Raises
+    nothing."""
+    return True
 
 
 def nccl_built() -> int:
@@ -66,9 +68,8 @@ def mpi_enabled() -> bool:
 
 
 def gloo_enabled() -> bool:
-    """Whether ranks find each other by Gloo in this job: False; Ronde does what Horovod needs MPI or Gloo for. Raises
-    nothing."""
-    return False
+    """Whether ranks find each other without MPI: True, see :func:`gloo_built`. Raises nothing."""
+    return True
 
 
 def mpi_threads_supported() -> bool:

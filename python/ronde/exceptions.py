@@ -109,6 +109,9 @@ class HostsUpdatedInterrupt(RuntimeError):
         self.skip_sync = skip_sync
 
 
+#: Programs look for this in the ValueError of a call before init.
+_IN_HOROVODS_WORDS = " (Horovod has not been initialized; use hvd.init().)"
+
 _CLASS_OF_CODE: Dict[int, Type[RondeError]] = {
     1: InvalidArgumentError,
     2: NotInitializedError,
@@ -125,4 +128,7 @@ _CLASS_OF_CODE: Dict[int, Type[RondeError]] = {
 def error_of(code: int, message: str, rank: int = -1, tensor: str = "") -> RondeError:
     """The exception for a status that is not RONDE_OK; :class:`CollectiveError` for codes without a class of their
     own."""
-    return _CLASS_OF_CODE.get(code, CollectiveError)(message, code, rank, tensor)
+    made = _CLASS_OF_CODE.get(code, CollectiveError)
+    if made is NotInitializedError:
+        message += _IN_HOROVODS_WORDS
+    return made(message, code, rank, tensor)

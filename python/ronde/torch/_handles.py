@@ -9,7 +9,7 @@ from typing import Any, Callable, Generic, List, Optional, Sequence, Tuple, Type
 import torch
 
 from ronde._operation import Operation, Output
-from ronde.exceptions import InvalidArgumentError
+from ronde.exceptions import InvalidArgumentError, RondeError
 from ronde.torch._tensors import TORCH_DTYPES, fill
 
 #: What an operation makes: a tensor, a list of them, ...

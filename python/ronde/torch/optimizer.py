@@ -14,8 +14,9 @@ from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
-from ronde.torch.mpi_ops import Adasum, Average, allreduce
+from ronde.torch.mpi_ops import Adasum, Average, allreduce, allreduce_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
+from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
 
@@ -34,6 +35,38 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _synchronized_for_scaler: bool
     _synchronize_in_step: bool
     _process_set: ProcessSet
+    _how: How
+
+    # What Horovod's has too, and programs read.
+    op: int
+    process_set: ProcessSet
+    backward_passes_per_step: int
+    gradient_predivide_factor: float
+    sparse_as_dense: bool
+    _compression: AnyCompressor
+
+    def _allreduce_grad_async(self, p: torch.nn.Parameter) -> Tuple[Any, Any]:
+        """Horovod's, for programs that reduce a gradient by themselves: begins the reduction of ``p.grad`` as it is, zeros
+        if there is none, as the optimizer would, and returns a handle with the compressor's context. Give the former to
+        ``hvd.synchronize``, and what that returns, with the latter, to the compressor's ``decompress``. Of a sparse
+        gradient the handle is a function that returns the result."""
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        name, how = self._parameter_names[p], self._how
+        if p.grad.is_sparse and not how.sparse_as_dense:
+            factor = how.prescale * how.postscale
+            group = group_of(how.process_set)
+            return start_sparse_allreduce(p.grad, name, how.op, group, how.compression, factor), None
+        tensor, context = how.compression.compress(p.grad.to_dense() if p.grad.is_sparse else p.grad)
+        handle = allreduce_async_(
+            tensor,
+            name=name,
+            op=how.op,
+            prescale_factor=how.prescale,
+            postscale_factor=how.postscale,
+            process_set=how.process_set,
+        )
+        return handle, context
 
     @property
     def param_groups(self) -> List[Dict[str, Any]]:
@@ -144,6 +177,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes add up before gradients are reduced, from now on. ValueError unless positive."""
         _require_positive(passes)
+        self.backward_passes_per_step = passes
         if self._reducer is not None:
             self._reducer.set_passes(passes)
 
@@ -300,9 +334,12 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._synchronize_in_step = True
     distributed._process_set = process_set
     distributed._reducer = None
+    factor = gradient_predivide_factor
+    how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
+    distributed._how, distributed._compression = how, compression
+    distributed.op, distributed.process_set, distributed.sparse_as_dense = op, process_set, sparse_as_dense
+    distributed.backward_passes_per_step, distributed.gradient_predivide_factor = backward_passes_per_step, factor
     if not is_alone:
-        factor = gradient_predivide_factor
-        how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])

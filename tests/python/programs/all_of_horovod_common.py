@@ -23,9 +23,13 @@ def check_util(util: Any, hvd: Any) -> None:
     util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__, "mpi_lib_v2")
     with raises(ImportError, "horovod.mxnet"):
         util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", __file__, "mpi_lib")
-    assert util.gpu_available("torch") is False and isinstance(util._cache, dict)
-    for question in ("mpi_built", "gloo_built", "ddl_built", "ccl_built"):
+    assert util.gpu_available("torch") is False
+    for question in ("mpi_built", "ddl_built", "ccl_built"):
         assert getattr(util, question)() is getattr(hvd, question)() is False
+    assert util.gloo_built() is hvd.gloo_built() is True
+    calls = []
+    squared = util._cache(lambda x, plus=0: calls.append(x) or x * x + plus)
+    assert [squared(3), squared(3), squared(3, plus=1), squared(4)] == [9, 9, 10, 16] and calls == [3, 3, 4]
     assert util.nccl_built() == 0
     os.environ["ALL_OF_HOROVOD"] = "before"
     with util.env(ALL_OF_HOROVOD=None, ALL_OF_HOROVOD_TOO="2"):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import sysconfig
 import warnings
 from collections.abc import Iterable
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Type, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Type, TypeVar, cast
 
-from ronde._capabilities import ccl_built, ddl_built, gloo_built, mpi_built, nccl_built
+from ronde import _capabilities
 
 from horovod.common.exceptions import HorovodVersionMismatchError
 
@@ -18,7 +19,56 @@ EXTENSIONS: List[str] = ["tensorflow", "torch", "mxnet"]
 
 _Item = TypeVar("_Item")
 
-_cache: Dict[Any, Any] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cache(f: _Function) -> _Function:
+    """Decorates a function so that it is called once for the same arguments, which must be hashable, and its result kept."""
+    results: Dict[Any, Any] = {}
+
+    @functools.wraps(f)
+    def cached(*args: Any, **kwargs: Any) -> Any:
+        key = (args, frozenset(kwargs.items()))
+        if key not in results:
+            results[key] = f(*args, **kwargs)
+        return results[key]
+
+    return cast(_Function, cached)
+
+
+_cache = cache
+
+
+def _answer(name: str, verbose: bool) -> Any:
+    answer = getattr(_capabilities, name)()
+    if verbose:
+        print(f"horovod: {name}() says {answer}")
+    return answer
+
+
+def mpi_built(verbose: bool = False) -> bool:
+    """As ``horovod.torch.mpi_built``. ``verbose``: the answer is printed."""
+    return bool(_answer("mpi_built", verbose))
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    """As ``horovod.torch.gloo_built``. ``verbose``: the answer is printed."""
+    return bool(_answer("gloo_built", verbose))
+
+
+def nccl_built(verbose: bool = False) -> int:
+    """As ``horovod.torch.nccl_built``. ``verbose``: the answer is printed."""
+    return int(_answer("nccl_built", verbose))
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    """As ``horovod.torch.ddl_built``. ``verbose``: the answer is printed."""
+    return bool(_answer("ddl_built", verbose))
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    """As ``horovod.torch.ccl_built``. ``verbose``: the answer is printed."""
+    return bool(_answer("ccl_built", verbose))
 
 
 def get_ext_suffix() -> str:
@@ -144,6 +194,7 @@ def check_installed_version(
 
 __all__ = [
     "EXTENSIONS",
+    "cache",
     "ccl_built",
     "check_extension",
     "check_installed_version",

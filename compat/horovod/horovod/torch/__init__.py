@@ -7,6 +7,7 @@ from typing import Any
 import ronde.torch as _ronde_torch
 from ronde.torch import *  # noqa: F403
 from ronde.torch import _check_has_gpu
+from ronde.torch.optimizer import _DistributedOptimizer  # programs ask whether an optimizer is one
 
 # Programs say horovod.common.exceptions without an import of their own.
 import horovod.common.exceptions  # noqa: F401

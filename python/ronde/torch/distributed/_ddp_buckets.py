@@ -108,7 +108,7 @@ class Reducer(_PyTorchs):
     def _delay_all_reduce(self) -> None:
         """Of the first step with a static graph: begins all reductions and waits for them, in C++."""
         with _left_futures.at_once():
-            super()._delay_all_reduce()
+            super()._delay_all_reduce()  # type: ignore[misc] # torch's stubs do not know it
 
     def _reset_state(self) -> None:
         """It will order its buckets anew."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from datetime import timedelta
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -24,10 +24,11 @@ def take_part() -> None:
     if _is_done:
         return
     _is_done = True
-    c10d = dist.distributed_c10d
+    c10d: Any = dist.distributed_c10d
     c10d._set_pg_timeout = _with_timeout(c10d._set_pg_timeout)
-    for module in (dist, c10d):
-        module.monitored_barrier = _monitored(module.monitored_barrier)  # type: ignore[attr-defined]
+    modules: List[Any] = [dist, c10d]
+    for module in modules:
+        module.monitored_barrier = _monitored(module.monitored_barrier)
     ddp: Any = DistributedDataParallel
     ddp._register_builtin_comm_hook = _in_python(ddp._register_builtin_comm_hook)
 
