@@ -38,10 +38,11 @@ enum class Op : ronde_reduce_op {
 };
 
 /// Called once per successful submit when the request is done, with its error or null, on the engine's thread, maybe
-/// after a wait() for the same request has returned. It may submit, and must neither wait nor throw.
+/// after a wait() for the same request has returned. It may submit, and must not wait; what it throws is logged.
 using DoneCallback = std::function<void(const Error* error)>;
 
-/// What every request may say. `name` is 1 to 4096 bytes and the same on all ranks; without one calls pair by their order.
+/// What every request may say. `name` is 1 to 4096 bytes and the same on all ranks; without one calls pair by their
+/// order.
 struct RequestOptions {
   std::string_view name = {};
   double timeout_s = 0;    ///< how long the ranks may take; 0: the engine's; < 0: no limit
@@ -197,7 +198,7 @@ class Request {
   }
 
  private:
-  static void on_done(void* user, ronde_ticket* ticket, ronde_status status) noexcept {
+  static void on_done(void* user, ronde_ticket* ticket, ronde_status status) {
     const std::unique_ptr<DoneCallback> callback(static_cast<DoneCallback*>(user));
     if (status == RONDE_OK) {
       (*callback)(nullptr);

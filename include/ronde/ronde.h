@@ -250,7 +250,8 @@ typedef struct ronde_tensor {
 } ronde_tensor;
 
 /* Called exactly once per successful submit, when the ticket is done, on the engine's thread and never inside another
- * call of Ronde. May submit and release; a wait inside it returns RONDE_WOULD_DEADLOCK. */
+ * call of Ronde. May submit and release; a wait inside it, or what waits for other ranks, returns RONDE_WOULD_DEADLOCK.
+ * What one that is C++ throws is logged, and the other callbacks come all the same. */
 typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status status);
 
 /* What this rank wants done to one named tensor, or to a named group of tensors (count > 1: one ticket, all or
@@ -313,8 +314,9 @@ typedef struct ronde_request {
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */
   ronde_done_fn on_done; /* may be NULL */
   void* user;
-  /* Since version 1001. Without a name: of ronde_call_number; 0: the engine takes the next one. With a name: the unnamed
-   * call that this request belongs to, as one of a backward pass does, so that it is replayed as that call is; 0: none. */
+  /* Since version 1001. Without a name: of ronde_call_number; 0: the engine takes the next one. With a name: the
+   * unnamed call that this request belongs to, as one of a backward pass does, so that it is replayed as that call is;
+   * 0: none. */
   uint64_t call_number;
 } ronde_request;
 
@@ -330,8 +332,8 @@ RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* 
  * number that is taken and never submitted is a call that the others make in vain. RONDE_INVALID_ARGUMENT if this rank
  * belongs to no such group. Not for slots and plans, which have names. */
 RONDE_API ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number);
-/* The call of this number is not made, since the program's arguments were refused before it could be submitted: it fails
- * on the ranks that make it, with RONDE_MISMATCH and this reason. */
+/* The call of this number is not made, since the program's arguments were refused before it could be submitted: it
+ * fails on the ranks that make it, with RONDE_MISMATCH and this reason. */
 RONDE_API ronde_status ronde_refuse_call(ronde_engine* engine, int32_t group, uint64_t number, const char* why,
                                          size_t bytes);
 

@@ -109,6 +109,7 @@ std::string obstacle_to_join(const Descriptor& asked) {
 
 Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange heap)
     : group_(std::move(group)),
+      moves_read_(static_cast<std::size_t>(group_.size())),
       calls_(group_.size()),
       joined_(static_cast<std::size_t>(group_.size())),
       ended_(static_cast<std::size_t>(group_.size())),
@@ -127,6 +128,7 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   if (!left_.empty()) {
     return {};  // it can never complete; its rank fails it when it reads the LEFT entry
   }
+  note_read(static_cast<std::size_t>(member), request.label);
   if (is_late(request) && !broken(Trap::no_label_drop)) {
     return {};  // its rank still has that entry before it, and moves or fails this request itself (trap 7)
   }
@@ -192,6 +194,29 @@ bool Coordinator::is_late(const control::RequestMessage& request) const {
     }
   }
   return false;
+}
+
+/// The last entry logged concerns the name.
+void Coordinator::note_move(const std::string& name) {
+  moved_at_[name] = moves_;
+  in_order_of_moves_.emplace_back(moves_, name);
+}
+
+/// A member has read so many of these entries. What all have read concerns no request that is still to come.
+void Coordinator::note_read(std::size_t member, std::uint64_t label) {
+  const std::uint64_t before = std::exchange(moves_read_[member], std::max(moves_read_[member], label));
+  if (in_order_of_moves_.empty() || before >= in_order_of_moves_.front().first) {
+    return;
+  }
+  const std::uint64_t read_by_all = *std::min_element(moves_read_.begin(), moves_read_.end());
+  while (!in_order_of_moves_.empty() && in_order_of_moves_.front().first <= read_by_all) {
+    const auto& [move, name] = in_order_of_moves_.front();
+    const auto found = moved_at_.find(name);
+    if (found != moved_at_.end() && found->second == move) {
+      moved_at_.erase(found);
+    }
+    in_order_of_moves_.pop_front();
+  }
 }
 
 void Coordinator::forget_deadline(const std::string& name, const Held& held) {
@@ -350,8 +375,8 @@ void Coordinator::on_refused(int member, const control::RefusedMessage& message)
                {member});
 }
 
-void Coordinator::append_error(const std::string& name, const Held& held, Code code, int failed_rank,
-                               std::string text, const std::vector<int>& unconcerned) {
+void Coordinator::append_error(const std::string& name, const Held& held, Code code, int failed_rank, std::string text,
+                               const std::vector<int>& unconcerned) {
   control::ErrorEntry entry{name, code, failed_rank, std::move(text), {unconcerned.begin(), unconcerned.end()}};
   for (std::size_t i = 0; i < joined_.size(); ++i) {
     if (joined_[i]) {
@@ -359,7 +384,8 @@ void Coordinator::append_error(const std::string& name, const Held& held, Code c
     }
   }
   append(std::move(entry));
-  moved_at_[name] = ++moves_;
+  ++moves_;
+  note_move(name);
   if (!plans()) {
     return;
   }
@@ -419,9 +445,10 @@ void Coordinator::fail_beyond_barrier(const std::string& name, const Held& held)
   }
   const int rank = group_.ranks[static_cast<std::size_t>(member)];
   append_error(name, held, Code::mismatch, rank,
-               ranks_text(makers) + (makers.size() == 1 ? " has" : " have") + " made more calls without a name than rank " +
-                   std::to_string(rank) + ", which called a barrier after " +
-                   std::to_string(calls_.made(member, held.call_number)) + ": '" + name + "' has no counterpart there (" +
+               ranks_text(makers) + (makers.size() == 1 ? " has" : " have") +
+                   " made more calls without a name than rank " + std::to_string(rank) +
+                   ", which called a barrier after " + std::to_string(calls_.made(member, held.call_number)) + ": '" +
+                   name + "' has no counterpart there (" +
                    views_text(group_, held.has, held.descriptors, held.call_sites) +
                    "). Make the same unnamed calls on every rank before a barrier",
                unconcerned);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -60,6 +61,8 @@ class Coordinator {
   /// What waits and for whom, oldest first, for the stall report.
   std::vector<observe::Waiting> waiting() const;
   bool is_waiting() const { return !held_.empty(); }
+  /// Names that a request which some rank has sent before it read their last error may still be about.
+  std::size_t moved_names() const { return moved_at_.size(); }
   /// Of the last INSTALL; 0 before the first.
   std::uint32_t epoch() const { return epoch_; }
   /// A bucket may be in force on some member.
@@ -68,14 +71,14 @@ class Coordinator {
 
  private:
   struct Held {
-    std::vector<bool> has;                ///< by member
-    std::vector<Descriptor> descriptors;  ///< by member
-    std::vector<std::string> call_sites;  ///< by member
+    std::vector<bool> has;                    ///< by member
+    std::vector<Descriptor> descriptors;      ///< by member
+    std::vector<std::string> call_sites;      ///< by member
     std::vector<std::string> planning_names;  ///< by member, of an unnamed call; else empty
     int count = 0;
     std::uint64_t call_number = 0;  ///< of an unnamed call
-    std::uint64_t asked = 0;  ///< the largest position of its requests
-    std::uint64_t order = 0;  ///< of its first request among all
+    std::uint64_t asked = 0;        ///< the largest position of its requests
+    std::uint64_t order = 0;        ///< of its first request among all
     Nanoseconds since = 0;
     Nanoseconds deadline = kNever;
   };
@@ -95,6 +98,8 @@ class Coordinator {
   static std::set<std::string> planning_names_of(const Held& held);
   void drop_incomplete_bursts(std::vector<std::uint32_t>& buckets);
   bool is_late(const control::RequestMessage& request) const;
+  void note_move(const std::string& name);
+  void note_read(std::size_t member, std::uint64_t label);
   void append(control::Message entry);
   bool plans() const { return heap_range_.begin < heap_range_.end && leaving_.empty() && left_.empty(); }
   void prepare_new_buckets();
@@ -117,6 +122,8 @@ class Coordinator {
   /// with a smaller label was sent before its rank read that entry, which moves or fails it there; it must not be held
   /// here.
   std::unordered_map<std::string, std::uint64_t> moved_at_;
+  std::deque<std::pair<std::uint64_t, std::string>> in_order_of_moves_;  ///< what moved_at_ holds, and held before
+  std::vector<std::uint64_t> moves_read_;                                ///< by member: the label of its last request
   std::uint64_t moves_ = 0;     ///< such entries logged so far; a rank's label counts those it has read
   std::uint64_t position_ = 0;  ///< entries of any kind logged so far
   std::uint64_t orders_ = 0;

@@ -106,7 +106,7 @@ void Coordinator::put_in_force() {
   std::set<std::string> planning_names;
   for (std::uint32_t id : ids) {
     for (const BucketMember& member : planner_.bucket(id).members) {
-      moved_at_[member.is_unnamed() ? member.planning_name : member.name] = moves_;
+      note_move(member.is_unnamed() ? member.planning_name : member.name);
       if (member.is_unnamed()) {
         planning_names.insert(member.planning_name);
       } else {

@@ -54,6 +54,24 @@ class CoordinatorTest : public testing::Test {
   Coordinator coordinator_{group_of(3), {1000, 100}};
 };
 
+TEST(Coordinator, WhatAllRanksHaveReadOfErrorsIsForgotten) {
+  Coordinator coordinator(group_of(2), {1000, 100});
+  for (std::uint64_t i = 0; i < 1000; ++i) {  // each name in error once, and never again
+    const std::string name = "epoch " + std::to_string(i);
+    ASSERT_TRUE(coordinator.on_request(0, request(name, {2}, kNever, i), 0));
+    ASSERT_TRUE(coordinator.on_request(1, request(name, {3}, kNever, i), 0));
+    ASSERT_NE(error_in(coordinator.take_log()), nullptr);
+    ASSERT_LE(coordinator.moved_names(), 2u) << i;
+  }
+  // One that has not been read yet still keeps what was sent before it away.
+  ASSERT_TRUE(coordinator.on_request(0, request("x", {2}, kNever, 1000), 0));
+  ASSERT_TRUE(coordinator.on_request(1, request("x", {3}, kNever, 1000), 0));
+  coordinator.take_log();
+  ASSERT_TRUE(coordinator.on_request(0, request("x", {2}, kNever, 1000), 0));
+  ASSERT_TRUE(coordinator.on_request(1, request("x", {2}, kNever, 1001), 0));
+  EXPECT_TRUE(executed(coordinator.take_log()).empty()) << "rank 0 asked before it read the error";
+}
+
 TEST(Coordinator, LogBeginsWithTheSettings) {
   Coordinator coordinator(group_of(2), {1000, 100});
   const auto log = coordinator.take_log();

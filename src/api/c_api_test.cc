@@ -105,6 +105,31 @@ TEST_F(OneRank, ABlockingCallInACallbackIsRefused) {
   EXPECT_EQ(ronde_release(ticket), RONDE_OK);
 }
 
+TEST_F(OneRank, WhatWaitsForOtherRanksIsRefusedInACallback) {
+  struct Answers {
+    std::atomic<int> init{-1};
+    std::atomic<int> create{-1};
+    std::atomic<int> done{0};
+  };
+  static Answers* answers;
+  Answers all;
+  answers = &all;
+  Work outer("outer");
+  outer.request.on_done = [](void*, ronde_ticket*, ronde_status) {
+    answers->init = ronde_init(nullptr);
+    ronde_engine* engine = nullptr;
+    answers->create = ronde_engine_create(nullptr, &engine);
+    answers->done = 1;
+    answers->done.notify_all();
+  };
+  ronde_ticket* ticket = nullptr;
+  ASSERT_EQ(ronde_submit(nullptr, &outer.request, &ticket), RONDE_OK);
+  all.done.wait(0);
+  EXPECT_EQ(all.init, RONDE_OK) << "already initialised";
+  EXPECT_EQ(all.create, RONDE_WOULD_DEADLOCK);
+  EXPECT_EQ(ronde_release(ticket), RONDE_OK);
+}
+
 TEST_F(OneRank, APlanIsStartedAndWaitedForAgainAndAgain) {
   Work first("first");
   Work second("second");

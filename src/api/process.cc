@@ -21,6 +21,15 @@ std::atomic<bool> let_down{false};
 
 Status& last_error_of_thread() { return of_this_thread<Status, Process>(); }
 
+/// The engine thread would wait for other ranks, who may wait for what only it can finish.
+Status check_not_in_callback(const std::string& what) {
+  return engine::Runner::in_callback()
+             ? Status::error(Code::would_deadlock, what +
+                                                       " inside a completion callback, whose thread would wait for "
+                                                       "other ranks; do it in another thread")
+             : Status();
+}
+
 /// Of the launcher, if it is what the ranks meet at: another store's folder may be gone, or about to go.
 std::string launchers_store(const engine::JoinOptions& options) {
   const std::optional<std::string> store = options.store ? std::nullopt : environment_text("RONDE_STORE");
@@ -52,6 +61,10 @@ void Process::watch_forks() {
 }
 
 Status Process::init(const engine::JoinOptions& options) {
+  if (shared()) {
+    return {};
+  }
+  RONDE_RETURN_IF_ERROR(check_not_in_callback("init"));
   std::lock_guard init_lock(init_mutex_);
   if (shared()) {
     return {};
@@ -100,6 +113,7 @@ std::shared_ptr<engine::Runner> Process::shared() const {
 Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
   // Under a name of their own ranks meet whatever else they have made: it counts for nothing, and two threads may do so
   // at once, in any order.
+  RONDE_RETURN_IF_ERROR(check_not_in_callback("making an engine"));
   const bool is_named = options.meeting.has_value();
   std::unique_lock init_lock(init_mutex_, std::defer_lock);
   if (!is_named) {

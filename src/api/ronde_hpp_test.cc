@@ -209,14 +209,32 @@ TEST(RondeHppOneRank, callback_comes_once) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(RondeHppOneRank, what_a_callback_throws_is_logged) {
+  static std::string line;
+  line.clear();
+  ASSERT_EQ(ronde_set_log([](void*, std::int32_t, std::int32_t, const char* text,
+                             std::size_t bytes) { line.append(text, bytes); },
+                          nullptr),
+            RONDE_OK);
+  {
+    const ronde::Session session;
+    std::vector<float> values(3);
+    ronde::allreduce_async(values,
+                           {.name = "x", .on_done = [](const ronde::Error*) { throw std::runtime_error("too bad"); }})
+        .wait();
+    ronde::allreduce(values, {.name = "y"});
+  }
+  ASSERT_EQ(ronde_set_log(nullptr, nullptr), RONDE_OK);
+  EXPECT_NE(line.find("the completion callback of 'x' has thrown: too bad"), std::string::npos) << line;
+}
+
 TEST(RondeHppOneRank, refused_request_calls_nobody_back) {
   const ronde::Session session;
   bool called = false;
   std::vector<float> values(1);
-  EXPECT_THROW(
-      static_cast<void>(ronde::allreduce_async(
-          values, {.name = std::string(5000, 'x'), .on_done = [&](const ronde::Error*) { called = true; }})),
-      ronde::Error);
+  EXPECT_THROW(static_cast<void>(ronde::allreduce_async(
+                   values, {.name = std::string(5000, 'x'), .on_done = [&](const ronde::Error*) { called = true; }})),
+               ronde::Error);
   EXPECT_FALSE(called);
 }
 

@@ -76,7 +76,7 @@ bool Engine::step() {
   moved |= apply_outcome(now);
   moved |= pairs_.advance(now);
   if (!moved) {
-    look_who_is_gone();
+    moved |= look_who_is_gone();
     moved |= look_at_pairs();
   }
   if (state_ != State::working || check_answers(now)) {

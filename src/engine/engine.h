@@ -203,7 +203,7 @@ class Engine {
   std::vector<int> held_up_by() const;
   std::vector<TicketPtr> close_agreement(const Status& reason);
   bool has_gone(int peer) const;
-  void look_who_is_gone();
+  bool look_who_is_gone();
   bool look_at_pairs();
   bool check_answers(Nanoseconds now);
   void serve_nobody();

@@ -80,7 +80,11 @@ std::vector<int> Engine::held_up_by() const {
   return late.empty() ? replay_.draining_for() : late;
 }
 
-bool Engine::has_gone(int peer) const { return arena_->control(peer).state.left.load(std::memory_order_acquire) == 2; }
+/// It has said its last word, or has died after it had left: what it had not sent by then, nobody will send.
+bool Engine::has_gone(int peer) const {
+  const std::uint32_t left = arena_->control(peer).state.left.load(std::memory_order_acquire);
+  return left == 2 || (left == 1 && loss_.is_gone(peer));
+}
 
 void Engine::finish_leave() {
   const Status reason = Status::error(Code::cancelled, "this rank shut down while the request was pending");
@@ -120,26 +124,26 @@ void Engine::fail(const Status& status) {
 }
 
 /// Called when there was nothing to read. A rank that is gone may not have found room for its last message: its word in
-/// shared memory says as much. What it did say has been read by now.
-void Engine::look_who_is_gone() {
+/// shared memory says as much. What it did say has been read by now. True if it should be called again.
+bool Engine::look_who_is_gone() {
   if (coordinator_) {
     for (int peer = 0; peer < arena_->size(); ++peer) {
       if (peer != arena_->rank() && has_gone(peer)) {
         coordinator_->on_leave(peer, true);
       }
     }
-    return;
+    return false;
   }
   if (!has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
-    return;
+    return false;
   }
   // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If
   // it cannot end without the coordinator, departed() sees that.
   if (!executor_.is_idle() || !replay_.is_out()) {
-    return;
+    return false;
   }
   if (!std::exchange(coordinator_is_gone_, true)) {
-    return;  // its last messages were stored before that word: the next step finds them if there are any
+    return true;  // its last messages were stored before that word: the next step finds them if there are any
   }
   const int coordinator = rank_of(kCoordinator);
   const Status reason = Status::error(Code::peer_left, "rank " + std::to_string(coordinator) +
@@ -150,6 +154,7 @@ void Engine::look_who_is_gone() {
   for (const TicketPtr& ticket : close_agreement(reason)) {
     finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
   }
+  return false;
 }
 
 /// The same for what passes between two ranks: true if it should be called again, when all that a peer which has gone

@@ -298,6 +298,31 @@ TEST_P(Killed, AProcessThatLeftInOrderMayEnd) {
   }
 }
 
+// What it has to say finds no room with a rank that is stopped, and then nobody says it any more.
+TEST(EngineEnd, ACoordinatorThatDiesBeforeItsLastWordWasReadIsWaitedForByNobody) {
+  LocalWorld world(2);
+  std::vector<std::vector<float>> values(1000, std::vector<float>(1, 1));
+  world.settle();
+  world.pause(1);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    world.submit(0, with_timeout(test::allreduce(std::string(100, 'x') + std::to_string(i), values[i]), kSecond));
+  }
+  world.settle();
+  world.clock().advance(2 * kSecond);
+  world.settle();  // a thousand errors, more than there is room for
+  world.engine(0).begin_leave();
+  world.settle();
+  ASSERT_EQ(world.engine(0).arena().control(0).state.left, 1u) << "it has left, and could not say so";
+  world.kill(0);
+  world.resume(1);
+  std::vector<float> more(1, 1);
+  const TicketPtr ticket = world.submit(1, with_timeout(test::allreduce("more", more), 1800 * kSecond));
+  world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::peer_left);
+  EXPECT_EQ(ticket->status().failed_rank(), 0);
+}
+
 TEST(EngineEnd, LeavingCancelsWhatOthersHaveNotSubmitted) {
   LocalWorld world(2);
   std::vector<float> values(3);

@@ -363,25 +363,6 @@ TEST_P(ReplayWorlds, AllLeaveTogetherFromReplay) {
   }
 }
 
-// It is agreement that ends it, which has heard of it only then.
-TEST(Replay, ATimeOutTellsTheWholeTimeForWhichARequestHasWaited) {
-  Steps steps(2);
-  for (int i = 0; i < 6; ++i) {
-    ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));
-  }
-  std::vector<float> values(5, 1);
-  Request request = test::allreduce("x", values);
-  request.timeout = 300 * kMillisecond;
-  const TicketPtr ticket = steps.world.submit(0, std::move(request));
-  for (int i = 0; i < 20 && !ticket->is_done(); ++i) {
-    steps.world.settle();
-    steps.world.clock().advance(100 * kMillisecond);
-  }
-  ASSERT_TRUE(ticket->is_done());
-  EXPECT_EQ(ticket->status().code(), Code::timed_out);
-  EXPECT_THAT(ticket->status().message(), testing::HasSubstr("timed out after 0.3 s"));
-}
-
 // A peer that is stopped in the middle of a break: the time of a request ends it.
 TEST(Replay, ABreakThatDoesNotEndFailsTheGroupInTime) {
   Steps steps(2);

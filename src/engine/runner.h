@@ -145,6 +145,8 @@ class Runner {
   bool is_attentive(Nanoseconds now);
   void thread_main();
   void run_callbacks();
+  void run(const DueCallback& call);
+  void log_thrown(const std::string& name, const char* what) const;
   Nanoseconds prepare_sleep();
   Status watch_peers();
   void notice_ends();

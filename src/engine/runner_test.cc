@@ -101,6 +101,58 @@ TEST(Runner, ACallbackMaySubmitButNotWait) {
   EXPECT_TRUE(job[0].wait(*first, kNever));
 }
 
+// Callbacks that are due together: the first waits until all are, so that the engine thread has them in one list.
+TEST(Runner, ACallbackThatThrowsTakesNothingFromTheOthers) {
+  Job job(1);
+  test::LogGuard log;  // in the place of the job's
+  std::vector<std::vector<float>> values(6, std::vector<float>(3, 1));
+  std::promise<void> all_due;
+  std::promise<void> first_runs;
+  std::vector<std::atomic<int>> called(6);
+  const auto callback = [&](std::size_t i) {
+    return [&, i](const TicketPtr&, const Status&) {
+      ++called[i];
+      if (i == 0) {
+        first_runs.set_value();
+        all_due.get_future().wait();
+      }
+      if (i == 1) {
+        throw std::runtime_error("of the second");
+      }
+      if (i == 2) {
+        throw 17;  // NOLINT: a program may throw anything
+      }
+    };
+  };
+  std::vector<TicketPtr> tickets;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    tickets.push_back(sum("x" + std::to_string(i), values[i], callback(i)));
+    ASSERT_TRUE(job[0].submit(tickets[i]));
+    ASSERT_TRUE(job[0].wait(*tickets[i], kNever));
+    if (i == 0) {
+      first_runs.get_future().wait();
+    }
+  }
+  all_due.set_value();
+  // The engine works on, and calls back; a callback that has thrown has left no mark.
+  std::vector<float> more(3, 1);
+  std::promise<void> last;
+  const TicketPtr after = sum("after", more, [&](const TicketPtr&, const Status& status) {
+    EXPECT_TRUE(status) << status.message();
+    last.set_value();
+  });
+  ASSERT_TRUE(job[0].submit(after));
+  ASSERT_TRUE(job[0].wait(*after, kNever));
+  last.get_future().wait();
+  for (const std::atomic<int>& calls : called) {
+    EXPECT_EQ(calls, 1);
+  }
+  const std::vector<std::string> lines = log.take();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], testing::HasSubstr("the completion callback of 'x1' has thrown: of the second"));
+  EXPECT_THAT(lines[1], testing::HasSubstr("'x2'"));
+}
+
 TEST(Runner, SeveralThreadsOfARankWaitAtOnce) {
   Job job(2);
   constexpr int kThreads = 4;

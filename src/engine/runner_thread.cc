@@ -1,4 +1,5 @@
 // The runner's engine thread: drives while nobody waits, sleeps in poll(), runs callbacks.
+#include <cxxabi.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -9,7 +10,9 @@
 #include <cerrno>
 #include <cmath>
 #include <exception>
+#include <new>
 
+#include "base/log.h"
 #include "engine/runner.h"
 
 namespace ronde::engine {
@@ -56,7 +59,7 @@ void Runner::thread_main() {
       const Nanoseconds until = prepare_sleep();
       sleep_in_poll(until);
     } catch (const std::exception& error) {
-      // Memory has run out, or a callback has thrown: the process is not ours to end.
+      // Memory has run out: the process is not ours to end.
       std::lock_guard lock(step_mutex_);
       engines_.fail(Status::error(Code::internal, std::string("the engine thread failed: ") + error.what()));
     }
@@ -70,11 +73,37 @@ void Runner::run_callbacks() {
     std::lock_guard lock(callback_mutex_);
     due.swap(callbacks_);
   }
-  in_callback_of_this_thread = true;
   for (const DueCallback& call : due) {
-    call.ticket->on_done()(call.ticket, call.status);
+    run(call);
   }
-  in_callback_of_this_thread = false;
+}
+
+/// What it throws goes to the log: the work has ended, and others' callbacks are due.
+void Runner::run(const DueCallback& call) {
+  struct Mark {
+    Mark() { in_callback_of_this_thread = true; }
+    ~Mark() { in_callback_of_this_thread = false; }
+  };
+  try {
+    const Mark mark;
+    call.ticket->on_done()(call.ticket, call.status);
+  } catch (const abi::__forced_unwind&) {
+    throw;  // it has ended its thread, which nothing may stop
+  } catch (const std::exception& error) {
+    log_thrown(call.ticket->name(), error.what());
+  } catch (...) {
+    log_thrown(call.ticket->name(), "something that is no std::exception");
+  }
+}
+
+void Runner::log_thrown(const std::string& name, const char* what) const {
+  try {
+    log(LogLevel::error, engine_->topology().rank,
+        "the completion callback of '" + name + "' has thrown: " + what +
+            ". It counts as done; a callback should catch what it calls throws");
+  } catch (const std::bad_alloc&) {
+    // Then it goes unsaid: the other callbacks do not.
+  }
 }
 
 /// Drives until nothing moves, unless a waiter does; then takes the bell, unless a driver has it or has just had it.

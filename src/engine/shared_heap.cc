@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/memory_room.h"
 #include "base/round_up.h"
 
 namespace ronde::engine {
@@ -13,7 +14,8 @@ namespace ronde::engine {
 namespace {
 
 Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
-  void* data = std::aligned_alloc(agreement::kPageAlign, bytes);
+  const std::uint64_t room = memory_room();
+  void* data = bytes > room ? nullptr : std::aligned_alloc(agreement::kPageAlign, bytes);
   if (data == nullptr) {
     return Status::error(Code::out_of_memory, "no memory for a bucket of " + std::to_string(bytes) + " bytes");
   }

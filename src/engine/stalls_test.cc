@@ -37,6 +37,30 @@ Settings settings_with_horovods_variables() {
 class Stalls : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(StepsBefore, Stalls, testing::Values(0, 6));
 
+// Where it was replayed, agreement, which ends it, hears of it only then.
+TEST_P(Stalls, TheWholeTimeThatWasWaitedIsTold) {
+  LocalWorld world(2);
+  std::vector<std::vector<float>> values(2, std::vector<float>(4, 1));
+  const auto submit = [&](int rank) {
+    return world.submit(
+        rank, test::with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), 300 * kMillisecond));
+  };
+  for (int step = 0; step < GetParam(); ++step) {
+    const std::vector<TicketPtr> tickets = {submit(0), submit(1)};
+    world.settle();
+    world.wait(0, *tickets[0]);
+    world.wait(1, *tickets[1]);
+  }
+  const TicketPtr ticket = submit(0);
+  for (int i = 0; i < 20 && !ticket->is_done(); ++i) {
+    world.settle();
+    world.clock().advance(100 * kMillisecond);
+  }
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::timed_out);
+  EXPECT_THAT(ticket->status().message(), HasSubstr("after 0.3 s"));
+}
+
 TEST_P(Stalls, AreReportedAndThenEndWithTheSentenceThatNamesTheRank) {
   const Settings settings = settings_with_horovods_variables();
   EXPECT_EQ(settings.stall, 10 * kSecond);

@@ -81,6 +81,12 @@ struct alignas(kLineBytes) CallLine {
   std::atomic<std::uint64_t> words[kCallBits / 64] = {};
 };
 
+/// Shared memory that this rank is about to make, in bytes: the kernel does not count it as used yet, so that who asks
+/// for more must (MappedArena::commit).
+struct alignas(kLineBytes) PromiseLine {
+  std::atomic<std::uint64_t> bytes{0};
+};
+
 struct ControlBlock {
   BellLine bell;
   StateLine state;
@@ -88,6 +94,7 @@ struct ControlBlock {
   TickLines ticks;
   RulesLine rules;
   CallLine calls;
+  PromiseLine promise;
 };
 
 /// Where things lie in a region. A pure function of the world: the same on every rank.

@@ -13,6 +13,31 @@
 
 namespace ronde::transport {
 
+namespace {
+
+/// What this rank is about to make, in the word that tells the others of it.
+class Promise {
+ public:
+  Promise(std::atomic<std::uint64_t>& word, std::uint64_t bytes) : word_(word), left_(bytes) {
+    word_.fetch_add(bytes, std::memory_order_seq_cst);
+  }
+  ~Promise() { keep(left_); }
+  Promise(const Promise&) = delete;
+  Promise& operator=(const Promise&) = delete;
+
+  /// So much of it is made, or never will be.
+  void keep(std::uint64_t bytes) {
+    left_ -= bytes;
+    word_.fetch_sub(bytes, std::memory_order_seq_cst);
+  }
+
+ private:
+  std::atomic<std::uint64_t>& word_;
+  std::uint64_t left_;
+};
+
+}  // namespace
+
 void MappedArena::ring_after_fence(int rank) { ring_bell_after_fence(control(rank).bell, member(rank).bell->get()); }
 
 void MappedArena::ring_others_after_fence() {
@@ -32,23 +57,59 @@ Status MappedArena::commit(std::size_t offset, std::size_t bytes) {
   if (bytes == 0) {
     return {};
   }
-  // Every rank is about to ask for as much, and each looks before the others have taken theirs.
-  const std::uint64_t room = memory_room() / static_cast<std::uint64_t>(layout_.size);
-  if (bytes > room) {
+  // Promised first, looked for then: of two ranks that ask at once at least one sees the other.
+  Promise promise(control(rank_).promise.bytes, bytes);
+  if (const std::uint64_t lack = lacking_room(); lack != 0) {
     discard(offset, bytes);
     return Status::error(Code::out_of_memory,
-                         std::to_string(bytes) + " bytes of shared memory were wanted on each of " +
-                             std::to_string(layout_.size) + " ranks and the machine or the container has room for " +
-                             std::to_string(room));
+                         std::to_string(bytes) +
+                             " bytes of shared memory were wanted and the machine or the container "
+                             "has room for " +
+                             std::to_string(bytes - std::min<std::uint64_t>(bytes, lack)) +
+                             ", with what other ranks of this host are about to take");
   }
-  const int error = pages::make(heap(rank_) + offset, bytes, member(rank_).memfd.get(), layout_.heap_offset() + offset);
-  if (error != 0) {
-    discard(offset, bytes);
-    return Status::error(
-        Code::out_of_memory,
-        Status::from_errno("making " + std::to_string(bytes) + " bytes of shared memory", error).message());
+  // In pieces, so that what the kernel counts by now is not counted as promised for long.
+  constexpr std::size_t kPiece = std::size_t{16} << 20;
+  for (std::size_t at = 0; at < bytes; at += kPiece) {
+    const std::size_t piece = std::min(kPiece, bytes - at);
+    const int error =
+        pages::make(heap(rank_) + offset + at, piece, member(rank_).memfd.get(), layout_.heap_offset() + offset + at);
+    if (error != 0) {
+      discard(offset, bytes);
+      return Status::error(
+          Code::out_of_memory,
+          Status::from_errno("making " + std::to_string(bytes) + " bytes of shared memory", error).message());
+    }
+    promise.keep(piece);
   }
   return {};
+}
+
+std::uint64_t MappedArena::memory_room_here() { return memory_room(); }
+
+/// By all ranks of the host.
+std::uint64_t MappedArena::promised() {
+  std::uint64_t bytes = 0;
+  for (int rank = 0; rank < layout_.size; ++rank) {
+    bytes += control(rank).promise.bytes.load(std::memory_order_seq_cst);
+  }
+  return bytes;
+}
+
+/// How much less there is than all ranks are promised; 0: enough.
+std::uint64_t MappedArena::lacking_room() {
+  // What is made between the two looks counts twice, as promised and as used: then look again, but not for ever.
+  constexpr int kLooks = 8;
+  std::uint64_t lack = 0;
+  for (int look = 0; look < kLooks; ++look) {
+    const std::uint64_t before = promised();
+    const std::uint64_t room = room_();
+    lack = before - std::min(before, room);
+    if (lack == 0 || promised() == before) {
+      break;
+    }
+  }
+  return lack;
 }
 
 void MappedArena::prefault(std::size_t offset, std::size_t bytes) {

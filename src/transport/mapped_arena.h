@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,8 +28,11 @@ class MappedArena final : public HostArena {
     UniqueFd memfd = UniqueFd();  ///< the own region's, for kernels that make pages by descriptor only
   };
 
-  MappedArena(int rank, const RegionLayout& layout, std::vector<Member> members)
-      : rank_(rank), layout_(layout), members_(std::move(members)) {}
+  /// `room`: how much memory the machine or the container still has.
+  using Room = std::function<std::uint64_t()>;
+
+  MappedArena(int rank, const RegionLayout& layout, std::vector<Member> members, Room room = &memory_room_here)
+      : rank_(rank), layout_(layout), members_(std::move(members)), room_(std::move(room)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return layout_.size; }
@@ -49,6 +54,9 @@ class MappedArena final : public HostArena {
   std::size_t engine_bytes() const override { return HeapParts::of(layout_).groups; }
 
  private:
+  static std::uint64_t memory_room_here();
+  std::uint64_t promised();
+  std::uint64_t lacking_room();
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
   int rank_;
@@ -58,6 +66,7 @@ class MappedArena final : public HostArena {
   mutable std::mutex pages_mutex_;
   PageRanges withdrawn_;  ///< guarded by pages_mutex_; of the own heap
   PageRanges private_;    ///< guarded by pages_mutex_; a part of these
+  Room room_;
 };
 
 /// A non-blocking eventfd for a bell.

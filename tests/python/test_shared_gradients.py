@@ -567,6 +567,23 @@ def test_forked_children(hvd, rank, world):
     step(model, distributed(hvd, "sgd", model), batches(1)[0], rank, world)
 
 
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.ranks(1)
+def test_asking_for_more_than_there_is_takes_nothing(hvd):
+    """Where shared memory is refused a container has little left: private memory takes its pages as they are used."""
+    before = resident_bytes()
+    with refused():
+        tensor = hvd.empty_shared(64, 1024, 1024)
+    assert resident_bytes() - before < tensor.nbytes / 4
+    assert not is_shared(tensor) and tensor.shape == (64, 1024, 1024)
+    tensor[1, 2, 3] = 4
+    assert tensor[1].sum().item() == 4
+
+
 @pytest.mark.ranks(1, 2)
 def test_empty_shared(hvd, rank, world, buckets):
     for size, shape in (((3, 4), (3, 4)), (([3, 4],), (3, 4)), ((torch.Size([2]),), (2,)), ((), ()), ((0, 2), (0, 2))):

@@ -30,7 +30,9 @@ std::string try_allreduce(const std::string& name) {
     return "'" + name + "' was not done in time";
   }
   ticket.wait();
-  return values.back() == static_cast<float>(size()) ? "" : "'" + name + "' is wrong";
+  return values.back() == static_cast<float>(size()) ? ""
+                                                     : "'" + name + "' is wrong: " + std::to_string(values.back()) +
+                                                           ", first " + std::to_string(values.front());
 }
 
 /// A call that fails keeps its error for the thread, the one that exits too, whose own objects are gone by now.

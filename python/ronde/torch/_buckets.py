@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import torch
@@ -106,6 +108,12 @@ def homes_for(
             offset += _n_bytes(tensors[index])
 
 
+def _private_zeros(shape: Sequence[int], n_bytes: int, dtype: torch.dtype) -> torch.Tensor:
+    """Whose pages are made as they are used: where there is no room, asking for memory must not end the process."""
+    memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(memory, dtype=dtype, count=math.prod(shape)).view(tuple(shape))
+
+
 def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """A new tensor, of zeros, in memory that all ranks of the host share: ``allreduce_`` of it copies nothing where
     every rank has made the same such tensors in the same order. Elsewhere the result is the same and takes longer.
@@ -128,5 +136,5 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
     try:
         memory = _bucket.allocate("empty_shared", _n_bytes(like))
     except RondeError:
-        return torch.zeros(shape, dtype=dtype, device="cpu")
+        return _private_zeros(shape, _n_bytes(like), dtype)
     return _home_in(memory, 0, like).tensor

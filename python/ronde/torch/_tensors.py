@@ -85,16 +85,17 @@ def copies_back(
 
 
 def check_target(target: torch.Tensor, name: str) -> None:
-    """Raises InvalidArgumentError (a ValueError), naming the tensor, if :func:`fill` cannot write to it."""
+    """Raises InvalidArgumentError (a ValueError), naming the tensor, if :func:`fill` cannot write to it. Of an unnamed
+    call the other ranks are told."""
     if not target.is_contiguous() and any(
         stride == 0 and size > 1 for size, stride in zip(target.shape, target.stride())
     ):
-        raise InvalidArgumentError(
+        objection = (
             f"'{name}': several elements of an output of shape {tuple(target.shape)} are one place in memory, as after "
-            "expand(); pass output.contiguous() and expand the result",
-            1,
-            tensor=name,
+            "expand(); pass output.contiguous() and expand the result"
         )
+        _calls.refuse(name, objection)
+        raise InvalidArgumentError(objection, 1, tensor=name)
 
 
 def fill(target: torch.Tensor, values: torch.Tensor) -> None:

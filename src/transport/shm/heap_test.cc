@@ -126,9 +126,9 @@ TEST(Heap, WhatTheMachineCannotGiveIsRefusedAndNothingIsTaken) {
   if (room >= kMostHeapBytes) {
     return;  // a machine with a quarter of a terabyte to spare would give it
   }
-  const Arenas arenas = meet({kMostHeapBytes / 16, kMostHeapBytes / 16});
+  const Arenas arenas = meet({kMostHeapBytes / 2, kMostHeapBytes / 2});
   ASSERT_TRUE(arenas[0] && arenas[1]);
-  if (const std::size_t heap = arenas[0]->layout().heap_bytes; heap > room / 2) {
+  if (const std::size_t heap = arenas[0]->layout().heap_bytes; heap > room) {
     const Status status = arenas[0]->commit(0, heap);
     EXPECT_EQ(status.code(), Code::out_of_memory) << status.message();
     EXPECT_NE(status.message().find(std::to_string(heap)), std::string::npos);

@@ -52,11 +52,11 @@ def work_without_ports(rounds: int) -> None:
     work()
 
 
-def spawned(rank: int, size: int, port: int) -> None:
+def spawned(rank: int, size: int, place: str) -> None:
     """What a process of mp.spawn runs."""
     import ronde.torch  # noqa: F401
 
-    dist.init_process_group("ronde", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    dist.init_process_group("ronde", init_method=place, rank=rank, world_size=size)
     work()
     print(f"rank {rank} done", flush=True)
 
@@ -66,10 +66,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--spawn", type=int)
     parser.add_argument("--port", type=int)
+    parser.add_argument("--file", help="the ranks of --spawn meet there, not at a port")
     parser.add_argument("--without-ports", type=int, metavar="ROUNDS")
     arguments = parser.parse_args()
     if arguments.spawn:
-        mp.spawn(spawned, args=(arguments.spawn, arguments.port), nprocs=arguments.spawn)
+        place = f"file://{arguments.file}" if arguments.file else f"tcp://127.0.0.1:{arguments.port}"
+        mp.spawn(spawned, args=(arguments.spawn, place), nprocs=arguments.spawn)
         return
     import ronde.torch  # noqa: F401
 

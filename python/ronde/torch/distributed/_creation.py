@@ -90,8 +90,9 @@ def _options(rank: int, size: int, timeout: float, place: Optional[_meeting.Plac
         timeout_s=timeout,
     )
     if place is not None:
-        options.store, options.store_bytes = place.address.encode(), len(place.address)
-        options.key, options.key_bytes = place.key.encode(), len(place.key)
+        address, key = os.fsencode(place.address), place.key.encode()
+        options.store, options.store_bytes = address, len(address)
+        options.key, options.key_bytes = key, len(key)
     return options
 
 

@@ -17,6 +17,7 @@ import re
 import secrets
 import stat
 from typing import NamedTuple, Optional
+from urllib.parse import quote, unquote_to_bytes
 
 import torch.distributed as dist
 
@@ -26,8 +27,9 @@ from ronde.exceptions import InitializationError
 
 #: In PyTorch's store, with the number of the job in this process: a store of torchrun's outlives the jobs.
 _HINT = "ronde/meeting"
-_MOST_HINT_BYTES = 512
-_FOLDER = re.compile(r"/[\x21-\x7e]{0,200}/ronde-[A-Za-z0-9]{6}")
+_MOST_HINT_BYTES = 1024
+#: Any bytes a path may have; the address of a socket has room for a hundred.
+_FOLDER = re.compile(rb"/[^\0]{0,200}/ronde-[A-Za-z0-9]{6}", re.DOTALL)
 _HEX = re.compile(r"[0-9a-f]{64}")
 _AUTH_FAILED = 13
 
@@ -47,7 +49,7 @@ class _Store:
         check(library().ronde_store_open(ctypes.byref(handle), ctypes.byref(address), ctypes.byref(key)))
         self._handle = handle
         self._owner = os.getpid()
-        self.place = Place((address.value or b"").decode(), (key.value or b"").decode())
+        self.place = Place(os.fsdecode(address.value or b""), (key.value or b"").decode())
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -111,7 +113,7 @@ def _proof(key: str, folder: str, nonce: str, size: int) -> str:
         ["ronde.torch.distributed", folder, nonce, str(size), os.environ.get("MASTER_ADDR", ""),
          os.environ.get("MASTER_PORT", ""), os.environ.get("TORCHELASTIC_RUN_ID", "")]
     )
-    return hashlib.blake2b(meant.encode(), key=bytes.fromhex(key), digest_size=32).hexdigest()
+    return hashlib.blake2b(os.fsencode(meant), key=bytes.fromhex(key), digest_size=32).hexdigest()
 
 
 def _publish(made: Place, size: int) -> str:
@@ -120,18 +122,20 @@ def _publish(made: Place, size: int) -> str:
     with os.fdopen(descriptor, "w") as file:
         file.write(made.key)
     nonce = secrets.token_hex(32)
-    return "\n".join([folder, nonce, _proof(made.key, folder, nonce, size)])
+    return "\n".join([quote(os.fsencode(folder)), nonce, _proof(made.key, folder, nonce, size)])
 
 
 def _find(hint: bytes, size: int) -> Place:
     if len(hint) > _MOST_HINT_BYTES:
         raise _refused(f"it has {len(hint)} bytes")
     try:
-        folder, nonce, proof = hint.decode("ascii").split("\n")
+        quoted, nonce, proof = hint.decode("ascii").split("\n")
     except ValueError:
         raise _refused("it is not one of Ronde's") from None
-    if not _FOLDER.fullmatch(folder) or "/../" in folder or not _HEX.fullmatch(nonce) or not _HEX.fullmatch(proof):
+    path = unquote_to_bytes(quoted)
+    if not _FOLDER.fullmatch(path) or b"/../" in path or not _HEX.fullmatch(nonce) or not _HEX.fullmatch(proof):
         raise _refused("it is not one of Ronde's")
+    folder = os.fsdecode(path)
     key = _read_key(folder)
     if not hmac.compare_digest(_proof(key, folder, nonce, size), proof):
         raise _refused(f"it was not made with the key in {folder} for this job")
