@@ -80,6 +80,7 @@ void BucketPlanner::on_exec(const std::string& name, const Descriptor& descripto
       complete_.push_back(descriptor.planned_group.id);
     }
   }
+  stir(history);
   consider(found->first, history);
 }
 
@@ -118,6 +119,7 @@ void BucketPlanner::on_error(const std::string& name) {
   history.since_break = 0;
   std::rotate(history.rounds.begin(), history.rounds.end() - 1, history.rounds.end());
   history.rounds.front() = {};
+  stir(history);
 }
 
 void BucketPlanner::demote(const std::string& name) {
@@ -205,9 +207,16 @@ void BucketPlanner::dissolve(std::uint32_t id) {
 void BucketPlanner::set_life(Planned& planned, Life life) {
   planned.life = life;
   if (life == Life::ready) {
-    ready_.insert(planned.bucket.id);
+    stirred_.insert(planned.bucket.id);
   } else {
-    ready_.erase(planned.bucket.id);
+    stirred_.erase(planned.bucket.id);
+  }
+}
+
+/// Whether a bucket is in phase, and has rested, changes with its members' answers alone.
+void BucketPlanner::stir(const History& history) {
+  if (history.bucket != kNone && buckets_[history.bucket].life == Life::ready) {
+    stirred_.insert(history.bucket);
   }
 }
 
@@ -389,9 +398,9 @@ bool BucketPlanner::in_phase(const Planned& planned) const {
   return true;
 }
 
-std::vector<std::uint32_t> BucketPlanner::installable(std::uint32_t clean_rounds) const {
+std::vector<std::uint32_t> BucketPlanner::installable(std::uint32_t clean_rounds) {
   std::vector<std::uint32_t> ids;
-  for (std::uint32_t id : ready_) {
+  for (std::uint32_t id : stirred_) {
     const Planned& planned = buckets_[id];
     const bool rested = !planned.was_in_force ||
                         std::all_of(planned.members.begin(), planned.members.end(),
@@ -400,6 +409,8 @@ std::vector<std::uint32_t> BucketPlanner::installable(std::uint32_t clean_rounds
       ids.push_back(id);
     }
   }
+  stirred_.clear();
+  stirred_.insert(ids.begin(), ids.end());
   return ids;
 }
 

@@ -70,7 +70,9 @@ class BucketPlanner {
   std::vector<Bucket> propose(bool quiet);
   /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
   /// break.
-  std::vector<std::uint32_t> installable(std::uint32_t clean_rounds) const;
+  std::vector<std::uint32_t> installable(std::uint32_t clean_rounds);
+  /// How many buckets that goes over; for tests.
+  std::size_t stirred() const { return stirred_.size(); }
   /// Buckets that will never be in force again, since the last call.
   std::vector<std::uint32_t> take_retired();
 
@@ -148,6 +150,7 @@ class BucketPlanner {
   void dissolve(std::uint32_t id);
   void retire(Planned& planned);
   void set_life(Planned& planned, Life life);
+  void stir(const History& history);
   bool in_phase(const Planned& planned) const;
   std::vector<std::uint32_t> pack(const std::vector<const std::string*>& names, bool declared_together);
   std::uint32_t make_bucket(const std::vector<const std::string*>& names);
@@ -157,7 +160,7 @@ class BucketPlanner {
   control::SettingsEntry settings_;
   std::unordered_map<std::string, History> names_;
   std::deque<Planned> buckets_;    ///< by id
-  std::set<std::uint32_t> ready_;  ///< those in Life::ready
+  std::set<std::uint32_t> stirred_;  ///< those in Life::ready that may be installable: none else has become so
   std::vector<const std::string*> candidates_;
   std::unordered_map<std::uint64_t, Persistent> persistent_;
   std::vector<std::uint64_t> complete_;  ///< persistent plans of which every name has been agreed

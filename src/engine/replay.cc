@@ -131,6 +131,10 @@ void Replay::submit(const TicketPtr& ticket, Nanoseconds now) {
 
 void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   Run& run = *runs_[bucket];
+  if (!run.is_watched) {
+    run.is_watched = true;
+    watched_.push_back(bucket);
+  }
   TicketPtr& ticket = run.tickets[place];
   if (!ticket) {  // it comes from learning
     ticket = pending_.find(member_.request_in(bucket, place));
@@ -319,10 +323,7 @@ bool Replay::make_ready(const Bucket& bucket) {
     return bytes == 0 || arena_.commit(static_cast<std::size_t>(offset), bytes).is_ok();
   };
   const Descriptor& first = bucket.members.front().descriptor;
-  const auto in_lane = std::count_if(runs_.begin(), runs_.end(), [](const std::unique_ptr<Run>& run) {
-    return run && run->data->description().kind == BucketKind::ordered;
-  });
-  if (bucket.kind == BucketKind::ordered && static_cast<std::uint64_t>(in_lane) >= collectives::OrderedLane::kEntries) {
+  if (bucket.kind == BucketKind::ordered && in_lane_ >= collectives::OrderedLane::kEntries) {
     return false;  // the lane's ring would run over; every rank counts alike
   }
   const bool places_fit = std::all_of(bucket.members.begin(), bucket.members.end(), [&](const BucketMember& member) {
@@ -341,6 +342,7 @@ bool Replay::make_ready(const Bucket& bucket) {
   run->has_unnamed = has_unnamed(bucket);
   run->direct_bytes = bucket.kind == BucketKind::direct ? payload_bytes(bucket) : 0;
   runs_[bucket.id] = std::move(run);
+  in_lane_ += bucket.kind == BucketKind::ordered ? 1 : 0;
   return true;
 }
 
@@ -370,6 +372,7 @@ void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets
     run.since = 0;
   }
   fresh_.reserve(runs_.size());
+  watched_.reserve(runs_.size());
   next_check_ = 0;
   counters_.installs.fetch_add(1, std::memory_order_relaxed);
   replaying_.store(true, std::memory_order_relaxed);
@@ -398,6 +401,8 @@ void Replay::retire(std::uint32_t bucket) {
   if (description.slots_offset != kNoOffset) {
     send(control::FreeMessage{description.slots_offset});
   }
+  in_lane_ -= description.kind == BucketKind::ordered ? 1 : 0;
+  std::erase(watched_, bucket);
   runs_[bucket].reset();
 }
 

@@ -133,6 +133,8 @@ class Replay final : public agreement::Sink {
   /// One that has had no answer `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
   const Counters& counters() const { return counters_; }
+  /// How many buckets check_time() goes over; for tests.
+  std::size_t watched() const;
 
   // ---- For the member, which calls these under the gate.
 
@@ -173,6 +175,7 @@ class Replay final : public agreement::Sink {
     std::uint64_t seen_instance = 0;  ///< that `since` speaks of
     observe::Instance observed = {};  ///< while somebody observes; guarded by the gate
     bool in_force = false;
+    bool is_watched = false;  ///< in watched_
     bool has_unnamed = false;
   };
 
@@ -209,6 +212,8 @@ class Replay final : public agreement::Sink {
   agreement::Member member_;                ///< guarded by gate_
   std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
   std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
+  std::vector<std::uint32_t> watched_;      ///< guarded by gate_: those in which something was under way at the last look
+  std::uint64_t in_lane_ = 0;               ///< buckets that are ordered
   Outcome outcome_;                         ///< guarded by gate_
   std::atomic<bool> replaying_{false};      ///< a hint: names may be in force
   std::atomic<bool> has_work_{false};       ///< the outcome is not empty

@@ -25,7 +25,8 @@ constexpr Nanoseconds kBreakGrace = 5 * kSecond;
 
 }  // namespace
 
-/// Looks at every bucket in which something is under way. The first look at an instance only notes the time.
+/// Looks at every bucket in which something is under way, and at no other: there may be thousands that are not in use.
+/// The first look at an instance only notes the time.
 void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
   const bool soon = look_soon_.load(std::memory_order_relaxed) && now >= later(last_look_, kLookGap);
   if (!replaying_.load(std::memory_order_relaxed) || (now < next_check_ && !soon)) {
@@ -36,12 +37,15 @@ void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
   std::lock_guard<Gate> gate(gate_);
   next_check_ = later(now, kLookSeldom);
   bool any = member_.mode() != agreement::Mode::replay;  // a break has its limits too
-  for (std::uint32_t id : member_.in_force()) {
+  std::erase_if(watched_, [this](std::uint32_t id) {
+    const bool is_idle = !member_.is_half_full(id) && !member_.is_published(id);
+    runs_[id]->is_watched = !is_idle;
+    return is_idle;
+  });
+  any |= !watched_.empty();
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    const std::uint32_t id = watched_[i];
     Run& run = *runs_[id];
-    if (!member_.is_half_full(id) && !member_.is_published(id)) {
-      continue;
-    }
-    any = true;
     if (member_.is_half_full(id) && (is_wanted(run) || member_.has_queued(id))) {
       next_check_ = later(now, kLookOften);
     }
@@ -51,6 +55,11 @@ void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
     }
   }
   under_way_.store(any, std::memory_order_relaxed);
+}
+
+std::size_t Replay::watched() const {
+  std::lock_guard<Gate> gate(gate_);
+  return watched_.size();
 }
 
 Nanoseconds Replay::next_check() const {

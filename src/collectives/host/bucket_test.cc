@@ -200,12 +200,18 @@ TEST_P(EachKind, TouchesNoOutputBeforeAllHavePublished) {
   EXPECT_EQ(world.job(0, 0).outputs[0][0].content(), before);
 }
 
-TEST_P(EachKind, WakesWhoSleeps) {
-  BucketWorld world(loopback(2), {make_case(GetParam(), spec_of(2, {5}), 1)}, kSmall);
+TEST_P(EachKind, TheLastWakesWhoSleeps) {
+  BucketWorld world(loopback(3), {make_case(GetParam(), spec_of(3, {5}), 1)}, kSmall);
   ASSERT_TRUE(world.ok());
+  const auto state = [&](int rank) { return world.arena(0).control(rank).bell.state.load(); };
+  world.submit(1, 0);
   transport::Sleeper(world.arena(0).control(1).bell).arm(transport::kEngineSleeps);
+  world.submit(2, 0);
+  transport::Sleeper(world.arena(0).control(2).bell).arm(transport::kEngineSleeps);
+  EXPECT_EQ(state(1), transport::kEngineSleeps) << "it could not go on";
   world.submit(0, 0);
-  EXPECT_EQ(world.arena(0).control(1).bell.state.load(), transport::kAwake);
+  EXPECT_EQ(state(1), transport::kAwake);
+  EXPECT_EQ(state(2), transport::kAwake);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EachKind, testing::ValuesIn(kKinds),

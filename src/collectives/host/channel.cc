@@ -118,9 +118,9 @@ bool HostChannel::has_published(int rank, std::uint64_t tick) {
   Seen& known = seen(rank);
   if (known.published < tick) {
     known.published = look(ticks(rank).published);
-    if (known.published >= first_) {
-      known.finished = first_ - 1;
-    }
+  }
+  if (known.published >= first_) {  // also if it was seen in an operation before, of a peer that was ahead
+    known.finished = first_ - 1;
   }
   return known.published >= tick;
 }
