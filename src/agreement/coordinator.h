@@ -39,7 +39,7 @@ class Coordinator {
   /// The member has left the epoch. INTERNAL if it is another than the running one, or said twice.
   Status on_end(int member, const control::EndMessage& message);
   /// The member has no more data: names are answered without it until all have joined.
-  Status on_join(int member);
+  Status on_join(int member, const control::JoinMessage& message = {});
   /// The member's answer to PREPARE.
   Status on_prepared(int member, const control::PreparedMessage& message);
   /// The member does not use what begins at this offset any more; it is given out again when all have said so.
@@ -129,6 +129,7 @@ class Coordinator {
   std::uint64_t orders_ = 0;
   std::set<std::pair<Nanoseconds, std::string>> deadlines_;  ///< of the names held, those that have one
   CallCounts calls_;
+  std::uint64_t restarts_ = 0;  ///< the most barriers and joins that a member had called when it joined
   CallBursts bursts_;
   std::vector<bool> joined_;                                 ///< by member
   std::vector<bool> ended_;                                  ///< by member: has left epoch_

@@ -185,13 +185,14 @@ Status Coordinator::on_end(int member, const control::EndMessage& message) {
   return {};
 }
 
-Status Coordinator::on_join(int member) {
+Status Coordinator::on_join(int member, const control::JoinMessage& message) {
   const auto index = static_cast<std::size_t>(member);
   if (joined_[index]) {
     return Status::error(Code::internal,
                          "rank " + std::to_string(group_.ranks[index]) + " joined while it had joined already");
   }
   joined_[index] = true;
+  restarts_ = std::max(restarts_, message.last_call >> CallCounts::kCallBits);
   // What waited for this member alone is complete now, in the order in which it was asked for.
   std::vector<std::pair<std::uint64_t, std::string>> complete;
   for (const auto& [name, held] : held_) {
@@ -208,7 +209,7 @@ Status Coordinator::on_join(int member) {
   }
   if (all(joined_)) {
     joined_.assign(joined_.size(), false);
-    append(control::JoinDoneEntry{member});
+    append(control::JoinDoneEntry{member, ++restarts_});
   }
   note_who_has_left();
   return {};

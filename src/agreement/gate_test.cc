@@ -109,7 +109,7 @@ class RankOfThreads final : public Sink {
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}
   void ended(std::uint32_t) override {}
   void retire(std::uint32_t) override { bug("nothing is retired"); }
-  void join_done(int) override { bug("nobody joins"); }
+  void join_done(const control::JoinDoneEntry&) override { bug("nobody joins"); }
   void fail(const std::string&, Status) override { bug("no request fails"); }
   void bug(std::string_view what) override {
     ADD_FAILURE() << what;

@@ -47,7 +47,7 @@ class CountingSink final : public Sink {
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}
   void ended(std::uint32_t) override {}
   void retire(std::uint32_t) override {}
-  void join_done(int) override {}
+  void join_done(const control::JoinDoneEntry&) override {}
   void fail(const std::string&, Status) override {}
   void bug(std::string_view) override {}
 };

@@ -37,7 +37,7 @@ void Member::read(control::Message entry, Sink& sink) {
       sink.bug("all have joined, and this rank has not");
     }
     join_ = Wish::no;
-    sink.join_done(done->last);
+    sink.join_done(*done);
   } else if (const auto* left = std::get_if<control::LeftEntry>(&entry)) {
     read_left(*left, sink);
   } else if (const auto* settings = std::get_if<control::SettingsEntry>(&entry)) {

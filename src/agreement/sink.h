@@ -95,7 +95,7 @@ class Sink {
   /// Never in force again. Say FREE for its line and slots once no thread copies into them any more; not if this rank
   /// has refused the bucket.
   virtual void retire(std::uint32_t bucket) = 0;
-  virtual void join_done(int last) = 0;
+  virtual void join_done(const control::JoinDoneEntry& entry) = 0;
 
   // ---- Ends.
 

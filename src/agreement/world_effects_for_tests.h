@@ -163,7 +163,7 @@ inline void RankSink::note_free(const Bucket& bucket) {
   }
 }
 
-inline void RankSink::join_done(int) {
+inline void RankSink::join_done(const control::JoinDoneEntry&) {
   Rank& own = world_.rank(rank_);
   own.join_waits = false;
   ++own.generation;

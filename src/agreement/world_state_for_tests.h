@@ -93,7 +93,7 @@ class RankSink final : public Sink {
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
   void ended(std::uint32_t epoch) override;
   void retire(std::uint32_t bucket) override;
-  void join_done(int last) override;
+  void join_done(const control::JoinDoneEntry& entry) override;
   void fail(const std::string& name, Status status) override;
   void bug(std::string_view what) override;
 

@@ -64,7 +64,7 @@ void write(ByteWriter& writer, const EndMessage& message) {
   }
 }
 
-void write(ByteWriter&, const JoinMessage&) {}
+void write(ByteWriter& writer, const JoinMessage& message) { writer.put(message.last_call); }
 
 void write(ByteWriter& writer, const PreparedMessage& message) {
   writer.put(message.bucket);
@@ -87,7 +87,10 @@ void write(ByteWriter& writer, const AddEntry& entry) {
 
 void write(ByteWriter& writer, const RetireEntry& entry) { write_numbers(writer, entry.buckets); }
 
-void write(ByteWriter& writer, const JoinDoneEntry& entry) { writer.put(entry.last); }
+void write(ByteWriter& writer, const JoinDoneEntry& entry) {
+  writer.put(entry.last);
+  writer.put(entry.restarts);
+}
 
 void write(ByteWriter& writer, const TableEntry& entry) {
   const Thresholds& row = entry.thresholds;
@@ -256,6 +259,13 @@ GiveUpMessage read_give_up(ByteReader& reader) {
   return message;
 }
 
+JoinDoneEntry read_join_done(ByteReader& reader) {
+  JoinDoneEntry entry;
+  entry.last = reader.get<std::int32_t>();
+  entry.restarts = reader.get<std::uint64_t>();
+  return entry;
+}
+
 RefusedMessage read_refused(ByteReader& reader) {
   RefusedMessage message;
   message.name = reader.get_string();
@@ -273,14 +283,14 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 5: return LeftEntry{reader.get<std::int32_t>()};
     case 6: return AllLeftEntry{};
     case 7: return read_end(reader);
-    case 8: return JoinMessage{};
+    case 8: return JoinMessage{reader.get<std::uint64_t>()};
     case 9: return read_prepared(reader);
     case 10: return FreeMessage{reader.get<std::int64_t>()};
     case 11: return PrepareEntry{read_bucket(reader)};
     case 12: return read_in_force<InstallEntry>(reader);
     case 13: return read_in_force<AddEntry>(reader);
     case 14: return RetireEntry{read_numbers<std::uint32_t>(reader)};
-    case 15: return JoinDoneEntry{reader.get<std::int32_t>()};
+    case 15: return read_join_done(reader);
     case 16: return read_table(reader);
     case 17: return read_offer(reader);
     case 18: return AcceptMessage{reader.get<std::uint64_t>()};

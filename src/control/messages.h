@@ -57,7 +57,9 @@ struct EndMessage {
 
 /// The sender has no more data and none of its requests is outstanding; it takes part with neutral values until all
 /// have said so.
-struct JoinMessage {};
+struct JoinMessage {
+  std::uint64_t last_call = 0;  ///< the number of the sender's last unnamed call
+};
 
 /// The answer to PREPARE: the sender's side of the bucket's memory exists and its line is zero, or cannot be had (then
 /// no FREE follows).
@@ -137,6 +139,8 @@ struct RetireEntry {
 /// All members have joined, this one last; none is joined any more.
 struct JoinDoneEntry {
   std::int32_t last = 0;  ///< index in the group
+  /// What unnamed calls count as barriers and joins before, from here on: more than any member has called.
+  std::uint64_t restarts = 0;
 };
 
 /// A member has left: what is not in an EXEC before this entry never will be.

@@ -58,10 +58,26 @@ std::uint64_t CallOrder::take_number() {
 }
 
 std::uint64_t CallOrder::restart() {
-  std::lock_guard lock(mutex_);
-  const std::uint64_t last = next_ - 1;
-  next_ = ((next_ >> kCallBits) + 1) << kCallBits | 1;
+  const std::uint64_t last = last_number();
+  restart_at((last >> kCallBits) + 1);
   return last;
+}
+
+void CallOrder::restart_at(std::uint64_t restarts) {
+  forget_last();
+  std::lock_guard lock(mutex_);
+  next_ = restarts << kCallBits | 1;
+}
+
+std::uint64_t CallOrder::last_number() {
+  std::lock_guard lock(mutex_);
+  return next_ - 1;
+}
+
+/// A rank that had joined has not made the calls that others have.
+void CallOrder::forget_last() {
+  last_.fill(0);
+  context_ = 0;
 }
 
 std::string CallOrder::name_of(std::uint64_t number) {

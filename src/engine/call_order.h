@@ -5,7 +5,7 @@
 //  - Its name is its number: barriers and joins called before, then calls since the last of these. By it ranks meet.
 //  - Its planning name is a hint at the bucket in which replay may find it (agreement/member_calls.cc). It stands for the
 //    last calls in their order, up to this one: a loop that makes the same calls each time comes to the same planning
-//    names each time, and finds back to them by itself some calls after something irregular. Which of several tensors in
+//    names each time, and finds back to them by itself some calls after something irregular, or at a barrier. Which of several tensors in
 //    shared memory a call has is part of it, since a bucket of shared tensors is made for places in memory.
 //
 // Ranks whose planning names differ lose time and nothing else.
@@ -30,9 +30,13 @@ class CallOrder {
 
   /// The next call's number: barriers and joins called before, then 40 bits of calls since, from 1 on. Any thread.
   std::uint64_t take_number();
-  /// A barrier or join is called: a rank that has made a call more than the others is in step again after it. Any thread.
-  /// Returns the number of the last call before it.
+  /// A barrier is called: a rank that has made a call more than the others is in step again after it. Returns the number
+  /// of the last call before it. One thread at a time, as planning_name().
   std::uint64_t restart();
+  /// All ranks have joined. Those that had not before may have called barriers meanwhile: so many restarts count now.
+  void restart_at(std::uint64_t restarts);
+  /// Any thread.
+  std::uint64_t last_number();
 
   /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no use for its kind. In the order of the submits, one
   /// thread at a time. `place`: where its tensor lies in this rank's heap.
@@ -47,6 +51,7 @@ class CallOrder {
     std::uint64_t context = 0;
   };
 
+  void forget_last();
   std::uint64_t context_of(const Request& request);
   std::size_t index_of(std::uint64_t context, const HeapPlace& place);
 

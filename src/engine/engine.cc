@@ -207,8 +207,8 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
       return coordinator_->on_request(member, std::move(*request), now);
     });
   }
-  if (std::holds_alternative<control::JoinMessage>(message)) {
-    return with_coordinator(from, [&](int member) { return coordinator_->on_join(member); });
+  if (const auto* join = std::get_if<control::JoinMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_join(member, *join); });
   }
   if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
     if (coordinator_) {
@@ -288,8 +288,12 @@ bool Engine::apply_outcome(Nanoseconds now) {
     pairs_.close(replay_.closed());
     finish_join(replay_.closed());
   }
-  if (outcome.last_joined) {
-    finish_join({}, rank_of(*outcome.last_joined));
+  if (outcome.joined) {
+    {
+      std::lock_guard order(calls_mutex_);
+      calls_.restart_at(outcome.joined->restarts);
+    }
+    finish_join({}, rank_of(outcome.joined->last));
   }
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
   for (const Replay::Answer& answer : outcome.agreed) {
@@ -455,7 +459,7 @@ void Engine::take_join(const TicketPtr& ticket) {
     return;
   }
   join_ = ticket;
-  replay_.join();
+  replay_.join(ticket->request().call_number);
 }
 
 /// `last`: the rank that was the last to join.

@@ -42,7 +42,8 @@ Status Engine::check(const Request& request) const {
 Status Engine::submit(const TicketPtr& ticket) {
   const OpKind kind = ticket->request().kind;
   if (kind == OpKind::barrier || kind == OpKind::join) {
-    ticket->set_last_call(calls_.restart());
+    std::lock_guard order(calls_mutex_);
+    ticket->set_last_call(kind == OpKind::join ? calls_.last_number() : calls_.restart());
   } else if (ticket->request().call_number != 0 && !is_pairwise(kind)) {
     return submit_call(ticket);
   }

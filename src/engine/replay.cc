@@ -273,8 +273,9 @@ void Replay::executed(const std::string& name) {
   member_.step(agreement::Executed{name}, *this);
 }
 
-void Replay::join() {
+void Replay::join(std::uint64_t last_call) {
   Locked gate(gate_);
+  last_call_ = last_call;
   has_work_.store(true, std::memory_order_release);
   member_.step(agreement::JoinCalled{}, *this);
 }

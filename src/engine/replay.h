@@ -52,7 +52,7 @@ class Replay final : public agreement::Sink {
     std::vector<Answer> agreed;  ///< in this order
     std::vector<std::pair<control::Message, Nanoseconds>>
         messages;                    ///< to the coordinator; with a request its deadline
-    std::optional<int> last_joined;  ///< all members have joined, this one last
+    std::optional<control::JoinDoneEntry> joined;  ///< all members have
     std::optional<std::string> bug;
   };
 
@@ -90,7 +90,8 @@ class Replay final : public agreement::Sink {
   void read(control::Message entry);
   void executed(const std::string& name);
   /// This rank submits nothing more until the outcome tells who was the last to join. Once in a row.
-  void join();
+  /// `last_call`: the number of this rank's last unnamed call.
+  void join(std::uint64_t last_call);
   void leave();
   /// Every request ends with this; they are in the outcome's `failed`.
   void close(const Status& reason);
@@ -148,7 +149,7 @@ class Replay final : public agreement::Sink {
   void store_quiet(const agreement::RankSet&) override {}  // loss.h does
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override { send(std::move(message)); }
-  void send_join() override { send(control::JoinMessage{}); }
+  void send_join() override { send(control::JoinMessage{last_call_}); }
   void send_leave() override { send(control::LeaveMessage{}); }
   void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
   void table(const Thresholds& thresholds) override;
@@ -157,7 +158,7 @@ class Replay final : public agreement::Sink {
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
   void ended(std::uint32_t epoch) override;
   void retire(std::uint32_t bucket) override;
-  void join_done(int last) override { outcome_.last_joined = last; }
+  void join_done(const control::JoinDoneEntry& entry) override { outcome_.joined = entry; }
   void fail(const std::string& name, Status status) override;
   void bug(std::string_view what) override;
 
@@ -214,6 +215,7 @@ class Replay final : public agreement::Sink {
   std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
   std::vector<std::uint32_t> watched_;      ///< guarded by gate_: those in which something was under way at the last look
   std::uint64_t in_lane_ = 0;               ///< buckets that are ordered
+  std::uint64_t last_call_ = 0;             ///< guarded by gate_: before join()
   Outcome outcome_;                         ///< guarded by gate_
   std::atomic<bool> replaying_{false};      ///< a hint: names may be in force
   std::atomic<bool> has_work_{false};       ///< the outcome is not empty
