@@ -93,8 +93,10 @@ class Stopped {
       stop_as_it_sleeps();
     }
     const Ticket ticket = start(test::rank() == dies ? 60 : kLimit);
+    say("has called");  // who dies has left meet() by then, else its parent would find the answer that it waited for
     if (dies >= 0 && test::rank() != dies) {
       wait_for_state(process_of_victim(), 'T');
+      EXPECT_TRUE(eventually([&] { return has_said("has called", dies); }, 60));
       ::kill(processes_[static_cast<std::size_t>(dies)], SIGKILL);
     }
     try {
