@@ -115,6 +115,7 @@ Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange
       heap_range_(heap),
       heap_(heap),
       planner_(settings) {
+  labels_.resize(joined_.size());
   append(settings);
 }
 
@@ -124,6 +125,7 @@ void Coordinator::append(control::Message entry) {
 }
 
 Status Coordinator::on_request(int member, control::RequestMessage request, Nanoseconds now) {
+  labels_[static_cast<std::size_t>(member)] = request.label;
   if (!left_.empty()) {
     return {};  // it can never complete; its rank fails it when it reads the LEFT entry
   }
@@ -192,6 +194,16 @@ bool Coordinator::is_late(const control::RequestMessage& request) const {
     }
   }
   return false;
+}
+
+/// A member's labels only grow, so no request can come any more that was sent before an entry which all have read.
+void Coordinator::forget_moves() {
+  if (moved_at_.size() < forget_moved_at_) {
+    return;
+  }
+  const std::uint64_t read_by_all = *std::min_element(labels_.begin(), labels_.end());
+  std::erase_if(moved_at_, [&](const auto& entry) { return entry.second <= read_by_all; });
+  forget_moved_at_ = std::max<std::size_t>(4096, 2 * moved_at_.size());
 }
 
 void Coordinator::forget_deadline(const std::string& name, const Held& held) {
