@@ -193,6 +193,35 @@ void BucketPlanner::on_epoch_over(bool healthy) {
   }
 }
 
+bool BucketPlanner::may_be_abandoned(const Planned& planned) const {
+  return (planned.life == Life::in_force || planned.life == Life::ready) &&
+         std::none_of(planned.members.begin(), planned.members.end(), [](const History* member) {
+           return member->is_persistent || !member->planning_name.empty() || member->is_candidate;
+         });
+}
+
+std::size_t BucketPlanner::count_use(const std::vector<std::uint32_t>& unused) {
+  std::size_t used = 0;
+  for (Planned& planned : buckets_) {
+    const bool was_replayed = planned.life == Life::in_force &&
+                              !std::binary_search(unused.begin(), unused.end(), planned.bucket.id);
+    const bool was_answered = std::any_of(planned.members.begin(), planned.members.end(), [&](const History* member) {
+      return member->order > counted_order_;
+    });
+    used += was_replayed ? 1 : 0;
+    if (was_replayed || was_answered || !may_be_abandoned(planned)) {
+      continue;
+    }
+    planned.is_abandoned = true;
+    for (History* member : planned.members) {
+      member->same = 0;
+    }
+    dissolve(planned.bucket.id);
+  }
+  counted_order_ = orders_;
+  return used;
+}
+
 /// Its members are planned anew. One that is in force stays their bucket until the epoch is over: within an epoch a
 /// name belongs to one bucket only.
 void BucketPlanner::dissolve(std::uint32_t id) {
@@ -225,8 +254,13 @@ void BucketPlanner::retire(Planned& planned) {
   retired_.push_back(planned.bucket.id);
   for (std::size_t i = 0; i < planned.members.size(); ++i) {
     planned.members[i]->bucket = kNone;
-    consider(names_.find(planned.bucket.members[i].name)->first, *planned.members[i]);
+    if (planned.is_abandoned && planned.members[i]->same == 0) {
+      names_.erase(planned.bucket.members[i].name);
+    } else {
+      consider(names_.find(planned.bucket.members[i].name)->first, *planned.members[i]);
+    }
   }
+  --live_;
   // Ids are not used again: what is kept of a bucket must be small.
   planned.members = {};
   planned.together = {};
@@ -368,6 +402,7 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
   const auto id = static_cast<std::uint32_t>(buckets_.size());
   Planned& planned = buckets_.emplace_back();
   planned.bucket.id = id;
+  ++live_;
   for (const std::string* name : names) {
     History& history = names_.find(*name)->second;
     history.bucket = id;

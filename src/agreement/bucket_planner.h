@@ -63,6 +63,13 @@ class BucketPlanner {
   /// Of the buckets proposed from now on.
   void set_limits(const ByteLimits& limits) { settings_.limits = limits; }
 
+  /// Before on_epoch_over(), of an epoch in which these buckets in force, ascending, had no instance: what was not used in
+  /// it, nor answered since the last time, is retired and forgotten: it must come as often as a new name to be planned
+  /// again. Persistent plans stay, and unnamed calls. Gives how many were used.
+  std::size_t count_use(const std::vector<std::uint32_t>& unused);
+  /// Buckets that are not retired.
+  std::size_t live() const { return live_; }
+
   // ---- What to do.
 
   /// New buckets, without offsets; each is to be prepared or refused. `quiet`: no request is held just now, so a step
@@ -128,6 +135,7 @@ class BucketPlanner {
     std::vector<std::uint64_t> together;  ///< of each member the answers when all were last together
     Life life = Life::preparing;
     bool was_in_force = false;
+    bool is_abandoned = false;  ///< retired since it was not used: its names are forgotten with it
     bool prepared = false;
   };
 
@@ -151,6 +159,7 @@ class BucketPlanner {
   void retire(Planned& planned);
   void set_life(Planned& planned, Life life);
   void stir(const History& history);
+  bool may_be_abandoned(const Planned& planned) const;
   bool in_phase(const Planned& planned) const;
   std::vector<std::uint32_t> pack(const std::vector<const std::string*>& names, bool declared_together);
   std::uint32_t make_bucket(const std::vector<const std::string*>& names);
@@ -166,6 +175,8 @@ class BucketPlanner {
   std::vector<std::uint64_t> complete_;  ///< persistent plans of which every name has been agreed
   std::vector<std::uint32_t> retired_;
   std::uint64_t orders_ = 0;
+  std::uint64_t counted_order_ = 0;  ///< orders_ at the last count_use()
+  std::size_t live_ = 0;
   std::size_t forget_at_ = kNamesKept;  ///< so many names are looked through for such as never come again
 };
 

@@ -176,12 +176,25 @@ Status Coordinator::on_end(int member, const control::EndMessage& message) {
     planner_.demote(name);
   }
   healthy_ |= message.instances >= kInstancesOfHealth;
+  if (member == 0) {
+    unused_ = message.unused;
+  }
   if (!all(ended_) && !broken(Trap::install_before_all_ended)) {
     return {};
   }
   epoch_over_ = true;
-  wait_ = healthy_ || wait_ == 0 ? 1 : std::min(2 * wait_, kLongestWait);
+  const bool is_many = planner_.live() >= many_;
+  const bool counts = healthy_ || is_many;
+  const std::size_t used = counts ? planner_.count_use(std::exchange(unused_, {})) : 0;
+  if (healthy_ || wait_ == 0) {
+    wait_ = 1;
+  } else if (!is_many) {
+    wait_ = std::min(2 * wait_, kLongestWait);
+  }
   planner_.on_epoch_over(std::exchange(healthy_, false));
+  if (counts) {
+    many_ = planner_.live() + std::max(fewest_, used);
+  }
   return {};
 }
 

@@ -107,6 +107,38 @@ TEST_F(CoordinatorPlansTest, PreparedByAllThenInstalled) {
   EXPECT_TRUE(coordinator_.epoch_runs());
 }
 
+TEST_F(CoordinatorPlansTest, BucketsThatAreNotUsedAreRetiredAndForgotten) {
+  coordinator_.set_many(2);
+  install_x();
+  EXPECT_FALSE(coordinator_.wants_break()) << "one bucket is not many";
+  round("y", 0);
+  round("y", 0);
+  EXPECT_THAT(log(), ElementsAre("exec y", "prepare 1"));
+  prepared(1);
+  EXPECT_THAT(log(), ElementsAre("add 1 1"));
+  EXPECT_TRUE(coordinator_.wants_break());
+  // Once is no proof: it may have come into force just before.
+  const auto end_without_y = [&](std::uint32_t epoch) {
+    ASSERT_TRUE(coordinator_.on_end(1, {epoch, 9, {}, {}}));
+    ASSERT_TRUE(coordinator_.on_end(0, {epoch, 9, {}, {1}}));
+  };
+  end_without_y(1);
+  EXPECT_FALSE(coordinator_.wants_break()) << "no epoch runs";
+  EXPECT_THAT(log(), IsEmpty());
+  round("x", 1);
+  EXPECT_THAT(log(), ElementsAre("exec x", "install 2 0"));
+  ASSERT_TRUE(coordinator_.on_end(0, {2, 1000, {}, {}}));
+  ASSERT_TRUE(coordinator_.on_end(1, {2, 1000, {}, {}}));
+  EXPECT_THAT(log(), ElementsAre("retire 1"));
+  // y is a new name again, x is what it was.
+  round("y", 2);
+  EXPECT_THAT(log(), ElementsAre("exec y"));
+  round("x", 3);
+  EXPECT_THAT(log(), ElementsAre("exec x", "install 3 0"));
+  round("y", 3);
+  EXPECT_THAT(log(), ElementsAre("exec y", "prepare 2"));
+}
+
 TEST_F(CoordinatorPlansTest, WithoutAHeapEverythingStaysInLearning) {
   Coordinator plain(Group{0, {0, 1}}, {4000, 400, {}});
   for (int i = 0; i < 5; ++i) {

@@ -26,7 +26,7 @@ std::uint32_t Member::intern(const std::string& name) {
 /// A name that no bucket knows, of which nothing is outstanding or owed, is as good as one that never came.
 void Member::drop_if_idle(std::uint32_t index) {
   const Name& name = names_[index];
-  if (!name.kept && name.lane == Lane::none && name.owed.empty() && index_of_.erase(name.text) > 0) {
+  if (name.kept == 0 && name.lane == Lane::none && name.owed.empty() && index_of_.erase(name.text) > 0) {
     unused_.push_back(index);
   }
 }
@@ -194,6 +194,9 @@ void Member::leave_epoch(Sink& sink) {
   for (std::uint32_t id : in_force_) {
     Place& bucket = buckets_[id];
     end.instances = std::max(end.instances, bucket.instances);
+    if (own_ == 0 && bucket.instances == 0) {
+      end.unused.push_back(id);
+    }
     for (std::uint32_t place = 0; place < bucket.names.size(); ++place) {
       if (names_[bucket.names[place]].lane == Lane::placed) {
         hold_placed(id, place);
@@ -216,6 +219,7 @@ void Member::leave_epoch(Sink& sink) {
   sink.ended(epoch_);
   hold_queues();
   send_held_calls(sink);
+  std::sort(end.unused.begin(), end.unused.end());
   sink.send_end(std::move(end));
   if (join_ == Wish::wanted) {
     join_ = Wish::sent;

@@ -226,7 +226,7 @@ class Member {
   struct Name {
     std::string text;
     Lane lane = Lane::none;
-    bool kept = false;                ///< a bucket refers to it
+    std::uint32_t kept = 0;           ///< buckets that refer to it
     std::uint32_t bucket = kNowhere;  ///< in force, kNowhere if in none
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
@@ -296,6 +296,7 @@ class Member {
   void read(control::Message entry, Sink& sink);
   void read_exec(control::ExecEntry entry, Sink& sink);
   void read_error(const control::ErrorEntry& entry, Sink& sink);
+  void read_retire(const control::RetireEntry& entry, Sink& sink);
   void read_prepare(const control::PrepareEntry& entry, Sink& sink);
   void read_install(const control::InstallEntry& entry, Sink& sink);
   void read_add(const control::AddEntry& entry, Sink& sink);

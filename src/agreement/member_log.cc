@@ -29,9 +29,7 @@ void Member::read(control::Message entry, Sink& sink) {
   } else if (const auto* add = std::get_if<control::AddEntry>(&entry)) {
     read_add(*add, sink);
   } else if (const auto* retired = std::get_if<control::RetireEntry>(&entry)) {
-    for (std::uint32_t id : retired->buckets) {
-      sink.retire(id);
-    }
+    read_retire(*retired, sink);
   } else if (const auto* done = std::get_if<control::JoinDoneEntry>(&entry)) {
     if (join_ != Wish::sent || mode_ != Mode::learn) {
       sink.bug("all have joined, and this rank has not");
@@ -104,6 +102,21 @@ void Member::read_error(const control::ErrorEntry& entry, Sink& sink) {
   }
 }
 
+/// What is known of its names goes with it, where they are in no other bucket and nothing is under way.
+void Member::read_retire(const control::RetireEntry& entry, Sink& sink) {
+  for (std::uint32_t id : entry.buckets) {
+    sink.retire(id);
+    if (id >= buckets_.size() || buckets_[id].has_unnamed) {
+      continue;
+    }
+    for (std::uint32_t index : std::exchange(buckets_[id].names, {})) {
+      --names_[index].kept;
+      drop_if_idle(index);
+    }
+    buckets_[id].agreed.members = {};
+  }
+}
+
 void Member::read_prepare(const control::PrepareEntry& entry, Sink& sink) {
   const std::uint32_t id = entry.bucket.id;
   if (id < buckets_.size()) {
@@ -116,7 +129,7 @@ void Member::read_prepare(const control::PrepareEntry& entry, Sink& sink) {
   bucket.has_unnamed = has_unnamed(entry.bucket);
   for (const BucketMember& member : bucket.agreed.members) {
     bucket.names.push_back(intern(member.name));
-    names_[bucket.names.back()].kept = true;
+    ++names_[bucket.names.back()].kept;
     names_[bucket.names.back()].planning_name = member.planning_name;
   }
   sink.prepare(bucket.agreed);

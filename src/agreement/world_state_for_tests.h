@@ -149,6 +149,7 @@ class WorldState {
     group.ranks.resize(static_cast<std::size_t>(scenario_.ranks));
     std::iota(group.ranks.begin(), group.ranks.end(), 0);
     coordinator_.emplace(group, scenario_.settings, HeapRange{0, 1 << 20});
+    coordinator_->set_many(2);  // so that what is not used between breaks is retired in short histories too
     for (std::size_t i = 0; i < group.ranks.size(); ++i) {
       ranks_.push_back(std::make_unique<Rank>(*this, i, group));
       Rank& rank = *ranks_.back();

@@ -62,6 +62,7 @@ void write(ByteWriter& writer, const EndMessage& message) {
   for (const std::string& name : message.missing) {
     writer.put_string(name);
   }
+  write_numbers(writer, message.unused);
 }
 
 void write(ByteWriter& writer, const JoinMessage& message) { writer.put(message.last_call); }
@@ -185,6 +186,7 @@ EndMessage read_end(ByteReader& reader) {
   for (std::string& name : message.missing) {
     name = reader.get_string();
   }
+  message.unused = read_numbers<std::uint32_t>(reader);
   return message;
 }
 

@@ -65,7 +65,7 @@ TEST(Messages, EveryLogEntrySurvivesTheWire) {
 }
 
 TEST(Messages, EverythingOfReplaySurvivesTheWire) {
-  const auto end = std::get<EndMessage>(round_trip({0, EndMessage{4, 5, {"a", "b"}}}).message);
+  const auto end = std::get<EndMessage>(round_trip({0, EndMessage{4, 5, {"a", "b"}, {7, 9}}}).message);
   EXPECT_EQ(end.epoch, 4u);
   EXPECT_EQ(end.instances, 5u);
   EXPECT_EQ(end.missing, (std::vector<std::string>{"a", "b"}));

@@ -507,6 +507,9 @@ void Engine::finish(const TicketPtr& ticket, Status status) {
 // ---- Time
 
 void Engine::check_time(Nanoseconds now) {
+  if (coordinator_ && coordinator_->wants_break()) {
+    replay_.end_epoch();
+  }
   replay_.check_time(now, settings_.stall);
   pairs_.check_time(now);
   if (coordinator_) {

@@ -521,6 +521,13 @@ void Replay::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
   has_work_.store(true, std::memory_order_release);
 }
 
+void Replay::end_epoch() {
+  Locked gate(gate_);
+  if (member_.mode() == agreement::Mode::replay) {
+    member_.step(agreement::LocalReason{agreement::Reason::idle, 0}, *this);
+  }
+}
+
 bool Replay::is_out() {
   Locked gate(gate_);
   if (member_.mode() == agreement::Mode::replay) {

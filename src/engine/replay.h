@@ -95,6 +95,8 @@ class Replay final : public agreement::Sink {
   void leave();
   /// Every request ends with this; they are in the outcome's `failed`.
   void close(const Status& reason);
+  /// Breaks the epoch, if one runs here: buckets that are not in use can go then.
+  void end_epoch();
   /// A rank has died: nothing of the buckets is touched any more.
   void stop(const std::vector<int>& lost);
   /// A peer gave up before this rank had all that it did its part for: the results are worth nothing, and nothing moves
