@@ -277,6 +277,9 @@ bool Engine::apply_outcome(Nanoseconds now) {
   }
   for (auto& [name, status] : outcome.failed) {
     if (const TicketPtr ticket = pending_.find(name)) {
+      if (status.code() == Code::timed_out) {
+        let_down_at_.store(counters_.requests.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      }
       finish(ticket, std::move(status));
     }
   }

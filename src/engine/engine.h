@@ -108,6 +108,12 @@ class Engine {
   bool has_outstanding() const {
     return finished_.load(std::memory_order_relaxed) != counters_.requests.load(std::memory_order_relaxed);
   }
+  /// The last request to be submitted here has failed since other ranks did not come in time, and none is outstanding:
+  /// there is little use in waiting for them once more.
+  bool is_let_down() const {
+    const std::uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
+    return let_down_at_.load(std::memory_order_relaxed) == requests && requests > 0 && !has_outstanding();
+  }
   bool has_input() const { return inbox_full_.load(std::memory_order_acquire) || replay_.has_work(); }
   const Topology& topology() const { return topology_; }
   const Group& group() const { return group_; }
@@ -263,6 +269,7 @@ class Engine {
   std::mutex calls_mutex_;                      ///< unnamed calls are submitted one after the other
   std::atomic<std::size_t> calls_in_inbox_{0};  ///< unnamed ones; they are before whatever comes now
   std::atomic<std::uint64_t> finished_{0};      ///< of counters_.requests; written under the progress lock
+  std::atomic<std::uint64_t> let_down_at_{0};   ///< counters_.requests when the time of one was up last
 };
 
 }  // namespace ronde::engine

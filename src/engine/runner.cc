@@ -18,6 +18,8 @@ namespace ronde::engine {
 
 namespace {
 
+/// How long to wait for ranks at the end that have just not come in time.
+constexpr Nanoseconds kLetDownLimit = 500 * kMillisecond;
 /// A driver that has found nothing for this long sleeps. Until then it gives its core away between looks.
 constexpr Nanoseconds kYieldFor = 500 * kMicrosecond;
 /// A driver looks at all else than replayed buckets once in so many times.
@@ -489,7 +491,8 @@ Status Runner::wait_for_leave(const Condition& over) {
     std::lock_guard lock(step_mutex_);
     return over();
   };
-  const Nanoseconds limit_at = later(clock_.now(), engine_->settings().shutdown_timeout);
+  const Nanoseconds limit = engine_->settings().shutdown_timeout;
+  const Nanoseconds limit_at = later(clock_.now(), engine_->is_let_down() ? std::min(limit, kLetDownLimit) : limit);
   Status status;
   do {
     status = wait_until(locked, limit_at - clock_.now());
@@ -518,7 +521,7 @@ Status Runner::shutdown() {
   detach_timeline();
   if (status.code() == Code::timed_out) {
     return Status::error(Code::timed_out,
-                         "Timed out: shut down here, but not every rank of the job had called shutdown within 10 s");
+                         "Timed out: shut down here, but not every rank of the job had called shutdown in time");
   }
   return status;
 }

@@ -336,6 +336,22 @@ TEST(Runner, ShutdownDoesNotWaitForEverForARankThatStays) {
   job.is_over();
 }
 
+TEST(Runner, ShutdownDoesNotWaitAgainForARankThatDidNotComeInTime) {
+  Settings settings;
+  settings.shutdown_timeout = kNever;
+  Job job(2, settings);
+  std::vector<float> values(3, 1);
+  Request late = test::allreduce("x", values);
+  late.timeout = 20 * kMillisecond;
+  const auto ticket = std::make_shared<Ticket>(std::move(late));
+  ASSERT_TRUE(job[0].submit(ticket));
+  ASSERT_TRUE(job[0].wait(*ticket, kNever));
+  ASSERT_EQ(ticket->status().code(), Code::timed_out);
+  EXPECT_EQ(job[0].shutdown().code(), Code::timed_out);
+  EXPECT_TRUE(job[1].shutdown());
+  job.is_over();
+}
+
 TEST(Runner, LeavingAtOnceTellsTheOthers) {
   Job job(2);
   std::vector<float> values(3, 1);
