@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 from ronde import _calls
-from ronde._calls import group_of, in_group
+from ronde._calls import group_of as group_of
+from ronde._calls import in_group as in_group
 
 
 def name_of(kind: str, name: Optional[str], group: int = 0) -> str:
