@@ -496,8 +496,8 @@ inline void barrier(const RequestOptions& options = {.name = "ronde.barrier"}) {
   detail::Request(RONDE_BARRIER, options).execute();
 }
 
-/// This rank has no more data. Returns when every rank of the group has joined; until then the others' all-reduces go on
-/// as if it had neutral values, what each rank has a part in fails (<ronde/ronde.h>), and this rank submits nothing.
+/// This rank has no more data. Returns when every rank of the group has joined; until then the others' all-reduces go
+/// on as if it had neutral values, what each rank has a part in fails (<ronde/ronde.h>), and this rank submits nothing.
 /// Returns the rank that joined last.
 inline int join(const RequestOptions& options = {.name = "ronde.join"}) {
   const Ticket ticket = detail::Request(RONDE_JOIN, options).execute();

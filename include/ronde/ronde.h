@@ -224,10 +224,10 @@ RONDE_API ronde_status ronde_get_table(ronde_engine* engine, const char** text, 
  * end it. INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY come on all ranks alike, and nothing has happened. */
 RONDE_API ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group);
 /* The same, but collective over the members alone: others need not know of the group. They meet in the job's store
- * (`store` and `key` of the options, as given to ronde_init()) under the options' `meeting`, the same on all members and
- * not in use for another. The ranks keep the order in which they are given, the same on all members. Of the options also
- * count `init_timeout_s`, how long the members wait for each other, and `timeout_s`, of requests to the group; 0: the
- * engine's. The id is this rank's own: other members may know the group by another. */
+ * (`store` and `key` of the options, as given to ronde_init()) under the options' `meeting`, the same on all members
+ * and not in use for another. The ranks keep the order in which they are given, the same on all members. Of the options
+ * also count `init_timeout_s`, how long the members wait for each other, and `timeout_s`, of requests to the group; 0:
+ * the engine's. The id is this rank's own: other members may know the group by another. */
 RONDE_API ronde_status ronde_group_make(ronde_engine* engine, const ronde_options* options, const int32_t* ranks,
                                         size_t count, int32_t* group);
 /* Collective over all ranks of the job; of a group of ronde_group_make() over its members. What is under way in the
@@ -291,8 +291,8 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of
  * the group has joined. Meanwhile the others' ALLREDUCEs go on as if it had neutral values: 0 for sum, average and
  * adasum (the average is still over all ranks), 1 for product, the type's limits for min and max; BARRIERs go on
- * without it. What every rank has a part in (ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, GATHER, SCATTER) fails with
- * MISMATCH on all that have not joined; the sentence names who has. JOIN has no time limit. */
+ * without it. What every rank has a part in (ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, GATHER, SCATTER)
+ * fails with MISMATCH on all that have not joined; the sentence names who has. JOIN has no time limit. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;

@@ -203,11 +203,10 @@ bool BucketPlanner::may_be_abandoned(const Planned& planned) const {
 std::size_t BucketPlanner::count_use(const std::vector<std::uint32_t>& unused) {
   std::size_t used = 0;
   for (Planned& planned : buckets_) {
-    const bool was_replayed = planned.life == Life::in_force &&
-                              !std::binary_search(unused.begin(), unused.end(), planned.bucket.id);
-    const bool was_answered = std::any_of(planned.members.begin(), planned.members.end(), [&](const History* member) {
-      return member->order > counted_order_;
-    });
+    const bool was_replayed =
+        planned.life == Life::in_force && !std::binary_search(unused.begin(), unused.end(), planned.bucket.id);
+    const bool was_answered = std::any_of(planned.members.begin(), planned.members.end(),
+                                          [&](const History* member) { return member->order > counted_order_; });
     used += was_replayed ? 1 : 0;
     if (was_replayed || was_answered || !may_be_abandoned(planned)) {
       continue;

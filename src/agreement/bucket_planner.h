@@ -63,9 +63,9 @@ class BucketPlanner {
   /// Of the buckets proposed from now on.
   void set_limits(const ByteLimits& limits) { settings_.limits = limits; }
 
-  /// Before on_epoch_over(), of an epoch in which these buckets in force, ascending, had no instance: what was not used in
-  /// it, nor answered since the last time, is retired and forgotten: it must come as often as a new name to be planned
-  /// again. Persistent plans stay, and unnamed calls. Gives how many were used.
+  /// Before on_epoch_over(), of an epoch in which these buckets in force, ascending, had no instance: what was not used
+  /// in it, nor answered since the last time, is retired and forgotten: it must come as often as a new name to be
+  /// planned again. Persistent plans stay, and unnamed calls. Gives how many were used.
   std::size_t count_use(const std::vector<std::uint32_t>& unused);
   /// Buckets that are not retired.
   std::size_t live() const { return live_; }
@@ -116,8 +116,8 @@ class BucketPlanner {
     std::string planning_name;      ///< of unnamed calls
     std::uint32_t turn = 0;         ///< of unnamed calls
     std::uint32_t other_calls = 0;  ///< how often the ranks did not agree on the planning name
-    bool is_persistent = false;  ///< a persistent plan refers to it
-    std::uint32_t same = 0;      ///< answers in a row with this descriptor
+    bool is_persistent = false;     ///< a persistent plan refers to it
+    std::uint32_t same = 0;         ///< answers in a row with this descriptor
     std::uint32_t changes = 0;
     std::uint32_t since_break = 0;            ///< good answers since the last break or error
     std::uint64_t answers = 0;                ///< of both kinds, ever
@@ -168,7 +168,7 @@ class BucketPlanner {
 
   control::SettingsEntry settings_;
   std::unordered_map<std::string, History> names_;
-  std::deque<Planned> buckets_;    ///< by id
+  std::deque<Planned> buckets_;      ///< by id
   std::set<std::uint32_t> stirred_;  ///< those in Life::ready that may be installable: none else has become so
   std::vector<const std::string*> candidates_;
   std::unordered_map<std::uint64_t, Persistent> persistent_;

@@ -1,5 +1,6 @@
-// CallCounts: how many unnamed calls each member had made when it called a barrier. A call beyond that, counted from the
-// same barrier on, is one that this member will never make: whoever makes it waits in vain, and can be told at once.
+// CallCounts: how many unnamed calls each member had made when it called a barrier. A call beyond that, counted from
+// the same barrier on, is one that this member will never make: whoever makes it waits in vain, and can be told at
+// once.
 #pragma once
 
 #include <cstdint>

@@ -286,8 +286,8 @@ void Coordinator::answer(const std::string& name, Held& held) {
                    "the ranks disagree about the " + what + " of '" + name +
                        "': " + views_text(group_, held.has, held.descriptors, held.call_sites) +
                        (held.call_number == 0 ? ". Submit the same under one name on every rank"
-                                                          : ". Make the same unnamed calls in the same order on every "
-                                                            "rank"));
+                                              : ". Make the same unnamed calls in the same order on every "
+                                                "rank"));
       return;
     }
   }
@@ -318,8 +318,8 @@ void Coordinator::answer(const std::string& name, Held& held) {
   }
 }
 
-/// The planner hears of an unnamed call under its place's name, if the ranks agree on its planning name: a hint, so they
-/// may not.
+/// The planner hears of an unnamed call under its place's name, if the ranks agree on its planning name: a hint, so
+/// they may not.
 void Coordinator::plan_answer(const std::string& name, const Held& held, const Descriptor& descriptor,
                               const HeapPlaces& places) {
   const std::set<std::string> planning_names = planning_names_of(held);

@@ -67,8 +67,8 @@ class Coordinator {
   std::uint32_t epoch() const { return epoch_; }
   /// A bucket may be in force on some member.
   bool epoch_runs() const { return epoch_ > 0 && !epoch_over_; }
-  /// So many buckets are planned that those not in use should go, for which the epoch must end: the member here breaks it
-  /// (Reason::idle).
+  /// So many buckets are planned that those not in use should go, for which the epoch must end: the member here breaks
+  /// it (Reason::idle).
   bool wants_break() const { return epoch_runs() && planner_.live() >= many_; }
   /// How many new ones make that so, or as many as were in use, if these are more. 1,024 if it is not said.
   void set_many(std::size_t many) { many_ = fewest_ = many; }
@@ -136,8 +136,8 @@ class Coordinator {
   CallCounts calls_;
   std::uint64_t restarts_ = 0;  ///< the most barriers and joins that a member had called when it joined
   CallBursts bursts_;
-  std::vector<bool> joined_;                                 ///< by member
-  std::vector<bool> ended_;                                  ///< by member: has left epoch_
+  std::vector<bool> joined_;  ///< by member
+  std::vector<bool> ended_;   ///< by member: has left epoch_
   std::uint32_t epoch_ = 0;
   bool epoch_over_ = false;  ///< all have left epoch_
   HeapRange heap_range_;
@@ -148,11 +148,11 @@ class Coordinator {
   std::uint32_t wait_ = 0;                        ///< clean rounds before a bucket comes into force again
   std::size_t fewest_ = 1024;                     ///< as set_many() has it
   std::size_t many_ = fewest_;
-  std::vector<std::uint32_t> unused_;             ///< as the first member has said at its END
-  bool healthy_ = false;                          ///< epoch_ came to many instances before the break
-  std::set<int> leaving_;                         ///< have said LEAVE, wait for what they have submitted
-  std::set<int> left_;                            ///< LEFT is logged
-  std::string refused_;                           ///< the last call that on_refused() answered
+  std::vector<std::uint32_t> unused_;  ///< as the first member has said at its END
+  bool healthy_ = false;               ///< epoch_ came to many instances before the break
+  std::set<int> leaving_;              ///< have said LEAVE, wait for what they have submitted
+  std::set<int> left_;                 ///< LEFT is logged
+  std::string refused_;                ///< the last call that on_refused() answered
   std::vector<control::Message> log_;
 };
 

@@ -148,9 +148,9 @@ class Author {
     }
   }
 
-  /// Every rank makes the same calls in the same order. What it waits for in between is its own affair. Where all wait at
-  /// the end of each round, for the same in between in each, and every call of a round has a planning name of its own, no
-  /// timer is needed to learn what may be fused.
+  /// Every rank makes the same calls in the same order. What it waits for in between is its own affair. Where all wait
+  /// at the end of each round, for the same in between in each, and every call of a round has a planning name of its
+  /// own, no timer is needed to learn what may be fused.
   void write_unnamed(Style style) {
     const int length = 1 + dice_.roll(4);
     const int rounds = 8 + dice_.roll(8);

@@ -109,8 +109,8 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
 
 void Member::send(Name& name, Sink& sink) {
   count_lane(name, Lane::sent);
-  name.deadline = sink.send_request(
-      {name.text, name.descriptor, label_, kNever, position_, {}, name.planning_name}, name.deadline);
+  name.deadline =
+      sink.send_request({name.text, name.descriptor, label_, kNever, position_, {}, name.planning_name}, name.deadline);
 }
 
 // ---- Breaks

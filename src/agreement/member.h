@@ -231,11 +231,11 @@ class Member {
     std::uint32_t place = 0;
     Nanoseconds deadline = kNever;
     HeapPlace heap_place;
-    std::string call;         ///< of a place of unnamed calls: the one that is in it
-    std::uint64_t order = 0;  ///< of that call, or of this one, among this rank's
-    Descriptor descriptor;    ///< of a request that is sent or held; of a placed one it is the bucket's
+    std::string call;           ///< of a place of unnamed calls: the one that is in it
+    std::uint64_t order = 0;    ///< of that call, or of this one, among this rank's
+    Descriptor descriptor;      ///< of a request that is sent or held; of a placed one it is the bucket's
     std::string planning_name;  ///< of an unnamed call, or of such a place
-    std::deque<Status> owed;  ///< one for each error that other ranks saw and this rank has yet to
+    std::deque<Status> owed;    ///< one for each error that other ranks saw and this rank has yet to
   };
 
   /// An unnamed call behind another in its place.
@@ -315,18 +315,18 @@ class Member {
   std::vector<std::uint32_t> unused_;  ///< of names_: programs may use names that never come again
   std::deque<Place> buckets_;          ///< by id; stays where it is
   std::vector<std::uint32_t> in_force_;
-  std::deque<control::Message> later_;  ///< log entries that came during a break
-  std::vector<std::string> missing_;    ///< for END
-  Reason reason_ = Reason::none;        ///< of the last freeze
-  std::size_t sent_ = 0;                ///< names in lane sent
-  std::size_t outstanding_ = 0;         ///< names in any lane but none
+  std::deque<control::Message> later_;                          ///< log entries that came during a break
+  std::vector<std::string> missing_;                            ///< for END
+  Reason reason_ = Reason::none;                                ///< of the last freeze
+  std::size_t sent_ = 0;                                        ///< names in lane sent
+  std::size_t outstanding_ = 0;                                 ///< names in any lane but none
   std::unordered_map<std::string, Turns> turns_;                ///< by planning name: its places in force
   std::unordered_map<std::uint32_t, std::deque<Call>> queues_;  ///< by place
   std::vector<std::uint32_t> held_calls_;                       ///< unnamed calls in lane held
   std::size_t queued_ = 0;                                      ///< in all queues
   std::uint64_t calls_ = 0;                                     ///< unnamed calls submitted
-  std::size_t undrained_ = 0;           ///< in drain: buckets with instances < decided
-  std::size_t slices_ = 0;              ///< buckets in stage reducing
+  std::size_t undrained_ = 0;                                   ///< in drain: buckets with instances < decided
+  std::size_t slices_ = 0;                                      ///< buckets in stage reducing
   Wish join_ = Wish::no;
   Wish leave_ = Wish::no;
   RankSet lost_;

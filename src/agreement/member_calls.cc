@@ -4,9 +4,9 @@
 // waited for. The number is the call's name, which never comes again; by it the coordinator pairs what is sent to it.
 // What comes back is the planning name, which a rank makes of the order of its calls alone. It is a hint at places in
 // buckets and nothing rests on it: calls that find their planning name in force take its places in turn, or wait in a
-// queue behind the call that has the place. Ranks whose hints differ publish different calls; the flag line says which, so every rank sees it
-// before it reads any data. Then the instance is void on all of them, the epoch breaks, and the calls go to the
-// coordinator by their numbers.
+// queue behind the call that has the place. Ranks whose hints differ publish different calls; the flag line says which,
+// so every rank sees it before it reads any data. Then the instance is void on all of them, the epoch breaks, and the
+// calls go to the coordinator by their numbers.
 #include <algorithm>
 
 #include "agreement/member.h"
@@ -34,8 +34,8 @@ Lane Member::submit_call(Submit event, Sink& sink) {
   return lane;
 }
 
-/// Takes the place whose turn it is, or a position in the queue behind it; false if the call does not fit there. Then it
-/// takes no turn, on any rank that makes the same call.
+/// Takes the place whose turn it is, or a position in the queue behind it; false if the call does not fit there. Then
+/// it takes no turn, on any rank that makes the same call.
 bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
   const std::uint32_t at = turns.places[turns.next % turns.places.size()];
   const Name& name = names_[at];

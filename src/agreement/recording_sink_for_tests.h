@@ -65,9 +65,7 @@ class RecordingSink final : public Sink {
   }
   void ended(std::uint32_t epoch) override { add("ended " + number(epoch)); }
   void retire(std::uint32_t bucket) override { add("retire " + number(bucket)); }
-  void join_done(const control::JoinDoneEntry& entry) override {
-    add("join_done " + std::to_string(entry.last));
-  }
+  void join_done(const control::JoinDoneEntry& entry) override { add("join_done " + std::to_string(entry.last)); }
   void fail(const std::string& name, Status status) override { add("fail " + name + " " + status.message()); }
   void bug(std::string_view what) override { add("bug: " + std::string(what)); }
 

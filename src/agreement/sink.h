@@ -34,9 +34,9 @@ enum class Reason : std::uint8_t {
   join,
   leave,  ///< shutdown, of this rank or seen in the log
   abort,
-  wrap,  ///< the instance counter is about to overflow
-  peer,  ///< another rank froze first
-  idle,  ///< many buckets are not in use, and can be retired between two epochs only
+  wrap,         ///< the instance counter is about to overflow
+  peer,         ///< another rank froze first
+  idle,         ///< many buckets are not in use, and can be retired between two epochs only
   other_calls,  ///< the ranks' unnamed calls met in a bucket and were not the same
 };
 

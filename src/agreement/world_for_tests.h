@@ -294,7 +294,8 @@ class World : public WorldMoves {
     submission.current = static_cast<Sequence>(op.name);
     note(i, "calls '" + spec.name + "', planned as '" + spec.planning_names[i] + "'");
     count(Row::call_submitted, rank(i).member.mode());
-    rank(i).member.step(Submit{spec.name, spec.descriptor(op.variant, i), kNever, spec.planning_names[i]}, rank(i).sink);
+    rank(i).member.step(Submit{spec.name, spec.descriptor(op.variant, i), kNever, spec.planning_names[i]},
+                        rank(i).sink);
   }
 
   void classify_submit(std::size_t i, std::size_t name, Variant variant) {

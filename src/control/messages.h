@@ -53,8 +53,8 @@ struct EndMessage {
   /// Why buckets stayed half full, where that was the reason of the break: names that the others of their bucket waited
   /// for in vain. They are not fused again.
   std::vector<std::string> missing = {};
-  /// Of the coordinator's rank: the buckets in force of which there was no instance in the epoch, ascending. The same on
-  /// every rank, since all have decided alike.
+  /// Of the coordinator's rank: the buckets in force of which there was no instance in the epoch, ascending. The same
+  /// on every rank, since all have decided alike.
   std::vector<std::uint32_t> unused = {};
 };
 

@@ -29,7 +29,8 @@ constexpr std::size_t kMostContexts = 4096;
 
 /// What of a call is the same on all ranks that make it: row counts need not be.
 std::uint64_t signature(const Request& request) {
-  std::uint64_t hash = mix(static_cast<std::uint64_t>(request.kind) << 32 | static_cast<std::uint64_t>(request.reduce_op));
+  std::uint64_t hash =
+      mix(static_cast<std::uint64_t>(request.kind) << 32 | static_cast<std::uint64_t>(request.reduce_op));
   const auto add = [&hash](std::uint64_t value) { hash = mix(hash ^ value); };
   add(static_cast<std::uint64_t>(request.root));
   add(std::bit_cast<std::uint64_t>(request.prescale));

@@ -3,10 +3,12 @@
 // of what has ended.
 //
 //  - Its name is its number: barriers and joins called before, then calls since the last of these. By it ranks meet.
-//  - Its planning name is a hint at the bucket in which replay may find it (agreement/member_calls.cc). It stands for the
+//  - Its planning name is a hint at the bucket in which replay may find it (agreement/member_calls.cc). It stands for
+//  the
 //    last calls in their order, up to this one: a loop that makes the same calls each time comes to the same planning
-//    names each time, and finds back to them by itself some calls after something irregular, or at a barrier. Which of several tensors in
-//    shared memory a call has is part of it, since a bucket of shared tensors is made for places in memory.
+//    names each time, and finds back to them by itself some calls after something irregular, or at a barrier. Which of
+//    several tensors in shared memory a call has is part of it, since a bucket of shared tensors is made for places in
+//    memory.
 //
 // Ranks whose planning names differ lose time and nothing else.
 #pragma once
@@ -30,16 +32,17 @@ class CallOrder {
 
   /// The next call's number: barriers and joins called before, then 40 bits of calls since, from 1 on. Any thread.
   std::uint64_t take_number();
-  /// A barrier is called: a rank that has made a call more than the others is in step again after it. Returns the number
-  /// of the last call before it. One thread at a time, as planning_name().
+  /// A barrier is called: a rank that has made a call more than the others is in step again after it. Returns the
+  /// number of the last call before it. One thread at a time, as planning_name().
   std::uint64_t restart();
   /// All ranks have joined. Those that had not before may have called barriers meanwhile: so many restarts count now.
   void restart_at(std::uint64_t restarts);
   /// Any thread.
   std::uint64_t last_number();
 
-  /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no use for its kind. In the order of the submits, one
-  /// thread at a time. `place`: where its tensor lies in this rank's heap.
+  /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no
+  /// use for its kind. In the order of the submits, one thread at a time. `place`: where its tensor lies in this rank's
+  /// heap.
   std::string planning_name(const Request& request, const HeapPlace& place);
 
   /// "noname.<barriers and joins>.<calls since>"
@@ -60,7 +63,7 @@ class CallOrder {
 
   std::array<std::uint64_t, kWindow> last_{};  ///< what the last calls were, a ring
   std::size_t at_ = 0;
-  std::uint64_t context_ = 0;  ///< of last_
+  std::uint64_t context_ = 0;                                         ///< of last_
   std::vector<Recent> recent_;                                        ///< the last calls, a ring by number
   std::unordered_map<std::uint64_t, std::vector<HeapPlace>> places_;  ///< seen in a context
 };

@@ -34,13 +34,12 @@ Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
     }
   }
   if (!offset) {
-    return Status::error(
-        Code::out_of_memory,
-        "no room for another process set: this rank belongs to " +
-            std::to_string(std::count(calls_.begin(), calls_.end(), true)) + " of " +
-            std::to_string(transport::kCallBits) + " at most, and may share " +
-            std::to_string(arena_.layout().heap_bytes) +
-            " bytes of address space (ulimit -v); remove one that is not needed");
+    return Status::error(Code::out_of_memory, "no room for another process set: this rank belongs to " +
+                                                  std::to_string(std::count(calls_.begin(), calls_.end(), true)) +
+                                                  " of " + std::to_string(transport::kCallBits) +
+                                                  " at most, and may share " +
+                                                  std::to_string(arena_.layout().heap_bytes) +
+                                                  " bytes of address space (ulimit -v); remove one that is not needed");
   }
   GroupPart part{{static_cast<std::size_t>(*offset), bytes}, call, 0, ranks};
   part.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), arena_.rank()) - ranks.begin());
@@ -56,8 +55,8 @@ Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
 void GroupPlaces::sweep() {
   std::erase_if(left_, [this](const GroupPart& part) {
     const auto gone = [&](int member) { return has_ended_(part.ranks[static_cast<std::size_t>(member)]); };
-    const bool is_free = transport::GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()),
-                                                              part.own, gone);
+    const bool is_free =
+        transport::GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
     if (is_free) {
       free(part);
     }

@@ -21,10 +21,10 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
 }
 
 Status only_outside_of_callbacks(const char* what) {
-  return Runner::in_callback() ? Status::error(Code::would_deadlock,
-                                               std::string("a process set cannot be ") + what +
-                                                   " in a completion callback, which it waits for")
-                               : Status();
+  return Runner::in_callback()
+             ? Status::error(Code::would_deadlock, std::string("a process set cannot be ") + what +
+                                                       " in a completion callback, which it waits for")
+             : Status();
 }
 
 }  // namespace
@@ -285,11 +285,10 @@ Status Groups::destroy(std::int32_t id) {
   std::lock_guard collective(collective_mutex_);
   Word own{{id}};
   if (id == 0) {
-    own.problem = Status::error(Code::invalid_argument,
-                                "the set of all ranks cannot be removed; it ends with shutdown");
-  } else if (!knows(id)) {
     own.problem =
-        Status::error(Code::invalid_argument, "there is no process set with the id " + std::to_string(id));
+        Status::error(Code::invalid_argument, "the set of all ranks cannot be removed; it ends with shutdown");
+  } else if (!knows(id)) {
+    own.problem = Status::error(Code::invalid_argument, "there is no process set with the id " + std::to_string(id));
   }
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> wanted, exchange("ronde.process_set.remove", own));
   RONDE_RETURN_IF_ERROR(first_problem(wanted, runner_.engine().group().ranks));

@@ -51,7 +51,7 @@ class Replay final : public agreement::Sink {
     std::optional<control::SettingsEntry> settings;
     std::vector<Answer> agreed;  ///< in this order
     std::vector<std::pair<control::Message, Nanoseconds>>
-        messages;                    ///< to the coordinator; with a request its deadline
+        messages;                                  ///< to the coordinator; with a request its deadline
     std::optional<control::JoinDoneEntry> joined;  ///< all members have
     std::optional<std::string> bug;
   };
@@ -215,12 +215,12 @@ class Replay final : public agreement::Sink {
   agreement::Member member_;                ///< guarded by gate_
   std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
   std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
-  std::vector<std::uint32_t> watched_;      ///< guarded by gate_: those in which something was under way at the last look
-  std::uint64_t in_lane_ = 0;               ///< buckets that are ordered
-  std::uint64_t last_call_ = 0;             ///< guarded by gate_: before join()
-  Outcome outcome_;                         ///< guarded by gate_
-  std::atomic<bool> replaying_{false};      ///< a hint: names may be in force
-  std::atomic<bool> has_work_{false};       ///< the outcome is not empty
+  std::vector<std::uint32_t> watched_;  ///< guarded by gate_: those in which something was under way at the last look
+  std::uint64_t in_lane_ = 0;           ///< buckets that are ordered
+  std::uint64_t last_call_ = 0;         ///< guarded by gate_: before join()
+  Outcome outcome_;                     ///< guarded by gate_
+  std::atomic<bool> replaying_{false};  ///< a hint: names may be in force
+  std::atomic<bool> has_work_{false};   ///< the outcome is not empty
   std::atomic<bool> has_fresh_{false};
   std::atomic<bool> under_way_{false};  ///< a hint: something is in a bucket, so clocks are watched
   std::atomic<bool> look_soon_{false};

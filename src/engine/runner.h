@@ -11,8 +11,8 @@
 //
 // While buckets are replayed, the engine thread is attentive: it looks every kAttention and nobody wakes it, neither a
 // submit of this rank nor a word of a peer, since waking a thread costs more than a submit may. Kept up until nothing
-// was replayed for kAttentionSpan. Where several ranks share a core their threads look that much less often, so that all
-// their looks together take no more of it: 32 ranks that looked as often as two kept a core of two from working.
+// was replayed for kAttentionSpan. Where several ranks share a core their threads look that much less often, so that
+// all their looks together take no more of it: 32 ranks that looked as often as two kept a core of two from working.
 #pragma once
 
 #include <atomic>

@@ -3,9 +3,9 @@
 // loopback (engines in one process, for tests).
 //
 // A region is laid out by RegionLayout: control lines, message rings, staging, heap. Up to the heap every word has
-// exactly one writer, the owner of the region, except bell and calls (bell.h, group_calls.h). Words of different purpose lie on lines of
-// 128 bytes of their own, since processors fetch cache lines in pairs. Between processes the rule is enforced: of a
-// peer's region only the pages of the control block and the heap are mapped writable.
+// exactly one writer, the owner of the region, except bell and calls (bell.h, group_calls.h). Words of different
+// purpose lie on lines of 128 bytes of their own, since processors fetch cache lines in pairs. Between processes the
+// rule is enforced: of a peer's region only the pages of the control block and the heap are mapped writable.
 //
 // The heap is address space, hundreds of gigabytes of it, of which a page costs memory only once it exists: commit()
 // makes pages, discard() gives them back. So what is shared can grow for the life of the job although descriptors are
@@ -176,8 +176,8 @@ class HostArena {
   virtual void ring_after_fence(int rank) = 0;
   virtual void ring_others_after_fence() = 0;
 
-  /// Makes the first `bytes` of each of this rank's own staging slots exist, or more. Before they are used: an arena may
-  /// have left them out until now. OUT_OF_MEMORY as commit().
+  /// Makes the first `bytes` of each of this rank's own staging slots exist, or more. Before they are used: an arena
+  /// may have left them out until now. OUT_OF_MEMORY as commit().
   virtual Status need_slots(std::size_t bytes) = 0;
   /// Makes these pages of this rank's own heap exist, zero where they did not before, and maps them here; huge pages
   /// for what is large enough, where the kernel has them for shared memory. OUT_OF_MEMORY, without a signal and without

@@ -75,8 +75,8 @@ void GroupArena::ring_others_after_fence() {
   }
 }
 
-/// Small ones are what most groups ever reduce: the whole slots of two ranks are 1.5 MiB, for each of them. Only what is
-/// new is asked for: what cannot be had is discarded, and peers may still read what was there before.
+/// Small ones are what most groups ever reduce: the whole slots of two ranks are 1.5 MiB, for each of them. Only what
+/// is new is asked for: what cannot be had is discarded, and peers may still read what was there before.
 Status GroupArena::need_slots(std::size_t bytes) {
   if (bytes <= ready_slot_bytes_) {
     return {};

@@ -18,8 +18,8 @@ namespace ronde::transport {
 inline std::atomic<std::uint64_t>& call_word(CallLine& line, int call) { return line.words[call / 64]; }
 inline std::uint64_t call_bit(int call) { return std::uint64_t{1} << (call % 64); }
 
-/// There is something to see for this group. Requires: a sequentially consistent fence after it was stored. The bell may
-/// be rung without another one.
+/// There is something to see for this group. Requires: a sequentially consistent fence after it was stored. The bell
+/// may be rung without another one.
 inline void call_group_after_fence(CallLine& line, int call) {
   std::atomic<std::uint64_t>& word = call_word(line, call);
   if ((word.load(std::memory_order_relaxed) & call_bit(call)) == 0) {

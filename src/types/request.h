@@ -36,9 +36,9 @@ struct Request {
   OpKind kind = OpKind::allreduce;
   std::int32_t group = 0;
   std::string name;
-  /// An unnamed call's number, which `name` is made of; or of the unnamed call that this request belongs to, as that of a
-  /// backward pass to its forward's. Neither comes again. 0: the name is the program's. Of a barrier: the number of the
-  /// last unnamed call before it.
+  /// An unnamed call's number, which `name` is made of; or of the unnamed call that this request belongs to, as that of
+  /// a backward pass to its forward's. Neither comes again. 0: the name is the program's. Of a barrier: the number of
+  /// the last unnamed call before it.
   std::uint64_t call_number = 0;
   bool has_own_number = false;  ///< the first of these
   /// With a call number: where replay looks for it (engine/call_order.h). Else empty: it comes back under its

@@ -22,8 +22,8 @@
 //  - ordered: a channel of its own (channel.h), whose operations all ranks run in the one order that the leader gives.
 // Unnamed calls. A bucket in which they take part says beside `published` which calls these are, in one word `calls`.
 // Whoever sees all `published` compares the words before it reads any data; if they differ the instance is void: it is
-// over at once, on every rank alike, and nothing was touched. The word alternates by parity as the slots do, and for the
-// same reason.
+// over at once, on every rank alike, and nothing was touched. The word alternates by parity as the slots do, and for
+// the same reason.
 //
 // In a break nothing changes: what all have published is finished by all, of what is cancelled nothing was ever read.
 //
@@ -101,8 +101,8 @@ class HostBucket {
   /// Says that all members of instance() + 1 are in, and wakes who sleeps if it is the last rank to do so.
   /// `calls`: stands for the unnamed calls in it, in the order of the members.
   void publish(std::uint64_t calls = 0);
-  /// Does what can be done. `done`: instance() has gone up by one and the results are in the outputs, unless was_void().
-  /// Moves at most 1 MB. Requires: is_published().
+  /// Does what can be done. `done`: instance() has gone up by one and the results are in the outputs, unless
+  /// was_void(). Moves at most 1 MB. Requires: is_published().
   virtual Progress advance() = 0;
   /// The published instance will not be finished: not all have published it, and none will. Outputs are untouched.
   void cancel();

@@ -1,8 +1,8 @@
 // Who wakes the others where all wait for all: the last to come.
 //
 // A rank that waits until every rank has stored a word cannot go on before the last has. If each that comes rang those
-// who came before, p ranks that sleep would be woken p * (p - 1) times for one all-reduce, by a system call each, only to
-// sleep again: with 32 ranks on two cores that took milliseconds. So only who finds the words of all others rings.
+// who came before, p ranks that sleep would be woken p * (p - 1) times for one all-reduce, by a system call each, only
+// to sleep again: with 32 ranks on two cores that took milliseconds. So only who finds the words of all others rings.
 //
 // Of ranks that come at one time at least one does: each stores its word, then comes a sequentially consistent fence,
 // then it looks at the others' words. The fences have one order, and the rank whose fence is last in it sees all words.
@@ -14,8 +14,8 @@
 
 namespace ronde::collectives {
 
-/// Call after storing this rank's word. `has_stored(peer)`: whether a peer has stored its own, looked at anew. Requires:
-/// whoever sleeps until all have stored theirs has stored its own before.
+/// Call after storing this rank's word. `has_stored(peer)`: whether a peer has stored its own, looked at anew.
+/// Requires: whoever sleeps until all have stored theirs has stored its own before.
 template <typename HasStored>
 void wake_others_if_last(transport::HostArena& arena, const HasStored& has_stored) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
