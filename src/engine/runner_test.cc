@@ -11,6 +11,7 @@
 
 #include "engine/runners_for_tests.h"
 #include "support/effort.h"
+#include "support/local_world.h"
 
 namespace ronde::engine {
 namespace {
