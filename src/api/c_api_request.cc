@@ -69,8 +69,11 @@ Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request,
   if (request->on_done != nullptr) {
     on_done = [call = request->on_done, user = request->user, raw = handle.get()](const engine::TicketPtr&,
                                                                                   const Status& status) {
+      struct Drop {
+        ronde_ticket* handle;
+        ~Drop() { handle->drop(); }
+      } drop{raw};  // also if the caller's function throws
       call(user, raw, report(status));
-      raw->drop();
     };
     handle->references = 2;
   }

@@ -6,7 +6,7 @@
 //  - Its planning name is a hint at the bucket in which replay may find it (agreement/member_calls.cc). It stands for
 //  the
 //    last calls in their order, up to this one: a loop that makes the same calls each time comes to the same planning
-//    names each time, and finds back to them by itself some calls after something irregular, or at a barrier. Which of
+//    names each time, and finds back to them by itself some calls after something irregular. Which of
 //    several tensors in shared memory a call has is part of it, since a bucket of shared tensors is made for places in
 //    memory.
 //
@@ -33,7 +33,7 @@ class CallOrder {
   /// The next call's number: barriers and joins called before, then 40 bits of calls since, from 1 on. Any thread.
   std::uint64_t take_number();
   /// A barrier is called: a rank that has made a call more than the others is in step again after it. Returns the
-  /// number of the last call before it. One thread at a time, as planning_name().
+  /// number of the last call before it. Any thread.
   std::uint64_t restart();
   /// All ranks have joined. Those that had not before may have called barriers meanwhile: so many restarts count now.
   void restart_at(std::uint64_t restarts);

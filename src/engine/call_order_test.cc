@@ -46,6 +46,16 @@ TEST(CallOrderTest, ALoopComesToTheSamePlanningNames) {
   EXPECT_EQ(std::set<std::string>(steps[9].begin(), steps[9].end()).size(), 4u);
 }
 
+TEST(CallOrderTest, ABarrierLeavesThePlanningNamesOfALoop) {
+  CallOrder order;
+  for (std::size_t i = 0; i < CallOrder::kWindow; ++i) {
+    planned(order, 4);
+  }
+  const std::string before = planned(order, 4);
+  order.restart();
+  EXPECT_EQ(planned(order, 4), before);
+}
+
 TEST(CallOrderTest, ItFindsBackAfterACallOutOfTurn) {
   CallOrder one;
   CallOrder other;

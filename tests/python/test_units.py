@@ -64,9 +64,10 @@ def test_every_status_has_an_exception(tmp_path):
     for code in range(1, 18):
         error = exceptions.error_of(code, "sentence", 3, "tensor")
         assert isinstance(error, exceptions.RondeError) and isinstance(error, RuntimeError)
-        assert (error.code, error.rank, error.tensor, str(error)) == (code, 3, "tensor", "sentence")
+        assert (error.code, error.rank, error.tensor) == (code, 3, "tensor")
+        assert str(error).startswith("sentence")  # before init Horovod's words follow, which programs look for
         again = pickle.loads(pickle.dumps(error))
-        assert type(again) is type(error) and vars(again) == vars(error) and str(again) == "sentence"
+        assert type(again) is type(error) and vars(again) == vars(error) and str(again) == str(error)
 
 
 def test_families():

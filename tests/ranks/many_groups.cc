@@ -10,6 +10,7 @@
 #include <numeric>
 #include <ronde/ronde.hpp>
 
+#include "support/effort.h"
 #include "support/rank_test.h"
 
 namespace ronde::test {
@@ -85,7 +86,9 @@ TEST(ManyGroups, LiveTogether) {
   const std::size_t shared_kib = (after.shared_kib - before.shared_kib) / count;
   const std::size_t private_kib = (after.private_kib - before.private_kib) / count;
   EXPECT_LE(shared_kib, size() == 2 ? 128u : 256u) << "a group";
-  EXPECT_LE(private_kib, 64u) << "a group";
+  if (kFullEffort) {  // a sanitizer keeps what is freed
+    EXPECT_LE(private_kib, 64u) << "a group";
+  }
   // Large tensors need a group's own slots, which then exist for as long as the group does.
   ASSERT_TRUE(add_up(groups.front(), 100000));
   ASSERT_TRUE(add_up(groups.back(), 100000));
