@@ -110,7 +110,9 @@ TEST(MappedArena, RanksThatAskAtOnceNeverTakeMoreThanThereIs) {
   }
   EXPECT_LE(arenas.used(), kAll);
   EXPECT_EQ(arenas.used(), static_cast<std::uint64_t>(given) * 3 * kMiB) << "what is refused leaves nothing";
-  EXPECT_EQ(given, 13) << "as much as there is room for";
+  // What a rank is making counts as promised and as made for a moment, in which another may be refused.
+  EXPECT_LE(given, 13) << "no more than there is room for";
+  EXPECT_GE(given, 13 - (kRanks - 1)) << "and about as much";
   EXPECT_EQ(arenas.promised(), 0u);
 }
 
