@@ -41,7 +41,8 @@ def only_rank_0(rank: int, world: int, call: Any, text: str) -> None:
 
 @pytest.mark.ranks(2, 3)
 def test_a_call_may_have_a_limit_of_its_own(group, rank, world):
-    late = "rank 1 did not submit it. Look at what rank 1 was" if world == 2 else "ranks 1, 2 did .* ranks 1, 2 were"
+    others = ", ".join(str(each) for each in range(1, world))
+    late = "rank 1 did not submit it. Look at what rank 1 was" if world == 2 else f"ranks {others} did .* ranks {others} were"
     limit = timedelta(seconds=0.2)
     only_rank_0(rank, world, lambda: dist.barrier(timeout=limit), f"Timed out after 0.2 s in barrier .*{late} doing")
 

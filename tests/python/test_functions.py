@@ -76,7 +76,7 @@ def test_without_state_gradients_are_zeros_as_horovod_leaves_them(hvd, rank, wor
             assert torch.equal(model.weight, before), "nothing was stepped"
             model(torch.full((1, 3), rank + 1.0).double()).sum().backward()  # without zero_grad()
             optimizer.step()
-    table = nn.Embedding(4, 2, sparse=True)
+    table = nn.Embedding(8, 2, sparse=True)
     optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(table.parameters(), lr=0.1))
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     assert table.weight.grad.is_sparse and not table.weight.grad.to_dense().any()

@@ -376,7 +376,7 @@ def test_communication_starts_during_backward(hvd, rank, world):
 @pytest.mark.ranks(1, 2)
 def test_what_programs_read_and_call_of_horovods(hvd, rank, world):
     """A gradient that a program reduces by itself, as copies of Horovod's optimizer do."""
-    model, table = torch.nn.Linear(3, 1), torch.nn.Embedding(4, 1, sparse=True)
+    model, table = torch.nn.Linear(3, 1), torch.nn.Embedding(8, 1, sparse=True)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([*model.parameters(), *table.parameters()], lr=1.0),
         gradient_predivide_factor=2.0,
@@ -388,7 +388,7 @@ def test_what_programs_read_and_call_of_horovods(hvd, rank, world):
     optimizer.set_backward_passes_per_step(2)
     assert optimizer.backward_passes_per_step == 2
     model.weight.grad = torch.full((1, 3), rank + 1.0)
-    table.weight.grad = torch.sparse_coo_tensor([[rank]], [[1.0]], (4, 1))
+    table.weight.grad = torch.sparse_coo_tensor([[rank]], [[1.0]], (8, 1))
     for parameter, expected in ((model.weight, [[(world + 1) / 2] * 3]), (model.bias, [0.0])):
         handle, context = optimizer._allreduce_grad_async(parameter)
         assert optimizer._compression.decompress(hvd.synchronize(handle), context).tolist() == expected
