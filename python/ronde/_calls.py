@@ -8,14 +8,18 @@ which one has made a call too many are in step again after it.
 from __future__ import annotations
 
 import itertools
-from ctypes import byref, c_uint64
-from typing import Optional
+from ctypes import byref, c_int32, c_uint64, c_void_p
+from typing import Any, List, Optional, Tuple
 
 from ronde import _abi
-from ronde._lib import last_error, library
+from ronde._lib import direct, last_error, library
 
 _CALL_BITS = 40
 _CALLS = (1 << _CALL_BITS) - 1
+_JOB = c_int32(0)
+#: Where the library writes a number, and a pointer to it: those not in use, so that threads and signal handlers each have
+#: their own.
+_boxes: List[Tuple[c_uint64, Any]] = []
 
 #: Sends and recvs concern two ranks, which need not make as many: their names are for messages only.
 _pairwise = itertools.count()
@@ -58,12 +62,17 @@ def in_group(group: int, full_name: str, number: int = 0) -> str:
 def unnamed(group: int = 0, engine: Optional[int] = None) -> str:
     """The name of the next call without one. Raises InitializationError before init. ``engine``: as ``ronde_call_number``
     takes it."""
-    number = c_uint64()
-    status = library().ronde_call_number(engine, group, byref(number))
+    try:
+        number, at = _boxes.pop()
+    except IndexError:
+        number = c_uint64()
+        at = byref(number)
+    status = direct("ronde_call_number")(None if engine is None else c_void_p(engine), c_int32(group) if group else _JOB, at)
+    value = number.value
+    _boxes.append((number, at))
     if status != _abi.OK:
         raise last_error(status)
-    value = number.value
-    made = Unnamed(f"noname.{value >> _CALL_BITS}.{value & _CALLS}")
+    made = Unnamed(f"noname.0.{value}" if value <= _CALLS else f"noname.{value >> _CALL_BITS}.{value & _CALLS}")
     made.group, made.number = group, value
     return made
 

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 from pathlib import Path
+from typing import Callable
 
 from ronde import _abi
 from ronde.exceptions import RondeError, error_of
@@ -39,6 +40,15 @@ def library() -> ctypes.CDLL:
         )
     _abi.declare(loaded)
     return loaded
+
+
+@functools.lru_cache(maxsize=None)
+def direct(function: str) -> Callable[..., int]:
+    """A function of the library that returns a status, for calls so frequent that ctypes' conversion of arguments counts
+    (0.2 us a call). Each argument must be None or a ctypes object of the declared type: an int would be cut to 32 bits.
+    """
+    found: Callable[..., int] = library()[function]  # unlike an attribute a new object, without declared types
+    return found
 
 
 def new_error_info() -> _abi.ErrorInfo:

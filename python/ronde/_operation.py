@@ -12,12 +12,12 @@ import ctypes
 import os
 import time
 from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple, Union
 
 from ronde import _abi
 from ronde._call_site import call_site
 from ronde._calls import InGroup, Unnamed
-from ronde._lib import check, error_from, last_error, library, new_error_info
+from ronde._lib import check, direct, error_from, last_error, library, new_error_info
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
 View = Tuple[int, Sequence[int], int]
@@ -46,7 +46,7 @@ class Block:
     """The structs of one call for one tensor. Making them costs more than filling them, and what comes back step after
     step, under its name, finds them filled."""
 
-    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen")
+    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at")
 
     def __init__(self) -> None:
         self.said: Any = None  # what the request says apart from tensors
@@ -58,6 +58,7 @@ class Block:
         self.output_at = addressof(self.output)
         self.request = _abi.Request(struct_size=ctypes.sizeof(_abi.Request), step=-1)
         self.address = addressof(self.request)
+        self.at = c_void_p(self.address)
 
     def set_tensor(self, view: View, output: Optional[int]) -> None:
         """``output``: where the result goes; None: the ticket makes it, or there is nothing to write."""
@@ -86,13 +87,13 @@ class Block:
         request.outputs = self.output_at
 
 
-#: Blocks not in use, by the name of the last request. A block is taken for the duration of a call, so threads and
-#: signal handlers each have their own.
-_free_blocks: Dict[str, Block] = {}
+#: Blocks not in use, by the name of the last request, of an unnamed one by its operation and the memory it was about. A
+#: block is taken for the duration of a call, so threads and signal handlers each have their own.
+_free_blocks: Dict[Union[str, int], Block] = {}
 #: Names may be used that never come again.
 _MOST_FREE_BLOCKS = 4096
-#: Under what the blocks of unnamed calls are kept, by the operation.
-_UNNAMED = [f"unnamed {op}" for op in range(64)]
+#: More than there are operations.
+_OPERATIONS = 64
 
 #: Operations whose memory the engine may still touch.
 _under_way: Set["Operation"] = set()
@@ -158,7 +159,7 @@ class Operation:
         """Until it has ended. Other threads run meanwhile and Ctrl-C is answered; then, or if the operation has failed,
         it is given up and needs no further care. On success it still holds its ticket, see :meth:`release`.
         """
-        wait = library().ronde_wait
+        wait = direct("ronde_wait")
         try:
             status = wait(self._ticket, SLICE)
             while (status == _TIMED_OUT or status == _INTERRUPTED) and not self._has_failed():
@@ -215,7 +216,7 @@ class Operation:
         if ticket is None or _in_forked_child:
             return
         self._ticket.value = None
-        library().ronde_release(ticket)
+        direct("ronde_release")(c_void_p(ticket))
         _under_way.discard(self)
         self._keep = None
 
@@ -351,10 +352,13 @@ def submit(
     """
     if _abandoned:
         release_finished()
-    kept_as = _UNNAMED[op] if type(name) is Unnamed else name
+    kept_as: Union[str, int] = name
+    if type(name) is Unnamed:
+        kept_as = (inputs[0][0] if inputs else 0) * _OPERATIONS + op
     block = _free_blocks.pop(kept_as, None) or Block()
     operation = Operation(name, keep)
     ticket = operation._ticket
+    of = None if engine is None else c_void_p(engine)
     _under_way.add(operation)
     try:
         arrays = fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, group)
@@ -366,9 +370,9 @@ def submit(
         if timeout_s:
             block.request.timeout_s = timeout_s
         if wait:
-            status = library().ronde_execute(engine, block.address, SLICE, byref(ticket))
+            status = direct("ronde_execute")(of, block.at, SLICE, byref(ticket))
         else:
-            status = library().ronde_submit(engine, block.address, byref(ticket))
+            status = direct("ronde_submit")(of, block.at, byref(ticket))
         del arrays
         if splits is not None:
             block.request.splits, block.request.splits_count = None, 0

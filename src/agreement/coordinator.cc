@@ -137,7 +137,6 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
     held.has.assign(group_.ranks.size(), false);
     held.descriptors.resize(group_.ranks.size());
     held.call_sites.resize(group_.ranks.size());
-    held.planning_names.resize(group_.ranks.size());
     held.since = now;
     held.order = ++orders_;
   }
@@ -150,7 +149,10 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
   held.since = std::min(held.since, now - request.waited);
   held.descriptors[index] = std::move(request.descriptor);
   held.call_sites[index] = std::move(request.call_site);
-  held.planning_names[index] = std::move(request.planning_name);
+  if (!request.planning_name.empty()) {
+    held.planning_names.resize(group_.ranks.size());
+    held.planning_names[index] = std::move(request.planning_name);
+  }
   ++held.count;
   if (held.descriptors[index].kind == OpKind::barrier) {
     calls_.on_barrier(member, request.call_number);
@@ -187,13 +189,11 @@ Status Coordinator::on_request(int member, control::RequestMessage request, Nano
 
 /// An entry that concerns it was logged, which its rank had not read.
 bool Coordinator::is_late(const control::RequestMessage& request) const {
-  for (const std::string* name : {&request.name, &request.planning_name}) {
-    const auto moved = moved_at_.find(*name);
-    if (moved != moved_at_.end() && request.label < moved->second) {
-      return true;
-    }
-  }
-  return false;
+  const auto is_late_for = [&](const std::string& name) {
+    const auto moved = moved_at_.find(name);
+    return moved != moved_at_.end() && request.label < moved->second;
+  };
+  return is_late_for(request.name) || (!request.planning_name.empty() && is_late_for(request.planning_name));
 }
 
 /// The last entry logged concerns the name.
@@ -248,7 +248,7 @@ void Coordinator::forget_calls(const std::set<std::string>& planning_names) {
   for (auto each = held_.begin(); each != held_.end();) {
     Held& held = each->second;
     for (std::size_t i = 0; i < held.has.size(); ++i) {
-      if (held.has[i] && planning_names.contains(held.planning_names[i])) {
+      if (held.has[i] && !held.planning_names.empty() && planning_names.contains(held.planning_names[i])) {
         held.has[i] = false;
         --held.count;
       }
@@ -349,7 +349,7 @@ void Coordinator::plan_answer(const std::string& name, const Held& held, const D
 
 std::set<std::string> Coordinator::planning_names_of(const Held& held) {
   std::set<std::string> names;
-  for (std::size_t i = 0; i < held.has.size(); ++i) {
+  for (std::size_t i = 0; i < held.planning_names.size(); ++i) {
     if (held.has[i] && !held.planning_names[i].empty()) {
       names.insert(held.planning_names[i]);
     }

@@ -79,7 +79,7 @@ class Coordinator {
     std::vector<bool> has;                    ///< by member
     std::vector<Descriptor> descriptors;      ///< by member
     std::vector<std::string> call_sites;      ///< by member
-    std::vector<std::string> planning_names;  ///< by member, of an unnamed call; else empty
+    std::vector<std::string> planning_names;  ///< by member, of an unnamed call; none if no member has one
     int count = 0;
     std::uint64_t call_number = 0;  ///< of an unnamed call
     std::uint64_t asked = 0;        ///< the largest position of its requests

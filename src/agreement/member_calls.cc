@@ -19,11 +19,13 @@ Lane Member::submit_call(Submit event, Sink& sink) {
   // Its own entry, if there is one, holds an error that is owed.
   if (mode_ == Mode::replay && closed_ && join_ == Wish::no && turns != turns_.end() &&
       !index_of_.contains(event.name)) {
-    Call call{event.name, event.descriptor, event.deadline, order};
+    Call call{std::move(event.name), std::move(event.descriptor), event.deadline, order};
     Lane lane = Lane::none;
     if (place_call(turns->second, call, sink, lane)) {
       return lane;
     }
+    event.name = std::move(call.name);
+    event.descriptor = std::move(call.descriptor);
   }
   // In a break too: what pairs by number may overtake what the break has yet to send.
   const std::uint32_t index = intern(event.name);
@@ -35,7 +37,7 @@ Lane Member::submit_call(Submit event, Sink& sink) {
 }
 
 /// Takes the place whose turn it is, or a position in the queue behind it; false if the call does not fit there. Then
-/// it takes no turn, on any rank that makes the same call.
+/// it takes no turn, on any rank that makes the same call, and `call` is untouched.
 bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
   const std::uint32_t at = turns.places[turns.next % turns.places.size()];
   const Name& name = names_[at];

@@ -26,6 +26,7 @@ Status wait(ronde_ticket& handle, double limit_s) {
 
 bool looked_at(const ronde_ticket& handle) {
   if (handle.ticket->is_done()) {
+    handle.ticket->tell();
     return true;
   }
   if (const std::shared_ptr<engine::Runner> runner = handle.runner.lock()) {

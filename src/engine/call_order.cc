@@ -1,7 +1,11 @@
 #include "engine/call_order.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
+#include <limits>
+#include <string_view>
 
 #include "base/stable_hash.h"
 
@@ -45,36 +49,33 @@ std::uint64_t signature(const Request& request) {
   return hash;
 }
 
-void append_hex(std::string& text, std::uint64_t value) {
-  for (int shift = 60; shift >= 0; shift -= 4) {
-    text += "0123456789abcdef"[value >> shift & 15];
+constexpr std::string_view kPlanned = "unnamed.";
+constexpr std::size_t kDigits = 16;
+
+/// 16 hexadecimal digits from `at` on.
+void write_hex(std::uint64_t value, std::string& text, std::size_t at) {
+  for (std::size_t digit = kDigits; digit-- > 0; value >>= 4) {
+    text[at + digit] = "0123456789abcdef"[value & 15];
   }
 }
 
 }  // namespace
 
-std::uint64_t CallOrder::take_number() {
-  std::lock_guard lock(mutex_);
-  return next_++;
-}
+std::uint64_t CallOrder::take_number() { return next_.fetch_add(1, std::memory_order_relaxed); }
 
 std::uint64_t CallOrder::restart() {
-  std::lock_guard lock(mutex_);
-  const std::uint64_t last = next_ - 1;
-  next_ = ((last >> kCallBits) + 1) << kCallBits | 1;
-  return last;
+  std::uint64_t next = next_.load(std::memory_order_relaxed);
+  while (!next_.compare_exchange_weak(next, (((next - 1) >> kCallBits) + 1) << kCallBits | 1)) {
+  }
+  return next - 1;
 }
 
 void CallOrder::restart_at(std::uint64_t restarts) {
   forget_last();
-  std::lock_guard lock(mutex_);
-  next_ = restarts << kCallBits | 1;
+  next_.store(restarts << kCallBits | 1, std::memory_order_relaxed);
 }
 
-std::uint64_t CallOrder::last_number() {
-  std::lock_guard lock(mutex_);
-  return next_ - 1;
-}
+std::uint64_t CallOrder::last_number() const { return next_.load(std::memory_order_relaxed) - 1; }
 
 /// A rank that had joined has not made the calls that others have.
 void CallOrder::forget_last() {
@@ -83,8 +84,13 @@ void CallOrder::forget_last() {
 }
 
 std::string CallOrder::name_of(std::uint64_t number) {
-  return "noname." + std::to_string(number >> kCallBits) + "." +
-         std::to_string(number & ((std::uint64_t{1} << kCallBits) - 1));
+  constexpr std::string_view kPrefix = "noname.";
+  std::array<char, kPrefix.size() + 2 * std::numeric_limits<std::uint64_t>::digits10 + 3> text;
+  char* at = std::copy(kPrefix.begin(), kPrefix.end(), text.begin());
+  at = std::to_chars(at, text.end(), number >> kCallBits).ptr;
+  *at++ = '.';
+  at = std::to_chars(at, text.end(), number & ((std::uint64_t{1} << kCallBits) - 1)).ptr;
+  return {text.begin(), at};
 }
 
 /// 0: not known any more.
@@ -108,8 +114,9 @@ std::string CallOrder::planning_name(const Request& request, const HeapPlace& pl
   if (request.kind != OpKind::allreduce || context == 0) {
     return {};
   }
-  std::string name = "unnamed.";
-  append_hex(name, context);
+  std::string name(kPlanned.size() + kDigits, '\0');
+  std::copy(kPlanned.begin(), kPlanned.end(), name.begin());
+  write_hex(context, name, kPlanned.size());
   if (place.is_known()) {
     name += "@" + std::to_string(index_of(context, place));
   }

@@ -14,8 +14,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,7 +38,7 @@ class CallOrder {
   /// All ranks have joined. Those that had not before may have called barriers meanwhile: so many restarts count now.
   void restart_at(std::uint64_t restarts);
   /// Any thread.
-  std::uint64_t last_number();
+  std::uint64_t last_number() const;
 
   /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no
   /// use for its kind. In the order of the submits, one thread at a time. `place`: where its tensor lies in this rank's
@@ -58,8 +58,7 @@ class CallOrder {
   std::uint64_t context_of(const Request& request);
   std::size_t index_of(std::uint64_t context, const HeapPlace& place);
 
-  std::mutex mutex_;
-  std::uint64_t next_ = 1;  ///< guarded by mutex_
+  std::atomic<std::uint64_t> next_{1};
 
   std::array<std::uint64_t, kWindow> last_{};  ///< what the last calls were, a ring
   std::size_t at_ = 0;

@@ -26,6 +26,7 @@
 #include "engine/settings.h"
 #include "engine/shared_heap.h"
 #include "engine/ticket.h"
+#include "engine/unwaited_calls.h"
 #include "observe/observer.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
@@ -267,6 +268,7 @@ class Engine {
   std::vector<control::RefusedMessage> refused_;  ///< guarded by inbox_mutex_: calls that the others wait for in vain
   std::atomic<bool> inbox_full_{false};
   std::mutex calls_mutex_;                      ///< unnamed calls are submitted one after the other
+  UnwaitedCalls unwaited_calls_;                ///< under that mutex
   std::atomic<std::size_t> calls_in_inbox_{0};  ///< unnamed ones; they are before whatever comes now
   std::atomic<std::uint64_t> finished_{0};      ///< of counters_.requests; written under the progress lock
   std::atomic<std::uint64_t> let_down_at_{0};   ///< counters_.requests when the time of one was up last

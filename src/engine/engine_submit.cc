@@ -16,6 +16,9 @@ Status no_memory(const Ticket& ticket) {
 }  // namespace
 
 Status Engine::accepting(const std::string& name) const {
+  if (!is_closed_.load(std::memory_order_relaxed)) {
+    return {};  // hand_in() looks again, under the lock
+  }
   std::lock_guard lock(inbox_mutex_);
   return closed_ ? Status() : closed_.with_tensor(name).with_context("'" + name + "'");
 }
@@ -87,18 +90,14 @@ Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
 }
 
 Status Engine::submit_again(const TicketPtr& ticket) {
-  if (is_closed_.load(std::memory_order_relaxed)) {
-    RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
-  }
+  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
 }
 
 Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
   submitted = 0;
-  if (is_closed_.load(std::memory_order_relaxed)) {
-    RONDE_RETURN_IF_ERROR(accepting(tickets.front()->name()));
-  }
+  RONDE_RETURN_IF_ERROR(accepting(tickets.front()->name()));
   constexpr std::size_t kAtOnce = 32;
   while (submitted < tickets.size()) {
     // Names first: the engine may not finish a ticket that is not known to be under way.
@@ -150,6 +149,7 @@ Status Engine::hand_in(const TicketPtr& ticket) {
     if (closed_) {
       inbox_.push_back(ticket);
       if (is_call) {
+        unwaited_calls_.add(ticket);
         calls_in_inbox_.fetch_add(1, std::memory_order_relaxed);
       }
       inbox_full_.store(true, std::memory_order_release);

@@ -61,6 +61,7 @@ void PendingTable::free_name(Ticket& ticket) {
   if (state_of(word) != NameState::taken || !ticket.is_done()) {
     return;
   }
+  ticket.tell();
   if (ticket.keeps_name()) {
     ticket.name_word().compare_exchange_strong(word, with(word, NameState::kept), std::memory_order_acq_rel);
     return;

@@ -41,7 +41,7 @@ bool Replay::place(const TicketPtr& ticket) {
     return false;
   }
   if (!ticket->request().planning_name.empty()) {
-    return place_call(*ticket);
+    return place_call(ticket);
   }
   std::optional<Descriptor> descriptor;
   if (ticket->place().epoch == 0) {
@@ -94,14 +94,18 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
   return true;
 }
 
-bool Replay::place_call(const Ticket& ticket) {
-  const Request& request = ticket.request();
+bool Replay::place_call(const TicketPtr& ticket) {
+  const Request& request = ticket->request();
   Descriptor descriptor = describe_here(request, arena_);
   const Nanoseconds deadline = later(clock_.now(), request.timeout);
   Locked gate(gate_);
   if (member_.mode() != agreement::Mode::replay || !member_.is_planned(request.planning_name)) {
     return false;
   }
+  struct Placing {
+    const TicketPtr*& ticket;
+    ~Placing() { ticket = nullptr; }  // also when memory runs out in the step
+  } placing{placing_ = &ticket};
   const agreement::Lane lane =
       member_.step(agreement::Submit{request.name, std::move(descriptor), deadline, request.planning_name}, *this);
   if (lane == agreement::Lane::queued) {  // clocks are watched for it too
@@ -136,8 +140,8 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
     watched_.push_back(bucket);
   }
   TicketPtr& ticket = run.tickets[place];
-  if (!ticket) {  // it comes from learning
-    ticket = pending_.find(member_.request_in(bucket, place));
+  if (!ticket) {  // it is an unnamed call, or comes from learning
+    ticket = placing_ != nullptr ? *placing_ : pending_.find(member_.request_in(bucket, place));
   }
   run.data->bind(place, ticket->request().tensors);
   run.data->copy_in(place);
@@ -228,6 +232,9 @@ Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds de
     }
     if (ticket->request().kind == OpKind::barrier || ticket->request().has_own_number) {
       message.call_number = ticket->request().call_number;
+    }
+    if (!message.planning_name.empty()) {
+      message.position = ticket->asked_at(message.position);
     }
     message.timeout = ticket->request().timeout;  // the whole; what is left of it is known when it is sent
   }

@@ -184,7 +184,7 @@ class Replay final : public agreement::Sink {
 
   void send(control::Message message);
   bool place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>& descriptor);
-  bool place_call(const Ticket& ticket);
+  bool place_call(const TicketPtr& ticket);
   std::uint64_t calls_in(std::uint32_t bucket) const;
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
   bool is_withdrawn(const HeapPlace& place, const Descriptor& descriptor) const;
@@ -212,6 +212,7 @@ class Replay final : public agreement::Sink {
   Counters counters_;
 
   mutable Gate gate_;
+  const TicketPtr* placing_ = nullptr;      ///< the unnamed call that the member is told of; guarded by gate_
   agreement::Member member_;                ///< guarded by gate_
   std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
   std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look

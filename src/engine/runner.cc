@@ -429,6 +429,7 @@ void Runner::stop_driving() {
 }
 
 void Runner::queue_callback(const TicketPtr& ticket, Status status, std::shared_ptr<void> owner) {
+  ticket->tell();
   {
     std::lock_guard lock(callback_mutex_);
     callbacks_.push_back({ticket, std::move(status), std::move(owner)});

@@ -1,6 +1,7 @@
 // Ticket: one request under way, from submit to release. Shared by the caller who waits and the engine that works.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -58,7 +59,25 @@ class Ticket {
   void want() { wanted_.store(true, std::memory_order_relaxed); }
   bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
 
+  /// The program has been told that it has ended: it has waited for it, or asked.
+  void tell() { told_.store(true, std::memory_order_relaxed); }
+  bool is_told() const { return told_.load(std::memory_order_relaxed); }
+
   // ---- Replay's side: under its gate.
+
+  /// Of an unnamed call: the one of the same planning name that the program had made before and not waited for. Set
+  /// before it is submitted.
+  void set_call_before(std::weak_ptr<Ticket> ticket) { call_before_ = std::move(ticket); }
+  /// How many log entries this rank had read when the program could have made this call: when it made the first of the
+  /// calls that it has not waited for between. `position`: how many it has read now, as the coordinator is asked.
+  std::uint64_t asked_at(std::uint64_t position) {
+    asked_at_ = position;
+    if (const TicketPtr before = call_before_.lock()) {
+      asked_at_ = std::min(asked_at_, before->asked_at_);
+    }
+    call_before_.reset();
+    return asked_at_;
+  }
 
   /// Where the request was planned in this epoch; none in epoch 0.
   struct Place {
@@ -128,6 +147,7 @@ class Ticket {
     owned_outputs_.clear();
     deadline_ = kNever;
     wanted_.store(false, std::memory_order_relaxed);
+    told_.store(false, std::memory_order_relaxed);
     done_.store(false, std::memory_order_relaxed);
   }
 
@@ -138,6 +158,9 @@ class Ticket {
   std::atomic<bool> done_{false};
   std::atomic<bool> wanted_{false};
   std::atomic<bool> alone_{false};
+  std::atomic<bool> told_{false};
+  std::weak_ptr<Ticket> call_before_;
+  std::uint64_t asked_at_ = UINT64_MAX;  ///< never asked
   Place place_;
   Nanoseconds deadline_ = kNever;
   Status status_;
