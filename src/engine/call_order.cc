@@ -27,9 +27,8 @@ constexpr std::uint64_t power(std::uint64_t base, std::size_t exponent) {
 
 /// Calls whose backward pass may be to come.
 constexpr std::size_t kRecent = 1024;
-/// Programs may use ever new memory.
-constexpr std::size_t kMostPlaces = 64;
-constexpr std::size_t kMostContexts = 4096;
+/// Programs may use ever new memory, in ever new contexts.
+constexpr std::size_t kMostPlaces = 1 << 16;
 
 /// What of a call is the same on all ranks that make it: row counts need not be.
 std::uint64_t signature(const Request& request) {
@@ -124,19 +123,16 @@ std::string CallOrder::planning_name(const Request& request, const HeapPlace& pl
 }
 
 std::size_t CallOrder::index_of(std::uint64_t context, const HeapPlace& place) {
-  if (places_.size() > kMostContexts) {
+  if (places_seen_ == kMostPlaces) {
     places_.clear();
+    places_seen_ = 0;
   }
-  std::vector<HeapPlace>& seen = places_[context];
-  const auto found = std::find(seen.begin(), seen.end(), place);
-  if (found != seen.end()) {
-    return static_cast<std::size_t>(found - seen.begin());
-  }
-  if (seen.size() == kMostPlaces) {
-    seen.clear();
-  }
-  seen.push_back(place);
-  return seen.size() - 1;
+  std::unordered_map<std::uint64_t, std::size_t>& seen = places_[context];
+  const std::uint64_t key =
+      mix(static_cast<std::uint64_t>(place.input) ^ mix(static_cast<std::uint64_t>(place.output)));
+  const auto [found, is_new] = seen.try_emplace(key, seen.size());
+  places_seen_ += is_new ? 1 : 0;
+  return found->second;
 }
 
 }  // namespace ronde::engine

@@ -62,9 +62,11 @@ class CallOrder {
 
   std::array<std::uint64_t, kWindow> last_{};  ///< what the last calls were, a ring
   std::size_t at_ = 0;
-  std::uint64_t context_ = 0;                                         ///< of last_
-  std::vector<Recent> recent_;                                        ///< the last calls, a ring by number
-  std::unordered_map<std::uint64_t, std::vector<HeapPlace>> places_;  ///< seen in a context
+  std::uint64_t context_ = 0;   ///< of last_
+  std::vector<Recent> recent_;  ///< the last calls, a ring by number
+  /// Of the places seen in a context, by a hash of the place, which was the n-th.
+  std::unordered_map<std::uint64_t, std::unordered_map<std::uint64_t, std::size_t>> places_;
+  std::size_t places_seen_ = 0;
 };
 
 }  // namespace ronde::engine

@@ -102,12 +102,10 @@ bool Replay::place_call(const TicketPtr& ticket) {
   if (member_.mode() != agreement::Mode::replay || !member_.is_planned(request.planning_name)) {
     return false;
   }
-  struct Placing {
-    const TicketPtr*& ticket;
-    ~Placing() { ticket = nullptr; }  // also when memory runs out in the step
-  } placing{placing_ = &ticket};
+  placing_ = ticket;
   const agreement::Lane lane =
       member_.step(agreement::Submit{request.name, std::move(descriptor), deadline, request.planning_name}, *this);
+  placing_ = nullptr;
   if (lane == agreement::Lane::queued) {  // clocks are watched for it too
     under_way_.store(true, std::memory_order_relaxed);
     look_soon_.store(true, std::memory_order_relaxed);
@@ -141,7 +139,8 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   }
   TicketPtr& ticket = run.tickets[place];
   if (!ticket) {  // it is an unnamed call, or comes from learning
-    ticket = placing_ != nullptr ? *placing_ : pending_.find(member_.request_in(bucket, place));
+    const std::string& name = member_.request_in(bucket, place);
+    ticket = placing_ && placing_->name() == name ? placing_ : pending_.find(name);
   }
   run.data->bind(place, ticket->request().tensors);
   run.data->copy_in(place);

@@ -212,7 +212,7 @@ class Replay final : public agreement::Sink {
   Counters counters_;
 
   mutable Gate gate_;
-  const TicketPtr* placing_ = nullptr;      ///< the unnamed call that the member is told of; guarded by gate_
+  TicketPtr placing_;                       ///< the unnamed call that the member is told of; guarded by gate_
   agreement::Member member_;                ///< guarded by gate_
   std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
   std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
