@@ -44,15 +44,17 @@ Status Engine::check(const Request& request) const {
 
 Status Engine::submit(const TicketPtr& ticket) {
   const OpKind kind = ticket->request().kind;
-  if (kind == OpKind::barrier || kind == OpKind::join) {
-    std::lock_guard order(calls_mutex_);
-    ticket->set_last_call(kind == OpKind::join ? calls_.last_number() : calls_.restart());
-  } else if (ticket->request().call_number != 0 && !is_pairwise(kind)) {
+  const bool is_counted = kind == OpKind::barrier || kind == OpKind::join;
+  if (!is_counted && ticket->request().call_number != 0 && !is_pairwise(kind)) {
     return submit_call(ticket);
   }
   RONDE_RETURN_IF_ERROR(check(ticket->request()));  // first: what is wrong with the call, whatever else is true
   RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  if (is_counted) {  // one that is refused here, the other ranks never hear of: it counts for nobody
+    std::lock_guard order(calls_mutex_);
+    ticket->set_last_call(kind == OpKind::join ? calls_.last_number() : calls_.restart());
+  }
   return hand_in(ticket);
 }
 

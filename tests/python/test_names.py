@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+from typing import Optional
 
 import pytest
 import torch
+
+from ronde.exceptions import DuplicateNameError
 
 
 @pytest.mark.ranks(1, 2)
@@ -92,6 +96,36 @@ def test_after_a_barrier_all_are_in_step_again(hvd, rank):
     if extra is not None:
         with pytest.raises(hvd.HorovodInternalError, match="made more calls"):
             hvd.synchronize(extra)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_barrier_that_is_refused_counts_for_nobody(hvd, rank, world):
+    """A rank that has given up waiting, or another thread of it, calls a barrier while the last one is under way."""
+    if rank == 0:
+        ends: "queue.Queue[Optional[Exception]]" = queue.Queue()
+
+        def call():
+            try:
+                hvd.barrier()
+                ends.put(None)
+            except ValueError as error:
+                ends.put(error)
+
+        threads = [threading.Thread(target=call) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        assert isinstance(ends.get(timeout=60), DuplicateNameError)
+        for other in range(1, world):
+            hvd.send(torch.ones(1), other)
+        assert ends.get(timeout=60) is None
+        for thread in threads:
+            thread.join()
+    else:
+        hvd.recv(torch.zeros(1), 0)
+        hvd.barrier()
+    for step in range(4):
+        expected = sum(float(each + step) for each in range(world))
+        assert hvd.allreduce(torch.tensor([float(rank + step)]), op=hvd.Sum).item() == expected
 
 
 @pytest.mark.ranks(2, 3)
