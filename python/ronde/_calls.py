@@ -7,12 +7,16 @@ which one has made a call too many are in step again after it.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import threading
 from ctypes import byref, c_int32, c_uint64, c_void_p
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, TypeVar
 
 from ronde import _abi
 from ronde._lib import direct, last_error, library
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _CALL_BITS = 40
 _CALLS = (1 << _CALL_BITS) - 1
@@ -37,7 +41,16 @@ class InGroup(str):
 class Unnamed(InGroup):
     """What an unnamed call is called, in messages; the library makes the same of the number."""
 
-    __slots__ = ()
+    __slots__ = ("is_told",)
+
+    is_told: bool  # the engine knows what has become of the call
+
+
+class _Thread(threading.local):
+    taken: Optional[Unnamed] = None  #: the last number that this thread has taken
+
+
+_thread = _Thread()
 
 
 def group_of(full_name: str) -> int:
@@ -74,6 +87,8 @@ def unnamed(group: int = 0, engine: Optional[int] = None) -> str:
         raise last_error(status)
     made = Unnamed(f"noname.0.{value}" if value <= _CALLS else f"noname.{value >> _CALL_BITS}.{value & _CALLS}")
     made.group, made.number = group, value
+    made.is_told = False
+    _thread.taken = made
     return made
 
 
@@ -82,9 +97,43 @@ def pairwise(kind: str, group: int = 0) -> str:
     return in_group(group, f"{kind}.noname.{next(_pairwise)}")
 
 
+def is_unnamed(full_name: str) -> bool:
+    """Whether it is an unnamed call's."""
+    return type(full_name) is Unnamed
+
+
+def say_told(full_name: str) -> None:
+    """If this is an unnamed call: the engine has it, maybe in parts of other names."""
+    if type(full_name) is Unnamed:
+        full_name.is_told = True
+
+
 def refuse(full_name: str, why: str, engine: Optional[int] = None) -> None:
     """If this is an unnamed call: it will not be made, since its arguments are refused; the ranks that make it are told
     why."""
     if type(full_name) is Unnamed:
-        text = why.encode()
+        full_name.is_told = True
+        text = why.encode(errors="replace")
         library().ronde_refuse_call(engine, full_name.group, full_name.number, text, len(text))
+
+
+def refuse_open(why: str, engine: Optional[int] = None) -> None:
+    """If this thread has taken a number for a call that has not come to the engine: it will not be made."""
+    name = _thread.taken
+    if name is not None and not name.is_told:
+        refuse(name, why, engine)
+
+
+def counted(function: _Function) -> _Function:
+    """Of a function that takes a number for an unnamed call before it looks at anything: the call counts whatever then
+    refuses it, since the other ranks may have made it. These are told of it."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **settings: Any) -> Any:
+        try:
+            return function(*arguments, **settings)
+        except Exception as error:
+            refuse_open(str(error))
+            raise
+
+    return call  # type: ignore[return-value] # it has the function's signature

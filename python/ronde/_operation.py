@@ -369,6 +369,8 @@ def submit(
             block.request.tag = tag
         if timeout_s:
             block.request.timeout_s = timeout_s
+        if kept_as is not name:
+            name.is_told = True  # type: ignore[attr-defined] # it is an Unnamed
         if wait:
             status = direct("ronde_execute")(of, block.at, SLICE, byref(ticket))
         else:

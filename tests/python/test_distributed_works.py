@@ -292,3 +292,23 @@ def test_who_waits_for_a_work_that_another_gave_up_on(rank):
     else:
         dist.barrier()
         dist.send(torch.full((1,), 3.0), 0)
+
+
+#: Calls of which rank 0's are refused before the engine sees them, by other errors than Ronde's.
+HALF_REFUSED = {
+    "memory": lambda bad: dist.reduce(torch.ones(1).expand(1 << 50) if bad else torch.ones(3), 1),
+    "dimensions": lambda bad: dist.all_reduce(torch.ones([1] * (40 if bad else 1))),
+    "splits": lambda bad: dist.all_to_all_single(torch.ones(4), torch.ones(4), None, ["x", 2] if bad else [2, 2]),
+}
+
+
+@pytest.mark.parametrize("which", HALF_REFUSED)
+@pytest.mark.ranks(2)
+def test_a_call_that_is_refused_before_the_engine_sees_it_counts(rank, which):
+    """Else the calls that follow would meet each other's neighbours."""
+    for step in range(3):
+        with pytest.raises(Exception, match=None if rank == 0 else "it was refused there"):
+            HALF_REFUSED[which](rank == 0)
+        values = torch.tensor([float(step + rank)])
+        dist.all_reduce(values)
+        assert values.item() == 2 * step + 1

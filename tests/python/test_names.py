@@ -98,6 +98,38 @@ def test_after_a_barrier_all_are_in_step_again(hvd, rank):
             hvd.synchronize(extra)
 
 
+def _cannot_compress(tensor):
+    raise RuntimeError("no memory")
+
+
+#: Calls of which rank 0's are refused in Python, some before the tensors are looked at.
+HALF_REFUSED = {
+    "op": lambda hvd, bad: hvd.allreduce(torch.ones(3), op=77 if bad else hvd.Sum),
+    "factor": lambda hvd, bad: hvd.allreduce(torch.ones(3), op=hvd.Sum, prescale_factor=0.0 if bad else 2.0),
+    "compression": lambda hvd, bad: hvd.allreduce(
+        torch.ones(3),
+        op=hvd.Sum,
+        compression=type("Own", (hvd.Compression.none,), {"compress": staticmethod(_cannot_compress)})
+        if bad
+        else hvd.Compression.none,
+    ),
+    "memory": lambda hvd, bad: hvd.allreduce(torch.ones(1).expand(1 << 50 if bad else 3), op=hvd.Sum),
+    "rows": lambda hvd, bad: hvd.allgather([[1, 2], [3]] if bad else [[1, 2], [3, 4]]),
+    "splits": lambda hvd, bad: hvd.alltoall(torch.ones(4), splits=["a"] if bad else None),
+    "root": lambda hvd, bad: hvd.broadcast(torch.ones(3), None if bad else 0),
+    "no tensors": lambda hvd, bad: hvd.synchronize(hvd.grouped_allreduce_async([] if bad else [torch.ones(3)])),
+}
+
+
+@pytest.mark.parametrize("which", HALF_REFUSED)
+@pytest.mark.ranks(2)
+def test_a_call_that_is_refused_before_the_engine_sees_it_counts(hvd, rank, which):
+    for step in range(3):
+        with pytest.raises(Exception, match=None if rank == 0 else "it was refused there"):
+            HALF_REFUSED[which](hvd, rank == 0)
+        assert hvd.allreduce(torch.tensor([float(step + rank)]), op=hvd.Sum).item() == 2 * step + 1
+
+
 @pytest.mark.ranks(2, 3)
 def test_a_barrier_that_is_refused_counts_for_nobody(hvd, rank, world):
     """A rank that has given up waiting, or another thread of it, calls a barrier while the last one is under way."""

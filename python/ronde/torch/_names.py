@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ronde import _calls
+from ronde._calls import counted as counted
 from ronde._calls import group_of as group_of
 from ronde._calls import in_group as in_group
 

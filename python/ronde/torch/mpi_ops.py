@@ -107,6 +107,7 @@ __all__ = [
 # ---- All-reduce ----------------------------------------------------------------------------------------------------
 
 
+@_names.counted
 def allreduce(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -134,12 +135,12 @@ def allreduce(
     Differentiable unless sparse: the gradient is reduced in the same way. Raises ValueError at once if the call is
     wrong, the name still in use or ``init()`` not called; CollectiveError if the work fails (see :func:`synchronize`).
     """
-    op = reduce_op(op, average)
     group = group_of(process_set)
+    full_name = _names.name_of("allreduce", name, group)
+    op = reduce_op(op, average)
     if isinstance(tensor, torch.Tensor) and tensor.is_sparse:
         factor = scale(prescale_factor, "prescale_factor") * scale(postscale_factor, "postscale_factor")
-        return start_sparse_allreduce(tensor, name, op, group, compression, factor)()
-    full_name = _names.name_of("allreduce", name, group)
+        return start_sparse_allreduce(tensor, full_name if name is None else name, op, group, compression, factor)()
     packed, context = compression.compress(from_plain(tensor))
     if needs_gradient(packed):
         reduced = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
@@ -148,6 +149,7 @@ def allreduce(
     return compression.decompress(reduced, context)
 
 
+@_names.counted
 def allreduce_async(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -159,15 +161,16 @@ def allreduce_async(
 ) -> Handle[torch.Tensor]:
     """Begins :func:`allreduce` and returns at once. The tensor must not be changed before ``synchronize(handle)``,
     which returns the result. Not differentiable. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
-    op = reduce_op(op, average)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
+    op = reduce_op(op, average)
     handle: Handle[torch.Tensor] = start_allreduce(
         [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
     return handle
 
 
+@_names.counted
 def allreduce_(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -179,15 +182,16 @@ def allreduce_(
 ) -> torch.Tensor:
     """:func:`allreduce` in place: writes the result into the tensor and returns it. Not differentiable. Raises as
     :func:`allreduce`; the tensor's values are then of no use."""
-    op = reduce_op(op, average)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
+    op = reduce_op(op, average)
     result: torch.Tensor = start_allreduce(
         [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
     )
     return result
 
 
+@_names.counted
 def allreduce_async_(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -199,9 +203,9 @@ def allreduce_async_(
 ) -> Handle[torch.Tensor]:
     """Begins :func:`allreduce_` and returns at once. The tensor must be neither read nor changed before
     ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
-    op = reduce_op(op, average)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
+    op = reduce_op(op, average)
     handle: Handle[torch.Tensor] = start_allreduce(
         [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
@@ -211,6 +215,7 @@ def allreduce_async_(
 # ---- Grouped all-reduce: one request, all or nothing ---------------------------------------------------------------
 
 
+@_names.counted
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -224,11 +229,11 @@ def grouped_allreduce(
     """:func:`allreduce` of several tensors as one operation that succeeds or fails as a whole. Returns a list of new
     tensors, in the order of ``tensors``: their number, shapes and types must be the same on every rank. Differentiable.
     Raises as :func:`allreduce`."""
-    op = reduce_op(op, average)
     group = group_of(process_set)
     if not tensors:
         return []
     full_name = _names.name_of("grouped_allreduce", name, group)
+    op = reduce_op(op, average)
     packed = [compression.compress(tensor) for tensor in tensors]
     bare = [tensor for tensor, _ in packed]
     if any(needs_gradient(tensor) for tensor in bare):
@@ -238,6 +243,7 @@ def grouped_allreduce(
     return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
 
 
+@_names.counted
 def grouped_allreduce_async(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -249,16 +255,17 @@ def grouped_allreduce_async(
 ) -> Handle[List[torch.Tensor]]:
     """Begins :func:`grouped_allreduce`; ``synchronize(handle)`` returns the list. Not differentiable. Raises as
     :func:`allreduce`, and ValueError for no tensors."""
-    op = reduce_op(op, average)
     group = group_of(process_set)
-    require_some(tensors)
     full_name = _names.name_of("grouped_allreduce", name, group)
+    op = reduce_op(op, average)
+    require_some(tensors)
     handle: Handle[List[torch.Tensor]] = start_allreduce(
         tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
     return handle
 
 
+@_names.counted
 def grouped_allreduce_(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -276,6 +283,7 @@ def grouped_allreduce_(
     return synchronize(handle)
 
 
+@_names.counted
 def grouped_allreduce_async_(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -287,10 +295,10 @@ def grouped_allreduce_async_(
 ) -> Handle[List[torch.Tensor]]:
     """Begins :func:`grouped_allreduce_`; ``synchronize(handle)`` returns the list. Raises as :func:`allreduce`, and
     ValueError for no tensors."""
-    op = reduce_op(op, average)
     group = group_of(process_set)
-    require_some(tensors)
     full_name = _names.name_of("grouped_allreduce", name, group)
+    op = reduce_op(op, average)
+    require_some(tensors)
     handle: Handle[List[torch.Tensor]] = start_allreduce(
         tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )
@@ -300,6 +308,7 @@ def grouped_allreduce_async_(
 # ---- Broadcast -----------------------------------------------------------------------------------------------------
 
 
+@_names.counted
 def broadcast(
     tensor: torch.Tensor,
     root_rank: int,
@@ -326,6 +335,7 @@ def broadcast(
     return result
 
 
+@_names.counted
 def broadcast_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -340,6 +350,7 @@ def broadcast_async(
     return handle
 
 
+@_names.counted
 def broadcast_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -354,6 +365,7 @@ def broadcast_(
     return result
 
 
+@_names.counted
 def broadcast_async_(
     tensor: torch.Tensor,
     root_rank: int,

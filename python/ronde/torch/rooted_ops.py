@@ -30,6 +30,7 @@ __all__ = [
 # ---- Reduce --------------------------------------------------------------------------------------------------------
 
 
+@_names.counted
 def reduce(
     tensor: torch.Tensor,
     root_rank: int,
@@ -59,6 +60,7 @@ def reduce(
     return result
 
 
+@_names.counted
 def reduce_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -75,6 +77,7 @@ def reduce_async(
     return handle
 
 
+@_names.counted
 def reduce_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -92,6 +95,7 @@ def reduce_(
     return result
 
 
+@_names.counted
 def reduce_async_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -119,9 +123,9 @@ def _reduce(
     postscale: float,
     wait: bool,
 ) -> Any:
-    op = reduce_op(op, None)
     group = group_of(process_set)
     full_name = _names.name_of("reduce", name, group)
+    op = reduce_op(op, None)
     is_root = root_rank == _process.rank()
     target = tensor if in_place else None
     return start_reduce(tensor, target, root_rank, is_root, full_name, op, prescale, postscale, wait)
@@ -130,6 +134,7 @@ def _reduce(
 # ---- Gather and scatter --------------------------------------------------------------------------------------------
 
 
+@_names.counted
 def gather(
     tensor: torch.Tensor,
     root_rank: int,
@@ -154,6 +159,7 @@ def gather(
     return result
 
 
+@_names.counted
 def gather_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -168,6 +174,7 @@ def gather_async(
     return handle
 
 
+@_names.counted
 def scatter(
     tensor: torch.Tensor,
     root_rank: int,
@@ -194,6 +201,7 @@ def scatter(
     return result
 
 
+@_names.counted
 def scatter_async(
     tensor: torch.Tensor,
     root_rank: int,

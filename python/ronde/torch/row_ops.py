@@ -20,6 +20,7 @@ WithSplits = Tuple[torch.Tensor, torch.Tensor]
 # ---- All-gather ----------------------------------------------------------------------------------------------------
 
 
+@_names.counted
 def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -43,6 +44,7 @@ def allgather(
     return result
 
 
+@_names.counted
 def allgather_async(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle[torch.Tensor]:
@@ -53,6 +55,7 @@ def allgather_async(
     return handle
 
 
+@_names.counted
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
@@ -68,14 +71,15 @@ def grouped_allgather(
     return result
 
 
+@_names.counted
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle[List[torch.Tensor]]:
     """Begins :func:`grouped_allgather`; ``synchronize(handle)`` returns the list. Not differentiable. Raises as
     :func:`ronde.torch.allreduce`, and ValueError for no tensors."""
     group = group_of(process_set)
-    require_some(tensors)
     full_name = _names.name_of("grouped_allgather", name, group)
+    require_some(tensors)
     handle: Handle[List[torch.Tensor]] = start_grouped_allgather(tensors, full_name, wait=False)
     return handle
 
@@ -95,6 +99,7 @@ def alltoall(
 ) -> WithSplits: ...
 
 
+@_names.counted
 def alltoall(
     tensor: torch.Tensor,
     splits: Optional[Splits] = None,
@@ -114,8 +119,8 @@ def alltoall(
     Differentiable. Raises as :func:`ronde.torch.allreduce`.
     """
     group = group_of(process_set)
-    counts = counts_of(splits)
     full_name = _names.name_of("alltoall", name, group)
+    counts = counts_of(splits)
     if not needs_gradient(tensor):
         result: Union[torch.Tensor, WithSplits] = start_alltoall(tensor, counts, full_name, wait=True)
         return result
@@ -135,6 +140,7 @@ def alltoall_async(
 ) -> Handle[WithSplits]: ...
 
 
+@_names.counted
 def alltoall_async(
     tensor: torch.Tensor,
     splits: Optional[Splits] = None,
@@ -152,6 +158,7 @@ def alltoall_async(
 # ---- Reduce-scatter ------------------------------------------------------------------------------------------------
 
 
+@_names.counted
 def reducescatter(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -176,9 +183,9 @@ def reducescatter(
     Differentiable. Raises as :func:`ronde.torch.allreduce`.
     """
     packed, context = compression.compress(tensor)
-    op = reduce_op(op, None)
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
+    op = reduce_op(op, None)
     if needs_gradient(packed):
         [reduced] = _autograd.apply(
             _autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, packed
@@ -188,6 +195,7 @@ def reducescatter(
     return compression.decompress(reduced, context)
 
 
+@_names.counted
 def reducescatter_async(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -198,15 +206,16 @@ def reducescatter_async(
 ) -> Handle[torch.Tensor]:
     """Begins :func:`reducescatter`; ``synchronize(handle)`` returns the result. Not differentiable. Raises as
     :func:`ronde.torch.allreduce`."""
-    op = reduce_op(op, None)
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
+    op = reduce_op(op, None)
     handle: Handle[torch.Tensor] = start_reducescatter(
         [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
     )
     return handle
 
 
+@_names.counted
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: Optional[str] = None,
@@ -218,11 +227,11 @@ def grouped_reducescatter(
 ) -> List[torch.Tensor]:
     """:func:`reducescatter` of several ``tensors`` as one operation that succeeds or fails as a whole; returns a list.
     Differentiable. Raises as :func:`ronde.torch.allreduce`."""
-    op = reduce_op(op, None)
     group = group_of(process_set)
     if not tensors:
         return []
     full_name = _names.name_of("grouped_reducescatter", name, group)
+    op = reduce_op(op, None)
     packed = [compression.compress(tensor) for tensor in tensors]
     bare = [tensor for tensor, _ in packed]
     if any(needs_gradient(tensor) for tensor in bare):
@@ -232,6 +241,7 @@ def grouped_reducescatter(
     return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
 
 
+@_names.counted
 def grouped_reducescatter_async(
     tensors: Sequence[torch.Tensor],
     name: Optional[str] = None,
@@ -242,10 +252,10 @@ def grouped_reducescatter_async(
 ) -> Handle[List[torch.Tensor]]:
     """Begins :func:`grouped_reducescatter`; ``synchronize(handle)`` returns the list. Not differentiable. Raises as
     :func:`ronde.torch.allreduce`, and ValueError for no tensors."""
-    op = reduce_op(op, None)
     group = group_of(process_set)
-    require_some(tensors)
     full_name = _names.name_of("grouped_reducescatter", name, group)
+    op = reduce_op(op, None)
+    require_some(tensors)
     handle: Handle[List[torch.Tensor]] = start_reducescatter(
         tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
     )

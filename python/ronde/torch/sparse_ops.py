@@ -7,7 +7,7 @@ from typing import Callable, Optional
 
 import torch
 
-from ronde import process_sets
+from ronde import _calls, process_sets
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
@@ -20,6 +20,7 @@ from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 Finish = Callable[[], torch.Tensor]
 
 
+@_names.counted
 def sparse_allreduce_async(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -39,20 +40,22 @@ def sparse_allreduce_async(
     The result is coalesced: the same bits on every rank. Not differentiable. Raises ValueError if the call is wrong;
     the function raises CollectiveError if the work fails (see :func:`ronde.torch.synchronize`).
     """
-    return start_sparse_allreduce(tensor, name, reduce_op(op, None), group_of(process_set))
+    group = group_of(process_set)
+    base = _names.name_of("sparse_allreduce", None, group) if name is None else name
+    return start_sparse_allreduce(tensor, base, reduce_op(op, None), group)
 
 
 def start_sparse_allreduce(
     tensor: torch.Tensor,
-    name: Optional[str],
+    base: str,
     op: int,
     group: int,
     compression: AnyCompressor = Compression.none,
     factor: float = 1.0,
 ) -> Finish:
-    """The same in the process set with this id; ``factor``: what the result is multiplied by; ``compression``: of the
-    values."""
-    shown = "sparse_allreduce" if name is None else name
+    """The same in the process set with this id. ``base``: the name, or an unnamed call's; ``factor``: what the result is
+    multiplied by; ``compression``: of the values."""
+    shown = "sparse_allreduce" if _calls.is_unnamed(base) else base
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
         found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise InvalidArgumentError(f"'{shown}': expected a tensor of layout torch.sparse_coo, got {found}", 1)
@@ -61,10 +64,10 @@ def start_sparse_allreduce(
     n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
     values, context = compression.compress(entries.values())
-    base = _names.name_of("sparse_allreduce", None, group) if name is None else name
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
     gathered_indices = start_allgather(entries.indices().t().contiguous(), names[0], wait=False)
     gathered_values = start_allgather(values, names[1], wait=False)
+    _calls.say_told(base)
 
     def finish() -> torch.Tensor:
         indices, values = synchronize_all([gathered_indices, gathered_values])

@@ -40,11 +40,19 @@ class Names:
 
     def refuse_next(self, why: str) -> None:
         """A call's arguments are wrong: the ranks that make it are told why."""
-        _calls.refuse(_calls.unnamed(self._group, self._engine), why, self._engine)
+        try:
+            _calls.refuse(_calls.unnamed(self._group, self._engine), why, self._engine)
+        except RondeError:
+            pass  # nobody to tell: the job has ended
+
+    def refuse_open(self, why: str) -> None:
+        """A call that has a number and has not come to the engine will not be made: the other ranks are told why."""
+        _calls.refuse_open(why, self._engine)
 
 
 def counted(method: _Method) -> _Method:
-    """A call of a group that counts even if its arguments are wrong, since the other ranks may have made it."""
+    """A call of a group that counts even if it is refused before the engine sees it, whatever the error, since the other
+    ranks may have made it."""
 
     @functools.wraps(method)
     def call(group: Any, *arguments: Any, **settings: Any) -> Any:
@@ -52,8 +60,10 @@ def counted(method: _Method) -> _Method:
         taken = names.taken
         try:
             return method(group, *arguments, **settings)
-        except RondeError as error:
-            if names.taken == taken and group._close is not None:
+        except Exception as error:
+            if names.taken != taken:
+                names.refuse_open(str(error))
+            elif group._close is not None:
                 names.refuse_next(str(error))
             raise
 
