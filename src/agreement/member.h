@@ -35,6 +35,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,10 @@ struct Submit {
   /// Of an unnamed call: what it is planned under; `name` is then its number and never comes again. Calls are told in
   /// the order in which the program makes them.
   std::string planning_name = {};
+};
+/// This rank will not make the unnamed call of this name: its arguments are refused. The coordinator is told besides.
+struct Refused {
+  std::string name;
 };
 /// All ranks have published the instance that this rank has published.
 struct AllPublished {
@@ -144,6 +149,7 @@ class Member {
   template <typename S>
   void step(const AllDone& event, S& sink);
   void step(const Voided& event, Sink& sink);
+  void step(const Refused& event, Sink& sink);
   void step(const PeerFrozen& event, Sink& sink);
   void step(const AllFrozen& event, Sink& sink);
   void step(const LocalReason& event, Sink& sink);
@@ -307,9 +313,11 @@ class Member {
   Group group_;
   int own_;
   Mode mode_ = Mode::learn;
-  std::uint32_t epoch_ = 0;     ///< number of the last INSTALL read
-  std::uint64_t label_ = 0;     ///< INSTALL, ADD and ERROR entries read
-  std::uint64_t position_ = 0;  ///< entries read
+  std::uint32_t epoch_ = 0;                     ///< number of the last INSTALL read
+  std::uint64_t label_ = 0;                     ///< INSTALL, ADD and ERROR entries read
+  std::uint64_t position_ = 0;                  ///< entries read
+  std::deque<std::string> refused_;             ///< the last calls that this rank refused, in their order
+  std::unordered_set<std::string> is_refused_;  ///< the same, to be looked up
   std::unordered_map<std::string, std::uint32_t> index_of_;
   std::vector<Name> names_;
   std::vector<std::uint32_t> unused_;  ///< of names_: programs may use names that never come again

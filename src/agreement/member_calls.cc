@@ -91,6 +91,24 @@ void Member::start_queued(std::uint32_t id, Sink& sink) {
   }
 }
 
+/// Ranks refuse most calls for one reason, each by itself. The error that the first brings about is owed to nobody who
+/// has refused the call too, before it is read or after.
+void Member::step(const Refused& event, Sink&) {
+  constexpr std::size_t kMostRefused = 4096;  // the others' answers are on their way for so long at most
+  if (const auto found = index_of_.find(event.name); found != index_of_.end()) {
+    const std::uint32_t index = found->second;
+    names_[index].owed.clear();
+    drop_if_idle(index);
+  }
+  if (is_refused_.insert(event.name).second) {
+    refused_.push_back(event.name);
+  }
+  if (refused_.size() > kMostRefused) {
+    is_refused_.erase(refused_.front());
+    refused_.pop_front();
+  }
+}
+
 void Member::step(const Voided& event, Sink& sink) {
   Place& bucket = buckets_[event.bucket];
   if (over()) {

@@ -81,6 +81,9 @@ void Member::read_error(const control::ErrorEntry& entry, Sink& sink) {
       return;
     }
   }
+  if (is_refused_.contains(entry.name)) {
+    return;  // nobody will come for it
+  }
   const std::uint32_t index = intern(entry.name);
   Name& name = names_[index];
   Status status = Status::error(entry.code, entry.text).with_rank(entry.failed_rank).with_tensor(entry.name);

@@ -197,6 +197,19 @@ TEST_F(MemberTest, AnErrorDoesNotConcernWhoHasJoined) {
   EXPECT_EQ(member_.owed("a"), 0u);
 }
 
+TEST_F(MemberTest, NoErrorIsOwedToWhoHasRefusedTheCall) {
+  read(control::ErrorEntry{"noname.0.1", Code::mismatch, 0, "refused there", {}});
+  EXPECT_EQ(member_.owed("noname.0.1"), 1u);
+  member_.step(Refused{"noname.0.1"}, sink_);
+  EXPECT_EQ(member_.owed("noname.0.1"), 0u) << "read before";
+  member_.step(Refused{"noname.0.2"}, sink_);
+  for (int i = 0; i < 2; ++i) {
+    read(control::ErrorEntry{"noname.0.2", Code::mismatch, 0, "refused there", {}});
+    EXPECT_EQ(member_.owed("noname.0.2"), 0u) << "read after";
+  }
+  EXPECT_EQ(member_.label(), 3u);
+}
+
 TEST_F(MemberTest, LeaveGoesOutAfterTheEpoch) {
   enter(Mode::replay);
   submit_a();

@@ -151,6 +151,7 @@ bool Engine::take_submissions(Nanoseconds now) {
     }
   }
   for (control::RefusedMessage& each : refused) {
+    replay_.refused(each.name);
     send_to_coordinator(std::move(each), kNever, now);
   }
   if (proposed && coordinator_) {

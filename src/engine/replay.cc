@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "base/round_up.h"
-#include "base/stable_hash.h"
 
 namespace ronde::engine {
 
@@ -94,26 +93,6 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
   return true;
 }
 
-bool Replay::place_call(const TicketPtr& ticket) {
-  const Request& request = ticket->request();
-  Descriptor descriptor = describe_here(request, arena_);
-  const Nanoseconds deadline = later(clock_.now(), request.timeout);
-  Locked gate(gate_);
-  if (member_.mode() != agreement::Mode::replay || !member_.is_planned(request.planning_name)) {
-    return false;
-  }
-  placing_ = ticket;
-  const agreement::Lane lane =
-      member_.step(agreement::Submit{request.name, std::move(descriptor), deadline, request.planning_name}, *this);
-  placing_ = nullptr;
-  if (lane == agreement::Lane::queued) {  // clocks are watched for it too
-    under_way_.store(true, std::memory_order_relaxed);
-    look_soon_.store(true, std::memory_order_relaxed);
-    has_work_.store(true, std::memory_order_release);
-  }
-  return true;
-}
-
 bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
   const auto where = member_.where(ticket.name());
   if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
@@ -170,18 +149,6 @@ void Replay::publish(std::uint32_t bucket, agreement::Flag) {
   }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
-}
-
-/// Stands for the unnamed calls in the bucket. Ranks whose calls differ have the same by a chance of one in 2^64.
-std::uint64_t Replay::calls_in(std::uint32_t bucket) const {
-  std::uint64_t calls = 0;
-  const std::vector<BucketMember>& members = member_.bucket(bucket).members;
-  for (std::uint32_t place = 0; place < members.size(); ++place) {
-    if (members[place].is_unnamed()) {
-      calls = mix(calls ^ stable_hash(member_.request_in(bucket, place)));
-    }
-  }
-  return calls;
 }
 
 // ---- What comes back

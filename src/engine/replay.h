@@ -89,6 +89,8 @@ class Replay final : public agreement::Sink {
   void submit(const TicketPtr& ticket, Nanoseconds now);
   void read(control::Message entry);
   void executed(const std::string& name);
+  /// This rank will not make the unnamed call of this name.
+  void refused(const std::string& name);
   /// This rank submits nothing more until the outcome tells who was the last to join. Once in a row.
   /// `last_call`: the number of this rank's last unnamed call.
   void join(std::uint64_t last_call);
