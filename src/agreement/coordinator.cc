@@ -513,7 +513,7 @@ void Coordinator::on_time(Nanoseconds now) {
                  "Timed out after " + waited + " in " + what + " named '" + name + "': " + ranks_text(missing) +
                      " did not submit it. Look at what " + ranks_text(missing) +
                      (missing.size() == 1 ? " was" : " were") +
-                     " doing, or raise RONDE_TIMEOUT_S if it may take longer");
+                     " doing, or raise the timeout (RONDE_TIMEOUT_S) if it may take longer");
   }
 }
 

@@ -74,6 +74,8 @@ def test_monitored_barrier_names_who_has_not_come(group, rank, world):
     dist.monitored_barrier(group, timedelta(seconds=30), wait_all_ranks=True)
     text = "Timed out after 0.2 s .* ranks 1, 2 did not submit it"
     only_rank_0(rank, world, lambda: dist.monitored_barrier(timeout=timedelta(seconds=0.2)), text)
+    all_named = "^Ranks 1, 2 failed to pass monitoredBarrier. Rank . timed out in monitoredBarrier: Timed out"
+    only_rank_0(rank, world, lambda: group.monitored_barrier(timedelta(0), wait_all_ranks=True), all_named)
     gloo = dist.new_group(backend="gloo")
     dist.monitored_barrier(gloo)
 
@@ -115,16 +117,21 @@ def test_the_profiler_sees_calls_with_sizes(group, rank, world, profiler):
             work.wait()
         dist.all_gather([torch.empty(7)] * world, torch.ones(7))
         dist.barrier()
+        if rank == 0:
+            dist.recv(torch.empty(9))
+        else:
+            dist.send(torch.ones(9), 0)
         model(torch.ones(1, 3)).sum().backward()
     events = list(seen.events() if profiler is profile else seen.function_events)
     sizes = [(each.name, each.input_shapes) for each in events if each.name.startswith("ronde:")]
     assert sorted(sizes) == [
-        ("ronde:all_gather", [[1, 7]]),
+        ("ronde:all_gather", [[7]]),
         ("ronde:all_reduce", [[4, 3]]),
         ("ronde:all_reduce", [[5]]),
         ("ronde:all_reduce", [[8]]),
         ("ronde:barrier", []),
         ("ronde:broadcast", [[6]]),
+        ("ronde:recvAnySource" if rank == 0 else "ronde:send", [[9]]),
     ]
     spans = [each.time_range.elapsed_us() for each in events if each.name == "ronde:all_reduce"]
     assert all(span > 0 for span in spans), spans

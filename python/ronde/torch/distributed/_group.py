@@ -15,9 +15,9 @@ import torch.distributed as dist
 
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
-from ronde.exceptions import InvalidArgumentError, RondeError, UnsupportedError
+from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
-from ronde.torch.distributed import _record, _short_forms, _sparse
+from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._completer import Completer, shared_by_groups
 from ronde.torch.distributed._memory import filled, flat, put, rows_of
 from ronde.torch.distributed._names import Names, counted
@@ -259,7 +259,16 @@ class RondeProcessGroup(dist.ProcessGroup):
             source.reshape(self._size, source.numel() // self._size) for source in self._sources(kind, inputs)
         ]
         return self._start(
-            _abi.REDUCESCATTER, kind, sources, None, outputs, put(outputs), opts, reduce_op=code, prescale=factor
+            _abi.REDUCESCATTER,
+            kind,
+            sources,
+            None,
+            outputs,
+            put(outputs),
+            opts,
+            shown=inputs,
+            reduce_op=code,
+            prescale=factor,
         )
 
     # ---- Gathers
@@ -324,13 +333,13 @@ class RondeProcessGroup(dist.ProcessGroup):
                 self._require_elements(kind, "output", output, given.numel())
         flat_outputs = [output for outputs in output_lists for output in outputs]
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
-        return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists), opts)
+        return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists), opts, shown=inputs)
 
     def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
         for output, given in zip(outputs, inputs):
             self._require_elements(kind, "output", output, given.numel() * self._size)
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
-        return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs), opts)
+        return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs), opts, shown=inputs)
 
     @also(_short_forms.gather)
     @counted
@@ -346,7 +355,8 @@ class RondeProcessGroup(dist.ProcessGroup):
             self._require_elements("gather", "output", output, input_tensors[0].numel())
         sources = [source.reshape(1, -1) for source in self._sources("gather", input_tensors[:1])]
         finish = put([outputs]) if outputs else Operation.release
-        return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, opts, root=root)
+        shown = input_tensors[:1]
+        return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, opts, root=root, shown=shown)
 
     @also(_short_forms.scatter)
     @counted
@@ -381,7 +391,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         sent = self._splits("input", input_tensor, input_split_sizes)
         expected = self._splits("output", output_tensor, output_split_sizes)
         [source] = self._sources("alltoall", [input_tensor])
-        return self._alltoall(rows_of(source), sent, expected, [output_tensor], put([output_tensor]), opts)
+        shown = [input_tensor]
+        return self._alltoall(rows_of(source), shown, sent, expected, [output_tensor], put([output_tensor]), opts)
 
     @counted
     def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> Work:
@@ -390,11 +401,13 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._require_parts("alltoall", "outputs", output_tensor)
         sent = [part.numel() for part in input_tensor]
         expected = [part.numel() for part in output_tensor]
-        return self._alltoall(flat(input_tensor), sent, expected, output_tensor, put([list(output_tensor)]), opts)
+        finish = put([list(output_tensor)])
+        return self._alltoall(flat(input_tensor), input_tensor, sent, expected, output_tensor, finish, opts)
 
     def _alltoall(
         self,
         source: Tensor,
+        shown: Sequence[Tensor],
         sent: List[int],
         expected: List[int],
         outputs: Sequence[Tensor],
@@ -410,7 +423,9 @@ class RondeProcessGroup(dist.ProcessGroup):
                 )
             finish(operation)
 
-        return self._start(_abi.ALLTOALL, "alltoall", [source], None, outputs, finish_if_expected, opts, splits=sent)
+        return self._start(
+            _abi.ALLTOALL, "alltoall", [source], None, outputs, finish_if_expected, opts, shown=shown, splits=sent
+        )
 
     def _splits(self, which: str, tensor: Tensor, given: Sequence[int]) -> List[int]:
         rows = tensor.shape[0] if tensor.dim() else 1
@@ -464,7 +479,11 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
         """A barrier whose error, after the time-out, names all ranks that have not come: on every rank that has."""
-        self.barrier(timeout=timeout).wait()
+        try:
+            self.barrier(timeout=_monitored.limit_of(timeout)).wait()
+        except TimedOutError as error:
+            rank = self._rank if self._within.ranks is None else self._within.ranks[self._rank]
+            raise _monitored.in_words_of_gloo(error, rank, wait_all_ranks) from None
 
     # ---- Calls that PyTorch makes as one
 
@@ -496,14 +515,16 @@ class RondeProcessGroup(dist.ProcessGroup):
         finish: Callable[[Operation], Any],
         opts: Any = None,
         root: int = 0,
+        shown: Optional[Sequence[Tensor]] = None,
         **settings: Any,
     ) -> Work:
+        """``shown``: to PyTorch's profiler, where the caller's tensors have other shapes than the sources."""
         if self._close is None:
             raise InvalidArgumentError(f"{kind}: the process group '{self._name}' was destroyed", 1)
         name = self._names.take(kind)
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         self._calls += not is_pairwise
-        record = _record.begin(kind, sources)
+        record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(
                 op,

@@ -8,6 +8,8 @@ from typing import Any, Optional, Sequence
 import torch
 from torch.autograd import profiler
 
+from ronde import _abi
+
 _TITLES = {
     "allreduce": "all_reduce",
     "allreduce_coalesced": "all_reduce",
@@ -19,10 +21,12 @@ _TITLES = {
 }
 
 
-def begin(kind: str, tensors: Sequence[torch.Tensor]) -> Optional[Any]:
-    """For :func:`end`, on any thread; None while nothing is profiled."""
+def begin(kind: str, tensors: Sequence[torch.Tensor], root: int) -> Optional[Any]:
+    """For :func:`end`, on any thread; None while nothing is profiled. ``root``: of a recv, the sender."""
     if not profiler._is_profiler_enabled:
         return None
+    if kind == "recv" and root == _abi.ANY_SOURCE:
+        kind = "recvAnySource"
     return torch.autograd._record_function_with_args_enter(f"ronde:{_TITLES.get(kind, kind)}", *tensors)
 
 
