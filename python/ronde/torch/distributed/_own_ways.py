@@ -73,9 +73,11 @@ def _in_python(pytorchs: Callable[..., None]) -> Callable[..., None]:
 
         if _of_ronde(self.process_group) is None:
             pytorchs(self, comm_hook_type)
-        elif comm_hook_type == dist.BuiltinCommHookType.FP16_COMPRESS:
+            return
+        if comm_hook_type == dist.BuiltinCommHookType.FP16_COMPRESS:
             self.register_comm_hook(self.process_group, default_hooks.fp16_compress_hook)
         else:
             self.register_comm_hook(self.process_group, default_hooks.allreduce_hook)
+        self.logger._set_comm_hook_name(str(comm_hook_type))  # PyTorch's own name for it in what DDP logs
 
     return register_builtin_comm_hook
