@@ -3,7 +3,8 @@ results as pytest does, for tools/test.
 
     compare.py [--junit FILE] [--worlds 2,3,4,8]
 
-With two and with three ranks all tests run that the machine can run, with more ranks those that need more.
+With two and with three ranks all tests run that the machine can run, with more ranks those that need more. Those for
+GPUs run in host memory, with two ranks.
 """
 
 from __future__ import annotations
@@ -30,18 +31,21 @@ _LIMIT_S = 600
 #: Of a test that is skipped for how many ranks there are: it may run with others.
 _NEEDS_OTHERS = ("small world size", "world size of")
 
+#: What ends the reason of one that is for GPUs.
+_FOR_GPUS = ("CUDA is not available.", "CUDA devices")
+
 #: One that fails if the profiler's events are not taken for asynchronous (suite.py).
 _ASKS_ASYNC = "test_all_reduce_sum"
 
 Results = Dict[str, Tuple[str, str, float]]
 
 
-def suite(backend: str, world: int, names: Sequence[str] = (), **environment: str) -> Results:
-    """Runs these tests, or all; how they went."""
+def suite(backend: str, world: int, *options: str, **environment: str) -> Results:
+    """Runs tests that are named, or all; how they went."""
     at_once = max(1, (_CORES + 1) * 2 // world)
     with tempfile.NamedTemporaryFile(suffix=".json") as results:
         subprocess.run(
-            [sys.executable, str(_HERE / "suite.py"), backend, str(world), *names]
+            [sys.executable, str(_HERE / "suite.py"), backend, str(world), *options]
             + ["--at-once", str(at_once), "--json", results.name],
             check=True,
             timeout=_LIMIT_S,
@@ -62,14 +66,16 @@ class Comparison:
         self.listed = 0
         self._with_three: List[str] = []
         self._with_more: List[str] = []
+        self._for_gpus: List[str] = []
 
     def compare(self, world: int) -> None:
         """With so many ranks."""
         began = time.monotonic()
-        gloo = suite("gloo", world, self._with_more if world > 3 else self._with_three)
+        gloo = suite("gloo", world, *(self._with_more if world > 3 else self._with_three))
         # What is for MPI only Gloo may not do, and Ronde does.
         chosen = [name for name, (outcome, _, _) in gloo.items() if outcome == "passed" or "all_to_all" in name]
-        ronde = suite("ronde", world, chosen) if chosen else {}
+        ronde = suite("ronde", world, *chosen) if chosen else {}
+        self._for_gpus = self._for_gpus or [name for name, (_, text, _) in gloo.items() if text.endswith(_FOR_GPUS)]
         for name, (outcome, text, seconds) in ronde.items():
             if outcome != "skipped" or gloo[name][0] == "passed":
                 self._add(name, world, outcome, text, seconds)
@@ -87,9 +93,21 @@ class Comparison:
               f"{sum(each[0] == 'failed' for each in gloo.values())} fail over Gloo; "
               f"{time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
 
+    def compare_on_the_host(self, world: int) -> None:
+        """What is for GPUs, as far as Gloo does it without."""
+        began = time.monotonic()
+        gloo = suite("gloo", world, "--on-the-host", *self._for_gpus)
+        passed = [name for name, (outcome, _, _) in gloo.items() if outcome == "passed"]
+        ronde = suite("ronde", world, "--on-the-host", *passed)
+        for name, (outcome, text, seconds) in ronde.items():
+            self._add(name, world, outcome, text, seconds)
+        ours = [name for name in passed if ronde[name][0] == "passed"]
+        print(f"{world} ranks, tests for GPUs on the host: {len(passed)} of {len(gloo)} pass over Gloo, {len(ours)} of these "
+              f"over Ronde; {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
+
     def check_async(self) -> None:
         """Whether the profiler's events still cannot say that they are asynchronous."""
-        [(outcome, _, seconds)] = suite("ronde", 2, [_ASKS_ASYNC], RONDE_SUITE_ASKS_ASYNC="1").values()
+        [(outcome, _, seconds)] = suite("ronde", 2, _ASKS_ASYNC, RONDE_SUITE_ASKS_ASYNC="1").values()
         problem = "" if outcome == "failed" else "events are asynchronous now: remove _see_as_asynchronous from suite.py"
         self._write("profiler_events_cannot_be_marked_asynchronous", problem, seconds)
 
@@ -122,6 +140,8 @@ def main() -> int:
     comparison = Comparison()
     for world in told.worlds.split(","):
         comparison.compare(int(world))
+        if world == "2":
+            comparison.compare_on_the_host(int(world))
     comparison.check_async()
     if told.junit:
         told.junit.parent.mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,13 @@ import torch  # noqa: E402
 import torch._dynamo  # noqa: E402, F401  which every optimizer loads, and takes as long as the rest
 import torch.multiprocessing  # noqa: E402
 from torch.testing._internal import common_distributed  # noqa: E402
+
+import on_the_host  # noqa: E402
+
+_IS_ON_THE_HOST = "--on-the-host" in sys.argv
+if _IS_ON_THE_HOST:
+    on_the_host.ask_for_no_gpu()
+
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
 _TABLES = (
@@ -73,6 +80,12 @@ class SuiteOfPyTorch(distributed_test.TestDistBackend, distributed_test.Distribu
     def setUp(self) -> None:
         super().setUp()
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    @classmethod
+    def _run(cls, *arguments: Any, **settings: Any) -> None:
+        if _IS_ON_THE_HOST:
+            on_the_host.begin()
+        super()._run(*arguments, **settings)
 
 
 #: Which instance methods are meant is asked by pytest as well, which is not to collect the class itself.
@@ -211,6 +224,7 @@ def main() -> None:
     parser.add_argument("ranks", type=int)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--at-once", type=int, default=3, help="so many tests")
+    parser.add_argument("--on-the-host", action="store_true", help="those too that are for GPUs")
     parser.add_argument("--json", type=Path, help="where to write the results, by name: outcome, text, seconds")
     told = parser.parse_args()
     skipped = {name: Result("skipped", skip_reason(name), 0.0) for name in told.names or names() if skip_reason(name)}
