@@ -105,6 +105,13 @@ class Comparison:
         print(f"{world} ranks, tests for GPUs on the host: {len(passed)} of {len(gloo)} pass over Gloo, {len(ours)} of these "
               f"over Ronde; {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
 
+    def check_list(self, worlds: Sequence[int]) -> None:
+        """Whether what is listed was run."""
+        run = {case.get("name") for case in self.cases}
+        listed = [f"{name}[r{world}]" for name, each in DIFFERENCES.items() for world in each.worlds if world in worlds]
+        strays = [name for name in listed if name not in run]
+        self._write("differences_are_of_the_suite", f"listed, but not run: {', '.join(strays)}" if strays else "", 0.0)
+
     def check_async(self) -> None:
         """Whether the profiler's events still cannot say that they are asynchronous."""
         [(outcome, _, seconds)] = suite("ronde", 2, _ASKS_ASYNC, RONDE_SUITE_ASKS_ASYNC="1").values()
@@ -138,10 +145,12 @@ def main() -> int:
     parser.add_argument("--worlds", default="2,3,4,8")
     told = parser.parse_args()
     comparison = Comparison()
-    for world in told.worlds.split(","):
-        comparison.compare(int(world))
-        if world == "2":
-            comparison.compare_on_the_host(int(world))
+    worlds = [int(world) for world in told.worlds.split(",")]
+    for world in worlds:
+        comparison.compare(world)
+        if world == 2:
+            comparison.compare_on_the_host(world)
+    comparison.check_list(worlds)
     comparison.check_async()
     if told.junit:
         told.junit.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""Where Ronde does not do as PyTorch's suite asks of Gloo, and why. A test that is listed and passes is an error, as is one
-that fails and is not listed."""
+"""Where Ronde does not do as PyTorch's suite asks of Gloo, and why. A test that is listed and passes, or is not run, is an
+error, as is one that fails and is not listed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ _WORDS = (
 )
 
 DIFFERENCES: Dict[str, Difference] = {
-    "test_monitored_barrier_gloo": Difference((3, 4, 8), _WORDS),
+    "test_monitored_barrier_gloo": Difference((3,), _WORDS),
     "test_monitored_barrier_failure_order": Difference((8,), _WORDS),
 }
