@@ -96,9 +96,9 @@ class Comparison:
     def compare_on_the_host(self, world: int) -> None:
         """What is for GPUs, as far as Gloo does it without."""
         began = time.monotonic()
-        gloo = suite("gloo", world, "--on-the-host", *self._for_gpus)
+        gloo = suite("gloo", world, *self._for_gpus, "--on-the-host")
         passed = [name for name, (outcome, _, _) in gloo.items() if outcome == "passed"]
-        ronde = suite("ronde", world, "--on-the-host", *passed)
+        ronde = suite("ronde", world, *passed, "--on-the-host")
         for name, (outcome, text, seconds) in ronde.items():
             self._add(name, world, outcome, text, seconds)
         ours = [name for name in passed if ronde[name][0] == "passed"]
