@@ -71,7 +71,8 @@ def begin() -> None:
     ddp: Any = DistributedDataParallel
     ddp.__init__ = _without_devices(ddp.__init__)
     cuda: Any = torch.cuda
-    cuda.set_device = cuda.synchronize = lambda *_: None
+    for name in ("set_device", "synchronize"):
+        setattr(cuda, name, lambda *_, **__: None)  # one for each: torch.compile tells functions apart
     cuda.device = lambda *_: contextlib.nullcontext()
     _OnTheHost().__enter__()
 
