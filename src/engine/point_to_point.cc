@@ -444,7 +444,8 @@ Status PointToPoint::late(const Ticket& ticket) const {
                        "Timed out after " + seconds + " s in " + text_of(request) + (sends ? " to " : " from ") +
                            (request.root == kAnySource ? "any rank" : peer) + ", tag " + std::to_string(request.tag) +
                            ": " + peer + (request.root == kAnySource ? " has" : " has not") +
-                           (sends ? " received it" : " sent it") + "; raise the timeout (RONDE_TIMEOUT_S) if it may take longer")
+                           (sends ? " received it" : " sent it") +
+                           "; raise the timeout (RONDE_TIMEOUT_S) if it may take longer")
       .with_rank(request.root)
       .with_tensor(request.name);
 }
