@@ -80,7 +80,8 @@ def unnamed(group: int = 0, engine: Optional[int] = None) -> str:
     except IndexError:
         number = c_uint64()
         at = byref(number)
-    status = direct("ronde_call_number")(None if engine is None else c_void_p(engine), c_int32(group) if group else _JOB, at)
+    of = None if engine is None else c_void_p(engine)
+    status = direct("ronde_call_number")(of, c_int32(group) if group else _JOB, at)
     value = number.value
     _boxes.append((number, at))
     if status != _abi.OK:
