@@ -59,3 +59,58 @@ def test_no_graph_without_need(hvd):
     with torch.no_grad():
         assert not hvd.allreduce(x).requires_grad
     assert not hvd.allreduce(torch.ones(2)).requires_grad
+
+
+def second_derivative(call, x):
+    """Of the sum of cubes of what the call makes of x."""
+    (gradient,) = torch.autograd.grad(call(x).pow(3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
+    return second
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_second_derivatives(hvd, rank, world):
+    """f = the sum of cubes of y, the call's result. A gradient goes back as Horovod has it: summed through a sum, averaged
+    through everything else; so does the gradient of the gradient."""
+    x = torch.tensor([0.5 + rank, 1.0], requires_grad=True)
+    total = hvd.allreduce(x.detach(), op=hvd.Sum, name="total")
+
+    def summed(x):
+        return hvd.allreduce(x, op=hvd.Sum)
+
+    # dy = dx summed; f' = 3 y^2 of each rank, summed: 3 n y^2. Its derivative 6 n y times n, since each rank has a part.
+    assert torch.allclose(second_derivative(summed, x), 6 * world * world * total)
+    assert torch.allclose(
+        second_derivative(lambda x: hvd.grouped_allreduce([x, x], op=hvd.Sum)[0], x), 6 * world * world * total
+    )
+    # Averages: y = total / n, f' = 3 y^2, f'' = 6 y.
+    assert torch.allclose(second_derivative(lambda x: hvd.allreduce(x, op=hvd.Average), x), 6 * total / world)
+    # The gradient of a rank's rows is the average of all ranks' 3 y^2 there; only this rank's loss has these rows' in it, so
+    # what goes back is 1 / n, on every rank, times 6 y.
+    of_rows = 6 * x.detach() / world
+    assert torch.allclose(second_derivative(lambda x: hvd.allgather(x.view(1, 2)), x), of_rows)
+    assert torch.allclose(second_derivative(lambda x: hvd.grouped_allgather([x.view(1, 2)])[0], x), of_rows)
+    if world == 2:
+        x = torch.tensor([1.0 + rank, 2.0 + rank], requires_grad=True)
+        assert torch.allclose(second_derivative(lambda x: hvd.alltoall(x), x), 6 * x.detach())
+    of_rows = 6 * x.detach() / world
+    root = second_derivative(lambda x: hvd.broadcast(x, 0), x)
+    assert torch.allclose(root, of_rows if rank == 0 else torch.zeros(2))
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_penalty_on_gradients(hvd, rank, world):
+    """As in gradient penalties of GANs: the loss holds a gradient that went through a collective."""
+    x = torch.full((2,), rank + 1.0, requires_grad=True)
+    y = hvd.allreduce(x * x, op=hvd.Average)
+    (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (gradient.square().sum() + y.sum()).backward()
+    # gradient = 2 x, its square's derivative 8 x; and 2 x of y itself.
+    assert torch.allclose(x.grad, 10 * x.detach())
+
+
+@pytest.mark.ranks(2, 3)
+def test_second_derivatives_of_rows(hvd, rank, world):
+    x = torch.arange(2.0 * world, requires_grad=True)
+    for op in (hvd.Sum, hvd.Average):
+        assert second_derivative(lambda x: hvd.reducescatter(x, op=op), x).abs().sum() > 0

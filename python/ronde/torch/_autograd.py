@@ -1,14 +1,17 @@
 """Operations that gradients flow through. The backward of a rank's call is the collective that carries the other ranks'
-gradients to it; it goes by the forward's name, so ranks need not run their graphs in the same order."""
+gradients to it; it goes by the forward's name, so ranks need not run their graphs in the same order. It is one of these
+operations itself where autograd asks for a graph of the backward pass (``create_graph=True``), so derivatives of any order
+flow through."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple, Type
+from typing import Any, List, Optional, Sequence, Tuple, Type
 
 import torch
 
 from ronde import _abi, _process, process_sets
 from ronde.torch import _names
+from ronde.torch._arguments import needs_gradient
 from ronde.torch._start import (
     start_allgather,
     start_allreduce,
@@ -22,6 +25,35 @@ from ronde.torch._start import (
 def apply(function: Type[torch.autograd.Function], *arguments: Any) -> Any:
     """Calls one of the classes below, and only here."""
     return function.apply(*arguments)  # type: ignore[no-untyped-call] # torch gives it no types
+
+
+def reduce_one(tensor: torch.Tensor, full_name: str, op: int, prescale: float, postscale: float) -> torch.Tensor:
+    """The reduced tensor, as a part of the graph where the tensor is one."""
+    if needs_gradient(tensor):
+        result: torch.Tensor = apply(Allreduce, tensor, full_name, op, prescale, postscale)
+    else:
+        result = start_allreduce([tensor], None, full_name, op, prescale, postscale, True, wait=True)
+    return result
+
+
+def reduce_group(
+    tensors: Sequence[torch.Tensor], full_name: str, op: int, prescale: float, postscale: float
+) -> Sequence[torch.Tensor]:
+    """The reduced tensors, as parts of the graph where one of the tensors is."""
+    if any(needs_gradient(tensor) for tensor in tensors):
+        results: Sequence[torch.Tensor] = apply(GroupedAllreduce, full_name, op, prescale, postscale, *tensors)
+    else:
+        results = start_allreduce(tensors, None, full_name, op, prescale, postscale, False, wait=True)
+    return results
+
+
+def gather_group(tensors: Sequence[torch.Tensor], full_name: str) -> Sequence[torch.Tensor]:
+    """All ranks' rows of each tensor, as parts of the graph where one of the tensors is."""
+    if any(needs_gradient(tensor) for tensor in tensors):
+        results: Sequence[torch.Tensor] = apply(GroupedAllgather, full_name, *tensors)
+    else:
+        results = start_grouped_allgather(tensors, full_name, wait=True)
+    return results
 
 
 class Allreduce(torch.autograd.Function):
@@ -38,8 +70,7 @@ class Allreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, prescale, postscale = ctx.call
-        reduced = start_allreduce(gradients, None, name, op, prescale, postscale, True, wait=True)
-        return reduced, None, None, None, None
+        return reduce_one(gradients[0], name, op, prescale, postscale), None, None, None, None
 
 
 class GroupedAllreduce(torch.autograd.Function):
@@ -55,8 +86,7 @@ class GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, prescale, postscale = ctx.call
-        reduced = start_allreduce(gradients, None, name, op, prescale, postscale, False, wait=True)
-        return (None, None, None, None, *reduced)
+        return (None, None, None, None, *reduce_group(gradients, name, op, prescale, postscale))
 
 
 class Allgather(torch.autograd.Function):
@@ -72,7 +102,7 @@ class Allgather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, rows = ctx.call
         all_rows = start_allgather(torch.tensor([rows], device="cpu"), _names.part_of(name, "rows"), wait=True)
-        averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
+        averaged = reduce_one(gradients[0], name, _abi.AVERAGE, 1.0, 1.0)
         first = int(all_rows[: process_sets.rank_in(_names.group_of(name))].sum())
         return averaged.narrow(0, first, rows), None
 
@@ -89,7 +119,7 @@ class GroupedAllgather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, rows = ctx.call
         all_rows = start_allgather(torch.tensor([rows], device="cpu"), _names.part_of(name, "rows"), wait=True)
-        averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, False, wait=True)
+        averaged = reduce_group(gradients, name, _abi.AVERAGE, 1.0, 1.0)
         firsts = all_rows[: process_sets.rank_in(_names.group_of(name))].sum(0).tolist()
         own = [gradient.narrow(0, first, count) for gradient, first, count in zip(averaged, firsts, rows)]
         return (None, *own)
@@ -117,7 +147,10 @@ class Alltoall(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, received = ctx.call
-        returned, _ = start_alltoall(gradients[0], received, name, wait=True)
+        if needs_gradient(gradients[0]):
+            returned, _ = apply(Alltoall, gradients[0], received, name)
+        else:
+            returned, _ = start_alltoall(gradients[0], received, name, wait=True)
         return returned, None, None
 
 
@@ -137,7 +170,7 @@ class Reducescatter(torch.autograd.Function):
         name, op, factor = ctx.call
         factor *= process_sets.size_of(_names.group_of(name)) if op == _abi.SUM else 1
         scaled = [gradient if factor == 1 else gradient * factor for gradient in gradients]
-        return (None, None, None, None, *start_grouped_allgather(scaled, name, wait=True))
+        return (None, None, None, None, *gather_group(scaled, name))
 
 
 class Broadcast(torch.autograd.Function):
@@ -152,5 +185,8 @@ class Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         root_rank, name = ctx.call
-        averaged = start_allreduce(gradients, None, name, _abi.AVERAGE, 1.0, 1.0, True, wait=True)
-        return (averaged if _process.rank() == root_rank else torch.zeros_like(averaged)), None, None
+        averaged = reduce_one(gradients[0], name, _abi.AVERAGE, 1.0, 1.0)
+        if _process.rank() != root_rank:
+            # Zeros that are part of the graph: in the backward pass of this one all ranks have to call.
+            averaged = averaged.masked_fill(torch.ones((), dtype=torch.bool, device=averaged.device), 0.0)
+        return averaged, None, None
