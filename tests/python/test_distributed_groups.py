@@ -1,7 +1,9 @@
-"""Sub-groups of torch.distributed over the backend ronde: made by their members only."""
+"""Groups of torch.distributed over the backend ronde: sub-groups, made by their members only, and the default group beside
+the calls of ``hvd``."""
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -129,3 +131,58 @@ def test_methods_take_one_tensor_and_plain_arguments_too(rank, world):
     group.reduce_scatter(part, [torch.tensor([float(each)]) for each in range(world)], dist.ReduceOp.SUM).wait()
     assert part.item() == rank * world
     group.barrier(timeout=timedelta(seconds=60)).wait()
+
+
+@pytest.mark.ranks(2, 3)
+def test_calls_of_hvd_and_of_the_default_group_are_counted_apart(hvd, rank, world):
+    ranks = world * (world - 1) / 2
+
+    def turn(first, value):
+        ours, theirs = torch.tensor([rank + value]), torch.tensor([10.0 * rank + value])
+        for which in (first, 1 - first):
+            if which == 0:
+                handle = hvd.allreduce_async(ours, op=hvd.Sum)
+            else:
+                work = dist.all_reduce(theirs, async_op=True)
+        work.wait()
+        return hvd.synchronize(handle).item(), theirs.item()
+
+    for value in range(20):  # rank 0 makes them in the other order
+        assert turn(0 if rank == 0 else 1, value) == (ranks + world * value, 10 * ranks + world * value)
+
+    wrong = []
+
+    def many(reduce, factor):
+        for value in range(300):
+            found = reduce(torch.tensor([factor * rank + value]))
+            if found != factor * ranks + world * value:
+                wrong.append((factor, value, found))
+
+    threads = [
+        threading.Thread(target=many, args=(lambda tensor: hvd.allreduce(tensor, op=hvd.Sum).item(), 1.0)),
+        threading.Thread(target=many, args=(lambda tensor: (dist.all_reduce(tensor), tensor.item())[1], 10.0)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not wrong
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_rank_that_has_joined_takes_part_in_the_default_group(hvd, rank, world):
+    tensor = torch.tensor([rank + 1.0])
+    if rank == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        for _ in range(3):
+            assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [1.0, 1.0]
+        hvd.join()
+        work.wait()
+    else:
+        thread = threading.Thread(target=hvd.join)
+        thread.start()
+        dist.all_reduce(tensor)
+        thread.join(60)
+        assert not thread.is_alive()
+    assert tensor.item() == sum(range(1, world + 1))

@@ -1,8 +1,9 @@
 """How a process group comes to its engine.
 
-The default group is the job and works with the process's engine, which ``ronde.torch`` shares. Every other group is one
-of that job's, which only its members make: PyTorch asks nobody else (docs/decisions/0011). Where the default group is of
-another backend, so that there is no job, a group gets an engine of its own.
+The default group begins the job, unless ``ronde.torch`` has, and is a group of all its ranks: its calls are counted apart
+from those of ``hvd``, since a program may make either in another order than the other. Every other group is one of the
+job's too, which only its members make: PyTorch asks nobody else (docs/decisions/0011). Where the default group is of another
+backend, so that there is no job, a group gets an engine of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def create(told: Any, _: Any = None) -> RondeProcessGroup:
     timeout = _seconds(told.timeout)
     ranks = list(told.global_ranks_in_group)
     if not ranks:
-        return RondeProcessGroup(rank, size, name, _join_job(told.store, rank, size, timeout))
+        return _create_default(told.store, rank, size, name, timeout)
     meeting = f"{name}.{hashlib.sha256(repr(ranks).encode()).hexdigest()[:16]}"
     if _process.is_rank():
         group = _make_group(meeting, ranks, timeout)
@@ -55,6 +56,24 @@ def create(told: Any, _: Any = None) -> RondeProcessGroup:
         _process.interruptibly("ronde-end-group", lambda: library().ronde_engine_destroy(engine))
 
     return RondeProcessGroup(rank, size, name, close, Within(engine=engine))
+
+
+def _create_default(store: dist.Store, rank: int, size: int, name: str, timeout: float) -> RondeProcessGroup:
+    """The group of all ranks. What it has begun ends with it."""
+    end_job = _join_job(store, rank, size, timeout)
+    try:
+        group = _make_group(f"{name}.default", list(range(size)), timeout)
+    except BaseException:
+        end_job()
+        raise
+
+    def close() -> None:
+        try:
+            process_sets.destroy_group(group)
+        finally:
+            end_job()
+
+    return RondeProcessGroup(rank, size, name, close, Within(group=group))
 
 
 def _require_alone(config: Any) -> None:
