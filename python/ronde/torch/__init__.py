@@ -55,7 +55,7 @@ from ronde._process import (
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import InitializationError as _InitializationError
 from ronde.exceptions import RondeError
-from ronde.torch import _freed_memory, distributed, elastic
+from ronde.torch import _compiling, _freed_memory, distributed, elastic
 from ronde.torch._buckets import empty_shared
 from ronde.torch._handles import Handle
 from ronde.torch.compression import Compression, Compressor
@@ -274,3 +274,4 @@ def _check_has_gpu() -> bool:
 
 
 distributed.register()
+_compiling.keep_out()
