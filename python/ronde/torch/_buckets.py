@@ -11,7 +11,7 @@ import torch
 from ronde import _bucket, _process
 from ronde._operation import View
 from ronde.exceptions import RondeError
-from ronde.torch._tensors import DTYPE_CODES, as_sent, check, memory_order, view_of
+from ronde.torch._tensors import DTYPE_CODES, as_sent, check, gradient_type, memory_order, view_of
 
 __all__ = ["Home", "can_have_home", "empty_shared", "homes_for"]
 
@@ -23,7 +23,7 @@ _BUCKET_BYTES = 64 * 1024 * 1024
 
 
 class Home(NamedTuple):
-    """A place in a bucket, laid out in memory as the tensor it was made for."""
+    """A place in a bucket for the gradient of a tensor, laid out in memory as the tensor itself."""
 
     tensor: torch.Tensor
     address: int
@@ -33,10 +33,10 @@ class Home(NamedTuple):
     sent: View  # the same memory as it travels
 
     def fits(self, other: torch.Tensor) -> bool:
-        """Whether the tensor has the layout of this place, and this place is still where it was: ``module.to()`` puts
-        another storage under a gradient."""
+        """Whether the tensor's gradient has the layout and type of this place, and this place is still where it was:
+        ``module.to()`` puts another storage under a gradient."""
         return (
-            other.dtype is self.dtype
+            gradient_type(other) is self.dtype
             and other.shape == self.shape
             and other.stride() == self.stride
             and other.is_cpu
@@ -50,17 +50,18 @@ def can_have_home(tensor: torch.Tensor) -> bool:
         type(tensor) in (torch.nn.Parameter, torch.Tensor)
         and tensor.layout is torch.strided
         and tensor.is_cpu
-        and tensor.dtype in DTYPE_CODES
+        and gradient_type(tensor) in DTYPE_CODES
         and tensor.numel() > 0
         and (tensor.is_contiguous() or memory_order(tensor) is not None)
     )
 
 
 def _home_in(memory: Any, offset: int, like: torch.Tensor) -> Home:
+    dtype = gradient_type(like)
     with torch.inference_mode(False), torch.no_grad():
         # A storage for each, and no view of the whole bucket: torch.save() of one must not write all of them.
-        flat = torch.frombuffer(memory, dtype=like.dtype, offset=offset, count=like.numel())
-        tensor = torch.empty(0, dtype=like.dtype, device="cpu")
+        flat = torch.frombuffer(memory, dtype=dtype, offset=offset, count=like.numel())
+        tensor = torch.empty(0, dtype=dtype, device="cpu")
         tensor.set_(flat.untyped_storage(), 0, like.shape, like.stride())
         sent = view_of(as_sent(tensor, memory_order(tensor)))
     return Home(tensor, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, sent)
@@ -68,17 +69,18 @@ def _home_in(memory: Any, offset: int, like: torch.Tensor) -> Home:
 
 def _n_bytes(tensor: torch.Tensor) -> int:
     """Of a place for it, with what fills it up."""
-    n_bytes = tensor.numel() * tensor.element_size()
+    n_bytes = tensor.numel() * gradient_type(tensor).itemsize
     return (n_bytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
 
 
 def _buckets_of(tensors: Sequence[torch.Tensor]) -> Iterator[List[int]]:
-    """Indices of what shares a bucket: tensors of one type, in their order."""
-    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+    """Indices of what shares a bucket: tensors with gradients of one type, in their order."""
+    types = [gradient_type(tensor) for tensor in tensors]
+    for dtype in dict.fromkeys(types):
         bucket: List[int] = []
         total = 0
         for index, tensor in enumerate(tensors):
-            if tensor.dtype is not dtype:
+            if types[index] is not dtype:
                 continue
             if bucket and total + _n_bytes(tensor) > _BUCKET_BYTES:
                 yield bucket
@@ -91,7 +93,7 @@ def _buckets_of(tensors: Sequence[torch.Tensor]) -> Iterator[List[int]]:
 def homes_for(
     tensors: Sequence[torch.Tensor], name: str, refused: Callable[[RondeError], None]
 ) -> Iterator[Tuple[int, Home]]:
-    """A zeroed place for each of the tensors, with its index. Requires: :func:`can_have_home`.
+    """A zeroed place for the gradient of each of the tensors, with its index. Requires: :func:`can_have_home`.
 
     Ranks that ask for the same tensors in the same order get the same layout. Once memory is refused, for whatever
     reason, ``refused`` is told and the rest gets no place. The memory goes with the last tensor in it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from ctypes import Array, c_void_p
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
 
 import torch
 
@@ -17,7 +17,7 @@ from ronde.torch._handles import Handle, synchronize
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
-from ronde.torch._tensors import as_sent, memory_order
+from ronde.torch._tensors import as_sent, gradient_type, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
@@ -90,6 +90,8 @@ class Reducer:
         self._units: List[Unit] = []
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
+        self._hooks: Dict[int, torch.utils.hooks.RemovableHandle] = {}  # of the others
+        self._overtaken: Set[_Member] = set()  # by hooks that were registered later
         self._layouts_are_open = False
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
@@ -140,10 +142,25 @@ class Reducer:
         def on_gradient(_: torch.Tensor) -> None:
             reducer = reference()
             if reducer is not None:
-                count(reducer, reducer._members[index])
+                hooks = all_hooks()
+                # Hooks that come later may change the gradient: it is complete when the last has run.
+                is_last = len(hooks) == 1 or next(reversed(hooks)) == hook.id
+                count(reducer, reducer._members[index], is_last)
 
         parameter = self._members[index].parameter
-        parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
+        hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
+        all_hooks = hook.hooks_dict_ref
+        self._hooks[index] = hook
+
+    def _move_hooks_to_the_end(self) -> None:
+        """Of the parameters whose gradients other hooks saw later; they are in this pass reduced by :meth:`synchronize`.
+        Not while the hooks run: PyTorch walks through them."""
+        overtaken, self._overtaken = self._overtaken, set()
+        for index, member in enumerate(self._members):
+            if member in overtaken:
+                self._hooks.pop(index).remove()
+                self._unwatched.append(index)
+        self._watch()
 
     @property
     def under_way(self) -> int:
@@ -184,13 +201,14 @@ class Reducer:
         for unit in self._units:
             unit.move_to(self._group)
 
-    def _note_and_count(self, member: _Member) -> None:
+    def _note_and_count(self, member: _Member, is_last: bool) -> None:
         assert self._origins is not None
         if member.parameter.grad is not None:
             self._origins.note(member.parameter, member.parameter.grad)
-        self._count(member)
+        self._count(member, is_last)
 
-    def _count(self, member: _Member) -> None:
+    def _count(self, member: _Member, is_last: bool) -> None:
+        """A backward pass has reached the parameter. ``is_last``: no hook of the program's comes after."""
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         unit = member.unit
@@ -205,7 +223,9 @@ class Reducer:
                 "gradients; torch.utils.checkpoint needs use_reentrant=False."
             )
         member.left = left
-        if left == 0:
+        if not is_last:
+            self._overtaken.add(member)
+        elif left == 0:
             if not unit.is_single:
                 unit.missing -= 1
             if unit.is_single or unit.missing == 0:
@@ -300,7 +320,7 @@ class Reducer:
     def _pack(self, parameter: torch.nn.Parameter, name: str, is_grouped: bool) -> _Packed:
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is None:  # unused on this rank, but perhaps not on the others
-            gradient = torch.zeros_like(parameter)
+            gradient = torch.zeros_like(parameter, dtype=gradient_type(parameter))
             if parameter.requires_grad:
                 parameter.grad = gradient
         elif self._origins is not None:
@@ -329,6 +349,8 @@ class Reducer:
             self._follow_set()
         if self._unwatched:
             self._watch()
+        if self._overtaken:
+            self._move_hooks_to_the_end()
         if self._layouts_are_open and _layouts.are_open(self._units):
             self._agree(lambda name: _layouts.agree(self._units, name))
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)

@@ -15,6 +15,7 @@ import torch
 from ronde import _abi
 from ronde.torch._places import DENSE, UNKNOWN, Unit
 from ronde.torch._start import start_allreduce
+from ronde.torch._tensors import gradient_type
 
 
 def layout_here(gradient: torch.Tensor) -> int:
@@ -49,7 +50,7 @@ def in_layout(parameter: torch.nn.Parameter, layout: int) -> torch.Tensor:
         return gradient if gradient.is_sparse else gradient.detach().to_sparse(layout)
     return torch.sparse_coo_tensor(
         torch.empty((layout, 0), dtype=torch.int64, device=parameter.device),
-        torch.empty((0, *parameter.shape[layout:]), dtype=parameter.dtype, device=parameter.device),
+        torch.empty((0, *parameter.shape[layout:]), dtype=gradient_type(parameter), device=parameter.device),
         parameter.shape,
         is_coalesced=True,
         check_invariants=False,

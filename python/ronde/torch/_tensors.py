@@ -37,6 +37,15 @@ if hasattr(torch, "uint16"):  # from 2.3 on
 TORCH_DTYPES: Dict[int, torch.dtype] = {code: dtype for dtype, code in DTYPE_CODES.items()}
 
 
+def gradient_type(parameter: torch.Tensor) -> torch.dtype:
+    """The type of the parameter's gradient: its own, unless ``grad_dtype`` (PyTorch 2.10) says another, or None, which
+    allows any; then that of the gradient that is there."""
+    dtype: Optional[torch.dtype] = getattr(parameter, "grad_dtype", parameter.dtype)
+    if dtype is not None:
+        return dtype
+    return parameter.dtype if parameter.grad is None else parameter.grad.dtype
+
+
 def view_of(tensor: torch.Tensor) -> View:
     """The memory of a contiguous tensor. Requires: :func:`check` has passed it, or it was made by :func:`staged`."""
     return tensor.data_ptr(), tensor.shape, DTYPE_CODES[tensor.dtype]

@@ -17,6 +17,7 @@ from ronde import _process
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._handles import synchronize_all
 from ronde.torch._loading import load_in_place
+from ronde.torch._tensors import gradient_type
 from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set
 
@@ -162,7 +163,7 @@ def _zero_gradients(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if parameter.requires_grad:
-                zeros = torch.zeros_like(parameter)
+                zeros = torch.zeros_like(parameter, dtype=gradient_type(parameter))
                 is_sparse = isinstance(optimizer, torch.optim.SparseAdam) and zeros.dim() > 0
                 parameter.grad = zeros.to_sparse(1) if is_sparse else zeros
 

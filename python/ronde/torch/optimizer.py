@@ -12,6 +12,7 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
+from ronde.torch._tensors import gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.mpi_ops import Adasum, Average, allreduce, allreduce_async_
@@ -51,7 +52,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         ``hvd.synchronize``, and what that returns, with the latter, to the compressor's ``decompress``. Of a sparse
         gradient the handle is a function that returns the result."""
         if p.grad is None:
-            p.grad = torch.zeros_like(p)
+            p.grad = torch.zeros_like(p, dtype=gradient_type(p))
         name, how = self._parameter_names[p], self._how
         if p.grad.is_sparse and not how.sparse_as_dense:
             factor = how.prescale * how.postscale

@@ -1,0 +1,105 @@
+"""Programs' own hooks on gradients beside the optimizer's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+def optimizer_of(hvd, model, **settings):
+    plain = torch.optim.SGD(model.parameters(), lr=1.0)
+    return hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters(), op=hvd.Sum, **settings)
+
+
+def backward_of_ones(model, rank):
+    """A pass in which each rank's gradient of the weight is its number plus one."""
+    model(torch.full((1, 2), rank + 1.0)).sum().backward()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("groups", [None, 1], ids=["single", "grouped"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_hooks_registered_later_change_what_is_reduced(hvd, rank, world, groups, passes):
+    model = torch.nn.Linear(2, 2)
+    optimizer = optimizer_of(hvd, model, groups=groups, backward_passes_per_step=passes)
+    seen = []
+
+    def double(parameter):
+        seen.append(1)
+        parameter.grad.mul_(2)
+
+    total = sum(range(1, world + 1))
+    # Doubled after each pass: of two passes the first's part is doubled twice.
+    factor = 2 if passes == 1 else 6
+    for step in range(4):
+        if step == 1:
+            model.weight.register_post_accumulate_grad_hook(double)
+        if step == 3:
+            model.bias.register_post_accumulate_grad_hook(double)
+        optimizer.zero_grad()
+        for _ in range(passes):
+            backward_of_ones(model, rank)
+        optimizer.synchronize()
+        of_weight = passes if step == 0 else factor
+        of_bias = passes if step < 3 else factor
+        assert torch.equal(model.weight.grad, torch.full((2, 2), float(of_weight * total))), step
+        assert torch.equal(model.bias.grad, torch.full((2,), float(of_bias * world))), step
+    assert len(seen) == passes * (3 + 1)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_hook_may_put_another_gradient(hvd, rank, world):
+    model = torch.nn.Linear(2, 2, bias=False)
+    optimizer = optimizer_of(hvd, model)
+
+    def replace(parameter):
+        parameter.grad = torch.full_like(parameter, 7.0)
+
+    model.weight.register_post_accumulate_grad_hook(replace)
+    for _ in range(3):
+        optimizer.zero_grad()
+        backward_of_ones(model, rank)
+        optimizer.synchronize()
+        assert torch.equal(model.weight.grad, torch.full((2, 2), 7.0 * world))
+
+
+@pytest.mark.ranks(2)
+def test_hooks_on_one_rank_only(hvd, rank, world):
+    model = torch.nn.Linear(2, 2, bias=False)
+    optimizer = optimizer_of(hvd, model)
+
+    def scale(parameter):
+        parameter.grad.mul_(10)
+
+    if rank == 0:
+        model.weight.register_post_accumulate_grad_hook(scale)
+    for _ in range(3):
+        optimizer.zero_grad()
+        backward_of_ones(model, rank)
+        optimizer.synchronize()
+        assert torch.equal(model.weight.grad, torch.full((2, 2), 12.0))
+
+
+@pytest.mark.ranks(2)
+def test_a_hook_that_goes_again_and_a_parameter_that_is_frozen(hvd, rank, world):
+    model = torch.nn.Linear(2, 2)
+    optimizer = optimizer_of(hvd, model)
+
+    def scale(parameter):
+        parameter.grad.mul_(3)
+
+    handle = model.weight.register_post_accumulate_grad_hook(scale)
+    backward_of_ones(model, rank)
+    model.weight.requires_grad_(False)
+    optimizer.synchronize()
+    handle.remove()
+    optimizer.zero_grad()
+    backward_of_ones(model, rank)
+    optimizer.synchronize()
+    assert torch.equal(model.bias.grad, torch.full((2,), 2.0))
+    model.weight.requires_grad_(True)
+    for _ in range(3):
+        optimizer.zero_grad()
+        backward_of_ones(model, rank)
+        optimizer.synchronize()
+        assert torch.equal(model.weight.grad, torch.full((2, 2), 3.0))
