@@ -11,6 +11,7 @@ from ronde import _calls, process_sets
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
+from ronde.torch._float_state import default_float_state, scale_and_divide
 from ronde.torch._handles import synchronize_all
 from ronde.torch._start import start_allgather
 from ronde.torch.compression import AnyCompressor, Compression
@@ -76,22 +77,14 @@ def start_sparse_allreduce(
         values = compression.decompress(values, context)
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-        total = torch.sparse_coo_tensor(
-            indices.t(), wide, tensor.shape, device=values.device, check_invariants=True
-        ).coalesce()
-        reduced = _scaled(total.values(), factor, n_ranks if op == Average else 1).to(values.dtype)
+        with default_float_state():
+            total = torch.sparse_coo_tensor(
+                indices.t(), wide, tensor.shape, device=values.device, check_invariants=True
+            ).coalesce()
+            scaled = scale_and_divide(total.values(), factor, n_ranks if op == Average else 1)
+        reduced = scaled.to(values.dtype)
         return torch.sparse_coo_tensor(
             total.indices(), reduced, tensor.shape, device=values.device, is_coalesced=True, check_invariants=False
         )
 
     return finish
-
-
-def _scaled(values: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
-    """``values * factor / divisor``, of whole numbers truncated to whole ones. It may change the values."""
-    if factor != 1.0:
-        values = (values * factor).to(values.dtype)
-    if divisor == 1:
-        return values
-    is_whole = not (values.is_floating_point() or values.is_complex())
-    return values.div_(divisor, rounding_mode="trunc" if is_whole else None)

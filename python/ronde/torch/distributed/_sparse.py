@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError
+from ronde.torch._float_state import default_float_state, scale_and_divide
 from ronde.torch._handles import all_made_by_ticket
 
 #: Types of which PyTorch adds sparse tensors up.
@@ -61,18 +62,18 @@ def summed_into(target: torch.Tensor, op: dist.ReduceOp, kind: str) -> Callable[
                 )
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+        mean_of = len(counts) if getattr(op, "op", op) == dist.ReduceOp.AVG else 1
         total = torch.sparse_coo_tensor(indices[:0].t(), wide[:0], target.shape)
         at = 0
-        for count in counts:
-            mine = slice(at, at + count)
-            total = total + torch.sparse_coo_tensor(
-                indices[mine].t(), wide[mine], target.shape, is_coalesced=True, check_invariants=False
-            )
-            at += count
-        total = total.coalesce()
-        if getattr(op, "op", op) == dist.ReduceOp.AVG:
-            whole = not (wide.is_floating_point() or wide.is_complex())
-            total.values().div_(len(counts), rounding_mode="trunc" if whole else None)
+        with default_float_state():
+            for count in counts:
+                mine = slice(at, at + count)
+                total = total + torch.sparse_coo_tensor(
+                    indices[mine].t(), wide[mine], target.shape, is_coalesced=True, check_invariants=False
+                )
+                at += count
+            total = total.coalesce()
+            total.values().copy_(scale_and_divide(total.values(), 1.0, mean_of))
         with torch.no_grad():  # not detach(), which shares neither indices nor values
             target.copy_(total.to(target.dtype))
 
