@@ -1,4 +1,7 @@
-"""Joining and leaving a hundred times in one process: everything works each time, and nothing piles up."""
+"""Joining and leaving a hundred times in one process: everything works each time, and nothing piles up.
+
+``RONDE_TEST_SOAK=1``: a thousand times.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import torch
 
 from launching import wait_until
 
-CYCLES = 100
+CYCLES = 1000 if os.environ.get("RONDE_TEST_SOAK") == "1" else 100
 #: After so many, all that is made once has been made.
 WARM = 20
 
@@ -59,7 +62,7 @@ def one_life(hvd, cycle, kept):
 
 
 @pytest.mark.ranks(2, 3, fresh=True)
-def test_a_hundred_lives(hvd):
+def test_many_lives(hvd):
     model = torch.nn.Linear(8, 4)
     kept = model, hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     warm: Dict[str, int] = {}
