@@ -288,8 +288,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
     send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
   }
   if (!replay_.closed()) {
-    close(replay_.closed());
-    pairs_.close(replay_.closed());
+    close_to_collectives(replay_.closed());
     finish_join(replay_.closed());
   }
   if (outcome.joined) {

@@ -132,6 +132,7 @@ class Replay final : public agreement::Sink {
   // What only the calls above change.
   bool all_left() const { return member_.all_left(); }
   bool self_left() const { return member_.self_left(); }
+  bool has_left(int member) const { return member_.has_left(member); }
   const Status& closed() const { return member_.closed(); }
   /// Requests wait for the coordinator.
   bool is_waiting() const;
