@@ -219,7 +219,9 @@ class Member {
   /// A request that the coordinator has not answered `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
   bool all_left() const { return all_left_; }
-  bool self_left() const { return self_left_; }
+  bool self_left() const { return has_left(own_); }
+  /// It was read in the log that this member has.
+  bool has_left(int member) const { return left_[static_cast<std::size_t>(member)]; }
   /// Ok, or why nothing can be submitted any more.
   const Status& closed() const { return closed_; }
 
@@ -339,7 +341,7 @@ class Member {
   Wish leave_ = Wish::no;
   RankSet lost_;
   bool quiet_ = false;
-  bool self_left_ = false;
+  RankSet left_;
   bool all_left_ = false;
   Status closed_;
 };

@@ -223,7 +223,7 @@ void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sin
 void Member::read_left(const control::LeftEntry& entry, Sink& sink) {
   const int rank = group_.ranks[static_cast<std::size_t>(entry.member)];
   const bool own = entry.member == own_;
-  self_left_ |= own;
+  left_[static_cast<std::size_t>(entry.member)] = true;
   const Status reason = own ? Status::error(Code::cancelled, "this rank shut down while the request was pending")
                             : Status::error(Code::peer_left, "rank " + std::to_string(rank) +
                                                                  " has left the job (it shut down or exited)")

@@ -111,12 +111,12 @@ bool Engine::give_up_if_held_up(Nanoseconds now) {
     start_failing(now, gone, true);
     return true;
   }
-  const std::vector<int> stuck = replay_.stuck(now);
-  if (stuck.empty() && (executor_.is_idle() || now < executor_.deadline())) {
+  const std::optional<std::vector<int>> stuck = replay_.stuck(now);
+  if (!stuck && (executor_.is_idle() || now < executor_.deadline())) {
     return false;
   }
   const std::vector<int> late = held_up_by();
-  start_failing(now, late.empty() ? stuck : late, false);
+  start_failing(now, late.empty() && stuck ? *stuck : late, false);
   return true;
 }
 
@@ -288,8 +288,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
     send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
   }
   if (!replay_.closed()) {
-    close(replay_.closed());
-    pairs_.close(replay_.closed());
+    close_to_collectives(replay_.closed());
     finish_join(replay_.closed());
   }
   if (outcome.joined) {

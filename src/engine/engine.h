@@ -168,7 +168,8 @@ class Engine {
  private:
   enum class State { working, failing, failed };
 
-  Status accepting(const std::string& name) const;
+  Status accepting(const Request& request) const;
+  const Status& closed_to(OpKind kind) const { return is_pairwise(kind) ? closed_to_pairs_ : closed_; }
   Status submit_call(const TicketPtr& ticket);
   void tell_refused(const std::string& name, const Status& refusal);
   Status hand_in(const TicketPtr& ticket);
@@ -202,7 +203,8 @@ class Engine {
   bool works_in(const std::byte* begin, std::size_t bytes) const;
   Status with_memory_lost(Status status, const Ticket& ticket) const;
   bool follow_who_gave_up(Nanoseconds now);
-  void close(Status reason);
+  void close(const Status& reason);
+  void close_to_collectives(const Status& reason);
   void report_stalls(Nanoseconds now);
   void note_left();
   bool give_up_if_held_up(Nanoseconds now);
@@ -216,6 +218,7 @@ class Engine {
   void serve_nobody();
   void close_heap();
   std::string peer_text(int peer) const;
+  Status left_job(int peer) const;
   /// Of a member: its rank in the job, by which callers know it.
   int rank_of(int member) const { return group_.ranks[static_cast<std::size_t>(member)]; }
 
@@ -263,7 +266,8 @@ class Engine {
   std::vector<TicketPtr> inbox_;                  ///< guarded by inbox_mutex_
   std::optional<Thresholds> proposed_;            ///< guarded by inbox_mutex_: to be logged
   std::optional<Thresholds> table_;               ///< guarded by inbox_mutex_: the last that was read in the log
-  Status closed_;                                 ///< guarded by inbox_mutex_: why submit refuses; ok while it does not
+  Status closed_;           ///< guarded by inbox_mutex_: why submit refuses what all take part in; ok while it does not
+  Status closed_to_pairs_;  ///< guarded by inbox_mutex_: the same for sends and recvs; only with closed_
   std::atomic<bool> is_closed_{false};            ///< a hint
   std::vector<control::RefusedMessage> refused_;  ///< guarded by inbox_mutex_: calls that the others wait for in vain
   std::atomic<bool> inbox_full_{false};

@@ -123,6 +123,13 @@ void Engine::fail(const Status& status) {
   serve_nobody();
 }
 
+Status Engine::left_job(int peer) const {
+  const int rank = rank_of(peer);
+  return Status::error(Code::peer_left,
+                       "rank " + std::to_string(rank) + " has left the job (it shut down or exited)")
+      .with_rank(rank);
+}
+
 /// Called when there was nothing to read. A rank that is gone may not have found room for its last message: its word in
 /// shared memory says as much. What it did say has been read by now. True if it should be called again.
 bool Engine::look_who_is_gone() {
@@ -145,24 +152,26 @@ bool Engine::look_who_is_gone() {
   if (!std::exchange(coordinator_is_gone_, true)) {
     return true;  // its last messages were stored before that word: the next step finds them if there are any
   }
-  const int coordinator = rank_of(kCoordinator);
-  const Status reason = Status::error(Code::peer_left, "rank " + std::to_string(coordinator) +
-                                                           " has left the job (it shut down or exited)")
-                            .with_rank(coordinator);
-  close(reason);
-  pairs_.close(reason);
+  const Status reason = left_job(kCoordinator);
+  close_to_collectives(reason);
   for (const TicketPtr& ticket : close_agreement(reason)) {
     finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
   }
   return false;
 }
 
-/// The same for what passes between two ranks: true if it should be called again, when all that a peer which has gone
-/// did say has been read.
+/// The same for what passes between two ranks, which a third that leaves does not end: true if it should be called
+/// again, when all that a peer which has gone did say has been read.
 bool Engine::look_at_pairs() {
   bool again = false;
-  for (int peer = 0; peer < arena_->size(); ++peer) {
-    if (peer == arena_->rank() || !pairs_.has_business_with(peer) || !has_gone(peer)) {
+  for (int peer = 0; peer < arena_->size() && !pairs_.is_empty(); ++peer) {
+    if (peer == arena_->rank() || (pairs_.has_parted_with(peer) && !pairs_.has_business_with(peer))) {
+      continue;
+    }
+    if (replay_.has_left(peer)) {
+      pairs_.part_with(peer, left_job(peer));
+    }
+    if (!has_gone(peer)) {
       continue;
     }
     if (!pair_is_gone_[static_cast<std::size_t>(peer)]) {
@@ -170,9 +179,7 @@ bool Engine::look_at_pairs() {
       again = true;
       continue;
     }
-    pairs_.end_with(peer, Status::error(Code::peer_left, "rank " + std::to_string(rank_of(peer)) +
-                                                             " has left the job (it shut down or exited)")
-                              .with_rank(rank_of(peer)));
+    pairs_.end_with(peer, left_job(peer));
   }
   return again;
 }

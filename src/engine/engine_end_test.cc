@@ -128,6 +128,48 @@ TEST(EngineEnd, NorInReplay) {
   }
 }
 
+// Stopped before it did its part in what rank 0, which leads the lane of large tensors, has published and given up by
+// then. Nothing that rank 1 looks at ever moves: it ends because rank 0 has gone.
+TEST(EngineEnd, NorDoesARankWaitForOneThatGaveUpWhileItWasStopped) {
+  for (const std::size_t elements : {2, 5000, 100000}) {  // each kind of bucket
+    for (const bool sees_the_break_first : {false, true}) {
+      LocalWorld world(2);
+      Vectors values = inputs(2, elements);
+      const auto submit = [&](int rank) {
+        return world.submit(rank, with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), kSecond));
+      };
+      for (int step = 0; step < 10; ++step) {
+        const TicketPtr tickets[] = {submit(0), submit(1)};
+        world.settle();
+        for (int rank : {0, 1}) {
+          ASSERT_TRUE(tickets[rank]->is_done() && tickets[rank]->status());
+          world.wait(rank, *tickets[rank]);
+        }
+      }
+      ASSERT_GT(world.engine(1).replay_counters().instances, 0u);
+      world.pause(1);
+      const TicketPtr given_up = submit(0);
+      for (int seconds = 0; seconds < 10; ++seconds) {
+        world.settle();
+        world.clock().advance(kSecond);
+      }
+      world.settle();
+      ASSERT_TRUE(given_up->is_done());
+      EXPECT_EQ(given_up->status().code(), Code::timed_out);
+      world.resume(1);
+      if (sees_the_break_first) {
+        world.step(1);
+      }
+      const TicketPtr late = submit(1);
+      world.settle();
+      ASSERT_TRUE(late->is_done()) << elements;
+      EXPECT_EQ(late->status().code(), Code::peer_left) << late->status().message();
+      EXPECT_EQ(late->status().failed_rank(), 0);
+      EXPECT_EQ(world.try_submit(1, test::barrier("later")).code(), Code::peer_left);
+    }
+  }
+}
+
 /// Its staging slots may hold other groups' data.
 TEST(EngineEnd, NorWhatWasSent) {
   LocalWorld world(2);

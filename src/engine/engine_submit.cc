@@ -15,12 +15,13 @@ Status no_memory(const Ticket& ticket) {
 
 }  // namespace
 
-Status Engine::accepting(const std::string& name) const {
+Status Engine::accepting(const Request& request) const {
   if (!is_closed_.load(std::memory_order_relaxed)) {
     return {};  // hand_in() looks again, under the lock
   }
   std::lock_guard lock(inbox_mutex_);
-  return closed_ ? Status() : closed_.with_tensor(name).with_context("'" + name + "'");
+  const Status& closed = closed_to(request.kind);
+  return closed ? Status() : closed.with_tensor(request.name).with_context("'" + request.name + "'");
 }
 
 Status Engine::check(const Request& request) const {
@@ -49,7 +50,7 @@ Status Engine::submit(const TicketPtr& ticket) {
     return submit_call(ticket);
   }
   RONDE_RETURN_IF_ERROR(check(ticket->request()));  // first: what is wrong with the call, whatever else is true
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   if (is_counted) {  // one that is refused here, the other ranks never hear of: it counts for nobody
     std::lock_guard order(calls_mutex_);
@@ -65,7 +66,7 @@ Status Engine::submit_call(const TicketPtr& ticket) {
     tell_refused(ticket->name(), refusal);
     return refusal;
   }
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   std::lock_guard order(calls_mutex_);
   ticket->plan_as(calls_.planning_name(ticket->request(), place_in_heap(ticket->request(), *arena_)));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
@@ -85,21 +86,21 @@ void Engine::tell_refused(const std::string& name, const Status& refusal) {
 }
 
 Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   ticket->set_owner(std::move(owner));
   return hand_in(ticket);
 }
 
 Status Engine::submit_again(const TicketPtr& ticket) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->name()));
+  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
 }
 
 Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
   submitted = 0;
-  RONDE_RETURN_IF_ERROR(accepting(tickets.front()->name()));
+  RONDE_RETURN_IF_ERROR(accepting(tickets.front()->request()));
   constexpr std::size_t kAtOnce = 32;
   while (submitted < tickets.size()) {
     // Names first: the engine may not finish a ticket that is not known to be under way.
@@ -148,7 +149,8 @@ Status Engine::hand_in(const TicketPtr& ticket) {
     }
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
     std::lock_guard lock(inbox_mutex_);
-    if (closed_) {
+    const Status& closed = closed_to(ticket->request().kind);
+    if (closed) {
       inbox_.push_back(ticket);
       if (is_call) {
         unwaited_calls_.add(ticket);
@@ -157,7 +159,7 @@ Status Engine::hand_in(const TicketPtr& ticket) {
       inbox_full_.store(true, std::memory_order_release);
       return {};
     }
-    refused = closed_.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
+    refused = closed.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
   } catch (const std::bad_alloc&) {
     refused = no_memory(*ticket);
   }
@@ -185,10 +187,19 @@ void Engine::use_table(const Thresholds& thresholds) {
   table_ = thresholds;
 }
 
-void Engine::close(Status reason) {
+void Engine::close(const Status& reason) {
+  close_to_collectives(reason);
+  std::lock_guard lock(inbox_mutex_);
+  if (closed_to_pairs_) {
+    closed_to_pairs_ = reason;
+  }
+}
+
+/// Sends and recvs go on.
+void Engine::close_to_collectives(const Status& reason) {
   std::lock_guard lock(inbox_mutex_);
   if (closed_) {
-    closed_ = std::move(reason);
+    closed_ = reason;
     is_closed_.store(true, std::memory_order_relaxed);
   }
 }

@@ -7,6 +7,9 @@
 // stores its word first and tells its callers then, with a fence between. Whoever has read what a caller stored after
 // that therefore sees the word; a rank that has seen none has read nothing wrong, and if one gives up after that look
 // it is too late to do harm.
+//
+// It looks as well when what it has published does not move: that needs every rank, and one that has given up does no
+// more for it.
 #pragma once
 
 #include <atomic>

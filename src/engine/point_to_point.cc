@@ -50,8 +50,8 @@ Status PointToPoint::damaged(int from, const std::string& what) const {
 
 void PointToPoint::submit(const TicketPtr& ticket, Nanoseconds now) {
   const Request& request = ticket->request();
-  if (!closed_) {
-    finish_(ticket, closed_.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
+  if (const Status refusal = closed_ ? why_in_vain(request) : closed_; !refusal) {
+    finish_(ticket, refusal.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
     return;
   }
   if (request.kind == OpKind::send) {
@@ -95,8 +95,9 @@ Status PointToPoint::read(int from, control::OfferMessage message, Nanoseconds n
   incoming.from = from;
   incoming.offer = std::move(message);
   incoming.offer.group = group_.id;  // the sender may know the group by another number
-  if (!closed_) {
-    refuse(incoming);
+  const Status& gone = gone_[static_cast<std::size_t>(from)];
+  if (!closed_ || !gone) {
+    refuse(incoming, closed_ ? gone : closed_);
     return {};
   }
   const Tag tag{incoming.offer.group, incoming.offer.tag};
@@ -334,98 +335,7 @@ bool PointToPoint::advance(Nanoseconds now) {
   return moved;
 }
 
-// ---- Ends
-
-Status PointToPoint::read(int from, const control::GiveUpMessage& message, Nanoseconds) {
-  Status status = Status::error(message.code, message.text);
-  if (message.rank >= 0) {
-    status = status.with_rank(message.rank);
-  }
-  if (!message.by_sender) {
-    const auto found = outgoing_.find(message.id);
-    if (found != outgoing_.end() && found->second.to == from) {
-      const Outgoing& outgoing = found->second;
-      const Status reason = outgoing.given_up ? outgoing.reason : status;
-      forget(message.id, outgoing.ticket ? reason.with_tensor(outgoing.ticket->name()) : reason);
-    }
-    return {};
-  }
-  // What it does not know it has received, refused or given up itself: it has said so.
-  control::GiveUpMessage answer = message;
-  answer.by_sender = false;
-  if (const auto found = incoming_.find({from, message.id}); found != incoming_.end()) {
-    const TicketPtr ticket = found->second.ticket;
-    incoming_.erase(found);
-    control_.send(from, {group_.id, std::move(answer)});
-    finish_(ticket, status.with_tensor(ticket->name()));
-    return {};
-  }
-  for (auto& [tag, waiting] : waiting_) {
-    if (std::erase_if(waiting.offers, [&](const Incoming& incoming) {
-          return incoming.from == from && incoming.offer.id == message.id;
-        }) != 0) {
-      control_.send(from, {group_.id, answer});
-    }
-  }
-  forget_empty();
-  return {};
-}
-
-void PointToPoint::forget_empty() {
-  std::erase_if(waiting_, [](const auto& each) { return each.second.posted.empty() && each.second.offers.empty(); });
-}
-
-control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, const Ticket& ticket,
-                                              const Status& reason) const {
-  const std::string what = std::string(op_name(ticket.request().kind)) + " '" + ticket.name() + "'";
-  const int own = rank_of(arena_.rank());
-  const std::string rank = "rank " + std::to_string(own);
-  if (reason.code() == Code::timed_out) {
-    return {id, by_sender, Code::timed_out, "Timed out: " + rank + " gave up its " + what, own};
-  }
-  if (reason.code() == Code::cancelled) {
-    return {id, by_sender, Code::peer_left,
-            rank + " has left the job (it shut down or exited) with its " + what + " unfinished", own};
-  }
-  return {id, by_sender, reason.code(), reason.message(), reason.failed_rank()};  // of another rank's doing
-}
-
-/// Says so to the receiver, whose answer ends the record.
-void PointToPoint::give_up_send(std::uint64_t id, const Status& reason, Ending ending) {
-  Outgoing& outgoing = outgoing_.at(id);
-  const Status outcome = reason.with_tensor(outgoing.ticket->name());
-  if (!outgoing.given_up) {
-    control_.send(outgoing.to, {group_.id, farewell(id, true, *outgoing.ticket, reason)});
-    accepted_ -= outgoing.accepted ? 1 : 0;
-    outgoing.accepted = false;
-    outgoing.given_up = true;
-    ++asked_;
-  }
-  outgoing.reason = outcome;
-  if (ending == Ending::now) {
-    --asked_;
-    outgoing.deadline = kNever;
-    finish_(std::exchange(outgoing.ticket, nullptr), outcome);
-  }
-}
-
-/// An offer that nobody here will ever take.
-void PointToPoint::refuse(const Incoming& incoming) {
-  control::GiveUpMessage message{incoming.offer.id, false, closed_.code(), closed_.message(), closed_.failed_rank()};
-  if (closed_.code() == Code::cancelled) {
-    message.rank = rank_of(arena_.rank());
-    message.code = Code::peer_left;
-    message.text = "rank " + std::to_string(message.rank) + " has left the job (it shut down or exited)";
-  }
-  control_.send(incoming.from, {group_.id, std::move(message)});
-}
-
-void PointToPoint::give_up_recv(const Key& key, const Status& reason) {
-  const TicketPtr ticket = incoming_.at(key).ticket;
-  control_.send(key.first, {group_.id, farewell(key.second, false, *ticket, reason)});
-  incoming_.erase(key);
-  finish_(ticket, reason.with_tensor(ticket->name()));
-}
+// ---- Time
 
 /// The request's limit, from now on.
 Nanoseconds PointToPoint::until(Nanoseconds now, const Ticket& ticket) {
@@ -506,80 +416,6 @@ void PointToPoint::check_time(Nanoseconds now) {
     finish_(ticket, late(*ticket));
   }
   next_look_ = earliest();
-}
-
-void PointToPoint::close(const Status& reason) {
-  closed_ = reason;
-  std::vector<std::uint64_t> sends;
-  for (const auto& [id, outgoing] : outgoing_) {
-    if (!outgoing.accepted && !outgoing.given_up) {
-      sends.push_back(id);
-    }
-  }
-  for (const std::uint64_t id : sends) {
-    give_up_send(id, reason, Ending::when_answered);
-  }
-  const std::map<Tag, Waiting> waiting = std::exchange(waiting_, {});
-  for (const auto& [tag, each] : waiting) {
-    std::for_each(each.offers.begin(), each.offers.end(), [this](const Incoming& incoming) { refuse(incoming); });
-    for (const Posted& posted : each.posted) {
-      finish_(posted.ticket, reason.with_tensor(posted.ticket->name()));
-    }
-  }
-}
-
-bool PointToPoint::has_business_with(int peer) const {
-  const auto with_peer = [peer](const auto& entry) { return entry.second.to == peer; };
-  const auto from_peer = [peer](const auto& entry) { return entry.second.from == peer; };
-  return std::any_of(outgoing_.begin(), outgoing_.end(), with_peer) ||
-         std::any_of(incoming_.begin(), incoming_.end(), from_peer);
-}
-
-void PointToPoint::end_with(int peer, const Status& reason) {
-  std::vector<TicketPtr> ended;
-  std::vector<std::uint64_t> sends;
-  for (const auto& [id, outgoing] : outgoing_) {
-    if (outgoing.to == peer) {
-      sends.push_back(id);
-    }
-  }
-  for (const std::uint64_t id : sends) {
-    const Outgoing& outgoing = outgoing_.at(id);
-    const Status outcome = outgoing.given_up ? outgoing.reason : reason;
-    forget(id, outgoing.ticket ? outcome.with_tensor(outgoing.ticket->name()) : outcome);
-  }
-  std::erase_if(incoming_, [&](const auto& entry) {
-    if (entry.second.from == peer) {
-      ended.push_back(entry.second.ticket);
-    }
-    return entry.second.from == peer;
-  });
-  for (const TicketPtr& ticket : ended) {
-    finish_(ticket, reason.with_tensor(ticket->name()));
-  }
-}
-
-std::vector<TicketPtr> PointToPoint::abandon() {
-  std::vector<TicketPtr> tickets;
-  for (const auto& [id, outgoing] : outgoing_) {
-    if (outgoing.ticket) {
-      tickets.push_back(outgoing.ticket);
-    }
-  }
-  for (const auto& [key, incoming] : incoming_) {
-    tickets.push_back(incoming.ticket);
-  }
-  for (const auto& [tag, waiting] : waiting_) {
-    for (const Posted& posted : waiting.posted) {
-      tickets.push_back(posted.ticket);
-    }
-  }
-  outgoing_.clear();
-  incoming_.clear();
-  waiting_.clear();
-  accepted_ = asked_ = 0;
-  next_look_ = kNever;
-  return tickets;
 }
 
 }  // namespace ronde::engine

@@ -59,6 +59,7 @@ class PointToPoint {
         heap_(heap),
         control_(control),
         finish_(std::move(finish)),
+        gone_(static_cast<std::size_t>(arena.size())),
         staging_(static_cast<std::size_t>(arena.size())) {}
 
   /// Requires: is_pairwise(kind), validate() has passed it.
@@ -81,8 +82,14 @@ class PointToPoint {
   /// What has not met its other side never will: it ends with this reason, and so does what is submitted later. What
   /// has met is finished.
   void close(const Status& reason);
-  /// What this peer has a part in ends with this reason: it has gone.
+  /// The same with this peer alone, which leaves: what others have to do with each other goes on. A recv from any rank
+  /// ends once all peers have left. Without effect from the second time on.
+  void part_with(int peer, const Status& reason);
+  /// What this peer has a part in ends with this reason, and what is submitted later for it: it has gone.
   void end_with(int peer, const Status& reason);
+  /// part_with() or end_with() was called for it.
+  bool has_parted_with(int peer) const { return !gone_[static_cast<std::size_t>(peer)]; }
+  bool is_empty() const { return outgoing_.empty() && incoming_.empty() && waiting_.empty(); }
   bool has_business_with(int peer) const;
   /// Forgets everything; the tickets are the caller's to end. Nothing of theirs is touched afterwards.
   std::vector<TicketPtr> abandon();
@@ -144,7 +151,10 @@ class PointToPoint {
   control::GiveUpMessage farewell(std::uint64_t id, bool by_sender, const Ticket& ticket, const Status& reason) const;
   enum class Ending { now, when_answered };
   void give_up_send(std::uint64_t id, const Status& reason, Ending ending);
-  void refuse(const Incoming& incoming);
+  template <typename Concerned>
+  void give_up_unaccepted(const Status& reason, const Concerned& concerned);
+  Status why_in_vain(const Request& request) const;
+  void refuse(const Incoming& incoming, const Status& reason);
   void give_up_recv(const Key& key, const Status& reason);
   Status late(const Ticket& ticket) const;
   Nanoseconds until(Nanoseconds now, const Ticket& ticket);
@@ -157,6 +167,7 @@ class PointToPoint {
   SharedHeap& heap_;
   control::Control& control_;
   std::function<void(const TicketPtr&, Status)> finish_;
+  std::vector<Status> gone_;  ///< by peer: an error once it has left
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Outgoing> outgoing_;
   std::size_t accepted_ = 0;          ///< of outgoing_; none that is given up

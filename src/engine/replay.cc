@@ -384,7 +384,10 @@ void Replay::retire(std::uint32_t bucket) {
 
 Progress Replay::advance() {
   look_at_breaks();
-  return advance_buckets();
+  const Progress progress = advance_buckets();
+  // What is under way needs every peer, and nothing may ever move again if one has given up.
+  peers_gave_up_ |= progress == Progress::idle && !active_.empty() && given_up_.by_any_peer();
+  return progress;
 }
 
 Progress Replay::advance_buckets() {
@@ -556,12 +559,7 @@ std::vector<int> Replay::draining_for() const {
   if (member_.mode() != agreement::Mode::drain) {
     return {};
   }
-  for (std::uint32_t id : active_) {
-    if (member_.is_decided(id)) {
-      return runs_[id]->data->waiting_for();
-    }
-  }
-  return {};
+  return decided_wait_for();
 }
 
 }  // namespace ronde::engine

@@ -120,8 +120,9 @@ class Replay final : public agreement::Sink {
   Nanoseconds next_check() const;
   /// No bucket is in force, none is being finished. If some are, a break begins.
   bool is_out();
-  /// In a break: the ranks without which it does not end although a request's time was up a while ago; else nothing.
-  std::vector<int> stuck(Nanoseconds now) const;
+  /// A break does not end although a request's time was up a while ago: the ranks without which it does not, none if
+  /// they cannot be told.
+  std::optional<std::vector<int>> stuck(Nanoseconds now) const;
   /// In a break: the ranks that what was decided waits for.
   std::vector<int> draining_for() const;
   /// Those whose requests are over well, for the engine to finish and then to clear.
@@ -132,6 +133,7 @@ class Replay final : public agreement::Sink {
   // What only the calls above change.
   bool all_left() const { return member_.all_left(); }
   bool self_left() const { return member_.self_left(); }
+  bool has_left(int member) const { return member_.has_left(member); }
   const Status& closed() const { return member_.closed(); }
   /// Requests wait for the coordinator.
   bool is_waiting() const;
@@ -197,6 +199,7 @@ class Replay final : public agreement::Sink {
   void moved(std::uint32_t id, Progress progress, Nanoseconds before);
   observe::Instance note(Run& run, std::uint32_t id, Progress progress, Nanoseconds before);
   void look_at_breaks();
+  std::vector<int> decided_wait_for() const;
   bool all_are_frozen() const { return not_frozen().empty(); }
   std::vector<int> not_frozen() const;
   static bool is_wanted(const Run& run);

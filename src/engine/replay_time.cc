@@ -74,14 +74,14 @@ bool Replay::is_wanted(const Run& run) {
                      [](const TicketPtr& ticket) { return ticket && (ticket->is_wanted() || ticket->on_done()); });
 }
 
-std::vector<int> Replay::stuck(Nanoseconds now) const {
+std::optional<std::vector<int>> Replay::stuck(Nanoseconds now) const {
   if (!replaying_.load(std::memory_order_relaxed)) {
-    return {};
+    return std::nullopt;
   }
   std::lock_guard<Gate> gate(gate_);
   const bool drains = member_.mode() == agreement::Mode::drain;
   if (member_.mode() != agreement::Mode::frozen && !drains) {
-    return {};
+    return std::nullopt;
   }
   bool is_late = now >= later(member_.next_deadline(), kBreakGrace);
   for (std::uint32_t id : member_.in_force()) {
@@ -90,14 +90,18 @@ std::vector<int> Replay::stuck(Nanoseconds now) const {
     }
   }
   if (!is_late) {
-    return {};
+    return std::nullopt;
   }
-  if (!drains) {
-    return not_frozen();
-  }
-  for (std::uint32_t id : member_.in_force()) {
-    if (member_.is_decided(id) && !runs_[id]->data->waiting_for().empty()) {
-      return runs_[id]->data->waiting_for();
+  return drains ? decided_wait_for() : not_frozen();
+}
+
+/// Requires: the gate, and that a break was decided.
+std::vector<int> Replay::decided_wait_for() const {
+  for (std::uint32_t id : active_) {
+    if (member_.is_decided(id)) {
+      if (std::vector<int> ranks = runs_[id]->data->waiting_for(); !ranks.empty()) {
+        return ranks;
+      }
     }
   }
   return {};

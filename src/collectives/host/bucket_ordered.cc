@@ -64,7 +64,14 @@ class OrderedBucket final : public HostBucket {
 
   std::uint64_t published_by(int rank) const override { return line(rank).published.instance(epoch()); }
   std::vector<int> waiting_for() const override {
-    return operation_ == nullptr ? not_published() : operation_->waiting_for();
+    if (operation_ != nullptr) {
+      return operation_->waiting_for();
+    }
+    std::vector<int> late = not_published();
+    if (late.empty() && !lane_.is_leader() && !lane_.head()) {
+      late = {OrderedLane::kLeader};  // it has not appended this one; if another is the head, that one knows
+    }
+    return late;
   }
 
  private:

@@ -230,6 +230,19 @@ TEST(DirectBucket, MovesAtMostTheBudgetInOneStep) {
   EXPECT_GE(steps, kElements * sizeof(float) / kBudgetBytes);
 }
 
+TEST(OrderedLane, WhoHasPublishedWithAllTheOthersWaitsForTheLeader) {
+  BucketWorld world(loopback(3), {make_case(BucketKind::ordered, spec_of(3, {5000}), 1)}, kSmall);
+  ASSERT_TRUE(world.ok());
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    world.submit(rank, 0);
+  }
+  for (const std::size_t rank : {1u, 2u}) {
+    EXPECT_EQ(world.bucket(rank, 0).advance(), Progress::idle);
+    EXPECT_EQ(world.bucket(rank, 0).waiting_for(), std::vector<int>{0});
+  }
+  EXPECT_EQ(world.run_by_hand(1), "");
+}
+
 TEST(OrderedLane, ExecutesInTheLeadersOrderWhateverTheOrderOfSubmission) {
   std::vector<BucketCase> cases;
   for (int each = 0; each < 3; ++each) {

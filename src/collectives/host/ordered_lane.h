@@ -28,6 +28,7 @@ namespace ronde::collectives {
 class OrderedLane {
  public:
   static constexpr std::uint64_t kEntries = 4096;
+  static constexpr int kLeader = 0;
 
   /// Bytes of heap that a lane takes on each of `ranks` ranks.
   static std::size_t bytes(int ranks);
@@ -36,7 +37,7 @@ class OrderedLane {
   OrderedLane(transport::HostArena& arena, std::size_t heap_offset, const Thresholds& thresholds);
 
   HostChannel& channel() { return channel_; }
-  bool is_leader() const { return channel_.rank() == 0; }
+  bool is_leader() const { return channel_.rank() == kLeader; }
   /// Leader only: all ranks have published this bucket.
   void append(std::uint32_t bucket);
   /// The bucket to be executed next, none if nothing is appended.
