@@ -318,6 +318,7 @@ typedef struct ronde_request {
    * unnamed call that this request belongs to, as one of a backward pass does, so that it is replayed as that call is;
    * 0: none. */
   uint64_t call_number;
+  uint64_t* taken; /* where the number is written that the engine takes, 0 if it takes none; NULL: nowhere */
 } ronde_request;
 
 /* A number for a place in the program, "train.py:12", that requests then carry: where ranks disagree about a tensor,
@@ -333,7 +334,8 @@ RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* 
  * belongs to no such group. Not for slots and plans, which have names. */
 RONDE_API ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number);
 /* The call of this number is not made, since the program's arguments were refused before it could be submitted: it
- * fails on the ranks that make it, with RONDE_MISMATCH and this reason. */
+ * fails on the ranks that make it, with RONDE_MISMATCH and this reason. ronde_submit and ronde_execute say so by
+ * themselves of what they refuse. */
 RONDE_API ronde_status ronde_refuse_call(ronde_engine* engine, int32_t group, uint64_t number, const char* why,
                                          size_t bytes);
 

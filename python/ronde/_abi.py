@@ -126,6 +126,7 @@ class Request(Structure):
         ("on_done", c_void_p),
         ("user", c_void_p),
         ("call_number", c_uint64),
+        ("taken", c_void_p),
     ]
 
 

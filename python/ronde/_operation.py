@@ -11,12 +11,12 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from ctypes import addressof, byref, c_double, c_int32, c_int64, c_void_p
+from ctypes import addressof, byref, c_double, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple, Union
 
 from ronde import _abi
 from ronde._call_site import call_site
-from ronde._calls import InGroup, Unnamed
+from ronde._calls import InGroup, Name, Unnamed
 from ronde._lib import check, direct, error_from, last_error, library, new_error_info
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
@@ -46,7 +46,7 @@ class Block:
     """The structs of one call for one tensor. Making them costs more than filling them, and what comes back step after
     step, under its name, finds them filled."""
 
-    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at")
+    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken")
 
     def __init__(self) -> None:
         self.said: Any = None  # what the request says apart from tensors
@@ -59,6 +59,8 @@ class Block:
         self.request = _abi.Request(struct_size=ctypes.sizeof(_abi.Request), step=-1)
         self.address = addressof(self.request)
         self.at = c_void_p(self.address)
+        self.taken = c_uint64()  # the number that the engine has given to an unnamed call
+        self.request.taken = addressof(self.taken)
 
     def set_tensor(self, view: View, output: Optional[int]) -> None:
         """``output``: where the result goes; None: the ticket makes it, or there is nothing to write."""
@@ -144,7 +146,7 @@ class Operation:
 
     __slots__ = ("_ticket", "name", "_keep")
 
-    def __init__(self, name: str, keep: Any) -> None:
+    def __init__(self, name: Name, keep: Any) -> None:
         self._ticket = c_void_p()
         self.name = name
         self._keep = keep
@@ -181,7 +183,7 @@ class Operation:
         info = new_error_info()
         if library().ronde_ticket_error(self._ticket, byref(info)) != _OK:
             # Not an end of the work but of the call: a forked child, for instance.
-            error = last_error(status, self.name)
+            error = last_error(status, str(self.name))
             self.abandon()
             raise error
         error = error_from(info)
@@ -264,7 +266,7 @@ def settle(name: str) -> None:
 def fill(
     block: Block,
     op: int,
-    name: str,
+    name: Name,
     inputs: Sequence[View],
     outputs: Optional[Sequence[int]],
     reduce_op: int,
@@ -277,17 +279,15 @@ def fill(
     :func:`submit`."""
     request = block.request
     site = call_site()
-    is_unnamed = type(name) is Unnamed
-    said = (None if is_unnamed else name, op, reduce_op, root, prescale, postscale, group, site)
-    if isinstance(name, InGroup):
-        request.call_number = name.number
+    text = name if isinstance(name, str) else None
+    number = name.number if isinstance(name, (Unnamed, InGroup)) else 0
+    said = (text, number, op, reduce_op, root, prescale, postscale, group, site)
     if block.said != said:
         request.op = op
-        encoded = None if is_unnamed else name.encode()
+        encoded = None if text is None else text.encode()
         request.name = encoded
         request.name_bytes = 0 if encoded is None else len(encoded)
-        if not isinstance(name, InGroup):
-            request.call_number = 0
+        request.call_number = number
         request.reduce_op = reduce_op
         request.root = root
         request.prescale = prescale
@@ -319,7 +319,7 @@ def fill(
 
 def submit(
     op: int,
-    name: str,
+    name: Name,
     inputs: Sequence[View],
     outputs: Optional[Sequence[int]],
     keep: Any,
@@ -329,7 +329,7 @@ def submit(
     prescale: float = 1.0,
     postscale: float = 1.0,
     splits: Optional[Sequence[int]] = None,
-    group: int = 0,
+    group: Optional[int] = None,
     tag: int = 0,
     timeout_s: float = 0.0,
     engine: Optional[int] = None,
@@ -343,7 +343,7 @@ def submit(
         outputs: addresses of the results, shaped as the inputs; None: in place, or made by the ticket (allgather).
         keep: the objects that own the memory; held until the engine has done with it.
         splits: of an alltoall or scatter, rows for each rank; None: equally many.
-        group: the process set's id.
+        group: the process set's id; None: the name's.
         tag: of a send or recv.
         timeout_s: how long the ranks may take; 0: as the engine's settings say.
         engine: of ``ronde_engine_create``; None: the process's.
@@ -352,9 +352,13 @@ def submit(
     """
     if _abandoned:
         release_finished()
-    kept_as: Union[str, int] = name
-    if type(name) is Unnamed:
+    kept_as: Union[str, int]
+    if group is None:
+        group = name.group if isinstance(name, (Unnamed, InGroup)) else 0
+    if isinstance(name, Unnamed):
         kept_as = (inputs[0][0] if inputs else 0) * _OPERATIONS + op
+    else:
+        kept_as = name
     block = _free_blocks.pop(kept_as, None) or Block()
     operation = Operation(name, keep)
     ticket = operation._ticket
@@ -369,12 +373,14 @@ def submit(
             block.request.tag = tag
         if timeout_s:
             block.request.timeout_s = timeout_s
-        if kept_as is not name:
-            name.is_told = True  # type: ignore[attr-defined] # it is an Unnamed
+        if isinstance(name, Unnamed):
+            name.is_told = True
         if wait:
             status = direct("ronde_execute")(of, block.at, SLICE, byref(ticket))
         else:
             status = direct("ronde_submit")(of, block.at, byref(ticket))
+        if isinstance(name, Unnamed) and name.number == 0:
+            name.number = block.taken.value
         del arrays
         if splits is not None:
             block.request.splits, block.request.splits_count = None, 0
@@ -393,7 +399,7 @@ def submit(
     _free_blocks[kept_as] = block
     if ticket.value is None:
         _under_way.discard(operation)
-        raise last_error(status, name)
+        raise last_error(status, str(name))
     if wait:
         if status == _OK:
             _under_way.discard(operation)

@@ -45,6 +45,16 @@ void CallBursts::end(Burst& burst) {
   burst.calls = 0;
 }
 
+std::uint32_t CallBursts::forget_length(const std::string& planning_name) {
+  const auto found = bursts_.find(planning_name);
+  if (found == bursts_.end()) {
+    return 0;
+  }
+  const std::uint32_t length = found->second.length;
+  found->second = {};
+  return length;
+}
+
 std::uint32_t CallBursts::length(const std::string& planning_name) const {
   const auto found = bursts_.find(planning_name);
   return found == bursts_.end() ? 0 : found->second.length;

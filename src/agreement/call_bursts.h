@@ -25,6 +25,8 @@ class CallBursts {
   /// bucket_planner.h; `bytes` of its tensors.
   std::uint32_t on_answer(const std::string& planning_name, std::uint64_t bytes, std::uint64_t asked,
                           std::uint64_t answered);
+  /// Its bursts are longer than was thought: what is known of them is forgotten. Returns their length till now.
+  std::uint32_t forget_length(const std::string& planning_name);
   /// How many calls its bursts have; 0: not known.
   std::uint32_t length(const std::string& planning_name) const;
   /// Lengths differed so often that its calls should not be fused: any number of places of their own will do.

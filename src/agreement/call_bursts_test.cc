@@ -49,6 +49,16 @@ TEST(CallBurstsTest, WhatNeverSettlesGetsThePlacesOfTheLongest) {
   EXPECT_TRUE(bursts.is_between("h"));
 }
 
+TEST(CallBurstsTest, ALengthThatIsForgottenIsLearntAnew) {
+  CallBursts bursts;
+  indices(bursts, {1, 1, 1});
+  EXPECT_EQ(bursts.forget_length("h"), 1u);
+  EXPECT_EQ(bursts.length("h"), 0u);
+  indices(bursts, {3, 3, 3});
+  EXPECT_EQ(bursts.length("h"), 3u);
+  EXPECT_EQ(bursts.forget_length("other"), 0u);
+}
+
 TEST(CallBurstsTest, ABurstWithoutAnEndIsCut) {
   CallBursts bursts;
   const auto found = indices(bursts, {100}, 4 << 20);

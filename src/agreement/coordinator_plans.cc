@@ -175,6 +175,12 @@ Status Coordinator::on_end(int member, const control::EndMessage& message) {
   for (const std::string& name : message.missing) {
     planner_.demote(name);
   }
+  for (const std::string& planning_name : message.crowded) {
+    const std::uint32_t places = bursts_.forget_length(planning_name);
+    for (std::uint32_t turn = 0; turn < places; ++turn) {
+      planner_.plan_anew(CallBursts::place_name(planning_name, turn));
+    }
+  }
   healthy_ |= message.instances >= kInstancesOfHealth;
   if (member == 0) {
     unused_ = message.unused;

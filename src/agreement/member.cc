@@ -190,7 +190,7 @@ void Member::after_instance(Place& bucket, Sink& sink) {
 /// this rank touches the epoch's memory no more, and has its requests already (they came before it).
 void Member::leave_epoch(Sink& sink) {
   mode_ = Mode::learn;
-  control::EndMessage end{epoch_, 0, std::exchange(missing_, {})};
+  control::EndMessage end{epoch_, 0, std::exchange(missing_, {}), {}, std::exchange(crowded_, {})};
   for (std::uint32_t id : in_force_) {
     Place& bucket = buckets_[id];
     end.instances = std::max(end.instances, bucket.instances);

@@ -227,6 +227,7 @@ class Member {
 
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
+  static constexpr std::uint64_t kFirstPatience = 64;
 
   /// Join and leave: asked for, waiting for the break to end, said to the coordinator.
   enum class Wish : std::uint8_t { no, called, wanted, sent };
@@ -258,6 +259,7 @@ class Member {
   struct Turns {
     std::vector<std::uint32_t> places;  ///< indices of names_
     std::uint64_t next = 0;
+    std::uint64_t queued = 0;  ///< calls that had to wait for a place
   };
 
   struct Place {
@@ -287,6 +289,7 @@ class Member {
   template <typename S>
   void put_call(std::uint32_t at, Call& call, S& sink);
   bool place_call(Turns& turns, Call& call, Sink& sink, Lane& lane);
+  void note_queued(Turns& turns, Sink& sink);
   void hold_call(Call call, std::uint32_t place);
   void begin_turns(const std::vector<std::uint32_t>& ids);
   void hold_placed(std::uint32_t id, std::uint32_t place);
@@ -327,6 +330,8 @@ class Member {
   std::vector<std::uint32_t> in_force_;
   std::deque<control::Message> later_;                          ///< log entries that came during a break
   std::vector<std::string> missing_;                            ///< for END
+  std::vector<std::string> crowded_;                            ///< for END
+  std::uint64_t patience_ = kFirstPatience;                     ///< calls that wait for places before it breaks
   Reason reason_ = Reason::none;                                ///< of the last freeze
   std::size_t sent_ = 0;                                        ///< names in lane sent
   std::size_t outstanding_ = 0;                                 ///< names in any lane but none

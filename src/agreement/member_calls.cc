@@ -22,6 +22,9 @@ Lane Member::submit_call(Submit event, Sink& sink) {
     Call call{std::move(event.name), std::move(event.descriptor), event.deadline, order};
     Lane lane = Lane::none;
     if (place_call(turns->second, call, sink, lane)) {
+      if (lane == Lane::queued) {
+        note_queued(turns->second, sink);
+      }
       return lane;
     }
     event.name = std::move(call.name);
@@ -55,6 +58,23 @@ bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
   ++outstanding_;
   lane = Lane::queued;
   return true;
+}
+
+/// A program that made its calls one by one when they were planned, and makes lists of them now, would have these reduced
+/// one by one for ever: in force nobody looks at bursts. So they are planned anew, which takes a break. Programs whose
+/// threads call at once, say, gain nothing by that: each break takes twice as many calls as the one before.
+void Member::note_queued(Turns& turns, Sink& sink) {
+  const auto is_crowded = [](const Turns& each) { return 4 * each.queued >= each.next; };
+  if (++turns.queued < patience_ || !is_crowded(turns)) {
+    return;
+  }
+  patience_ *= 2;
+  for (const auto& [planning_name, each] : turns_) {
+    if (each.queued > 0 && is_crowded(each)) {
+      crowded_.push_back(planning_name);
+    }
+  }
+  freeze(Reason::crowded, 0, sink);
 }
 
 template <typename S>

@@ -38,6 +38,7 @@ enum class Reason : std::uint8_t {
   peer,         ///< another rank froze first
   idle,         ///< many buckets are not in use, and can be retired between two epochs only
   other_calls,  ///< the ranks' unnamed calls met in a bucket and were not the same
+  crowded,      ///< the program makes more unnamed calls at once than were planned: they are reduced one by one
 };
 
 /// One bit per member of the group.

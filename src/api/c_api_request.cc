@@ -46,24 +46,50 @@ namespace {
 
 enum class Caller { goes_on, waits };
 
-/// Gives a request without a name that of its number.
-Status number_call(engine::Runner& runner, const ronde_request& from, Request& request) {
-  request.call_number = from.struct_size >= sizeof(ronde_request) ? from.call_number : 0;
-  if (from.name != nullptr) {
-    return {};
+/// The number of an unnamed call, or of the one that the request belongs to; 0: neither. An unnamed call's is taken before
+/// the request is looked at, since the other ranks may make the call.
+Result<std::uint64_t> call_number_of(engine::Runner& runner, const ronde_request& request) {
+  const bool has_number = request.struct_size >= sizeof(ronde_request);
+  std::uint64_t number = has_number ? request.call_number : 0;
+  std::uint64_t* const taken = has_number ? request.taken : nullptr;
+  if (taken != nullptr) {
+    *taken = 0;
   }
-  if (request.call_number == 0) {
-    RONDE_ASSIGN_OR_RETURN(request.call_number, runner.take_call_number(request.group));
+  if (number == 0 && request.name == nullptr) {
+    RONDE_ASSIGN_OR_RETURN(number, runner.take_call_number(request.group));
+    if (taken != nullptr) {
+      *taken = number;
+    }
   }
-  request.name = engine::CallOrder::name_of(request.call_number);
-  request.has_own_number = true;
-  return {};
+  return number;
+}
+
+/// Of an unnamed call: it will not be made, and the ranks that make it are told why.
+Status refuse(engine::Runner& runner, const ronde_request& request, std::uint64_t number, Status why) {
+  if (request.name == nullptr) {
+    RONDE_RETURN_IF_ERROR(runner.refuse_call(request.group, number, why.message()));
+  }
+  return why;
 }
 
 Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request, Caller caller) {
   RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
-  RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, *runner));
-  RONDE_RETURN_IF_ERROR(number_call(*runner, *request, value));
+  RONDE_RETURN_IF_ERROR(check_request(request));
+  RONDE_ASSIGN_OR_RETURN(const std::uint64_t number, call_number_of(*runner, *request));
+  if (caller == Caller::waits && engine::Runner::in_callback()) {
+    return refuse(*runner, *request, number,
+                  Status::error(Code::would_deadlock, "a blocking call inside a completion callback; submit instead"));
+  }
+  Result<Request> read = request_from(request, *runner);
+  if (!read) {
+    return refuse(*runner, *request, number, read.status());
+  }
+  Request value = std::move(*read);
+  value.call_number = number;
+  if (request->name == nullptr) {
+    value.name = engine::CallOrder::name_of(number);
+    value.has_own_number = true;
+  }
   auto handle = std::make_unique<ronde_ticket>();
   handle->runner = runner;
   engine::DoneCallback on_done;
@@ -133,9 +159,6 @@ ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, d
   return guarded([&]() -> Status {
     if (ticket != nullptr) {
       *ticket = nullptr;
-    }
-    if (engine::Runner::in_callback()) {
-      return Status::error(Code::would_deadlock, "a blocking call inside a completion callback; submit instead");
     }
     RONDE_ASSIGN_OR_RETURN(ronde_ticket* const handle, submit(engine, request, Caller::waits));
     Status status = wait(*handle, ticket != nullptr ? limit_s : -1.0);

@@ -35,7 +35,7 @@ struct Work {
     request.op = RONDE_ALLREDUCE;
     request.reduce_op = RONDE_SUM;
     request.name = name;
-    request.name_bytes = std::string(name).size();
+    request.name_bytes = name == nullptr ? 0 : std::string(name).size();
     request.inputs = &tensor;
     request.count = 1;
     request.step = -1;
@@ -103,6 +103,50 @@ TEST_F(OneRank, ABlockingCallInACallbackIsRefused) {
   answer.wait(-1);
   EXPECT_EQ(answer, RONDE_WOULD_DEADLOCK);
   EXPECT_EQ(ronde_release(ticket), RONDE_OK);
+}
+
+TEST_F(OneRank, ACallWithoutANameIsNumberedByItsSubmit) {
+  std::uint64_t before = 0;
+  ASSERT_EQ(ronde_call_number(nullptr, 0, &before), RONDE_OK);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    Work work(nullptr);
+    std::uint64_t taken = 0;
+    work.request.taken = &taken;
+    EXPECT_EQ(ronde_execute(nullptr, &work.request, -1, nullptr), RONDE_OK) << ronde_last_error();
+    EXPECT_EQ(taken, before + step);
+  }
+  Work named("named");
+  std::uint64_t taken = 1;
+  named.request.taken = &taken;
+  EXPECT_EQ(ronde_execute(nullptr, &named.request, -1, nullptr), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(taken, 0u);
+}
+
+TEST_F(OneRank, ACallWithoutANameCountsWhateverRefusesIt) {
+  std::uint64_t before = 0;
+  ASSERT_EQ(ronde_call_number(nullptr, 0, &before), RONDE_OK);
+  Work no_tensors(nullptr);
+  no_tensors.request.inputs = nullptr;
+  Work no_type(nullptr);
+  no_type.tensor.dtype = static_cast<ronde_dtype>(77);
+  Work* works[] = {&no_tensors, &no_type};
+  for (Work* work : works) {
+    std::uint64_t taken = 0;
+    work->request.taken = &taken;
+    ronde_ticket* ticket = nullptr;
+    EXPECT_NE(ronde_submit(nullptr, &work->request, &ticket), RONDE_OK);
+    EXPECT_EQ(taken, ++before);
+  }
+  Work no_group(nullptr);
+  std::uint64_t taken = 1;
+  no_group.request.taken = &taken;
+  no_group.request.group = 9;
+  EXPECT_EQ(ronde_execute(nullptr, &no_group.request, -1, nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(taken, 0u);
+  Work good(nullptr);
+  good.request.taken = &taken;
+  EXPECT_EQ(ronde_execute(nullptr, &good.request, -1, nullptr), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(taken, before + 1);
 }
 
 TEST_F(OneRank, WhatWaitsForOtherRanksIsRefusedInACallback) {

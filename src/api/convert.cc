@@ -70,11 +70,15 @@ std::optional<int> unless_negative(std::int32_t value) { return value < 0 ? std:
 
 }  // namespace
 
-Result<Request> request_from(const ronde_request* from, const engine::Runner& runner) {
-  if (from == nullptr) {
+Status check_request(const ronde_request* request) {
+  if (request == nullptr) {
     return Status::error(Code::invalid_argument, "the request is null");
   }
-  RONDE_RETURN_IF_ERROR(check_size(from->struct_size, offsetof(ronde_request, call_number), "ronde_request"));
+  return check_size(request->struct_size, offsetof(ronde_request, call_number), "ronde_request");
+}
+
+Result<Request> request_from(const ronde_request* from, const engine::Runner& runner) {
+  RONDE_RETURN_IF_ERROR(check_request(from));
   Request request;
   request.kind = static_cast<OpKind>(from->op);
   request.group = from->group;

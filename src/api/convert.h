@@ -7,6 +7,8 @@
 
 namespace ronde::api {
 
+/// Whether it can be read at all.
+Status check_request(const ronde_request* request);
 /// `runner`: whose group's limit a request without one of its own gets.
 Result<Request> request_from(const ronde_request* request, const engine::Runner& runner);
 Result<engine::JoinOptions> options_from(const ronde_options* options);

@@ -55,14 +55,19 @@ void write(ByteWriter& writer, const LeftEntry& entry) { writer.put(entry.member
 
 void write(ByteWriter&, const AllLeftEntry&) {}
 
+void write_names(ByteWriter& writer, const std::vector<std::string>& names) {
+  writer.put(static_cast<std::uint32_t>(names.size()));
+  for (const std::string& name : names) {
+    writer.put_string(name);
+  }
+}
+
 void write(ByteWriter& writer, const EndMessage& message) {
   writer.put(message.epoch);
   writer.put(message.instances);
-  writer.put(static_cast<std::uint32_t>(message.missing.size()));
-  for (const std::string& name : message.missing) {
-    writer.put_string(name);
-  }
+  write_names(writer, message.missing);
   write_numbers(writer, message.unused);
+  write_names(writer, message.crowded);
 }
 
 void write(ByteWriter& writer, const JoinMessage& message) { writer.put(message.last_call); }
@@ -178,15 +183,21 @@ ErrorEntry read_error(ByteReader& reader) {
   return entry;
 }
 
+std::vector<std::string> read_names(ByteReader& reader) {
+  std::vector<std::string> names(reader.get_count(4));
+  for (std::string& name : names) {
+    name = reader.get_string();
+  }
+  return names;
+}
+
 EndMessage read_end(ByteReader& reader) {
   EndMessage message;
   message.epoch = reader.get<std::uint32_t>();
   message.instances = reader.get<std::uint64_t>();
-  message.missing.resize(reader.get_count(4));
-  for (std::string& name : message.missing) {
-    name = reader.get_string();
-  }
+  message.missing = read_names(reader);
   message.unused = read_numbers<std::uint32_t>(reader);
+  message.crowded = read_names(reader);
   return message;
 }
 

@@ -56,6 +56,8 @@ struct EndMessage {
   /// Of the coordinator's rank: the buckets in force of which there was no instance in the epoch, ascending. The same
   /// on every rank, since all have decided alike.
   std::vector<std::uint32_t> unused = {};
+  /// Planning names of unnamed calls of which the sender's program makes more at once than there are places.
+  std::vector<std::string> crowded = {};
 };
 
 /// The sender has no more data and none of its requests is outstanding; it takes part with neutral values until all

@@ -65,10 +65,11 @@ TEST(Messages, EveryLogEntrySurvivesTheWire) {
 }
 
 TEST(Messages, EverythingOfReplaySurvivesTheWire) {
-  const auto end = std::get<EndMessage>(round_trip({0, EndMessage{4, 5, {"a", "b"}, {7, 9}}}).message);
+  const auto end = std::get<EndMessage>(round_trip({0, EndMessage{4, 5, {"a", "b"}, {7, 9}, {"p"}}}).message);
   EXPECT_EQ(end.epoch, 4u);
   EXPECT_EQ(end.instances, 5u);
   EXPECT_EQ(end.missing, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(end.crowded, std::vector<std::string>{"p"});
   EXPECT_TRUE(std::holds_alternative<JoinMessage>(round_trip({0, JoinMessage{}}).message));
   const auto prepared = std::get<PreparedMessage>(round_trip({0, PreparedMessage{6, true}}).message);
   EXPECT_EQ(prepared.bucket, 6u);

@@ -33,12 +33,13 @@ class Lists : public testing::Test {
  protected:
   static constexpr std::size_t kCalls = 3;
   enum class Told { at_the_end, after_each };
+  enum class Made { one_by_one, at_once };
 
   Lists() : world_(2) { world_.engine(0).observe(&places_); }
   ~Lists() override { world_.engine(0).observe(nullptr); }
 
-  /// A list of calls, each of which has ended before the next is made.
-  void make_list(Told told) {
+  /// A list of calls; one by one: each has ended before the next is made.
+  void make_list(Told told, Made made = Made::one_by_one) {
     std::vector<std::pair<int, TicketPtr>> tickets;
     std::vector<std::vector<float>> values(kCalls * 2, std::vector<float>(4, 1));
     for (std::size_t call = 0; call < kCalls; ++call) {
@@ -49,6 +50,9 @@ class Lists : public testing::Test {
         request.has_own_number = true;
         tickets.emplace_back(rank, world_.submit(rank, request));
       }
+      if (made == Made::at_once) {
+        continue;
+      }
       world_.settle();
       for (int rank = 0; rank < 2; ++rank) {
         Ticket& ticket = *tickets[call * 2 + static_cast<std::size_t>(rank)].second;
@@ -58,6 +62,7 @@ class Lists : public testing::Test {
         }
       }
     }
+    world_.settle();
     for (const auto& [rank, ticket] : tickets) {
       if (told == Told::at_the_end) {
         world_.wait(rank, *ticket);
@@ -88,6 +93,18 @@ TEST_F(Lists, CallsThatAreWaitedForShareAPlace) {
   places_.seen.clear();
   make_list(Told::after_each);
   EXPECT_EQ(places_.seen.size(), 1);
+}
+
+TEST_F(Lists, ArePlannedAnewWhereCallsWereMadeOneByOneBefore) {
+  for (int list = 0; list < 60; ++list) {
+    make_list(Told::after_each);
+  }
+  for (int list = 0; list < 100; ++list) {
+    make_list(Told::at_the_end, Made::at_once);
+  }
+  places_.seen.clear();
+  make_list(Told::at_the_end, Made::at_once);
+  EXPECT_EQ(places_.seen.size(), kCalls);
 }
 
 TEST(UnwaitedCalls, ACallIsAskedAtWithTheFirstOfItsList) {

@@ -130,6 +130,38 @@ def test_a_call_that_is_refused_before_the_engine_sees_it_counts(hvd, rank, whic
         assert hvd.allreduce(torch.tensor([float(step + rank)]), op=hvd.Sum).item() == 2 * step + 1
 
 
+@pytest.mark.ranks(2)
+def test_a_call_inside_another_counts_before_it(hvd, rank):
+    """A compressor may make calls of its own, and fail after them: both calls count, once each."""
+
+    def compress(tensor):
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [2, 2]
+        if step == 1 and rank == 0:
+            raise RuntimeError("no memory")
+        return tensor, None
+
+    own = type("Own", (hvd.Compression.none,), {"compress": staticmethod(compress)})
+    for step in range(3):
+        if step == 1:
+            with pytest.raises(Exception, match="no memory" if rank == 0 else "it was refused there: no memory"):
+                hvd.allreduce(torch.ones(3), op=hvd.Sum, compression=own)
+        else:
+            assert hvd.allreduce(torch.ones(3), op=hvd.Sum, compression=own).tolist() == [2, 2, 2]
+        assert hvd.allreduce(torch.tensor([float(step + rank)]), op=hvd.Sum).item() == 2 * step + 1
+
+
+@pytest.mark.ranks(2)
+def test_a_call_that_fails_after_its_submit_counts_once(hvd, rank):
+    numbers = []
+    for _ in range(2):
+        handle = hvd.allreduce_async(torch.ones(2))
+        numbers.append(int(handle.name.rsplit(".", 1)[1]))
+        hvd.synchronize(handle)
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.allreduce(torch.ones(2 + rank))
+    assert numbers[1] == numbers[0] + 2
+
+
 @pytest.mark.ranks(2, 3)
 def test_a_barrier_that_is_refused_counts_for_nobody(hvd, rank, world):
     """A rank that has given up waiting, or another thread of it, calls a barrier while the last one is under way."""

@@ -12,6 +12,7 @@ import torch
 from ronde import _abi, _process, process_sets
 from ronde.torch import _names
 from ronde.torch._arguments import needs_gradient
+from ronde.torch._names import Name
 from ronde.torch._start import (
     start_allgather,
     start_allreduce,
@@ -61,7 +62,7 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, tensor: torch.Tensor, full_name: str, op: int, prescale: float, postscale: float
+        ctx: Any, tensor: torch.Tensor, full_name: Name, op: int, prescale: float, postscale: float
     ) -> torch.Tensor:
         ctx.call = (_names.name_of_gradient(full_name), op, prescale, postscale)
         result: torch.Tensor = start_allreduce([tensor], None, full_name, op, prescale, postscale, True, wait=True)
@@ -78,7 +79,7 @@ class GroupedAllreduce(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, full_name: str, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
+        ctx: Any, full_name: Name, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
     ) -> Tuple[torch.Tensor, ...]:
         ctx.call = (_names.name_of_gradient(full_name), op, prescale, postscale)
         return tuple(start_allreduce(tensors, None, full_name, op, prescale, postscale, False, wait=True))
@@ -93,7 +94,7 @@ class Allgather(torch.autograd.Function):
     """``mpi_ops.allgather``; each rank gets its own rows of the averaged gradient."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, full_name: str) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, full_name: Name) -> torch.Tensor:
         ctx.call = (_names.name_of_gradient(full_name), tensor.shape[0] if tensor.dim() > 0 else 0)
         result: torch.Tensor = start_allgather(tensor, full_name, wait=True)
         return result
@@ -111,7 +112,7 @@ class GroupedAllgather(torch.autograd.Function):
     """``mpi_ops.grouped_allgather``; each rank gets its own rows of the averaged gradients."""
 
     @staticmethod
-    def forward(ctx: Any, full_name: str, *tensors: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, full_name: Name, *tensors: torch.Tensor) -> Tuple[torch.Tensor, ...]:
         ctx.call = (_names.name_of_gradient(full_name), [tensor.shape[0] for tensor in tensors if tensor.dim() > 0])
         return tuple(start_grouped_allgather(tensors, full_name, wait=True))
 
@@ -130,7 +131,7 @@ class Alltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, tensor: torch.Tensor, splits: Optional[List[int]], full_name: str
+        ctx: Any, tensor: torch.Tensor, splits: Optional[List[int]], full_name: Name
     ) -> Tuple[torch.Tensor, torch.Tensor]:
         if splits is None:
             # Told to the engine all the same, for the received splits, by which the gradient goes back.
@@ -160,7 +161,7 @@ class Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, full_name: str, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
+        ctx: Any, full_name: Name, op: int, prescale: float, postscale: float, *tensors: torch.Tensor
     ) -> Tuple[torch.Tensor, ...]:
         ctx.call = (_names.name_of_gradient(full_name), op, prescale * postscale)
         return tuple(start_reducescatter(tensors, full_name, op, prescale, postscale, False, wait=True))
@@ -177,7 +178,7 @@ class Broadcast(torch.autograd.Function):
     """``mpi_ops.broadcast``; the root gets the averaged gradient, the others zeros."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, full_name: str) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, full_name: Name) -> torch.Tensor:
         ctx.call = (root_rank, _names.name_of_gradient(full_name))
         result: torch.Tensor = start_broadcast(tensor, None, root_rank, full_name, wait=True)
         return result

@@ -39,7 +39,7 @@ class Handle(Generic[Result]):
     @property
     def name(self) -> Optional[str]:
         """The operation's full name; None after ``synchronize``."""
-        return self._operation.name if self._operation is not None else None
+        return str(self._operation.name) if self._operation is not None else None
 
     def abandon(self) -> None:
         """Nobody will wait for it: as if it were dropped. Raises nothing."""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, overload
 
 from ronde import _calls
-from ronde._calls import counted as counted
+from ronde._calls import Name as Name
 from ronde._calls import group_of as group_of
 from ronde._calls import in_group as in_group
+from ronde._calls import refuse as refuse
 
 
-def name_of(kind: str, name: Optional[str], group: int = 0) -> str:
+@overload
+def name_of(kind: str, name: str, group: int = 0) -> str: ...
+
+
+@overload
+def name_of(kind: str, name: Optional[str], group: int = 0) -> Name: ...
+
+
+def name_of(kind: str, name: Optional[str], group: int = 0) -> Name:
     """``<kind>.<name>``; for None the next unnamed call's. ``group``: the process set's id."""
     if name is None:
         return _calls.unnamed(group)
@@ -22,12 +31,12 @@ def name_of_pair(kind: str, name: Optional[str], group: int = 0) -> str:
     return _calls.pairwise(kind, group) if name is None else in_group(group, f"{kind}.{name}")
 
 
-def name_of_gradient(full_name: str) -> str:
+def name_of_gradient(full_name: Name) -> str:
     """Of the operation in the backward pass of a differentiable one. It belongs to its forward, so ranks need not run
     their graphs in the same order."""
     return part_of(full_name, "grad")
 
 
-def part_of(full_name: str, part: str) -> str:
+def part_of(full_name: Name, part: str) -> str:
     """Of a request that belongs to the one of this name."""
     return in_group(group_of(full_name), f"{full_name}.{part}", _calls.number_of(full_name))

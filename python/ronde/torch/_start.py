@@ -14,6 +14,7 @@ import torch
 from ronde import _abi, _operation
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
+from ronde.torch._names import Name
 from ronde.torch._handles import (
     Handle,
     Take,
@@ -31,11 +32,6 @@ from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
 
-def _submit(op: int, full_name: str, *arguments: Any, **settings: Any) -> _operation.Operation:
-    """:func:`ronde._operation.submit` in the name's process set."""
-    return _operation.submit(op, full_name, *arguments, group=_names.group_of(full_name), **settings)
-
-
 def _result(operation: _operation.Operation, take: Take[Any], wait: bool) -> Any:
     return take(operation) if wait else Handle(operation, take)
 
@@ -50,7 +46,7 @@ def scale(factor: float, which: str) -> float:
 def start_allreduce(
     tensors: Sequence[torch.Tensor],
     targets: Optional[Sequence[torch.Tensor]],
-    full_name: str,
+    full_name: Name,
     op: int,
     prescale: float,
     postscale: float,
@@ -71,7 +67,7 @@ def start_allreduce(
         outputs = list(targets)
         buffers = inputs  # of a tensor that is contiguous its own memory, else the copy
     copy_back = copies_back(zip(outputs, buffers), full_name)
-    operation = _submit(
+    operation = _operation.submit(
         _abi.ALLREDUCE,
         full_name,
         [view_of(tensor) for tensor in inputs],
@@ -85,36 +81,36 @@ def start_allreduce(
     return _result(operation, into(outputs, copy_back, single), wait)
 
 
-def start_allgather(tensor: torch.Tensor, full_name: str, wait: bool) -> Any:
+def start_allgather(tensor: torch.Tensor, full_name: Name, wait: bool) -> Any:
     """All ranks' tensors along dimension 0, in memory that the ticket makes."""
     tensor = from_plain(tensor, rows=True)
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
+    operation = _operation.submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
     return _result(operation, on([tensor], made_by_ticket), wait)
 
 
-def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: str, wait: bool) -> Any:
+def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: Name, wait: bool) -> Any:
     """The same for several under one name; a list."""
     for tensor in tensors:
         check(tensor, full_name)
     sources = [staged(tensor) for tensor in tensors]
-    operation = _submit(_abi.ALLGATHER, full_name, [view_of(source) for source in sources], None, sources, wait=wait)
+    operation = _operation.submit(_abi.ALLGATHER, full_name, [view_of(source) for source in sources], None, sources, wait=wait)
     return _result(operation, on(tensors, all_made_by_ticket(len(sources))), wait)
 
 
-def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_name: str, wait: bool) -> Any:
+def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_name: Name, wait: bool) -> Any:
     """What each rank has for this one, in rank order, in memory that the ticket makes; with ``splits`` also how many
     rows came from each."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _submit(_abi.ALLTOALL, full_name, [view_of(source)], None, source, splits=splits, wait=wait)
+    operation = _operation.submit(_abi.ALLTOALL, full_name, [view_of(source)], None, source, splits=splits, wait=wait)
     return _result(operation, on([tensor], made_by_ticket if splits is None else made_with_splits), wait)
 
 
 def start_reducescatter(
     tensors: Sequence[torch.Tensor],
-    full_name: str,
+    full_name: Name,
     op: int,
     prescale: float,
     postscale: float,
@@ -125,7 +121,7 @@ def start_reducescatter(
     for tensor in tensors:
         check(tensor, full_name)
     sources = [staged(tensor) for tensor in tensors]
-    operation = _submit(
+    operation = _operation.submit(
         _abi.REDUCESCATTER,
         full_name,
         [view_of(source) for source in sources],
@@ -141,7 +137,7 @@ def start_reducescatter(
 
 
 def start_broadcast(
-    tensor: torch.Tensor, target: Optional[torch.Tensor], root_rank: int, full_name: str, wait: bool
+    tensor: torch.Tensor, target: Optional[torch.Tensor], root_rank: int, full_name: Name, wait: bool
 ) -> Any:
     """``target``: where the root's values go, the tensor itself; None: into a new tensor."""
     if target is None:
@@ -154,7 +150,7 @@ def start_broadcast(
     else:
         buffer, output = source, target
     copy_back = copies_back([(output, buffer)], full_name)
-    operation = _submit(
+    operation = _operation.submit(
         _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], (source, buffer), root=root_rank, wait=wait
     )
     return _result(operation, into([output], copy_back, True), wait)
@@ -165,7 +161,7 @@ def start_reduce(
     target: Optional[torch.Tensor],
     root_rank: int,
     is_root: bool,
-    full_name: str,
+    full_name: Name,
     op: int,
     prescale: float,
     postscale: float,
@@ -177,7 +173,7 @@ def start_reduce(
     output = new_like(source) if is_root and target is None else target
     buffer = source if target is not None or output is None else output
     copy_back = copies_back([(output, buffer)] if is_root and output is not None else [], full_name)
-    operation = _submit(
+    operation = _operation.submit(
         _abi.REDUCE,
         full_name,
         [view_of(source)],
@@ -194,38 +190,38 @@ def start_reduce(
     return _result(operation, into([output], copy_back, True), wait)
 
 
-def start_gather(tensor: torch.Tensor, root_rank: int, is_root: bool, full_name: str, wait: bool) -> Any:
+def start_gather(tensor: torch.Tensor, root_rank: int, is_root: bool, full_name: Name, wait: bool) -> Any:
     """All ranks' tensors along dimension 0 in memory that the root's ticket makes; None elsewhere."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _submit(_abi.GATHER, full_name, [view_of(source)], None, source, root=root_rank, wait=wait)
+    operation = _operation.submit(_abi.GATHER, full_name, [view_of(source)], None, source, root=root_rank, wait=wait)
     return _result(operation, made_at_root(is_root), wait)
 
 
 def start_scatter(
-    tensor: torch.Tensor, root_rank: int, splits: Optional[Sequence[int]], full_name: str, wait: bool
+    tensor: torch.Tensor, root_rank: int, splits: Optional[Sequence[int]], full_name: Name, wait: bool
 ) -> Any:
     """This rank's rows of the root's tensor, in memory that the ticket makes."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _submit(
+    operation = _operation.submit(
         _abi.SCATTER, full_name, [view_of(source)], None, source, root=root_rank, splits=splits, wait=wait
     )
     return _result(operation, made_by_ticket, wait)
 
 
-def start_send(tensor: torch.Tensor, dst: int, tag: int, full_name: str, wait: bool) -> Any:
+def start_send(tensor: torch.Tensor, dst: int, tag: int, full_name: Name, wait: bool) -> Any:
     """Its result is None."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _submit(_abi.SEND, full_name, [view_of(source)], None, source, root=dst, tag=tag, wait=wait)
+    operation = _operation.submit(_abi.SEND, full_name, [view_of(source)], None, source, root=dst, tag=tag, wait=wait)
     return _result(operation, nothing, wait)
 
 
-def start_recv(tensor: torch.Tensor, src: int, tag: int, full_name: str, wait: bool) -> Any:
+def start_recv(tensor: torch.Tensor, src: int, tag: int, full_name: Name, wait: bool) -> Any:
     """Fills the tensor; the result is the rank that sent."""
     check(tensor, full_name)
     buffer = staged(tensor)
     copy_back = copies_back([(tensor, buffer)], full_name)
-    operation = _submit(_abi.RECV, full_name, [view_of(buffer)], None, buffer, root=src, tag=tag, wait=wait)
+    operation = _operation.submit(_abi.RECV, full_name, [view_of(buffer)], None, buffer, root=src, tag=tag, wait=wait)
     return _result(operation, source_after(copy_back), wait)

@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 import torch
 
 from ronde import _abi, _calls
+from ronde._calls import Name
 from ronde._operation import View
 from ronde.exceptions import InvalidArgumentError
 
@@ -60,16 +61,16 @@ def from_plain(value: Any, rows: bool = False) -> Any:
     return tensor.reshape(1) if rows and tensor.dim() == 0 else tensor
 
 
-def check(tensor: torch.Tensor, name: str) -> None:
+def check(tensor: torch.Tensor, name: Name) -> None:
     """Raises InvalidArgumentError (a ValueError), naming the tensor, if neither the engine nor a copy can reach its
     values. Of an unnamed call the other ranks are told."""
     objection = _objection(tensor, name)
     if objection is not None:
         _calls.refuse(name, objection)
-        raise InvalidArgumentError(objection, 1, tensor=name)
+        raise InvalidArgumentError(objection, 1, tensor=str(name))
 
 
-def _objection(tensor: torch.Tensor, name: str) -> Optional[str]:
+def _objection(tensor: torch.Tensor, name: Name) -> Optional[str]:
     if not isinstance(tensor, torch.Tensor):
         return f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}"
     if not tensor.is_cpu and tensor.is_meta:
@@ -82,7 +83,7 @@ def _objection(tensor: torch.Tensor, name: str) -> Optional[str]:
 
 
 def copies_back(
-    pairs: Iterable[Tuple[torch.Tensor, torch.Tensor]], name: str
+    pairs: Iterable[Tuple[torch.Tensor, torch.Tensor]], name: Name
 ) -> List[Tuple[torch.Tensor, torch.Tensor]]:
     """Of ``(target, memory that the engine writes)`` those where the target is something else and is to be filled from
     it, by :func:`fill`. Before anything is communicated: raises InvalidArgumentError (a ValueError) for a target whose
@@ -93,7 +94,7 @@ def copies_back(
     return copies
 
 
-def check_target(target: torch.Tensor, name: str) -> None:
+def check_target(target: torch.Tensor, name: Name) -> None:
     """Raises InvalidArgumentError (a ValueError), naming the tensor, if :func:`fill` cannot write to it. Of an unnamed
     call the other ranks are told."""
     if not target.is_contiguous() and any(
@@ -104,7 +105,7 @@ def check_target(target: torch.Tensor, name: str) -> None:
             "expand(); pass output.contiguous() and expand the result"
         )
         _calls.refuse(name, objection)
-        raise InvalidArgumentError(objection, 1, tensor=name)
+        raise InvalidArgumentError(objection, 1, tensor=str(name))
 
 
 def fill(target: torch.Tensor, values: torch.Tensor) -> None:

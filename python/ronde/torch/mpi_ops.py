@@ -107,7 +107,6 @@ __all__ = [
 # ---- All-reduce ----------------------------------------------------------------------------------------------------
 
 
-@_names.counted
 def allreduce(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -137,19 +136,22 @@ def allreduce(
     """
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    op = reduce_op(op, average)
-    if isinstance(tensor, torch.Tensor) and tensor.is_sparse:
-        factor = scale(prescale_factor, "prescale_factor") * scale(postscale_factor, "postscale_factor")
-        return start_sparse_allreduce(tensor, full_name if name is None else name, op, group, compression, factor)()
-    packed, context = compression.compress(from_plain(tensor))
-    if needs_gradient(packed):
-        reduced = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
-    else:
-        reduced = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
-    return compression.decompress(reduced, context)
+    try:
+        op = reduce_op(op, average)
+        if isinstance(tensor, torch.Tensor) and tensor.is_sparse:
+            factor = scale(prescale_factor, "prescale_factor") * scale(postscale_factor, "postscale_factor")
+            return start_sparse_allreduce(tensor, full_name if name is None else name, op, group, compression, factor)()
+        packed, context = compression.compress(from_plain(tensor))
+        if needs_gradient(packed):
+            reduced = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)
+        else:
+            reduced = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
+        return compression.decompress(reduced, context)
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def allreduce_async(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -163,14 +165,17 @@ def allreduce_async(
     which returns the result. Not differentiable. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    op = reduce_op(op, average)
-    handle: Handle[torch.Tensor] = start_allreduce(
-        [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
-    )
-    return handle
+    try:
+        op = reduce_op(op, average)
+        handle: Handle[torch.Tensor] = start_allreduce(
+            [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
+        )
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def allreduce_(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -184,14 +189,17 @@ def allreduce_(
     :func:`allreduce`; the tensor's values are then of no use."""
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    op = reduce_op(op, average)
-    result: torch.Tensor = start_allreduce(
-        [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
-    )
-    return result
+    try:
+        op = reduce_op(op, average)
+        result: torch.Tensor = start_allreduce(
+            [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
+        )
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def allreduce_async_(
     tensor: torch.Tensor,
     average: Optional[bool] = None,
@@ -205,17 +213,20 @@ def allreduce_async_(
     ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
-    op = reduce_op(op, average)
-    handle: Handle[torch.Tensor] = start_allreduce(
-        [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
-    )
-    return handle
+    try:
+        op = reduce_op(op, average)
+        handle: Handle[torch.Tensor] = start_allreduce(
+            [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
+        )
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 # ---- Grouped all-reduce: one request, all or nothing ---------------------------------------------------------------
 
 
-@_names.counted
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -233,17 +244,20 @@ def grouped_allreduce(
     if not tensors:
         return []
     full_name = _names.name_of("grouped_allreduce", name, group)
-    op = reduce_op(op, average)
-    packed = [compression.compress(tensor) for tensor in tensors]
-    bare = [tensor for tensor, _ in packed]
-    if any(needs_gradient(tensor) for tensor in bare):
-        results = _autograd.apply(_autograd.GroupedAllreduce, full_name, op, prescale_factor, postscale_factor, *bare)
-    else:
-        results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
-    return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
+    try:
+        op = reduce_op(op, average)
+        packed = [compression.compress(tensor) for tensor in tensors]
+        bare = [tensor for tensor, _ in packed]
+        if any(needs_gradient(tensor) for tensor in bare):
+            results = _autograd.apply(_autograd.GroupedAllreduce, full_name, op, prescale_factor, postscale_factor, *bare)
+        else:
+            results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
+        return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def grouped_allreduce_async(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -257,15 +271,18 @@ def grouped_allreduce_async(
     :func:`allreduce`, and ValueError for no tensors."""
     group = group_of(process_set)
     full_name = _names.name_of("grouped_allreduce", name, group)
-    op = reduce_op(op, average)
-    require_some(tensors)
-    handle: Handle[List[torch.Tensor]] = start_allreduce(
-        tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
-    )
-    return handle
+    try:
+        op = reduce_op(op, average)
+        require_some(tensors)
+        handle: Handle[List[torch.Tensor]] = start_allreduce(
+            tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
+        )
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def grouped_allreduce_(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -283,7 +300,6 @@ def grouped_allreduce_(
     return synchronize(handle)
 
 
-@_names.counted
 def grouped_allreduce_async_(
     tensors: Sequence[torch.Tensor],
     average: Optional[bool] = None,
@@ -297,18 +313,21 @@ def grouped_allreduce_async_(
     ValueError for no tensors."""
     group = group_of(process_set)
     full_name = _names.name_of("grouped_allreduce", name, group)
-    op = reduce_op(op, average)
-    require_some(tensors)
-    handle: Handle[List[torch.Tensor]] = start_allreduce(
-        tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
-    )
-    return handle
+    try:
+        op = reduce_op(op, average)
+        require_some(tensors)
+        handle: Handle[List[torch.Tensor]] = start_allreduce(
+            tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
+        )
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 # ---- Broadcast -----------------------------------------------------------------------------------------------------
 
 
-@_names.counted
 def broadcast(
     tensor: torch.Tensor,
     root_rank: int,
@@ -327,15 +346,18 @@ def broadcast(
     """
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    result: torch.Tensor
-    if needs_gradient(tensor):
-        result = _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)
-    else:
-        result = start_broadcast(tensor, None, root_rank, full_name, wait=True)
-    return result
+    try:
+        result: torch.Tensor
+        if needs_gradient(tensor):
+            result = _autograd.apply(_autograd.Broadcast, tensor, root_rank, full_name)
+        else:
+            result = start_broadcast(tensor, None, root_rank, full_name, wait=True)
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def broadcast_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -346,11 +368,14 @@ def broadcast_async(
     :func:`allreduce`, CollectiveError in ``synchronize``."""
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    handle: Handle[torch.Tensor] = start_broadcast(tensor, None, root_rank, full_name, wait=False)
-    return handle
+    try:
+        handle: Handle[torch.Tensor] = start_broadcast(tensor, None, root_rank, full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def broadcast_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -361,11 +386,14 @@ def broadcast_(
     as :func:`allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    result: torch.Tensor = start_broadcast(tensor, tensor, root_rank, full_name, wait=True)
-    return result
+    try:
+        result: torch.Tensor = start_broadcast(tensor, tensor, root_rank, full_name, wait=True)
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def broadcast_async_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -376,8 +404,12 @@ def broadcast_async_(
     CollectiveError in ``synchronize``."""
     group = group_of(process_set)
     full_name = _names.name_of("broadcast", name, group)
-    handle: Handle[torch.Tensor] = start_broadcast(tensor, tensor, root_rank, full_name, wait=False)
-    return handle
+    try:
+        handle: Handle[torch.Tensor] = start_broadcast(tensor, tensor, root_rank, full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 # ---- Barrier and join -------------------------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ __all__ = [
 # ---- Reduce --------------------------------------------------------------------------------------------------------
 
 
-@_names.counted
 def reduce(
     tensor: torch.Tensor,
     root_rank: int,
@@ -60,7 +59,6 @@ def reduce(
     return result
 
 
-@_names.counted
 def reduce_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -77,7 +75,6 @@ def reduce_async(
     return handle
 
 
-@_names.counted
 def reduce_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -95,7 +92,6 @@ def reduce_(
     return result
 
 
-@_names.counted
 def reduce_async_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -125,16 +121,19 @@ def _reduce(
 ) -> Any:
     group = group_of(process_set)
     full_name = _names.name_of("reduce", name, group)
-    op = reduce_op(op, None)
-    is_root = root_rank == _process.rank()
-    target = tensor if in_place else None
-    return start_reduce(tensor, target, root_rank, is_root, full_name, op, prescale, postscale, wait)
+    try:
+        op = reduce_op(op, None)
+        is_root = root_rank == _process.rank()
+        target = tensor if in_place else None
+        return start_reduce(tensor, target, root_rank, is_root, full_name, op, prescale, postscale, wait)
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 # ---- Gather and scatter --------------------------------------------------------------------------------------------
 
 
-@_names.counted
 def gather(
     tensor: torch.Tensor,
     root_rank: int,
@@ -154,12 +153,15 @@ def gather(
     """
     group = group_of(process_set)
     full_name = _names.name_of("gather", name, group)
-    is_root = root_rank == _process.rank()
-    result: Optional[torch.Tensor] = start_gather(tensor, root_rank, is_root, full_name, wait=True)
-    return result
+    try:
+        is_root = root_rank == _process.rank()
+        result: Optional[torch.Tensor] = start_gather(tensor, root_rank, is_root, full_name, wait=True)
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def gather_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -169,12 +171,15 @@ def gather_async(
     """Begins :func:`gather`; ``synchronize(handle)`` returns the result. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("gather", name, group)
-    is_root = root_rank == _process.rank()
-    handle: Handle[Optional[torch.Tensor]] = start_gather(tensor, root_rank, is_root, full_name, wait=False)
-    return handle
+    try:
+        is_root = root_rank == _process.rank()
+        handle: Handle[Optional[torch.Tensor]] = start_gather(tensor, root_rank, is_root, full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def scatter(
     tensor: torch.Tensor,
     root_rank: int,
@@ -197,11 +202,14 @@ def scatter(
     """
     group = group_of(process_set)
     full_name = _names.name_of("scatter", name, group)
-    result: torch.Tensor = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=True)
-    return result
+    try:
+        result: torch.Tensor = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=True)
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def scatter_async(
     tensor: torch.Tensor,
     root_rank: int,
@@ -212,5 +220,9 @@ def scatter_async(
     """Begins :func:`scatter`; ``synchronize(handle)`` returns the result. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("scatter", name, group)
-    handle: Handle[torch.Tensor] = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=False)
-    return handle
+    try:
+        handle: Handle[torch.Tensor] = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise

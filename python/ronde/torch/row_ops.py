@@ -20,7 +20,6 @@ WithSplits = Tuple[torch.Tensor, torch.Tensor]
 # ---- All-gather ----------------------------------------------------------------------------------------------------
 
 
-@_names.counted
 def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -36,26 +35,33 @@ def allgather(
     """
     group = group_of(process_set)
     full_name = _names.name_of("allgather", name, group)
-    result: torch.Tensor
-    if needs_gradient(tensor):
-        result = _autograd.apply(_autograd.Allgather, tensor, full_name)
-    else:
-        result = start_allgather(tensor, full_name, wait=True)
-    return result
+    try:
+        result: torch.Tensor
+        if needs_gradient(tensor):
+            result = _autograd.apply(_autograd.Allgather, tensor, full_name)
+        else:
+            result = start_allgather(tensor, full_name, wait=True)
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def allgather_async(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle[torch.Tensor]:
     """Begins :func:`allgather`; ``synchronize(handle)`` returns the result. Not differentiable. Raises as
     :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
-    handle: Handle[torch.Tensor] = start_allgather(tensor, _names.name_of("allgather", name, group), wait=False)
-    return handle
+    full_name = _names.name_of("allgather", name, group)
+    try:
+        handle: Handle[torch.Tensor] = start_allgather(tensor, full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
@@ -65,13 +71,16 @@ def grouped_allgather(
     if not tensors:
         return []
     full_name = _names.name_of("grouped_allgather", name, group)
-    if any(needs_gradient(tensor) for tensor in tensors):
-        return list(_autograd.apply(_autograd.GroupedAllgather, full_name, *tensors))
-    result: List[torch.Tensor] = start_grouped_allgather(tensors, full_name, wait=True)
-    return result
+    try:
+        if any(needs_gradient(tensor) for tensor in tensors):
+            return list(_autograd.apply(_autograd.GroupedAllgather, full_name, *tensors))
+        result: List[torch.Tensor] = start_grouped_allgather(tensors, full_name, wait=True)
+        return result
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle[List[torch.Tensor]]:
@@ -79,9 +88,13 @@ def grouped_allgather_async(
     :func:`ronde.torch.allreduce`, and ValueError for no tensors."""
     group = group_of(process_set)
     full_name = _names.name_of("grouped_allgather", name, group)
-    require_some(tensors)
-    handle: Handle[List[torch.Tensor]] = start_grouped_allgather(tensors, full_name, wait=False)
-    return handle
+    try:
+        require_some(tensors)
+        handle: Handle[List[torch.Tensor]] = start_grouped_allgather(tensors, full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 # ---- All-to-all ----------------------------------------------------------------------------------------------------
@@ -99,7 +112,6 @@ def alltoall(
 ) -> WithSplits: ...
 
 
-@_names.counted
 def alltoall(
     tensor: torch.Tensor,
     splits: Optional[Splits] = None,
@@ -120,12 +132,16 @@ def alltoall(
     """
     group = group_of(process_set)
     full_name = _names.name_of("alltoall", name, group)
-    counts = counts_of(splits)
-    if not needs_gradient(tensor):
-        result: Union[torch.Tensor, WithSplits] = start_alltoall(tensor, counts, full_name, wait=True)
-        return result
-    rows, received = _autograd.apply(_autograd.Alltoall, tensor, counts, full_name)
-    return rows if splits is None else (rows, received)
+    try:
+        counts = counts_of(splits)
+        if not needs_gradient(tensor):
+            result: Union[torch.Tensor, WithSplits] = start_alltoall(tensor, counts, full_name, wait=True)
+            return result
+        rows, received = _autograd.apply(_autograd.Alltoall, tensor, counts, full_name)
+        return rows if splits is None else (rows, received)
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 @overload
@@ -140,7 +156,6 @@ def alltoall_async(
 ) -> Handle[WithSplits]: ...
 
 
-@_names.counted
 def alltoall_async(
     tensor: torch.Tensor,
     splits: Optional[Splits] = None,
@@ -151,14 +166,17 @@ def alltoall_async(
     :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("alltoall", name, group)
-    handle: Handle[Any] = start_alltoall(tensor, counts_of(splits), full_name, wait=False)
-    return handle
+    try:
+        handle: Handle[Any] = start_alltoall(tensor, counts_of(splits), full_name, wait=False)
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 # ---- Reduce-scatter ------------------------------------------------------------------------------------------------
 
 
-@_names.counted
 def reducescatter(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -185,17 +203,20 @@ def reducescatter(
     packed, context = compression.compress(tensor)
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
-    op = reduce_op(op, None)
-    if needs_gradient(packed):
-        [reduced] = _autograd.apply(
-            _autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, packed
-        )
-    else:
-        reduced = start_reducescatter([packed], full_name, op, prescale_factor, postscale_factor, True, wait=True)
-    return compression.decompress(reduced, context)
+    try:
+        op = reduce_op(op, None)
+        if needs_gradient(packed):
+            [reduced] = _autograd.apply(
+                _autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, packed
+            )
+        else:
+            reduced = start_reducescatter([packed], full_name, op, prescale_factor, postscale_factor, True, wait=True)
+        return compression.decompress(reduced, context)
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def reducescatter_async(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -208,14 +229,17 @@ def reducescatter_async(
     :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
-    op = reduce_op(op, None)
-    handle: Handle[torch.Tensor] = start_reducescatter(
-        [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
-    )
-    return handle
+    try:
+        op = reduce_op(op, None)
+        handle: Handle[torch.Tensor] = start_reducescatter(
+            [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
+        )
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: Optional[str] = None,
@@ -231,17 +255,20 @@ def grouped_reducescatter(
     if not tensors:
         return []
     full_name = _names.name_of("grouped_reducescatter", name, group)
-    op = reduce_op(op, None)
-    packed = [compression.compress(tensor) for tensor in tensors]
-    bare = [tensor for tensor, _ in packed]
-    if any(needs_gradient(tensor) for tensor in bare):
-        results = _autograd.apply(_autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, *bare)
-    else:
-        results = start_reducescatter(bare, full_name, op, prescale_factor, postscale_factor, False, wait=True)
-    return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
+    try:
+        op = reduce_op(op, None)
+        packed = [compression.compress(tensor) for tensor in tensors]
+        bare = [tensor for tensor, _ in packed]
+        if any(needs_gradient(tensor) for tensor in bare):
+            results = _autograd.apply(_autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, *bare)
+        else:
+            results = start_reducescatter(bare, full_name, op, prescale_factor, postscale_factor, False, wait=True)
+        return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise
 
 
-@_names.counted
 def grouped_reducescatter_async(
     tensors: Sequence[torch.Tensor],
     name: Optional[str] = None,
@@ -254,9 +281,13 @@ def grouped_reducescatter_async(
     :func:`ronde.torch.allreduce`, and ValueError for no tensors."""
     group = group_of(process_set)
     full_name = _names.name_of("grouped_reducescatter", name, group)
-    op = reduce_op(op, None)
-    require_some(tensors)
-    handle: Handle[List[torch.Tensor]] = start_reducescatter(
-        tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
-    )
-    return handle
+    try:
+        op = reduce_op(op, None)
+        require_some(tensors)
+        handle: Handle[List[torch.Tensor]] = start_reducescatter(
+            tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
+        )
+        return handle
+    except Exception as error:
+        _names.refuse(full_name, error)
+        raise

@@ -8,6 +8,7 @@ from typing import Callable, Optional
 import torch
 
 from ronde import _calls, process_sets
+from ronde._calls import Name
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
@@ -21,7 +22,6 @@ from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 Finish = Callable[[], torch.Tensor]
 
 
-@_names.counted
 def sparse_allreduce_async(
     tensor: torch.Tensor,
     name: Optional[str] = None,
@@ -42,13 +42,17 @@ def sparse_allreduce_async(
     the function raises CollectiveError if the work fails (see :func:`ronde.torch.synchronize`).
     """
     group = group_of(process_set)
-    base = _names.name_of("sparse_allreduce", None, group) if name is None else name
-    return start_sparse_allreduce(tensor, base, reduce_op(op, None), group)
+    base: Name = name if name is not None else _names.name_of("sparse_allreduce", None, group)
+    try:
+        return start_sparse_allreduce(tensor, base, reduce_op(op, None), group)
+    except Exception as error:
+        _names.refuse(base, error)
+        raise
 
 
 def start_sparse_allreduce(
     tensor: torch.Tensor,
-    base: str,
+    base: Name,
     op: int,
     group: int,
     compression: AnyCompressor = Compression.none,
@@ -56,7 +60,7 @@ def start_sparse_allreduce(
 ) -> Finish:
     """The same in the process set with this id. ``base``: the name, or an unnamed call's; ``factor``: what the result is
     multiplied by; ``compression``: of the values."""
-    shown = "sparse_allreduce" if _calls.is_unnamed(base) else base
+    shown = base if isinstance(base, str) else "sparse_allreduce"
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
         found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise InvalidArgumentError(f"'{shown}': expected a tensor of layout torch.sparse_coo, got {found}", 1)

@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ronde import _abi, _process
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _autograd, _names
+from ronde.torch._names import Name
 from ronde.torch._start import start_allgather, start_allreduce
 
 __all__ = ["SyncBatchNorm"]
@@ -50,7 +51,11 @@ class SyncBatchNorm(_BatchNorm):
                 f"SyncBatchNorm of {self.num_features} features got an input of shape {tuple(input.shape)}", 1
             )
         name = _names.name_of("sync_batch_norm", None)
-        total = _total_of(input.detach(), name)
+        try:
+            total = _total_of(input.detach(), name)
+        except Exception as error:
+            _names.refuse(name, error)
+            raise
         if total.n_values <= 1:
             raise ValueError(
                 "SyncBatchNorm needs more than 1 value per channel over all ranks when training, not "
@@ -89,7 +94,7 @@ def _summing_type(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _total_of(input: torch.Tensor, name: str) -> _Total:
+def _total_of(input: torch.Tensor, name: Name) -> _Total:
     """Means and variances travel, and not sums and sums of squares, whose difference would be all rounding where the
     mean is large."""
     channels = input.shape[1]
@@ -120,7 +125,7 @@ class _Normalise(torch.autograd.Function):
         bias: Optional[torch.Tensor],
         eps: float,
         total: _Total,
-        name: str,
+        name: Name,
     ) -> torch.Tensor:
         wide = _summing_type(input.dtype)
         mean = total.mean.to(input.device, wide)

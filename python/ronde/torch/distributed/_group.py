@@ -521,8 +521,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         """``shown``: to PyTorch's profiler, where the caller's tensors have other shapes than the sources."""
         if self._close is None:
             raise InvalidArgumentError(f"{kind}: the process group '{self._name}' was destroyed", 1)
-        name = self._names.take(kind)
         is_pairwise = op in (_abi.SEND, _abi.RECV)
+        name = self._names.take(kind, is_pairwise)
         self._calls += not is_pairwise
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:

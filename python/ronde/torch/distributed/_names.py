@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from typing import Any, Callable, Optional, TypeVar
 
 import torch
 
 from ronde import _calls
-from ronde.exceptions import RondeError
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -20,6 +20,13 @@ def in_backward_pass() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
+class _Thread(threading.local):
+    call: Optional[_calls.Unnamed] = None  #: the last one that this thread has made
+
+
+_thread = _Thread()
+
+
 class Names:
     """The names of one group's calls."""
 
@@ -27,27 +34,19 @@ class Names:
         """``engine``: of ``ronde_engine_create``, None for the process's; ``group``: of its groups."""
         self._engine, self._group = engine, group
         self._barriers = itertools.count()
-        self.taken = 0
 
-    def take(self, kind: str) -> str:
+    def take(self, kind: str, is_pairwise: bool) -> _calls.Name:
         """Of a call that is made now."""
-        if kind.startswith(("send", "recv")):
+        if is_pairwise:
             return _calls.pairwise(kind, self._group)
         if kind == "barrier":
             return f"barrier.noname.{next(self._barriers)}"
-        self.taken += 1
-        return _calls.unnamed(self._group, self._engine)
+        call = _thread.call = _calls.unnamed(self._group, self._engine)
+        return call
 
-    def refuse_next(self, why: str) -> None:
-        """A call's arguments are wrong: the ranks that make it are told why."""
-        try:
-            _calls.refuse(_calls.unnamed(self._group, self._engine), why, self._engine)
-        except RondeError:
-            pass  # nobody to tell: the job has ended
-
-    def refuse_open(self, why: str) -> None:
-        """A call that has a number and has not come to the engine will not be made: the other ranks are told why."""
-        _calls.refuse_open(why, self._engine)
+    def refuse_next(self, why: object) -> None:
+        """A call's arguments are wrong: it counts, and the ranks that make it are told why."""
+        _calls.refuse(_calls.unnamed(self._group, self._engine), why)
 
 
 def counted(method: _Method) -> _Method:
@@ -56,15 +55,15 @@ def counted(method: _Method) -> _Method:
 
     @functools.wraps(method)
     def call(group: Any, *arguments: Any, **settings: Any) -> Any:
-        names = group._names
-        taken = names.taken
+        before = _thread.call
         try:
             return method(group, *arguments, **settings)
         except Exception as error:
-            if names.taken != taken:
-                names.refuse_open(str(error))
+            last = _thread.call
+            if last is not before and last is not None:
+                _calls.refuse(last, error)
             elif group._close is not None:
-                names.refuse_next(str(error))
+                group._names.refuse_next(error)
             raise
 
     return call  # type: ignore[return-value] # it has the method's signature

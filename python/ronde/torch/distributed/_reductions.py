@@ -25,17 +25,17 @@ def reduction_of(op: Any) -> Tuple[int, float]:
     """The code of a ``ReduceOp``, or of the constant that stands for it, and the factor for each value as it is read.
     InvalidArgumentError (a ValueError) for what the engine does not do."""
     kind = getattr(op, "op", op)
+    code = _CODES.get(kind)
+    if code is not None:
+        return code, 1.0
     if kind == dist.ReduceOp.PREMUL_SUM:
         _, factor = op.__getstate__()
         factor = float(factor)  # a number, or a tensor of one element: PyTorch has made sure
         if factor == 0:
             raise InvalidArgumentError("PREMUL_SUM with the factor 0: the result would be zeros", 1)
         return _abi.SUM, factor
-    code = _CODES.get(kind)
-    if code is None:
-        raise InvalidArgumentError(
-            f"the backend ronde does not know the reduction {kind}; it has SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, "
-            "BXOR and PREMUL_SUM",
-            1,
-        )
-    return code, 1.0
+    raise InvalidArgumentError(
+        f"the backend ronde does not know the reduction {kind}; it has SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR and "
+        "PREMUL_SUM",
+        1,
+    )

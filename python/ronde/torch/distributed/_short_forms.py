@@ -32,9 +32,13 @@ def also(short: Callable[..., Tuple[Any, ...]]) -> Callable[[Method], Method]:
 
         @functools.wraps(method)
         def either(self: Any, *arguments: Any, **named: Any) -> Any:
-            if any(isinstance(each, _OF_SHORT_FORMS) for each in arguments) or not only_short.isdisjoint(named):
-                return method(self, *short(*arguments, **named))
-            return method(self, *arguments, **named)
+            for each in arguments:
+                if isinstance(each, _OF_SHORT_FORMS):
+                    break
+            else:
+                if not named or only_short.isdisjoint(named):
+                    return method(self, *arguments, **named)
+            return method(self, *short(*arguments, **named))
 
         return cast(Method, either)
 

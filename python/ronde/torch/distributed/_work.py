@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ronde import _abi
+from ronde._calls import Name
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child
 from ronde.exceptions import RondeError, TimedOutError
@@ -35,7 +36,7 @@ class Work(dist.Work):
     def __init__(
         self,
         operation: Operation,
-        name: str,
+        name: Name,
         completer: Completer,
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
