@@ -11,7 +11,8 @@ Shared by all frameworks. Ranks add and remove the same sets in the same order; 
 from __future__ import annotations
 
 import ctypes
-from typing import Dict, List, Optional, Sequence, Union
+import weakref
+from typing import Dict, List, Optional, Protocol, Sequence, Union
 
 from ronde import _abi, _process
 from ronde._lib import check, library
@@ -97,6 +98,16 @@ global_process_set = _GlobalProcessSet()
 
 #: Those registered, by id.
 _sets: Dict[int, ProcessSet] = {}
+
+
+class Follower(Protocol):
+    """What ends with the job."""
+
+    def end_with_job(self) -> None:
+        """The job has ended; raises nothing."""
+
+
+_followers: "weakref.WeakSet[Follower]" = weakref.WeakSet()
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -230,8 +241,16 @@ def begin_job(process_sets: Union[None, str, Sequence[Union[ProcessSet, Sequence
         add_process_set(each)
 
 
+def follow_job(follower: Follower) -> None:
+    """``follower.end_with_job()`` is called after the job's end, if it lives then."""
+    _followers.add(follower)
+
+
 def end_job() -> None:
     """After shutdown: none is registered any more."""
+    for follower in list(_followers):
+        follower.end_with_job()
+    _followers.clear()
     for each in _sets.values():
         each._invalidate()
     _sets.clear()

@@ -1,5 +1,6 @@
 // The C interface: requests and tickets.
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "api/convert.h"
@@ -49,9 +50,9 @@ enum class Caller { goes_on, waits };
 /// The number of an unnamed call, or of the one that the request belongs to; 0: neither. An unnamed call's is taken before
 /// the request is looked at, since the other ranks may make the call.
 Result<std::uint64_t> call_number_of(engine::Runner& runner, const ronde_request& request) {
-  const bool has_number = request.struct_size >= sizeof(ronde_request);
-  std::uint64_t number = has_number ? request.call_number : 0;
-  std::uint64_t* const taken = has_number ? request.taken : nullptr;
+  // Callers that were compiled before these members were there say a smaller size.
+  std::uint64_t number = request.struct_size >= offsetof(ronde_request, taken) ? request.call_number : 0;
+  std::uint64_t* const taken = request.struct_size >= sizeof(ronde_request) ? request.taken : nullptr;
   if (taken != nullptr) {
     *taken = 0;
   }

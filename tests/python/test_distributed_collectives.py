@@ -315,3 +315,58 @@ def test_errors(group, rank, world):
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     assert tensor.tolist() == [world] * 2, "the group stays usable"
+
+
+#: Calls with an output, or one of several tensors, of another type than the others. Of each the ranks' right form.
+MIXED = {
+    "all_gather_into_tensor": lambda group, world, other: group.all_gather_single(
+        torch.zeros(2 * world, dtype=other), torch.full((2,), 0.7)
+    ),
+    "all_gather": lambda group, world, other: group.allgather(
+        [[torch.zeros(2, dtype=other if rank == 0 else torch.float32) for rank in range(world)]], [torch.full((2,), 0.7)]
+    ),
+    "all_gather_coalesced": lambda group, world, other: group.all_gather_single_coalesced(
+        [torch.zeros(2 * world), torch.zeros(2 * world, dtype=other)], [torch.full((2,), 0.7)] * 2
+    ),
+    "reduce_scatter_tensor": lambda group, world, other: group.reduce_scatter_single(
+        torch.zeros(2, dtype=other), torch.full((2 * world,), 0.7)
+    ),
+    "reduce_scatter": lambda group, world, other: group.reduce_scatter(
+        [torch.zeros(2)], [[torch.full((2,), 0.7).to(other if rank == 0 else torch.float32) for rank in range(world)]]
+    ),
+    "all_to_all_single": lambda group, world, other: group.all_to_all_single(
+        torch.zeros(world, dtype=other), torch.full((world,), 0.7)
+    ),
+    "all_to_all": lambda group, world, other: group.alltoall(
+        [torch.zeros(2, dtype=other) for _ in range(world)], [torch.full((2,), 0.7) for _ in range(world)]
+    ),
+    "scatter": lambda group, world, other: group.scatter(
+        [torch.zeros(2, dtype=other if group.rank() == 0 else torch.float32)],
+        [[torch.full((2,), 0.7) for _ in range(world)]] if group.rank() == 0 else [[]],
+    ),
+    "gather": lambda group, world, other: group.gather(
+        [[torch.zeros(2, dtype=other) for _ in range(world)]] if group.rank() == 0 else [[]], [torch.full((2,), 0.7)]
+    ),
+}
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("which", MIXED)
+def test_tensors_of_another_type_are_refused(group, rank, world, which):
+    """As over Gloo: nothing is converted without a word. Who was not at fault is told so."""
+    MIXED[which](group, world, torch.float32).wait()
+    for other in (torch.int32, torch.float64):
+        at_fault = rank == 0 or which not in ("scatter", "gather")
+        with pytest.raises(ValueError if at_fault else RuntimeError, match="type" if at_fault else "refused there"):
+            MIXED[which](group, world, other).wait()
+    total = torch.tensor([rank + 1.0])
+    group.allreduce([total]).wait()
+    assert total.item() == world * (world + 1) / 2
+
+
+@pytest.mark.ranks(2, 3)
+def test_all_to_all_between_shapes_of_as_many_elements(group, rank, world):
+    """As over Gloo, rows need not be of one size on both sides."""
+    output = torch.empty(6 * world)
+    dist.all_to_all_single(output, torch.full((world, 6), float(rank)))
+    assert output.view(world, 6)[:, 0].tolist() == [float(other) for other in range(world)]

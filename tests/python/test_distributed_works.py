@@ -298,6 +298,10 @@ def test_who_waits_for_a_work_that_another_gave_up_on(rank):
 HALF_REFUSED = {
     "memory": lambda bad: dist.reduce(torch.ones(1).expand(1 << 50) if bad else torch.ones(3), 1),
     "dimensions": lambda bad: dist.all_reduce(torch.ones([1] * (40 if bad else 1))),
+    "type": lambda bad: dist.all_gather_into_tensor(
+        torch.empty(4, dtype=torch.int32 if bad else torch.float32), torch.ones(2)
+    ),
+    "no values": lambda bad: dist.all_gather_into_tensor(torch.empty(4, device="meta" if bad else "cpu"), torch.ones(2)),
     "splits": lambda bad: dist.all_to_all_single(torch.ones(4), torch.ones(4), None, ["x", 2] if bad else [2, 2]),
 }
 

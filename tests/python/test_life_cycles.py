@@ -12,6 +12,7 @@ from typing import Dict
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from launching import wait_until
 
@@ -80,3 +81,34 @@ def test_many_lives(hvd):
     assert after["shared mappings"] <= warm["shared mappings"], f"{warm}, later {after}"
     # The allocators' own move a little; one that is left behind by each life would be 80.
     assert after["mappings"] <= warm["mappings"] + 20, f"{warm}, later {after}"
+
+
+def torch_group(cycle):
+    """The default group and one more, over a store of its own for each cycle."""
+    folder = Path(os.environ["RONDE_STORE"][len("unix:") :]).parent
+    store = dist.FileStore(str(folder / f"lives-{cycle}"), int(os.environ["RONDE_SIZE"]))
+    dist.init_process_group("ronde", store=store, rank=int(os.environ["RONDE_RANK"]), world_size=int(os.environ["RONDE_SIZE"]))
+    return dist.new_group()
+
+
+@pytest.mark.ranks(2, 3, fresh=True)
+def test_groups_of_torch_end_with_the_job(hvd):
+    """In another job their ids are other groups'."""
+    size = hvd.size()
+    for cycle in range(4):
+        other = torch_group(cycle)
+        dist.all_reduce(torch.ones(2), group=other)
+        hvd.shutdown()
+        again = cycle % 2 == 1
+        if again:
+            hvd.init()
+            sets = [hvd.add_process_set([rank]) for rank in range(size)]
+        for group in (other, dist.group.WORLD):
+            with pytest.raises(ValueError, match="has ended with its job"):
+                dist.all_reduce(torch.ones(2), group=group)
+        dist.destroy_process_group()
+        if again:
+            assert hvd.allreduce(torch.ones(2), op=hvd.Sum, process_set=sets[hvd.rank()]).tolist() == [1.0] * 2
+        else:
+            hvd.init()
+    assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size] * 2

@@ -117,6 +117,16 @@ HALF_REFUSED = {
     "rows": lambda hvd, bad: hvd.allgather([[1, 2], [3]] if bad else [[1, 2], [3, 4]]),
     "splits": lambda hvd, bad: hvd.alltoall(torch.ones(4), splits=["a"] if bad else None),
     "root": lambda hvd, bad: hvd.broadcast(torch.ones(3), None if bad else 0),
+    "compressed rows": lambda hvd, bad: hvd.reducescatter(
+        torch.ones(4),
+        compression=type("Own", (hvd.Compression.none,), {"compress": staticmethod(_cannot_compress)})
+        if bad
+        else hvd.Compression.none,
+    ),
+    "a tensor for a list": lambda hvd, bad: hvd.grouped_allreduce(torch.ones(3) if bad else [torch.ones(3)]),
+    "the same in place": lambda hvd, bad: hvd.grouped_allreduce_(torch.ones(3) if bad else [torch.ones(3)]),
+    "the same of rows": lambda hvd, bad: hvd.grouped_allgather(torch.ones(3) if bad else [torch.ones(3)]),
+    "the same, scattered": lambda hvd, bad: hvd.grouped_reducescatter(torch.ones(4) if bad else [torch.ones(4)]),
     "no tensors": lambda hvd, bad: hvd.synchronize(hvd.grouped_allreduce_async([] if bad else [torch.ones(3)])),
 }
 

@@ -63,7 +63,16 @@ def needs_gradient(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, torch.Tensor) and bool(tensor.requires_grad) and torch.is_grad_enabled()
 
 
+def is_empty(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a grouped operation has no tensors. InvalidArgumentError for one that is no list."""
+    if isinstance(tensors, torch.Tensor):
+        raise InvalidArgumentError(
+            f"a grouped operation takes a list of tensors, not one of shape {tuple(tensors.shape)}: give [tensor]", 1
+        )
+    return len(tensors) == 0
+
+
 def require_some(tensors: Sequence[torch.Tensor]) -> None:
     """InvalidArgumentError for no tensors."""
-    if not tensors:
+    if is_empty(tensors):
         raise InvalidArgumentError("a grouped operation needs at least one tensor", 1)

@@ -97,6 +97,10 @@ def copies_back(
 def check_target(target: torch.Tensor, name: Name) -> None:
     """Raises InvalidArgumentError (a ValueError), naming the tensor, if :func:`fill` cannot write to it. Of an unnamed
     call the other ranks are told."""
+    if target.is_meta:
+        objection = f"'{name}': an output of shape {tuple(target.shape)} is on device meta and cannot hold values"
+        _calls.refuse(name, objection)
+        raise InvalidArgumentError(objection, 1, tensor=str(name))
     if not target.is_contiguous() and any(
         stride == 0 and size > 1 for size, stride in zip(target.shape, target.stride())
     ):

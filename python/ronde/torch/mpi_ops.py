@@ -19,6 +19,7 @@ from ronde.torch._arguments import (
     Min,
     Product,
     Sum,
+    is_empty,
     needs_gradient,
     reduce_op,
     require_some,
@@ -241,10 +242,10 @@ def grouped_allreduce(
     tensors, in the order of ``tensors``: their number, shapes and types must be the same on every rank. Differentiable.
     Raises as :func:`allreduce`."""
     group = group_of(process_set)
-    if not tensors:
-        return []
     full_name = _names.name_of("grouped_allreduce", name, group)
     try:
+        if is_empty(tensors):  # no call, as in Horovod
+            return []
         op = reduce_op(op, average)
         packed = [compression.compress(tensor) for tensor in tensors]
         bare = [tensor for tensor, _ in packed]
@@ -294,7 +295,7 @@ def grouped_allreduce_(
 ) -> List[torch.Tensor]:
     """:func:`grouped_allreduce` in place; returns the tensors in a list. Not differentiable. Raises as
     :func:`allreduce`."""
-    if not tensors:
+    if not isinstance(tensors, torch.Tensor) and is_empty(tensors):  # no call, as in Horovod
         return []
     handle = grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     return synchronize(handle)

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union, overload
 import torch
 
 from ronde.torch import _autograd, _names
-from ronde.torch._arguments import Splits, counts_of, needs_gradient, reduce_op, require_some
+from ronde.torch._arguments import Splits, counts_of, is_empty, needs_gradient, reduce_op, require_some
 from ronde.torch._handles import Handle
 from ronde.torch._start import start_allgather, start_alltoall, start_grouped_allgather, start_reducescatter
 from ronde.torch.compression import AnyCompressor, Compression
@@ -68,10 +68,10 @@ def grouped_allgather(
     """:func:`allgather` of several ``tensors`` as one operation that succeeds or fails as a whole; returns a list.
     Differentiable. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
-    if not tensors:
-        return []
     full_name = _names.name_of("grouped_allgather", name, group)
     try:
+        if is_empty(tensors):  # no call, as in Horovod
+            return []
         if any(needs_gradient(tensor) for tensor in tensors):
             return list(_autograd.apply(_autograd.GroupedAllgather, full_name, *tensors))
         result: List[torch.Tensor] = start_grouped_allgather(tensors, full_name, wait=True)
@@ -200,11 +200,11 @@ def reducescatter(
 
     Differentiable. Raises as :func:`ronde.torch.allreduce`.
     """
-    packed, context = compression.compress(tensor)
     group = group_of(process_set)
     full_name = _names.name_of("reducescatter", name, group)
     try:
         op = reduce_op(op, None)
+        packed, context = compression.compress(tensor)
         if needs_gradient(packed):
             [reduced] = _autograd.apply(
                 _autograd.Reducescatter, full_name, op, prescale_factor, postscale_factor, packed
@@ -252,10 +252,10 @@ def grouped_reducescatter(
     """:func:`reducescatter` of several ``tensors`` as one operation that succeeds or fails as a whole; returns a list.
     Differentiable. Raises as :func:`ronde.torch.allreduce`."""
     group = group_of(process_set)
-    if not tensors:
-        return []
     full_name = _names.name_of("grouped_reducescatter", name, group)
     try:
+        if is_empty(tensors):  # no call, as in Horovod
+            return []
         op = reduce_op(op, None)
         packed = [compression.compress(tensor) for tensor in tensors]
         bare = [tensor for tensor, _ in packed]

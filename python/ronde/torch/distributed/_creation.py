@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 from datetime import timedelta
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch.distributed as dist
 
@@ -46,10 +46,8 @@ def create(told: Any, _: Any = None) -> RondeProcessGroup:
         return _create_default(told.store, rank, size, name, timeout)
     meeting = f"{name}.{hashlib.sha256(repr(ranks).encode()).hexdigest()[:16]}"
     if _process.is_rank():
-        group = _make_group(meeting, ranks, timeout)
-        return RondeProcessGroup(
-            rank, size, name, lambda: process_sets.destroy_group(group), Within(group=group, ranks=ranks)
-        )
+        group, end = _make_group(meeting, ranks, timeout)
+        return _within_job(RondeProcessGroup(rank, size, name, end, Within(group=group, ranks=ranks)))
     engine = _make_engine(meeting, rank, size, timeout)
 
     def close() -> None:
@@ -62,18 +60,23 @@ def _create_default(store: dist.Store, rank: int, size: int, name: str, timeout:
     """The group of all ranks. What it has begun ends with it."""
     end_job = _join_job(store, rank, size, timeout)
     try:
-        group = _make_group(f"{name}.default", list(range(size)), timeout)
+        group, end = _make_group(f"{name}.default", list(range(size)), timeout)
     except BaseException:
         end_job()
         raise
 
     def close() -> None:
         try:
-            process_sets.destroy_group(group)
+            end()
         finally:
             end_job()
 
-    return RondeProcessGroup(rank, size, name, close, Within(group=group))
+    return _within_job(RondeProcessGroup(rank, size, name, close, Within(group=group)))
+
+
+def _within_job(group: RondeProcessGroup) -> RondeProcessGroup:
+    process_sets.follow_job(group)
+    return group
 
 
 def _require_alone(config: Any) -> None:
@@ -209,8 +212,8 @@ def _made(status: int) -> None:
         raise InitializationError(str(cause), status, cause.rank, cause.tensor)
 
 
-def _make_group(meeting: str, ranks: List[int], timeout: float) -> int:
-    """A group within the job; this rank's id for it."""
+def _make_group(meeting: str, ranks: List[int], timeout: float) -> Tuple[int, Callable[[], None]]:
+    """A group within the job: this rank's id for it, and what ends it unless the job has ended before."""
     options = _meeting_options(meeting, _process.rank(), len(ranks), timeout)
     array = (ctypes.c_int32 * len(ranks))(*ranks)
     group = ctypes.c_int32()
@@ -219,7 +222,13 @@ def _make_group(meeting: str, ranks: List[int], timeout: float) -> int:
         _made(library().ronde_group_make(None, ctypes.byref(options), array, len(ranks), ctypes.byref(group)))
 
     _process.interruptibly("ronde-new-group", make)
-    return group.value
+    job = _process.epoch()
+
+    def end() -> None:
+        if _process.is_rank() and _process.epoch() == job:  # in another job the id is another group's
+            process_sets.destroy_group(group.value)
+
+    return group.value, end
 
 
 def _make_engine(meeting: str, rank: int, size: int, timeout: float) -> int:

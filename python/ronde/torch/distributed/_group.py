@@ -18,8 +18,9 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError
 from ronde.torch._tensors import check, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
+from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
-from ronde.torch.distributed._memory import filled, flat, put, rows_of
+from ronde.torch.distributed._memory import filled, flat, put
 from ronde.torch.distributed._names import Names, counted
 from ronde.torch.distributed._reductions import reduction_of
 from ronde.torch.distributed._short_forms import also
@@ -56,6 +57,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._rank, self._size, self._name, self._description = rank, size, name, "undefined"
         self._within = within
         self._close: Optional[Callable[[], None]] = close
+        self._over: Optional[str] = None  # why nothing can be called any more
         self._names = Names(within.engine, within.group)
         self._completer = Completer() if within.engine is not None else shared_by_groups()
         self._completer.begin_group()
@@ -126,7 +128,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     def shared_memory(self, name: str, n_bytes: int) -> Any:
         """``n_bytes`` of zeroed memory that the ranks of the group share, as :func:`ronde._bucket.allocate` gives it;
         None where there is no room, which is logged once, or no group any more."""
-        if self._close is None:
+        if self._over is not None:
             return None
         try:
             return _bucket.allocate(name, n_bytes, self._within.engine)
@@ -141,11 +143,16 @@ class RondeProcessGroup(dist.ProcessGroup):
     def shutdown(self) -> None:
         """Leaves the group; collective, with a limit of 10 s. Again: does nothing."""
         close, self._close = self._close, None
+        self._over = self._over or "was destroyed"
         if close is not None:
             try:
                 close()
             finally:
                 self._completer.end_group()
+
+    def end_with_job(self) -> None:
+        """The job has ended before the group, by ``hvd.shutdown()``. Another job of the process is not its own."""
+        self._over = self._over or "has ended with its job, by hvd.shutdown()"
 
     def abort(self) -> None:
         """As :meth:`shutdown`: what is under way and not called by all ranks fails."""
@@ -229,9 +236,11 @@ class RondeProcessGroup(dist.ProcessGroup):
     ) -> Work:
         """With the parts in a list. Of equal ones each rank gets its own; of unequal ones all are reduced everywhere."""
         parts, output = input_tensors[0], output_tensors[0]
-        self._require_parts("reduce_scatter", "inputs", parts)
+        require_parts("reduce_scatter", "inputs", parts, self._size)
         own = parts[self._rank]
-        self._require_elements("reduce_scatter", "output", output, own.numel())
+        require_like("reduce_scatter", "output", output, own.numel(), own.dtype)
+        for part in parts:
+            require_type("reduce_scatter", "input", part, own.dtype)
         [whole] = self._sources("reduce_scatter", [flat(parts)])
         if all(part.numel() == own.numel() for part in parts):
             return self._reduce_scatter("reduce_scatter", [output], [whole], opts)
@@ -253,8 +262,9 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def _reduce_scatter(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
         code, factor = reduction_of((opts or dist.ReduceScatterOptions()).reduceOp)
+        require_pairs(kind, outputs, inputs)
         for output, given in zip(outputs, inputs):
-            self._require_elements(kind, "input", given, output.numel() * self._size)
+            require_like(kind, "input", given, output.numel() * self._size, output.dtype)
         sources = [
             source.reshape(self._size, source.numel() // self._size) for source in self._sources(kind, inputs)
         ]
@@ -303,7 +313,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self, output_lists: Sequence[Sequence[Tensor]], input_list: Sequence[Tensor], opts: Any = None
     ) -> Work:
         """Of several, as one. PyTorch's layout: a list for each rank, in which its tensors follow each other."""
-        self._require_parts("allgather_coalesced", "outputs", output_lists, "lists")
+        require_parts("allgather_coalesced", "outputs", output_lists, self._size, "lists")
         for rank, outputs in enumerate(output_lists):
             if len(outputs) != len(input_list):
                 raise InvalidArgumentError(
@@ -328,16 +338,17 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def _allgather(self, kind: str, output_lists: List[List[Tensor]], inputs: Sequence[Tensor], opts: Any) -> Work:
         for outputs, given in zip(output_lists, inputs):
-            self._require_parts(kind, "outputs", outputs)
+            require_parts(kind, "outputs", outputs, self._size)
             for output in outputs:
-                self._require_elements(kind, "output", output, given.numel())
+                require_like(kind, "output", output, given.numel(), given.dtype)
         flat_outputs = [output for outputs in output_lists for output in outputs]
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
         return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists), opts, shown=inputs)
 
     def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
+        require_pairs(kind, outputs, inputs)
         for output, given in zip(outputs, inputs):
-            self._require_elements(kind, "output", output, given.numel() * self._size)
+            require_like(kind, "output", output, given.numel() * self._size, given.dtype)
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
         return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs), opts, shown=inputs)
 
@@ -350,9 +361,9 @@ class RondeProcessGroup(dist.ProcessGroup):
         root = (opts or dist.GatherOptions()).rootRank
         outputs = list(output_tensors[0]) if root == self._rank else []
         if root == self._rank:
-            self._require_parts("gather", "outputs", outputs)
+            require_parts("gather", "outputs", outputs, self._size)
         for output in outputs:
-            self._require_elements("gather", "output", output, input_tensors[0].numel())
+            require_like("gather", "output", output, input_tensors[0].numel(), input_tensors[0].dtype)
         sources = [source.reshape(1, -1) for source in self._sources("gather", input_tensors[:1])]
         finish = put([outputs]) if outputs else Operation.release
         shown = input_tensors[:1]
@@ -368,9 +379,9 @@ class RondeProcessGroup(dist.ProcessGroup):
         output = output_tensors[0]
         if root == self._rank:
             parts = input_tensors[0]
-            self._require_parts("scatter", "inputs", parts)
+            require_parts("scatter", "inputs", parts, self._size)
             for part in parts:
-                self._require_elements("scatter", "input", part, output.numel())
+                require_like("scatter", "input", part, output.numel(), output.dtype)
             source = flat(parts).reshape(self._size, output.numel())
         else:
             source = torch.empty((0, output.numel()), dtype=output.dtype, device="cpu")
@@ -388,17 +399,20 @@ class RondeProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> Work:
         """The rows of a tensor, some to each rank: equally many where no numbers are given."""
-        sent = self._splits("input", input_tensor, input_split_sizes)
-        expected = self._splits("output", output_tensor, output_split_sizes)
+        require_type("alltoall", "output", output_tensor, input_tensor.dtype)
+        sent = elements_by_rank("input", input_tensor, input_split_sizes, self._size)
+        expected = elements_by_rank("output", output_tensor, output_split_sizes, self._size)
         [source] = self._sources("alltoall", [input_tensor])
         shown = [input_tensor]
-        return self._alltoall(rows_of(source), shown, sent, expected, [output_tensor], put([output_tensor]), opts)
+        return self._alltoall(source.reshape(-1), shown, sent, expected, [output_tensor], put([output_tensor]), opts)
 
     @counted
     def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> Work:
         """The tensors of a list, of any sizes, one to each rank."""
-        self._require_parts("alltoall", "inputs", input_tensor)
-        self._require_parts("alltoall", "outputs", output_tensor)
+        require_parts("alltoall", "inputs", input_tensor, self._size)
+        require_parts("alltoall", "outputs", output_tensor, self._size)
+        for each in (*input_tensor, *output_tensor):
+            require_type("alltoall", "tensor", each, input_tensor[0].dtype)
         sent = [part.numel() for part in input_tensor]
         expected = [part.numel() for part in output_tensor]
         finish = put([list(output_tensor)])
@@ -419,31 +433,13 @@ class RondeProcessGroup(dist.ProcessGroup):
             if received != expected:
                 operation.release()
                 raise InvalidArgumentError(
-                    f"alltoall: the outputs have room for {expected} from the ranks, which have sent {received}", 1
+                    f"alltoall: the outputs have room for {expected} elements from the ranks, which have sent {received}", 1
                 )
             finish(operation)
 
         return self._start(
             _abi.ALLTOALL, "alltoall", [source], None, outputs, finish_if_expected, opts, shown=shown, splits=sent
         )
-
-    def _splits(self, which: str, tensor: Tensor, given: Sequence[int]) -> List[int]:
-        rows = tensor.shape[0] if tensor.dim() else 1
-        if given:
-            if len(given) != self._size or sum(given) != rows:
-                raise InvalidArgumentError(
-                    f"alltoall: {which}_split_sizes is {list(given)}; expected {self._size} numbers that add up to the "
-                    f"{rows} rows of the {which}",
-                    1,
-                )
-            return [int(count) for count in given]
-        if rows % self._size:
-            raise InvalidArgumentError(
-                f"alltoall: the {rows} rows of the {which} do not divide by the {self._size} ranks; give "
-                f"{which}_split_sizes",
-                1,
-            )
-        return [rows // self._size] * self._size
 
     # ---- Point to point, and the barrier
 
@@ -519,8 +515,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         **settings: Any,
     ) -> Work:
         """``shown``: to PyTorch's profiler, where the caller's tensors have other shapes than the sources."""
-        if self._close is None:
-            raise InvalidArgumentError(f"{kind}: the process group '{self._name}' was destroyed", 1)
+        if self._over is not None:
+            raise InvalidArgumentError(f"{kind}: the process group '{self._name}' {self._over}", 1)
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
         self._calls += not is_pairwise
@@ -554,22 +550,6 @@ class RondeProcessGroup(dist.ProcessGroup):
         if timeout is not None and timeout > _NO_TIME:
             return float(timeout.total_seconds())
         return self._timeout_s
-
-    def _require_parts(self, kind: str, which: str, parts: Sequence[Any], what: str = "tensors") -> None:
-        if len(parts) != self._size:
-            raise InvalidArgumentError(
-                f"{kind}: the list of {which} has {len(parts)} {what}; expected one for each of the {self._size} "
-                "ranks",
-                1,
-            )
-
-    @staticmethod
-    def _require_elements(kind: str, which: str, tensor: Tensor, expected: int) -> None:
-        if tensor.numel() != expected:
-            raise InvalidArgumentError(
-                f"{kind}: the {which} of shape {tuple(tensor.shape)} has {tensor.numel()} elements; expected {expected}",
-                1,
-            )
 
     # Earlier releases of PyTorch, and C++, know these methods by other names.
     _reduce_scatter_base = reduce_scatter_single

@@ -21,12 +21,6 @@ def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([staged(part).detach().reshape(-1) for part in parts])
 
 
-def rows_of(tensor: torch.Tensor) -> torch.Tensor:
-    """With two dimensions, of which the first is kept."""
-    rows = tensor.shape[0] if tensor.dim() else 1
-    return tensor.reshape(rows, math.prod(tensor.shape[1:]))
-
-
 def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
     """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it."""
     copies = copies_back(copies, "tensor")

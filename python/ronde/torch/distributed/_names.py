@@ -62,7 +62,7 @@ def counted(method: _Method) -> _Method:
             last = _thread.call
             if last is not before and last is not None:
                 _calls.refuse(last, error)
-            elif group._close is not None:
+            elif group._over is None:
                 group._names.refuse_next(error)
             raise
 
