@@ -46,7 +46,9 @@ class Block:
     """The structs of one call for one tensor. Making them costs more than filling them, and what comes back step after
     step, under its name, finds them filled."""
 
-    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken")
+    __slots__ = (
+        "request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken"
+    )
 
     def __init__(self) -> None:
         self.said: Any = None  # what the request says apart from tensors
