@@ -4,8 +4,8 @@ The engine numbers such calls when the program makes them, so the n-th unnamed c
 other rank of the process set, whatever each has waited for meanwhile. A barrier or a join begins a new count: ranks of
 which one has made a call too many are in step again after it.
 
-Most calls are numbered by their submit, which costs no call of the library. What is refused before that takes its number
-then, so that it counts all the same: the other ranks may have made it.
+Most calls are numbered by their submit, which costs no call of the library. What is refused before that takes its
+number then, so that it counts all the same: the other ranks may have made it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Se
 
 from ronde import _abi
 from ronde._call_site import call_site
-from ronde._calls import InGroup, Name, Unnamed
+from ronde._calls import InGroup, Name, Unnamed, group_of
 from ronde._lib import check, direct, error_from, last_error, library, new_error_info
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
@@ -46,7 +46,9 @@ class Block:
     """The structs of one call for one tensor. Making them costs more than filling them, and what comes back step after
     step, under its name, finds them filled."""
 
-    __slots__ = ("request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken")
+    __slots__ = (
+        "request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken"
+    )
 
     def __init__(self) -> None:
         self.said: Any = None  # what the request says apart from tensors
@@ -317,6 +319,16 @@ def fill(
     return arrays
 
 
+def _say_more(request: _abi.Request, splits: Optional[Sequence[int]], tag: int, timeout_s: float) -> Any:
+    """Writes what few requests say; returns what must live until the call has returned."""
+    array = None if splits is None else (c_int64 * len(splits))(*splits)
+    request.splits = None if array is None else addressof(array)
+    request.splits_count = 0 if splits is None else len(splits)
+    request.tag = tag
+    request.timeout_s = timeout_s
+    return array
+
+
 def submit(
     op: int,
     name: Name,
@@ -352,13 +364,10 @@ def submit(
     """
     if _abandoned:
         release_finished()
-    kept_as: Union[str, int]
+    kept_as: Union[str, int] = name if isinstance(name, str) else (inputs[0][0] if inputs else 0) * _OPERATIONS + op
     if group is None:
-        group = name.group if isinstance(name, (Unnamed, InGroup)) else 0
-    if isinstance(name, Unnamed):
-        kept_as = (inputs[0][0] if inputs else 0) * _OPERATIONS + op
-    else:
-        kept_as = name
+        group = group_of(name)
+    has_more = splits is not None or tag != 0 or timeout_s != 0.0
     block = _free_blocks.pop(kept_as, None) or Block()
     operation = Operation(name, keep)
     ticket = operation._ticket
@@ -366,13 +375,7 @@ def submit(
     _under_way.add(operation)
     try:
         arrays = fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, group)
-        if splits is not None:
-            array = (c_int64 * len(splits))(*splits)
-            block.request.splits, block.request.splits_count = addressof(array), len(splits)
-        if tag:
-            block.request.tag = tag
-        if timeout_s:
-            block.request.timeout_s = timeout_s
+        array = _say_more(block.request, splits, tag, timeout_s) if has_more else None
         if isinstance(name, Unnamed):
             name.is_told = True
         if wait:
@@ -381,13 +384,9 @@ def submit(
             status = direct("ronde_submit")(of, block.at, byref(ticket))
         if isinstance(name, Unnamed) and name.number == 0:
             name.number = block.taken.value
-        del arrays
-        if splits is not None:
-            block.request.splits, block.request.splits_count = None, 0
-        if tag:
-            block.request.tag = 0
-        if timeout_s:
-            block.request.timeout_s = 0.0
+        del arrays, array
+        if has_more:
+            _say_more(block.request, None, 0, 0.0)
     except BaseException:
         if ticket.value is None:
             _under_way.discard(operation)

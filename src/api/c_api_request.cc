@@ -47,8 +47,8 @@ namespace {
 
 enum class Caller { goes_on, waits };
 
-/// The number of an unnamed call, or of the one that the request belongs to; 0: neither. An unnamed call's is taken before
-/// the request is looked at, since the other ranks may make the call.
+/// The number of an unnamed call, or of the one that the request belongs to; 0: neither. An unnamed call's is taken
+/// before the request is looked at, since the other ranks may make the call.
 Result<std::uint64_t> call_number_of(engine::Runner& runner, const ronde_request& request) {
   // Callers that were compiled before these members were there say a smaller size.
   std::uint64_t number = request.struct_size >= offsetof(ronde_request, taken) ? request.call_number : 0;
@@ -85,7 +85,7 @@ Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request,
   if (!read) {
     return refuse(*runner, *request, number, read.status());
   }
-  Request value = std::move(*read);
+  Request& value = *read;
   value.call_number = number;
   if (request->name == nullptr) {
     value.name = engine::CallOrder::name_of(number);

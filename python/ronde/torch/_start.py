@@ -95,7 +95,8 @@ def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: Name, wa
     for tensor in tensors:
         check(tensor, full_name)
     sources = [staged(tensor) for tensor in tensors]
-    operation = _operation.submit(_abi.ALLGATHER, full_name, [view_of(source) for source in sources], None, sources, wait=wait)
+    views = [view_of(source) for source in sources]
+    operation = _operation.submit(_abi.ALLGATHER, full_name, views, None, sources, wait=wait)
     return _result(operation, on(tensors, all_made_by_ticket(len(sources))), wait)
 
 

@@ -250,7 +250,9 @@ def grouped_allreduce(
         packed = [compression.compress(tensor) for tensor in tensors]
         bare = [tensor for tensor, _ in packed]
         if any(needs_gradient(tensor) for tensor in bare):
-            results = _autograd.apply(_autograd.GroupedAllreduce, full_name, op, prescale_factor, postscale_factor, *bare)
+            results = _autograd.apply(
+                _autograd.GroupedAllreduce, full_name, op, prescale_factor, postscale_factor, *bare
+            )
         else:
             results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
         return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]

@@ -35,7 +35,7 @@ def reduction_of(op: Any) -> Tuple[int, float]:
             raise InvalidArgumentError("PREMUL_SUM with the factor 0: the result would be zeros", 1)
         return _abi.SUM, factor
     raise InvalidArgumentError(
-        f"the backend ronde does not know the reduction {kind}; it has SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR and "
-        "PREMUL_SUM",
+        f"the backend ronde does not know the reduction {kind}; it has SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR "
+        "and PREMUL_SUM",
         1,
     )
