@@ -1,5 +1,9 @@
 // The C interface: requests and tickets.
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "api/convert.h"
@@ -46,10 +50,21 @@ namespace {
 
 enum class Caller { goes_on, waits };
 
-/// Gives a request without a name that of its number.
+std::uint64_t number_given(const ronde_request& from) {
+  return from.struct_size >= sizeof(ronde_request) ? from.call_number : 0;
+}
+
+/// Gives a request without a name that of its number; a send or recv, which not all ranks make, one that only this rank
+/// knows.
 Status number_call(engine::Runner& runner, const ronde_request& from, Request& request) {
-  request.call_number = from.struct_size >= sizeof(ronde_request) ? from.call_number : 0;
+  request.call_number = number_given(from);
   if (from.name != nullptr) {
+    return {};
+  }
+  if (is_pairwise(request.kind)) {
+    static std::atomic<std::uint64_t> made{0};
+    request.name = std::string(op_name(request.kind)) + ".unnamed." + std::to_string(++made);
+    request.call_number = 0;
     return {};
   }
   if (request.call_number == 0) {
@@ -60,9 +75,33 @@ Status number_call(engine::Runner& runner, const ronde_request& from, Request& r
   return {};
 }
 
+/// A call without a name whose request cannot be read counts nevertheless: the other ranks make it, and are told. Not
+/// one of which not even that can be read; nor a barrier or a join, which are counted by themselves when they are made.
+void refuse_unread(engine::Runner& runner, const ronde_request* from, const Status& why) {
+  if (from == nullptr || from->struct_size < offsetof(ronde_request, call_number) || from->name != nullptr) {
+    return;
+  }
+  const auto kind = static_cast<OpKind>(from->op);
+  if (is_pairwise(kind) || kind == OpKind::barrier || kind == OpKind::join) {
+    return;
+  }
+  Result<std::uint64_t> number = number_given(*from);
+  if (number.value() == 0) {
+    number = runner.take_call_number(from->group);
+  }
+  if (number) {  // else there is no such group, and nobody to be told
+    static_cast<void>(runner.refuse_call(from->group, number.value(), why.message()));
+  }
+}
+
 Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request, Caller caller) {
   RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Runner> runner, runner_of(engine));
-  RONDE_ASSIGN_OR_RETURN(Request value, request_from(request, *runner));
+  Result<Request> read = request_from(request, *runner);
+  if (!read) {
+    refuse_unread(*runner, request, read.status());
+    return read.status();
+  }
+  Request value = std::move(read).value();
   RONDE_RETURN_IF_ERROR(number_call(*runner, *request, value));
   auto handle = std::make_unique<ronde_ticket>();
   handle->runner = runner;
