@@ -127,6 +127,18 @@ struct PeerOptions {
 
 namespace detail {
 
+/// Throws what the arguments of a call are refused with. One without a name counts nevertheless, and the other ranks,
+/// which may make it, are told.
+template <typename Options>
+[[noreturn]] void refuse(const Options& options, const std::string& why) {
+  ronde_engine* const engine = options.engine ? options.engine->handle() : nullptr;
+  std::uint64_t number = 0;
+  if (options.name.data() == nullptr && ronde_call_number(engine, options.group.id, &number) == RONDE_OK) {
+    static_cast<void>(ronde_refuse_call(engine, options.group.id, number, why.data(), why.size()));
+  }
+  throw Error(Code::invalid_argument, why, std::string(options.name));
+}
+
 /// A request of the C interface with everything it points to.
 class Request {
  public:
@@ -150,9 +162,10 @@ class Request {
     request_.inputs = inputs.data();
     request_.count = inputs.size();
   }
-  void set_outputs(std::span<const ronde_tensor> outputs) {
+  template <typename Options>
+  void set_outputs(std::span<const ronde_tensor> outputs, const Options& options) {
     if (outputs.size() != request_.count) {
-      throw Error(Code::invalid_argument, "a request needs as many outputs as inputs");
+      refuse(options, "a request needs as many outputs as inputs");
     }
     request_.outputs = outputs.data();
   }
@@ -166,7 +179,7 @@ class Request {
   void set_reduction(const Options& options) {
     // The C interface reads 0 as "not given".
     if (options.prescale == 0 || options.postscale == 0) {
-      throw Error(Code::invalid_argument, "prescale and postscale must not be 0", std::string(options.name));
+      refuse(options, "prescale and postscale must not be 0");
     }
     request_.reduce_op = static_cast<ronde_reduce_op>(options.op);
     request_.prescale = options.prescale;
@@ -232,7 +245,7 @@ Ticket allreduce(std::span<const InputView> inputs, std::span<const TensorView> 
   Request request(RONDE_ALLREDUCE, options);
   request.set_reduction(options);
   request.set_inputs(c_inputs);
-  request.set_outputs(c_outputs);
+  request.set_outputs(c_outputs, options);
   return finish(request);
 }
 
@@ -284,10 +297,10 @@ namespace detail {
 template <typename Range>
 using ValueOf = std::ranges::range_value_t<Range>;
 
-template <Element T>
-void check_type(const ConstTensorView& view, std::string_view name) {
+template <Element T, typename Options>
+void check_type(const ConstTensorView& view, const Options& options) {
   if (view.dtype() != DTypeOf<T>::value) {
-    throw Error(Code::invalid_argument, "the view is of another type than the T of the call", std::string(name));
+    refuse(options, "the view is of another type than the T of the call");
   }
 }
 
@@ -314,7 +327,7 @@ requires Element<detail::ValueOf<Range>> Gathered<detail::ValueOf<Range>> allgat
 /// element type, which a view does not know at compile time; throws Code::invalid_argument if it is not the view's.
 template <Element T>
 Gathered<T> allgather(const ConstTensorView& rows, const RequestOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return Gathered<T>(detail::allgather(rows, options, detail::execute));
 }
 
@@ -343,12 +356,12 @@ inline Ticket reducescatter(const ConstTensorView& tensor, const AllreduceOption
 /// ranks may have different numbers of rows. T is the view's element type, as in allgather<T>.
 template <Element T>
 Gathered<T> alltoall(const ConstTensorView& rows, const AlltoallOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return Gathered<T>(detail::alltoall(rows, options, detail::execute));
 }
 template <Element T>
 GatherTicket<T> alltoall_async(const ConstTensorView& rows, const AlltoallOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return GatherTicket<T>(detail::alltoall(rows, options, detail::submit));
 }
 
@@ -356,12 +369,12 @@ GatherTicket<T> alltoall_async(const ConstTensorView& rows, const AlltoallOption
 /// many, the first `rows % size` ranks one more.
 template <Element T>
 Gathered<T> reducescatter(const ConstTensorView& tensor, const AllreduceOptions& options) {
-  detail::check_type<T>(tensor, options.name);
+  detail::check_type<T>(tensor, options);
   return Gathered<T>(detail::reducescatter(tensor, options, detail::execute));
 }
 template <Element T>
 GatherTicket<T> reducescatter_async(const ConstTensorView& tensor, const AllreduceOptions& options) {
-  detail::check_type<T>(tensor, options.name);
+  detail::check_type<T>(tensor, options);
   return GatherTicket<T>(detail::reducescatter(tensor, options, detail::submit));
 }
 
@@ -374,7 +387,7 @@ inline Ticket reduce(const ConstTensorView& input, const ConstTensorView& output
   const ronde_tensor c_output = output.to_c();
   Request request(RONDE_REDUCE, options);
   request.set_inputs({&c_input, 1});
-  request.set_outputs({&c_output, 1});
+  request.set_outputs({&c_output, 1}, options);
   request.set_root(options.root);
   request.set_reduction(options);
   return finish(request);
@@ -415,12 +428,12 @@ inline Ticket reduce_async(const TensorView& tensor, const ReduceOptions& option
 /// As allgather<T>, but only the root gets the rows; the others get none.
 template <Element T>
 Gathered<T> gather(const ConstTensorView& rows, const GatherOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return Gathered<T>(detail::gather(rows, options, detail::execute));
 }
 template <Element T>
 GatherTicket<T> gather_async(const ConstTensorView& rows, const GatherOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return GatherTicket<T>(detail::gather(rows, options, detail::submit));
 }
 
@@ -428,12 +441,12 @@ GatherTicket<T> gather_async(const ConstTensorView& rows, const GatherOptions& o
 /// at, nothing is read.
 template <Element T>
 Gathered<T> scatter(const ConstTensorView& rows, const ScatterOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return Gathered<T>(detail::scatter(rows, options, detail::execute));
 }
 template <Element T>
 GatherTicket<T> scatter_async(const ConstTensorView& rows, const ScatterOptions& options) {
-  detail::check_type<T>(rows, options.name);
+  detail::check_type<T>(rows, options);
   return GatherTicket<T>(detail::scatter(rows, options, detail::submit));
 }
 
@@ -477,7 +490,7 @@ inline Ticket broadcast(const TensorView& tensor, const BroadcastOptions& option
   const ronde_tensor c_tensor = tensor.to_c();
   Request request(RONDE_BROADCAST, options);
   request.set_inputs({&c_tensor, 1});
-  request.set_outputs({&c_tensor, 1});
+  request.set_outputs({&c_tensor, 1}, options);
   request.set_root(options.root);
   return finish(request);
 }

@@ -286,7 +286,8 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  * SEND and RECV concern two ranks only and meet by rank and tag, not by name: the recvs of a tag take what a rank sends
  * under it in the order of its submits. Type and number of elements must be the same, else both are RONDE_MISMATCH. A
  * send is done when the receiver has the data: two ranks that both wait for their send before they recv wait until the
- * time limit. Names are local, for reports; a rank does not send to itself (RONDE_INVALID_ARGUMENT).
+ * time limit. Names are local, for reports, and without one they do not count among the unnamed calls; a rank does not
+ * send to itself (RONDE_INVALID_ARGUMENT).
  *
  * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of
  * the group has joined. Meanwhile the others' ALLREDUCEs go on as if it had neutral values: 0 for sum, average and
@@ -330,8 +331,9 @@ RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* 
  * every other, whatever the ranks have waited for; a barrier or a join begins a new count, so that ranks of which one
  * has made a call too many are in step again after it. *number (> 0) is the next call's, for a request that is then
  * submitted with it, once, by any thread; who takes numbers in one order and submits in another loses time only. A
- * number that is taken and never submitted is a call that the others make in vain. RONDE_INVALID_ARGUMENT if this rank
- * belongs to no such group. Not for slots and plans, which have names. */
+ * number that is taken and never submitted is a call that the others make in vain; one whose request is refused fails
+ * on them (but for a request of which not even the name can be read, and a barrier or join). RONDE_INVALID_ARGUMENT if
+ * this rank belongs to no such group. Not for slots and plans, which have names. */
 RONDE_API ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number);
 /* The call of this number is not made, since the program's arguments were refused before it could be submitted: it
  * fails on the ranks that make it, with RONDE_MISMATCH and this reason. ronde_submit and ronde_execute say so by

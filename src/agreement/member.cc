@@ -5,7 +5,10 @@
 namespace ronde::agreement {
 
 Member::Member(Group group, int own)
-    : group_(std::move(group)), own_(own), lost_(static_cast<std::size_t>(group_.size())), left_(static_cast<std::size_t>(group_.size())) {}
+    : group_(std::move(group)),
+      own_(own),
+      lost_(static_cast<std::size_t>(group_.size())),
+      left_(static_cast<std::size_t>(group_.size())) {}
 
 std::uint32_t Member::intern(const std::string& name) {
   const auto next = unused_.empty() ? static_cast<std::uint32_t>(names_.size()) : unused_.back();

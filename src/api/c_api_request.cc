@@ -1,6 +1,9 @@
 // The C interface: requests and tickets.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "api/convert.h"
@@ -47,6 +50,17 @@ namespace {
 
 enum class Caller { goes_on, waits };
 
+/// It pairs by the order of such calls. A send or recv without a name does not: not all ranks make it.
+bool is_unnamed_call(const ronde_request& request) {
+  return request.name == nullptr && !is_pairwise(static_cast<OpKind>(request.op));
+}
+
+/// A name that only this rank knows, for a send or recv without one.
+std::string name_of_pair(OpKind kind) {
+  static std::atomic<std::uint64_t> made{0};
+  return std::string(op_name(kind)) + ".unnamed." + std::to_string(++made);
+}
+
 /// The number of an unnamed call, or of the one that the request belongs to; 0: neither. An unnamed call's is taken
 /// before the request is looked at, since the other ranks may make the call.
 Result<std::uint64_t> call_number_of(engine::Runner& runner, const ronde_request& request) {
@@ -56,7 +70,7 @@ Result<std::uint64_t> call_number_of(engine::Runner& runner, const ronde_request
   if (taken != nullptr) {
     *taken = 0;
   }
-  if (number == 0 && request.name == nullptr) {
+  if (number == 0 && is_unnamed_call(request)) {
     RONDE_ASSIGN_OR_RETURN(number, runner.take_call_number(request.group));
     if (taken != nullptr) {
       *taken = number;
@@ -67,7 +81,7 @@ Result<std::uint64_t> call_number_of(engine::Runner& runner, const ronde_request
 
 /// Of an unnamed call: it will not be made, and the ranks that make it are told why.
 Status refuse(engine::Runner& runner, const ronde_request& request, std::uint64_t number, Status why) {
-  if (request.name == nullptr) {
+  if (is_unnamed_call(request)) {
     RONDE_RETURN_IF_ERROR(runner.refuse_call(request.group, number, why.message()));
   }
   return why;
@@ -87,9 +101,11 @@ Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request,
   }
   Request& value = *read;
   value.call_number = number;
-  if (request->name == nullptr) {
+  if (is_unnamed_call(*request)) {
     value.name = engine::CallOrder::name_of(number);
     value.has_own_number = true;
+  } else if (request->name == nullptr) {
+    value.name = name_of_pair(value.kind);
   }
   auto handle = std::make_unique<ronde_ticket>();
   handle->runner = runner;

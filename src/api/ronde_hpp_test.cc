@@ -251,6 +251,24 @@ TEST(RondeHppOneRank, calls_without_a_name_are_numbered) {
   EXPECT_EQ(values.front(), 2.0F);
 }
 
+TEST(RondeHppOneRank, calls_without_a_name_that_are_refused_count) {
+  const ronde::Session session;
+  std::vector<float> values(1, 2.0F);
+  std::vector<std::int64_t> too_many(33, 1);
+  const auto number = [] {
+    std::uint64_t next = 0;
+    EXPECT_EQ(ronde_call_number(nullptr, 0, &next), RONDE_OK);
+    return next;
+  };
+  const std::uint64_t before = number();
+  EXPECT_THROW(ronde::allreduce({values, too_many}, {}), ronde::Error);       // cannot be read
+  EXPECT_THROW(ronde::allreduce(values, {.prescale = 0}), ronde::Error);      // by the header
+  EXPECT_THROW(ronde::allreduce(values, {.op = ronde::Op{77}}), ronde::Error);  // by the engine
+  EXPECT_THROW(ronde::allreduce({values, too_many}, {.name = "x"}), ronde::Error) << "has a name";
+  EXPECT_THROW(ronde::send({values, too_many}, {.peer = 0}), ronde::Error) << "two ranks' alone";
+  EXPECT_EQ(number(), before + 4);
+}
+
 TEST(RondeHppOneRank, tickets_together) {
   const ronde::Session session;
   std::vector<float> a(3), b(4);

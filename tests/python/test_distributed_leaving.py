@@ -1,4 +1,4 @@
-"""A rank of torch.distributed ends a group while the others still use it: what passes between these goes on, as over Gloo."""
+"""A rank of torch.distributed ends a group that others still use: what passes between them goes on, as over Gloo."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A rank that is stopped in an operation, by suspend, a debugger or a container's freezer, and goes on when the others have
-given up: no result is wrong, nothing is written into memory that an error has given back, and nobody waits for ever.
+"""A rank that is stopped in an operation, by suspend, a debugger or a container's freezer, and goes on when the others
+have given up: no result is wrong, nothing is written into memory that an error has given back, and nobody waits for ever.
 
-A job takes some seconds of waiting for limits, so many run at a time. `RONDE_TEST_SOAK=1` runs each five times, at other
-moments."""
+A job takes some seconds of waiting for limits, so many run at a time. `RONDE_TEST_SOAK=1` runs each five times, at
+other moments."""
 
 from __future__ import annotations
 

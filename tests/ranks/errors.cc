@@ -72,6 +72,34 @@ TEST_F(Errors, ALateRankReceivesTheErrorItOwes) {
   EXPECT_EQ(values[0], static_cast<float>(size()));
 }
 
+// In the header, before the request can be read, by the engine: the other ranks are told, and all stay in step.
+TEST_F(Errors, AnUnnamedCallThatIsRefusedOnOneRankCounts) {
+  const std::vector<std::int64_t> too_many(33, 1);
+  for (int i = 0; i < 30; ++i) {
+    std::vector<float> values(1, 1);
+    const bool is_bad = test::rank() == 1;
+    try {
+      if (i % 3 == 0) {
+        ronde::allreduce({values, is_bad ? too_many : std::vector<std::int64_t>{1}}, {.op = Op::sum});
+      } else if (i % 3 == 1) {
+        ronde::allreduce(values, {.op = Op::sum, .prescale = is_bad ? 0.0 : 1.0});
+      } else {
+        ronde::allreduce(values, {.op = is_bad ? Op{77} : Op::sum});
+      }
+      FAIL() << "rank 1 does not make it";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), is_bad ? Code::invalid_argument : Code::mismatch) << error.what();
+      if (!is_bad) {
+        EXPECT_EQ(error.failed_rank(), 1);
+        EXPECT_THAT(error.what(), HasSubstr("it was refused there"));
+      }
+    }
+    std::vector<float> good(1, 1);
+    ronde::allreduce(good, {.op = Op::sum});
+    ASSERT_EQ(good.front(), static_cast<float>(size()));
+  }
+}
+
 TEST_F(Errors, ANameIsTakenUntilItsTicketIsWaitedFor) {
   std::vector<float> values(2, 1);
   std::vector<float> others(2, 1);

@@ -71,6 +71,21 @@ TEST_F(Messages, TheTimeLimitNamesThePeer) {
   ronde::barrier();
 }
 
+// Without a name they count for none of the calls that all ranks make.
+TEST_F(Messages, WithoutANameTheyAreBesideTheOrderOfCalls) {
+  for (int i = 0; i < 20; ++i) {
+    std::vector<float> values(3, 4);
+    if (test::rank() == 0) {
+      ronde::send(values, {.peer = 1});
+    } else if (test::rank() == 1) {
+      ronde::recv(values, {.peer = 0});
+    }
+    std::vector<float> sum(1, 1);
+    ronde::allreduce(sum, {.op = Op::sum});
+    ASSERT_EQ(sum.front(), static_cast<float>(size()));
+  }
+}
+
 TEST_F(Messages, WhoWaitsForTheDeadSaysSoWithinASecond) {
   const int victim = size() - 1;
   const std::string stamp = folder() + "/killed_at";

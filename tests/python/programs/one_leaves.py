@@ -1,5 +1,5 @@
-"""Three ranks of torch.distributed, of which the last ends a group at once, while the others go on sending to each other.
-Arguments: "default", or "new_group"; and how often."""
+"""Three ranks of torch.distributed, of which the last ends a group at once, while the others go on sending to each
+other. Arguments: "default", or "new_group"; and how often."""
 
 import sys
 from datetime import timedelta
