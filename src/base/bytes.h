@@ -17,6 +17,8 @@ static_assert(std::endian::native == std::endian::little, "records are little-en
 
 class ByteWriter {
  public:
+  /// `expected`: about how many bytes will come; more may.
+  explicit ByteWriter(std::size_t expected = 0) { bytes_.reserve(expected); }
   template <typename T>
   void put(T value) {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);

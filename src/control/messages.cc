@@ -318,7 +318,8 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
 }  // namespace
 
 std::vector<std::byte> encode(const Envelope& envelope) {
-  ByteWriter writer;
+  constexpr std::size_t kMostMessages = 256;  // otherwise half a dozen allocations each
+  ByteWriter writer(kMostMessages);
   writer.put(static_cast<std::uint8_t>(envelope.message.index()));
   writer.put(envelope.group);
   std::visit([&](const auto& message) { write(writer, message); }, envelope.message);
