@@ -27,7 +27,7 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
-from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for, new_like, staged, view_of
+from ronde.torch._tensors import apart, check, copies_back, from_plain, host_memory_for, new_like, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -65,6 +65,7 @@ def start_allreduce(
         buffers = [host_memory_for(output) for output in outputs]
     else:
         outputs = list(targets)
+        inputs = apart(inputs)
         buffers = inputs  # of a tensor that is contiguous its own memory, else the copy
     copy_back = copies_back(zip(outputs, buffers), full_name)
     operation = _operation.submit(

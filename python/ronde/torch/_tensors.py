@@ -139,6 +139,23 @@ def staged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 
+def apart(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
+    """The tensors, with copies in place of those that share memory with another, of which one stays: for an operation in
+    place on several, in which one's result must not be another's input. Requires: they are contiguous."""
+    if len(tensors) == 1:
+        return tensors
+    starts = [tensor.data_ptr() for tensor in tensors]
+    end = 0
+    separate = tensors
+    for index in sorted(range(len(tensors)), key=starts.__getitem__):
+        n_bytes = tensors[index].nbytes
+        if starts[index] < end and n_bytes > 0:
+            separate = list(separate) if separate is tensors else separate
+            separate[index] = tensors[index].detach().clone()
+        end = max(end, starts[index] + n_bytes)
+    return separate
+
+
 def new_like(tensor: torch.Tensor) -> torch.Tensor:
     """A new, contiguous tensor of its shape, type and device."""
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError
-from ronde.torch._tensors import check, staged, view_of
+from ronde.torch._tensors import apart, check, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
@@ -176,7 +176,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def _allreduce(self, kind: str, tensors: Sequence[Tensor], opts: Any) -> Work:
         code, factor = reduction_of(opts.reduceOp)
-        sources = self._sources(kind, tensors)
+        sources = apart(self._sources(kind, tensors))
         return self._start(
             _abi.ALLREDUCE,
             kind,
