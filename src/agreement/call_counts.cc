@@ -19,11 +19,16 @@ void CallCounts::on_barrier(int member, std::uint64_t last_call) {
   }
 }
 
+bool CallCounts::does_not_make(int member, std::uint64_t call) const {
+  const std::map<std::uint64_t, std::uint64_t>& own = last_[static_cast<std::size_t>(member)];
+  const auto found = own.find(barriers_of(call));
+  return found != own.end() && found->second < count_of(call);
+}
+
 std::optional<int> CallCounts::who_does_not_make(std::uint64_t call) const {
-  for (std::size_t member = 0; member < last_.size(); ++member) {
-    const auto found = last_[member].find(barriers_of(call));
-    if (found != last_[member].end() && found->second < count_of(call)) {
-      return static_cast<int>(member);
+  for (int member = 0; member < static_cast<int>(last_.size()); ++member) {
+    if (does_not_make(member, call)) {
+      return member;
     }
   }
   return std::nullopt;

@@ -19,6 +19,8 @@ class CallCounts {
 
   /// The member's last call before a barrier, which it has called, had this number.
   void on_barrier(int member, std::uint64_t last_call);
+  /// The member has called a barrier without having made the call of this number.
+  bool does_not_make(int member, std::uint64_t call) const;
   /// A member that has called a barrier without having made the call of this number; none if there is none.
   std::optional<int> who_does_not_make(std::uint64_t call) const;
   /// Calls of the member in the same count as this one.

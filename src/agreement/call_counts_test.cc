@@ -13,6 +13,8 @@ TEST(CallCountsTest, WhoHasCalledABarrierMakesNoMoreOfTheCallsBeforeIt) {
   counts.on_barrier(1, number(0, 3));
   EXPECT_EQ(counts.who_does_not_make(number(0, 3)), std::nullopt);
   EXPECT_EQ(counts.who_does_not_make(number(0, 4)), 1);
+  EXPECT_TRUE(counts.does_not_make(1, number(0, 4)));
+  EXPECT_FALSE(counts.does_not_make(0, number(0, 4))) << "it has called no barrier yet";
   EXPECT_EQ(counts.made(1, number(0, 4)), 3u);
   EXPECT_EQ(counts.who_does_not_make(number(1, 1)), std::nullopt);
   counts.on_barrier(0, number(1, 0));

@@ -431,7 +431,8 @@ bool Coordinator::fail_if_abandoned(const std::string& name, const Held& held) {
   return false;
 }
 
-/// An unnamed call that a member does not make, since it has called a barrier.
+/// An unnamed call that a member does not make, since it has called a barrier. It concerns whoever may have requested
+/// it as well: such a request is late by this entry's label, so its rank must fail it when it reads the entry.
 void Coordinator::fail_beyond_barrier(const std::string& name, const Held& held) {
   const int member = *calls_.who_does_not_make(held.call_number);
   std::vector<int> makers;
@@ -439,7 +440,8 @@ void Coordinator::fail_beyond_barrier(const std::string& name, const Held& held)
   for (std::size_t i = 0; i < held.has.size(); ++i) {
     if (held.has[i]) {
       makers.push_back(group_.ranks[i]);
-    } else {
+    }
+    if (calls_.does_not_make(static_cast<int>(i), held.call_number)) {
       unconcerned.push_back(static_cast<int>(i));
     }
   }

@@ -222,6 +222,20 @@ TEST_F(CoordinatorTest, ARequestThatCrossedAnErrorIsDropped) {
   EXPECT_TRUE(coordinator_.is_waiting());
 }
 
+// Who may still make the call, or has made it and the request is on its way, owes the error or fails by it.
+TEST_F(CoordinatorTest, ACallBeyondABarrierConcernsAllButThoseWhoDoNotMakeIt) {
+  control::RequestMessage call = request("noname.0.2");
+  call.call_number = 2;
+  control::RequestMessage barrier = request("all");
+  barrier.descriptor.kind = OpKind::barrier;
+  barrier.call_number = 1;
+  ASSERT_TRUE(coordinator_.on_request(0, call, 0));
+  ASSERT_TRUE(coordinator_.on_request(2, barrier, 0));
+  const std::vector<control::Message> log = coordinator_.take_log();
+  ASSERT_NE(error_in(log), nullptr);
+  EXPECT_THAT(error_in(log)->joined, ElementsAre(2));
+}
+
 TEST_F(CoordinatorTest, TwiceFromOneMemberIsABug) {
   ASSERT_TRUE(coordinator_.on_request(0, request("x"), 0));
   EXPECT_EQ(coordinator_.on_request(0, request("x"), 0).code(), Code::internal);
