@@ -124,6 +124,52 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
   return {};
 }
 
+/// Where one tensor of a group is stored while another is still read, the result depends on who comes first.
+Status validate_apart(const Request& request) {
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+    std::size_t index;
+  };
+  const auto range_of = [](const void* data, std::size_t bytes, std::size_t index) {
+    const auto* const begin = static_cast<const std::byte*>(data);
+    return Range{begin, begin + bytes, index};
+  };
+  std::vector<Range> outputs;
+  outputs.reserve(request.tensors.size());
+  for (std::size_t i = 0; i < request.tensors.size(); ++i) {
+    if (const Tensor& output = request.tensors[i].output; output.bytes() > 0) {
+      outputs.push_back(range_of(output.data, output.bytes(), i));
+    }
+  }
+  const auto by_begin = [](const Range& a, const Range& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(outputs.begin(), outputs.end(), by_begin)) {
+    std::sort(outputs.begin(), outputs.end(), by_begin);
+  }
+  const auto clash = [&](std::size_t a, std::size_t b) {
+    return invalid(request, "tensors " + std::to_string(std::min(a, b)) + " and " + std::to_string(std::max(a, b)) +
+                                " of the group overlap, and one is written; give copies");
+  };
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    if (outputs[i].begin < outputs[i - 1].end) {
+      return clash(outputs[i - 1].index, outputs[i].index);
+    }
+  }
+  for (std::size_t i = 0; i < request.tensors.size(); ++i) {
+    const RequestTensor& pair = request.tensors[i];
+    if (pair.input.data == pair.output.data || pair.input.bytes() == 0) {
+      continue;  // it has been looked at as an output
+    }
+    const Range input = range_of(pair.input.data, pair.input.bytes(), i);
+    const auto next = std::partition_point(outputs.begin(), outputs.end(),
+                                           [&](const Range& output) { return output.end <= input.begin; });
+    if (next != outputs.end() && next->begin < input.end) {
+      return clash(next->index, i);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool reduces(OpKind kind) {
@@ -337,6 +383,9 @@ Status validate(const Request& request, const Group& group, int rank) {
   }
   for (const RequestTensor& pair : request.tensors) {
     RONDE_RETURN_IF_ERROR(validate_tensor(request, pair));
+  }
+  if (request.tensors.size() > 1 && !makes_outputs(request.kind)) {
+    RONDE_RETURN_IF_ERROR(validate_apart(request));
   }
   const bool cuts = request.kind == OpKind::alltoall || (request.kind == OpKind::scatter && request.root == rank);
   return cuts ? validate_splits(request, group) : Status();

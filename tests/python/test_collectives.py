@@ -233,3 +233,21 @@ def test_barrier_restarts_the_count_of_unnamed_operations(hvd, rank, world):
         if rank == 0 and world > 1:
             with pytest.raises(hvd.HorovodInternalError, match="rank 0 has made more calls without a name than rank [1-9]"):
                 hvd.synchronize(ahead)
+
+
+@WORLDS
+@pytest.mark.parametrize("elements", [3, 5000, 300_000])
+@pytest.mark.parametrize("shared", [False, True])
+def test_one_tensor_twice_in_a_group(hvd, rank, world, elements, shared):
+    """In place, as tied weights come to be: each time the sum of what all ranks had, as with Horovod and Gloo."""
+    total = float(world * (world + 1) // 2)
+    for _ in range(3):
+        memory = hvd.empty_shared(elements) if shared else torch.empty(elements)
+        memory.fill_(rank + 1.0)
+        other = torch.full((7,), rank + 1.0)
+        given = [memory, other, memory, memory[: elements // 2 + 1], memory[elements // 2 :], memory[::2]]
+        results = hvd.grouped_allreduce_(given, op=hvd.Sum)
+        assert all(result is tensor for result, tensor in zip(results, given, strict=True))
+        assert all(bool((tensor == total).all()) for tensor in given)
+        results = hvd.grouped_allreduce([memory, memory], op=hvd.Sum)
+        assert all(bool((result == total * world).all()) for result in results)

@@ -370,3 +370,13 @@ def test_all_to_all_between_shapes_of_as_many_elements(group, rank, world):
     output = torch.empty(6 * world)
     dist.all_to_all_single(output, torch.full((world, 6), float(rank)))
     assert output.view(world, 6)[:, 0].tolist() == [float(other) for other in range(world)]
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("elements", [3, 300_000])
+def test_one_tensor_twice_in_a_list(gloo, rank, world, elements):
+    """As over Gloo."""
+    for group in (None, gloo):
+        tensor = torch.full((elements,), rank + 1.0)
+        dist.all_reduce_coalesced([tensor, torch.ones(2), tensor], group=group)
+        assert bool((tensor == world * (world + 1) // 2).all())
