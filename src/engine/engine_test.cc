@@ -460,8 +460,10 @@ TEST(Engine, AStallThatNobodyWantsToHearOfSetsNoTimer) {
 TEST(Engine, AGroupWithATensorThatCannotBeReducedIsRefusedWhole) {
   LocalWorld world(1);
   std::vector<float> values(4, 1);
+  std::vector<float> others(4, 1);
   Request request = test::allreduce("group", values, ReduceOp::min);
   Tensor complex = request.tensors.front().input;
+  complex.data = others.data();
   complex.dtype = DType::complex64;
   complex.shape = {2};
   request.tensors.insert(request.tensors.begin(), {complex, complex});

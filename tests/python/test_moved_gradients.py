@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
+
+from launching import wait_until
 
 
 def other_storage(model):
@@ -58,3 +61,84 @@ def test_new_places_in_the_middle_of_a_step(hvd, rank, world):
             assert all(bool((each.weight.grad == 1.5).all()) for each in model)
             with optimizer.skip_synchronize():
                 optimizer.step()
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_gradients_that_are_parts_of_the_programs_own_memory(hvd, rank, world):
+    """As with Horovod results come where the program has put the gradient, and stay there."""
+    model = torch.nn.Linear(3, 2)
+    flat = torch.zeros(8)
+    model.weight.grad, model.bias.grad = flat[:6].view(2, 3), flat[6:]
+    plain = torch.optim.SGD(model.parameters(), lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters(), op=hvd.Sum)
+    total = float(world * (world + 1) // 2)
+    for _ in range(4):
+        flat.zero_()
+        model(torch.full((1, 3), rank + 1.0)).sum().backward()
+        optimizer.synchronize()
+        assert flat.tolist() == [total] * 6 + [world] * 2
+        assert model.weight.grad.data_ptr() == flat.data_ptr()
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_gradients_that_the_program_holds(hvd, rank, world):
+    model = torch.nn.Linear(3, 2)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    gradients = [parameter.grad for parameter in model.parameters()]
+    plain = torch.optim.SGD(model.parameters(), lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters(), op=hvd.Sum)
+    total = float(world * (world + 1) // 2)
+    for _ in range(4):
+        for gradient in gradients:
+            gradient.zero_()
+        model(torch.full((1, 3), rank + 1.0)).sum().backward()
+        optimizer.synchronize()
+        assert bool((gradients[0] == total).all()) and gradients[1].tolist() == [world] * 2
+        assert all(gradient is parameter.grad for gradient, parameter in zip(gradients, model.parameters(), strict=True))
+
+
+@pytest.mark.ranks(2, 3)
+def test_fresh_gradients_go_to_shared_memory(hvd, rank, world):
+    model = torch.nn.Linear(3, 2)
+    plain = torch.optim.SGD(model.parameters(), lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.synchronize()
+        for unit in optimizer._reducer._units:
+            assert unit.place is not None and unit.parameters[0].grad is unit.place.view
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_comes_after_an_error_reaches_no_gradient(hvd, rank, world, grouped):
+    """A reduction that is still under way when a step has failed ends later, when its gradient is zeroed and filled anew."""
+    a, b, c = parameters = [torch.nn.Parameter(torch.zeros(4)) for _ in range(3)]
+    plain = torch.optim.SGD(parameters, lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, op=hvd.Sum, groups=[[b, c]] if grouped else None)
+    (a + b + c).sum().backward()  # as in training before
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    if rank == 0:
+        (100 * (b + c)).sum().backward()  # under way; the other rank does not come yet
+        optimizer._reducer.restart()  # as after an error
+        optimizer.zero_grad(set_to_none=False)
+        hvd.allreduce(torch.ones(1), name="go on")
+    else:
+        hvd.allreduce(torch.ones(1), name="go on")
+        (10 * (b + c)).sum().backward()
+        reducer = optimizer._reducer
+        ended = [place.is_free for place in reducer._placed.values()]
+        ended += [partial(hvd.poll, flight.handle) for flight in reducer._flights.values()]
+        wait_until(lambda: all(each() for each in ended), 30, "the end of what was under way")
+        reducer.restart()
+        optimizer.zero_grad(set_to_none=False)
+    hvd.barrier()
+    assert b.grad.tolist() == c.grad.tolist() == [0.0] * 4
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=False)
+        ((rank + 1) * (a + b + c)).sum().backward()
+        optimizer.synchronize()
+        assert all(parameter.grad.tolist() == [3.0] * 4 for parameter in parameters)

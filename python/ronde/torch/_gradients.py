@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from ctypes import Array, c_void_p
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
@@ -184,10 +185,9 @@ class Reducer:
 
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
-        if self._flights:
-            _give_up(self._flights.values())
-            self._flights = {}
-        self._placed = {}
+        if self._flights or self._placed:
+            _give_up(self._flights.values(), self._placed)
+            self._flights, self._placed = {}, {}
         self._holds_back = False
         self._round += 1
         for unit in self._groups:
@@ -269,15 +269,18 @@ class Reducer:
         raise error
 
     def _move_in(self, unit: Unit) -> Optional[Place]:
-        """Brings the gradient to its place, which becomes ``p.grad``; None: it has none and stays where it is."""
+        """Brings the gradient to its place, which becomes ``p.grad``; None: it has none, or the program knows the gradient
+        elsewhere, and stays where it is."""
         place = None if unit.is_private else self._places.of(unit)
         if place is None:
             return None
         parameter = unit.parameters[0]
         view = place.view
-        gradient: Optional[torch.Tensor] = parameter.grad
-        if gradient is view:
+        if parameter.grad is view:
             return place
+        if parameter.grad is not None and parameter.grad.layout is torch.strided and _is_the_programs(parameter):
+            return None
+        gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is None:  # unused on this rank, but perhaps not on the others
             view.zero_()
         else:
@@ -377,7 +380,7 @@ class Reducer:
             if self._origins is not None:
                 self._origins.restore()
         except BaseException:
-            _give_up(flights.values())
+            _give_up(flights.values(), placed)
             raise
         finally:
             self.restart()
@@ -416,12 +419,47 @@ class Reducer:
             _put(item.parameter, item.gradient)
 
 
-def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]]) -> None:
+def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]], placed: Dict[Unit, Place]) -> None:
     """Nobody waits for these any more, however long an error's traceback keeps them alive. Who uses their names again
-    waits for their end first."""
+    waits for their end first. Results that are still to come must not reach what becomes of ``p.grad``."""
     for flight in flights:
         if isinstance(flight, _Flight):
             flight.handle.abandon()
+            for item in flight.packed:
+                _move_out(item.parameter, item.gradient)
+    for unit, place in placed.items():
+        if not place.is_free():
+            _move_out(unit.parameters[0], place.view)
+
+
+def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    """If this is the parameter's gradient, a copy is from now on."""
+    if parameter.grad is gradient:
+        parameter.grad = gradient.detach().clone()
+
+
+def _references(parameter: torch.nn.Parameter) -> int:
+    """How many there are to the gradient, those of this function included."""
+    return sys.getrefcount(parameter.grad)
+
+
+def _references_of_none() -> int:
+    parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
+    parameter.grad = torch.zeros(1, device="cpu")
+    return _references(parameter)
+
+
+#: As many as there are where nobody but the parameter holds the gradient.
+_UNHELD = _references_of_none()
+
+
+def _is_the_programs(parameter: torch.nn.Parameter) -> bool:
+    """Whether the program sees the memory of the parameter's gradient elsewhere: as a part of a larger one, or in a
+    variable. It expects the result there too, as Horovod leaves it. Requires: the caller has the gradient in none."""
+    if _references(parameter) > _UNHELD:
+        return True
+    gradient = parameter.grad
+    return gradient is not None and gradient.untyped_storage().nbytes() > gradient.nbytes
 
 
 def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:

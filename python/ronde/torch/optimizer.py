@@ -304,7 +304,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
-    ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only.
+    ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only. One
+    that is a part of a larger tensor, or that the program held in a variable before the pass, stays where it is.
 
     ``LBFGS`` needs ``step(closure)``, as ever; the closure's loss is averaged over the ranks, so that they evaluate it
     equally often. ``torch.amp.GradScaler`` may be used as without Ronde: what overflows on one rank is skipped by all.
