@@ -18,6 +18,7 @@ from ronde import _abi
 from ronde._call_site import call_site
 from ronde._calls import InGroup, Name, Unnamed, group_of
 from ronde._lib import check, direct, error_from, last_error, library, new_error_info
+from ronde.exceptions import InvalidArgumentError
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
 View = Tuple[int, Sequence[int], int]
@@ -265,6 +266,12 @@ def settle(name: str) -> None:
         release_finished()
 
 
+def _require_int32(value: int, what: str) -> None:
+    """ctypes would cut it."""
+    if not -(1 << 31) <= value < 1 << 31:
+        raise InvalidArgumentError(f"the {what} is {value}, which no 32 bits hold", _abi.INVALID_ARGUMENT)
+
+
 def fill(
     block: Block,
     op: int,
@@ -285,6 +292,8 @@ def fill(
     number = name.number if isinstance(name, (Unnamed, InGroup)) else 0
     said = (text, number, op, reduce_op, root, prescale, postscale, group, site)
     if block.said != said:
+        _require_int32(root, "root rank")
+        _require_int32(reduce_op, "op")
         request.op = op
         encoded = None if text is None else text.encode()
         request.name = encoded
@@ -324,6 +333,8 @@ def _say_more(request: _abi.Request, splits: Optional[Sequence[int]], tag: int, 
     array = None if splits is None else (c_int64 * len(splits))(*splits)
     request.splits = None if array is None else addressof(array)
     request.splits_count = 0 if splits is None else len(splits)
+    if tag:
+        _require_int32(tag, "tag")
     request.tag = tag
     request.timeout_s = timeout_s
     return array

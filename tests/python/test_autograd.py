@@ -114,3 +114,13 @@ def test_second_derivatives_of_rows(hvd, rank, world):
     x = torch.arange(2.0 * world, requires_grad=True)
     for op in (hvd.Sum, hvd.Average):
         assert second_derivative(lambda x: hvd.reducescatter(x, op=op), x).abs().sum() > 0
+
+
+@pytest.mark.ranks(1, 2)
+def test_forward_mode_is_refused(hvd, rank):
+    """PyTorch says so; a result without a tangent would be a derivative of zero."""
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(torch.ones(3), torch.ones(3))
+        with pytest.raises(NotImplementedError, match="forward"):
+            hvd.allreduce(dual)
+    assert hvd.allreduce(torch.ones(1)).item() == 1.0

@@ -380,3 +380,15 @@ def test_one_tensor_twice_in_a_list(gloo, rank, world, elements):
         tensor = torch.full((elements,), rank + 1.0)
         dist.all_reduce_coalesced([tensor, torch.ones(2), tensor], group=group)
         assert bool((tensor == world * (world + 1) // 2).all())
+
+
+@pytest.mark.ranks(2)
+def test_a_tensor_whose_values_lie_in_another_says_so(hvd, rank, world):
+    import torch.distributed._functional_collectives as functional
+
+    pending = functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD)
+    with pytest.raises(ValueError, match="AsyncCollectiveTensor, whose values lie in another tensor"):
+        dist.all_reduce(pending)
+    assert pending.wait().tolist() == [world] * 3
+    with pytest.raises(ValueError, match="AsyncCollectiveTensor"):
+        hvd.allreduce(functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD))

@@ -195,3 +195,42 @@ def test_objects(hvd, rank, world):
     assert [item["rank"] for item in everything] == list(range(world))
     assert [len(item["list"]) for item in everything] == [r * 1000 for r in range(world)]
     assert hvd.allgather_object(None, name="nothing") == [None] * world
+
+
+class Unsendable:
+    def __reduce__(self):
+        raise RuntimeError("it has a lock")
+
+
+@pytest.mark.ranks(2, 3)
+def test_an_object_that_cannot_be_sent_fails_everywhere(hvd, rank, world):
+    """Else the other ranks would get this rank's next object, from then on."""
+    for turn in range(4):
+        bad = turn in (1, 2)
+        for root in range(world):
+            mine = Unsendable() if bad and rank == root else {"turn": turn, "root": root}
+            if not bad:
+                assert hvd.broadcast_object(mine, root)["root"] == root
+                continue
+            with pytest.raises(RuntimeError, match="it has a lock" if rank == root else f"rank {root} could not send"):
+                hvd.broadcast_object(mine, root)
+        last = world - 1
+        mine = Unsendable() if bad and rank == last else (turn, rank)
+        if bad:
+            with pytest.raises(RuntimeError, match="it has a lock" if rank == last else f"rank {last} could not send"):
+                hvd.allgather_object(mine)
+        else:
+            assert hvd.allgather_object(mine) == [(turn, other) for other in range(world)]
+
+
+@pytest.mark.ranks(2)
+def test_state_of_an_optimizer_that_cannot_be_sent(hvd, rank, world):
+    for turn in range(3):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1 * (rank + 1 + turn))
+        if turn == 1:
+            optimizer.param_groups[0]["note"] = Unsendable()
+            with pytest.raises(RuntimeError, match="it has a lock" if rank == 0 else "rank 0 could not send"):
+                hvd.broadcast_optimizer_state(optimizer, 0)
+        else:
+            hvd.broadcast_optimizer_state(optimizer, 0)
+            assert optimizer.param_groups[0]["lr"] == 0.1 * (1 + turn)

@@ -142,3 +142,16 @@ def test_what_comes_after_an_error_reaches_no_gradient(hvd, rank, world, grouped
         ((rank + 1) * (a + b + c)).sum().backward()
         optimizer.synchronize()
         assert all(parameter.grad.tolist() == [3.0] * 4 for parameter in parameters)
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("way", ["place", "compressed", "grouped"])
+def test_an_expanded_gradient(hvd, rank, world, way):
+    """Whose elements are one place in memory: nothing can be written there."""
+    a, b = parameters = [torch.nn.Parameter(torch.zeros(3)) for _ in range(2)]
+    settings = {"place": {}, "compressed": {"compression": hvd.Compression.fp16}, "grouped": {"groups": [parameters]}}[way]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), op=hvd.Sum, **settings)
+    for _ in range(2):
+        a.grad, b.grad = torch.tensor(rank + 1.0).expand(3), torch.ones(3)
+        optimizer.synchronize()
+        assert a.grad.tolist() == [world * (world + 1) / 2] * 3 and b.grad.tolist() == [world] * 3

@@ -127,6 +127,9 @@ HALF_REFUSED = {
     "the same in place": lambda hvd, bad: hvd.grouped_allreduce_(torch.ones(3) if bad else [torch.ones(3)]),
     "the same of rows": lambda hvd, bad: hvd.grouped_allgather(torch.ones(3) if bad else [torch.ones(3)]),
     "the same, scattered": lambda hvd, bad: hvd.grouped_reducescatter(torch.ones(4) if bad else [torch.ones(4)]),
+    "batch": lambda hvd, bad: hvd.SyncBatchNorm(2)(torch.ones(4) if bad else torch.ones(4, 2)),
+    "features": lambda hvd, bad: hvd.SyncBatchNorm(2)(torch.ones(4, 3 if bad else 2)),
+    "a root beyond": lambda hvd, bad: hvd.broadcast(torch.ones(3), 1 << 40 if bad else 0),
     "no tensors": lambda hvd, bad: hvd.synchronize(hvd.grouped_allreduce_async([] if bad else [torch.ones(3)])),
 }
 
@@ -231,3 +234,26 @@ def test_gradients_of_two_unnamed_operations_do_not_mix(hvd, rank, world):
         for thread in threads:
             thread.join()
         assert not failures, failures
+
+
+@pytest.mark.ranks(2)
+def test_an_interrupt_before_the_submit_is_told(hvd, rank):
+    def interrupted(tensor):
+        raise KeyboardInterrupt
+
+    own = type("Own", (hvd.Compression.none,), {"compress": staticmethod(interrupted)})
+    for step in range(3):
+        with pytest.raises(KeyboardInterrupt if rank == 0 else hvd.HorovodInternalError):
+            hvd.allreduce(torch.ones(3), op=hvd.Sum, compression=own if rank == 0 else hvd.Compression.none)
+        assert hvd.allreduce(torch.tensor([float(step + rank)]), op=hvd.Sum).item() == 2 * step + 1
+
+
+@pytest.mark.ranks(2)
+def test_groups_may_be_given_by_iterators(hvd, rank, world):
+    tensors = [torch.full((2,), float(each), requires_grad=each == 0) for each in range(3)]
+    for call in (hvd.grouped_allreduce, hvd.grouped_allgather, hvd.grouped_reducescatter):
+        results = call(tensor for tensor in tensors)
+        assert [result.flatten()[0].item() for result in results] == [0.0, 1.0, 2.0]
+    plain = [tensor.detach().clone() for tensor in tensors]
+    results = hvd.grouped_allreduce_(iter(plain), op=hvd.Sum)
+    assert [result[0].item() for result in results] == [0.0, 2.0, 4.0] and results[1] is plain[1]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import List, Optional, Sequence, Union
+from typing import Iterable, List, Optional, Sequence, Union
 
 import torch
+from torch.autograd import forward_ad
 
 from ronde import _abi
 from ronde.exceptions import InvalidArgumentError
@@ -58,21 +59,32 @@ def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
     return op
 
 
+def _has_tangent(tensor: torch.Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call] # torch's
+
+
 def needs_gradient(tensor: torch.Tensor) -> bool:
     """Whether the call is to be differentiated. Plain numbers and lists are not."""
-    return isinstance(tensor, torch.Tensor) and bool(tensor.requires_grad) and torch.is_grad_enabled()
+    if not isinstance(tensor, torch.Tensor):
+        return False
+    # In forward mode too: PyTorch says that it does not go through, where a result without a tangent would say zero.
+    if getattr(forward_ad, "_current_level", -1) >= 0 and _has_tangent(tensor):
+        return True
+    return bool(tensor.requires_grad) and torch.is_grad_enabled()
 
 
-def is_empty(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether a grouped operation has no tensors. InvalidArgumentError for one that is no list."""
+def listed(tensors: Iterable[torch.Tensor]) -> List[torch.Tensor]:
+    """What a grouped operation is given, as a list. InvalidArgumentError for a tensor."""
     if isinstance(tensors, torch.Tensor):
         raise InvalidArgumentError(
             f"a grouped operation takes a list of tensors, not one of shape {tuple(tensors.shape)}: give [tensor]", 1
         )
-    return len(tensors) == 0
+    return list(tensors)
 
 
-def require_some(tensors: Sequence[torch.Tensor]) -> None:
-    """InvalidArgumentError for no tensors."""
-    if is_empty(tensors):
+def some(tensors: Iterable[torch.Tensor]) -> List[torch.Tensor]:
+    """The same. InvalidArgumentError for no tensors."""
+    made = listed(tensors)
+    if not made:
         raise InvalidArgumentError("a grouped operation needs at least one tensor", 1)
+    return made

@@ -18,7 +18,7 @@ from ronde.torch._handles import Handle, synchronize
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
-from ronde.torch._tensors import as_sent, gradient_type, memory_order
+from ronde.torch._tensors import as_sent, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
@@ -338,6 +338,9 @@ class Reducer:
                     tensor=name,
                 )
             bare = bare.to_dense()
+            gradient = parameter.grad = bare
+        if is_expanded(bare):  # nothing can be written there
+            bare = bare.contiguous()
             gradient = parameter.grad = bare
         bare = as_sent(bare, memory_order(parameter))
         sent, context = self._how.compression.compress(bare)

@@ -70,6 +70,16 @@ def check(tensor: torch.Tensor, name: Name) -> None:
         raise InvalidArgumentError(objection, 1, tensor=str(name))
 
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_wrapper(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.data_ptr() == 0
+    except RuntimeError:  # as of a FakeTensor
+        return True
+
+
 def _objection(tensor: torch.Tensor, name: Name) -> Optional[str]:
     if not isinstance(tensor, torch.Tensor):
         return f"'{name}': expected a torch.Tensor, got {type(tensor).__name__}"
@@ -77,6 +87,11 @@ def _objection(tensor: torch.Tensor, name: Name) -> Optional[str]:
         return f"'{name}' is on device meta and has no values; pass a tensor in host memory or on an accelerator"
     if tensor.layout is not torch.strided:
         return f"'{name}' has layout {tensor.layout}: pass tensor.to_dense() or use sparse_allreduce_async"
+    if type(tensor) not in _PLAIN and tensor.numel() > 0 and tensor.is_cpu and _is_wrapper(tensor):
+        return (
+            f"'{name}' is a {type(tensor).__name__}, whose values lie in another tensor: pass that one (tensor.wait() of a "
+            "functional collective's result, tensor.to_local() of a DTensor)"
+        )
     if tensor.dtype not in DTYPE_CODES:
         return f"'{name}' is of type {tensor.dtype}, which Ronde does not know"
     return None
@@ -94,6 +109,13 @@ def copies_back(
     return copies
 
 
+def is_expanded(tensor: torch.Tensor) -> bool:
+    """Whether several elements are one place in memory, as after ``expand()``."""
+    return not tensor.is_contiguous() and any(
+        stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride())
+    )
+
+
 def check_target(target: torch.Tensor, name: Name) -> None:
     """Raises InvalidArgumentError (a ValueError), naming the tensor, if :func:`fill` cannot write to it. Of an unnamed
     call the other ranks are told."""
@@ -101,9 +123,7 @@ def check_target(target: torch.Tensor, name: Name) -> None:
         objection = f"'{name}': an output of shape {tuple(target.shape)} is on device meta and cannot hold values"
         _calls.refuse(name, objection)
         raise InvalidArgumentError(objection, 1, tensor=str(name))
-    if not target.is_contiguous() and any(
-        stride == 0 and size > 1 for size, stride in zip(target.shape, target.stride())
-    ):
+    if is_expanded(target):
         objection = (
             f"'{name}': several elements of an output of shape {tuple(target.shape)} are one place in memory, as after "
             "expand(); pass output.contiguous() and expand the result"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
 from ronde import _process
-from ronde.exceptions import InvalidArgumentError
+from ronde.exceptions import InvalidArgumentError, MismatchError
 from ronde.torch._handles import synchronize_all
 from ronde.torch._loading import load_in_place
 from ronde.torch._tensors import gradient_type
@@ -73,14 +73,36 @@ def _memory_of(data: torch.Tensor) -> memoryview:
 
 
 def _broadcast_bytes(
-    data: bytes, root_rank: int, name: str, process_set: ProcessSet = global_process_set
+    make: Callable[[], bytes], root_rank: int, name: str, process_set: ProcessSet = global_process_set
 ) -> bytes:
-    length = broadcast_(torch.tensor([len(data)], device="cpu"), root_rank, name + ".sz", process_set)
+    """What ``make`` returns on the root. If it raises there, the others are told: else they would take the root's next
+    message under this name for this one. Its text then travels, under the complement of its length."""
     if _process.rank() == root_rank:
+        error, data = _made(make)
+        length = len(data) if error is None else ~len(data)
+        broadcast_(torch.tensor([length], device="cpu"), root_rank, name + ".sz", process_set)
         broadcast_(_bytes_tensor(data), root_rank, name, process_set)
+        if error is not None:
+            raise error
         return data
-    received = broadcast_(torch.empty(int(length), dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
+    length = int(broadcast_(torch.tensor([0], device="cpu"), root_rank, name + ".sz", process_set))
+    size = length if length >= 0 else ~length
+    received = broadcast_(torch.empty(size, dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
+    if length < 0:
+        raise _not_sent(name, root_rank, _memory_of(received))
     return bytes(_memory_of(received))
+
+
+def _made(make: Callable[[], bytes]) -> Tuple[Optional[Exception], bytes]:
+    try:
+        return None, make()
+    except Exception as error:
+        return error, f"{type(error).__name__}: {error}".encode(errors="replace")
+
+
+def _not_sent(name: str, rank: int, why: Union[bytes, memoryview]) -> MismatchError:
+    text = bytes(why).decode(errors="replace")
+    return MismatchError(f"'{name}': rank {rank} could not send its object: {text}", 5, rank=rank, tensor=name)
 
 
 def broadcast_object(
@@ -98,12 +120,12 @@ def broadcast_object(
         process_set: the ranks that take part, the root and this one among them.
 
     The object travels pickled (see the head of this module). Raises what pickle does for an object that cannot be, on
-    the root alone; else as :func:`ronde.torch.allreduce`.
+    the root, and CollectiveError on the others; else as :func:`ronde.torch.allreduce`.
     """
     if name is None:
         name = "broadcast_object"
     is_root = _process.rank() == root_rank
-    data = _broadcast_bytes(_pickler_module().dumps(obj) if is_root else b"", root_rank, name, process_set)
+    data = _broadcast_bytes(lambda: _pickler_module().dumps(obj), root_rank, name, process_set)
     return obj if is_root else pickle.loads(data)
 
 
@@ -116,17 +138,23 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
         process_set: the ranks that take part; this one must be among them.
 
     Objects travel pickled (see the head of this module). Raises what pickle does for an object that cannot be, on that
-    rank alone; else as :func:`ronde.torch.allreduce`.
+    rank, and CollectiveError on the others; else as :func:`ronde.torch.allreduce`.
     """
     if name is None:
         name = "allgather_object"
-    data = _bytes_tensor(_pickler_module().dumps(obj))
-    lengths = allgather(torch.tensor([len(data)], device="cpu"), name + ".sz", process_set).tolist()
-    gathered = allgather(data, name, process_set)
+    error, data = _made(lambda: _pickler_module().dumps(obj))
+    own = len(data) if error is None else ~len(data)
+    lengths = allgather(torch.tensor([own], device="cpu"), name + ".sz", process_set).tolist()
+    gathered = allgather(_bytes_tensor(data), name, process_set)
+    if error is not None:
+        raise error
     everything = _memory_of(gathered)
     objects = []
     first = 0
-    for length in lengths:
+    for index, length in enumerate(lengths):
+        if length < 0:
+            rank = index if process_set.ranks is None else process_set.ranks[index]
+            raise _not_sent(name, rank, everything[first : first + ~length])
         objects.append(pickle.loads(everything[first : first + length]))
         first += length
     return objects
@@ -185,16 +213,19 @@ def broadcast_optimizer_state(
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidArgumentError("broadcast_optimizer_state cannot send the state of torch.optim.LBFGS", 1)
     is_root = _process.rank() == root_rank
-    skeleton = b""
     tensors: List[torch.Tensor] = []
     state: Any = None
-    if is_root:
+
+    def make_skeleton() -> bytes:
+        nonlocal tensors, state
         file = io.BytesIO()
         pickler = _TensorsApart(file)
         state = optimizer.state_dict()
         pickler.dump(state)
-        skeleton, tensors = file.getvalue(), pickler.tensors
-    skeleton = _broadcast_bytes(skeleton, root_rank, "optimizer_state")
+        tensors = pickler.tensors
+        return file.getvalue()
+
+    skeleton = _broadcast_bytes(make_skeleton, root_rank, "optimizer_state")
     if not is_root:
         unpickler = _TensorsToCome(io.BytesIO(skeleton))
         state = unpickler.load()

@@ -19,10 +19,10 @@ from ronde.torch._arguments import (
     Min,
     Product,
     Sum,
-    is_empty,
+    listed,
     needs_gradient,
     reduce_op,
-    require_some,
+    some,
 )
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import scale, start_allreduce, start_broadcast
@@ -148,7 +148,7 @@ def allreduce(
         else:
             reduced = start_allreduce([packed], None, full_name, op, prescale_factor, postscale_factor, True, wait=True)
         return compression.decompress(reduced, context)
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -172,7 +172,7 @@ def allreduce_async(
             [tensor], None, full_name, op, prescale_factor, postscale_factor, True, wait=False
         )
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -196,7 +196,7 @@ def allreduce_(
             [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=True
         )
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -220,7 +220,7 @@ def allreduce_async_(
             [tensor], [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
         )
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -244,7 +244,8 @@ def grouped_allreduce(
     group = group_of(process_set)
     full_name = _names.name_of("grouped_allreduce", name, group)
     try:
-        if is_empty(tensors):  # no call, as in Horovod
+        tensors = listed(tensors)
+        if not tensors:  # no call, as in Horovod
             return []
         op = reduce_op(op, average)
         packed = [compression.compress(tensor) for tensor in tensors]
@@ -256,7 +257,7 @@ def grouped_allreduce(
         else:
             results = start_allreduce(bare, None, full_name, op, prescale_factor, postscale_factor, False, wait=True)
         return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -276,12 +277,12 @@ def grouped_allreduce_async(
     full_name = _names.name_of("grouped_allreduce", name, group)
     try:
         op = reduce_op(op, average)
-        require_some(tensors)
+        tensors = some(tensors)
         handle: Handle[List[torch.Tensor]] = start_allreduce(
             tensors, None, full_name, op, prescale_factor, postscale_factor, False, wait=False
         )
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -297,10 +298,20 @@ def grouped_allreduce_(
 ) -> List[torch.Tensor]:
     """:func:`grouped_allreduce` in place; returns the tensors in a list. Not differentiable. Raises as
     :func:`allreduce`."""
-    if not isinstance(tensors, torch.Tensor) and is_empty(tensors):  # no call, as in Horovod
-        return []
-    handle = grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
-    return synchronize(handle)
+    group = group_of(process_set)
+    full_name = _names.name_of("grouped_allreduce", name, group)
+    try:
+        op = reduce_op(op, average)
+        tensors = listed(tensors)
+        if not tensors:  # no call, as in Horovod
+            return []
+        results: List[torch.Tensor] = start_allreduce(
+            tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=True
+        )
+        return results
+    except BaseException as error:
+        _names.refuse(full_name, error)
+        raise
 
 
 def grouped_allreduce_async_(
@@ -318,12 +329,12 @@ def grouped_allreduce_async_(
     full_name = _names.name_of("grouped_allreduce", name, group)
     try:
         op = reduce_op(op, average)
-        require_some(tensors)
+        tensors = some(tensors)
         handle: Handle[List[torch.Tensor]] = start_allreduce(
             tensors, tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
         )
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -356,7 +367,7 @@ def broadcast(
         else:
             result = start_broadcast(tensor, None, root_rank, full_name, wait=True)
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -374,7 +385,7 @@ def broadcast_async(
     try:
         handle: Handle[torch.Tensor] = start_broadcast(tensor, None, root_rank, full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -392,7 +403,7 @@ def broadcast_(
     try:
         result: torch.Tensor = start_broadcast(tensor, tensor, root_rank, full_name, wait=True)
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -410,7 +421,7 @@ def broadcast_async_(
     try:
         handle: Handle[torch.Tensor] = start_broadcast(tensor, tensor, root_rank, full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 

@@ -126,7 +126,7 @@ def _reduce(
         is_root = root_rank == _process.rank()
         target = tensor if in_place else None
         return start_reduce(tensor, target, root_rank, is_root, full_name, op, prescale, postscale, wait)
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -157,7 +157,7 @@ def gather(
         is_root = root_rank == _process.rank()
         result: Optional[torch.Tensor] = start_gather(tensor, root_rank, is_root, full_name, wait=True)
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -175,7 +175,7 @@ def gather_async(
         is_root = root_rank == _process.rank()
         handle: Handle[Optional[torch.Tensor]] = start_gather(tensor, root_rank, is_root, full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -205,7 +205,7 @@ def scatter(
     try:
         result: torch.Tensor = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=True)
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -223,6 +223,6 @@ def scatter_async(
     try:
         handle: Handle[torch.Tensor] = start_scatter(tensor, root_rank, counts_of(splits), full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise

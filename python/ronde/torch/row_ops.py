@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union, overload
 import torch
 
 from ronde.torch import _autograd, _names
-from ronde.torch._arguments import Splits, counts_of, is_empty, needs_gradient, reduce_op, require_some
+from ronde.torch._arguments import Splits, counts_of, listed, needs_gradient, reduce_op, some
 from ronde.torch._handles import Handle
 from ronde.torch._start import start_allgather, start_alltoall, start_grouped_allgather, start_reducescatter
 from ronde.torch.compression import AnyCompressor, Compression
@@ -42,7 +42,7 @@ def allgather(
         else:
             result = start_allgather(tensor, full_name, wait=True)
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -57,7 +57,7 @@ def allgather_async(
     try:
         handle: Handle[torch.Tensor] = start_allgather(tensor, full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -70,13 +70,14 @@ def grouped_allgather(
     group = group_of(process_set)
     full_name = _names.name_of("grouped_allgather", name, group)
     try:
-        if is_empty(tensors):  # no call, as in Horovod
+        tensors = listed(tensors)
+        if not tensors:  # no call, as in Horovod
             return []
         if any(needs_gradient(tensor) for tensor in tensors):
             return list(_autograd.apply(_autograd.GroupedAllgather, full_name, *tensors))
         result: List[torch.Tensor] = start_grouped_allgather(tensors, full_name, wait=True)
         return result
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -89,10 +90,10 @@ def grouped_allgather_async(
     group = group_of(process_set)
     full_name = _names.name_of("grouped_allgather", name, group)
     try:
-        require_some(tensors)
+        tensors = some(tensors)
         handle: Handle[List[torch.Tensor]] = start_grouped_allgather(tensors, full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -139,7 +140,7 @@ def alltoall(
             return result
         rows, received = _autograd.apply(_autograd.Alltoall, tensor, counts, full_name)
         return rows if splits is None else (rows, received)
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -169,7 +170,7 @@ def alltoall_async(
     try:
         handle: Handle[Any] = start_alltoall(tensor, counts_of(splits), full_name, wait=False)
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -212,7 +213,7 @@ def reducescatter(
         else:
             reduced = start_reducescatter([packed], full_name, op, prescale_factor, postscale_factor, True, wait=True)
         return compression.decompress(reduced, context)
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -235,7 +236,7 @@ def reducescatter_async(
             [tensor], full_name, op, prescale_factor, postscale_factor, True, wait=False
         )
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -254,7 +255,8 @@ def grouped_reducescatter(
     group = group_of(process_set)
     full_name = _names.name_of("grouped_reducescatter", name, group)
     try:
-        if is_empty(tensors):  # no call, as in Horovod
+        tensors = listed(tensors)
+        if not tensors:  # no call, as in Horovod
             return []
         op = reduce_op(op, None)
         packed = [compression.compress(tensor) for tensor in tensors]
@@ -264,7 +266,7 @@ def grouped_reducescatter(
         else:
             results = start_reducescatter(bare, full_name, op, prescale_factor, postscale_factor, False, wait=True)
         return [compression.decompress(result, context) for result, (_, context) in zip(results, packed)]
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise
 
@@ -283,11 +285,11 @@ def grouped_reducescatter_async(
     full_name = _names.name_of("grouped_reducescatter", name, group)
     try:
         op = reduce_op(op, None)
-        require_some(tensors)
+        tensors = some(tensors)
         handle: Handle[List[torch.Tensor]] = start_reducescatter(
             tensors, full_name, op, prescale_factor, postscale_factor, False, wait=False
         )
         return handle
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(full_name, error)
         raise

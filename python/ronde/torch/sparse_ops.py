@@ -45,7 +45,7 @@ def sparse_allreduce_async(
     base: Name = name if name is not None else _names.name_of("sparse_allreduce", None, group)
     try:
         return start_sparse_allreduce(tensor, base, reduce_op(op, None), group)
-    except Exception as error:
+    except BaseException as error:
         _names.refuse(base, error)
         raise
 

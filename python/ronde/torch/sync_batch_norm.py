@@ -43,17 +43,18 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Returns the normalised ``input``, of the same shape and type. Raises as :class:`SyncBatchNorm` says:
         ValueError, CollectiveError."""
-        self._check_input_dim(input)
         if not self.training or _process.size() == 1:
+            self._check_input_dim(input)
             return super().forward(input)
-        if input.shape[1] != self.num_features:
-            raise InvalidArgumentError(
-                f"SyncBatchNorm of {self.num_features} features got an input of shape {tuple(input.shape)}", 1
-            )
         name = _names.name_of("sync_batch_norm", None)
         try:
+            self._check_input_dim(input)
+            if input.shape[1] != self.num_features:
+                raise InvalidArgumentError(
+                    f"SyncBatchNorm of {self.num_features} features got an input of shape {tuple(input.shape)}", 1
+                )
             total = _total_of(input.detach(), name)
-        except Exception as error:
+        except BaseException as error:
             _names.refuse(name, error)
             raise
         if total.n_values <= 1:

@@ -58,7 +58,7 @@ def counted(method: _Method) -> _Method:
         before = _thread.call
         try:
             return method(group, *arguments, **settings)
-        except Exception as error:
+        except BaseException as error:
             last = _thread.call
             if last is not before and last is not None:
                 _calls.refuse(last, error)
