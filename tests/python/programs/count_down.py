@@ -32,8 +32,8 @@ def main() -> None:
             step += 1
             if step == 20:
                 hvd.barrier()
-                if hvd.rank() == 0:
-                    print("running", flush=True)
+            if step == 22 and hvd.rank() == 0:  # no rank is in the barrier any more: all have begun the step before
+                print("running", flush=True)
     except hvd.HorovodInternalError as error:
         print(f"error at {time.time()} {type(error).__name__} code {error.code} rank {error.rank} of "
               f"'{error.tensor}': {error}", flush=True)  # fmt: skip
