@@ -276,11 +276,11 @@ class Reducer:
             return None
         parameter = unit.parameters[0]
         view = place.view
-        if parameter.grad is view:
-            return place
-        if parameter.grad is not None and parameter.grad.layout is torch.strided and _is_the_programs(parameter):
-            return None
         gradient: Optional[torch.Tensor] = parameter.grad
+        if gradient is view:
+            return place
+        if sys.getrefcount(gradient) > _UNHELD and gradient is not None:
+            return None  # in a variable of the program, which expects the result there too, as Horovod leaves it
         if gradient is None:  # unused on this rank, but perhaps not on the others
             view.zero_()
         else:
@@ -292,6 +292,8 @@ class Reducer:
                 if unit.layout != DENSE:
                     return None
                 gradient = gradient.to_dense()
+            elif gradient.untyped_storage().nbytes() > gradient.nbytes:
+                return None  # a part of a larger tensor, of the program's
             view.copy_(gradient)
         parameter.grad = view
         return place
@@ -441,28 +443,15 @@ def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         parameter.grad = gradient.detach().clone()
 
 
-def _references(parameter: torch.nn.Parameter) -> int:
-    """How many there are to the gradient, those of this function included."""
-    return sys.getrefcount(parameter.grad)
-
-
-def _references_of_none() -> int:
+def _references_of_one_variable() -> int:
     parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
     parameter.grad = torch.zeros(1, device="cpu")
-    return _references(parameter)
-
-
-#: As many as there are where nobody but the parameter holds the gradient.
-_UNHELD = _references_of_none()
-
-
-def _is_the_programs(parameter: torch.nn.Parameter) -> bool:
-    """Whether the program sees the memory of the parameter's gradient elsewhere: as a part of a larger one, or in a
-    variable. It expects the result there too, as Horovod leaves it. Requires: the caller has the gradient in none."""
-    if _references(parameter) > _UNHELD:
-        return True
     gradient = parameter.grad
-    return gradient is not None and gradient.untyped_storage().nbytes() > gradient.nbytes
+    return sys.getrefcount(gradient)
+
+
+#: As many as there are where one variable, of the function that asks, holds a gradient, and its parameter.
+_UNHELD = _references_of_one_variable()
 
 
 def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
