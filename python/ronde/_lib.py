@@ -51,6 +51,15 @@ def direct(function: str) -> Callable[..., int]:
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def alone(function: str) -> Callable[..., int]:
+    """As :func:`direct`, of one that never blocks: other Python threads stand still from the reading of the arguments to
+    the return, so that none of them frees a ticket under the call that looks at it."""
+    library()  # has checked it
+    found: Callable[..., int] = ctypes.PyDLL(str(_path()))[function]
+    return found
+
+
 def new_error_info() -> _abi.ErrorInfo:
     """An empty one, for the library to fill."""
     return _abi.ErrorInfo(struct_size=ctypes.sizeof(_abi.ErrorInfo))

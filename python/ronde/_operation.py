@@ -17,7 +17,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Se
 from ronde import _abi
 from ronde._call_site import call_site
 from ronde._calls import InGroup, Name, Unnamed, group_of
-from ronde._lib import check, direct, error_from, last_error, library, new_error_info
+from ronde._lib import alone, check, direct, error_from, last_error, library, new_error_info
 from ronde.exceptions import InvalidArgumentError
 
 #: Address, extents and `ronde_dtype` of contiguous memory.
@@ -155,10 +155,17 @@ class Operation:
         self._keep = keep
 
     def done(self) -> bool:
-        """Whether it has ended, well or not. Never blocks. Raises ForkedError in a forked child."""
+        """Whether it has ended, well or not. Never blocks; on any thread, also while another one waits for it. Raises
+        ForkedError in a forked child."""
         flag = c_int32()
-        check(library().ronde_test(self._ticket, byref(flag)))
-        return flag.value != 0
+        status = alone("ronde_test")(self._ticket, byref(flag))
+        if status == _OK:
+            if flag.value == 0:
+                library().ronde_abi_version()  # lets other threads run, for those who ask again and again
+            return flag.value != 0
+        if self._ticket.value is None:  # a thread that has waited for it has released it
+            return True
+        raise last_error(status, str(self.name))
 
     def wait(self) -> None:
         """Until it has ended. Other threads run meanwhile and Ctrl-C is answered; then, or if the operation has failed,

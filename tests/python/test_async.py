@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import threading
@@ -84,6 +85,29 @@ def test_poll_and_synchronize(hvd, rank):
     for unknown in (handle, 12345):
         with pytest.raises(ValueError):
             hvd.poll(unknown)
+
+
+@pytest.mark.ranks(2)
+def test_who_polls_while_another_thread_waits(hvd, rank, world):
+    """Until that has what it waits for, and the operation is freed under the eyes of who polls."""
+    handles = []
+    is_over = threading.Event()
+
+    def poll():
+        while not is_over.is_set():
+            for handle in handles:
+                with contextlib.suppress(ValueError):  # synchronized already
+                    hvd.poll(handle)
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    try:
+        for _ in range(1000):
+            handles[:] = [hvd.allreduce_async(torch.ones(n), op=hvd.Sum) for n in (1, 300, 600)]
+            assert all(bool((hvd.synchronize(handle) == world).all()) for handle in handles)
+    finally:
+        is_over.set()
+        poller.join()
 
 
 @pytest.mark.ranks(2, 3)

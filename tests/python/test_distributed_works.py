@@ -55,6 +55,28 @@ def test_what_is_done_is_let_go(world):
     assert_comes(lambda: alive() is None)
 
 
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("waits", ["the thread that completes futures", "another thread"])
+def test_who_polls_while_somebody_else_waits(world, waits):
+    """Who waits frees what is asked again and again meanwhile."""
+    for _ in range(500):
+        tensors = [torch.ones(n) for n in (1, 300, 600, 1)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        if waits == "another thread":
+            waiter = threading.Thread(target=lambda works=works: [work.wait() for work in works])
+            waiter.start()
+        else:
+            futures = [work.get_future() for work in works]
+        for work in works:
+            while not work.is_completed():
+                pass
+        if waits == "another thread":
+            waiter.join()
+        else:
+            torch.futures.wait_all(futures)
+        assert all(bool((tensor == world).all()) for tensor in tensors)
+
+
 @pytest.mark.ranks(2, 3)
 def test_who_drops_a_work_gets_its_results_all_the_same(rank, world):
     """As over Gloo."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from functools import partial
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -98,14 +99,52 @@ def test_gradients_that_the_program_holds(hvd, rank, world):
         assert all(gradient is parameter.grad for gradient, parameter in zip(gradients, model.parameters(), strict=True))
 
 
+def from_a_flat_buffer(parameter):
+    buffer = torch.zeros(parameter.numel())
+    parameter.grad = buffer.view_as(parameter)
+    return buffer
+
+
+def in_a_detached_tensor(parameter):
+    parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad.detach()
+
+
+def in_an_array(parameter):
+    parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad.numpy()
+
+
+def from_an_array(parameter):
+    array = numpy.zeros(parameter.shape, numpy.float32)
+    parameter.grad = torch.from_numpy(array)
+    return array
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("see", [from_a_flat_buffer, in_a_detached_tensor, in_an_array, from_an_array])
+def test_gradients_that_the_program_sees_in_another_way(hvd, rank, world, see):
+    """Its memory is as large as the gradient, and what knows it is another tensor or NumPy."""
+    parameter = torch.nn.Parameter(torch.zeros(3, 2))
+    seen = see(parameter)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum)
+    for step in range(4):
+        seen[...] = 0
+        ((rank + 1.0 + step) * parameter).sum().backward()
+        optimizer.synchronize()
+        total = float(world * (world + 1) // 2 + step * world)
+        assert torch.as_tensor(seen).flatten().tolist() == parameter.grad.flatten().tolist() == [total] * 6
+
+
 @pytest.mark.ranks(2, 3)
 def test_fresh_gradients_go_to_shared_memory(hvd, rank, world):
-    model = torch.nn.Linear(3, 2)
+    """Also those of parameters that are used twice, whose gradient PyTorch adds up in place."""
+    model = torch.nn.Linear(3, 3)
     plain = torch.optim.SGD(model.parameters(), lr=1.0)
     optimizer = hvd.DistributedOptimizer(plain, named_parameters=model.named_parameters())
     for _ in range(2):
         optimizer.zero_grad()
-        model(torch.ones(1, 3)).sum().backward()
+        model(model(torch.ones(1, 3))).sum().backward()
         optimizer.synchronize()
         for unit in optimizer._reducer._units:
             assert unit.place is not None and unit.parameters[0].grad is unit.place.view

@@ -292,8 +292,8 @@ class Reducer:
                 if unit.layout != DENSE:
                     return None
                 gradient = gradient.to_dense()
-            elif gradient.untyped_storage().nbytes() > gradient.nbytes:
-                return None  # a part of a larger tensor, of the program's
+            elif _is_seen_elsewhere(gradient):
+                return None
             view.copy_(gradient)
         parameter.grad = view
         return place
@@ -450,8 +450,23 @@ def _references_of_one_variable() -> int:
     return sys.getrefcount(gradient)
 
 
+def _users_of_one_storage() -> int:
+    return _users_of(torch.zeros(1, device="cpu").untyped_storage()._cdata)
+
+
+#: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
+_users_of: Callable[[int], int] = torch._C._storage_Use_Count
+
 #: As many as there are where one variable, of the function that asks, holds a gradient, and its parameter.
 _UNHELD = _references_of_one_variable()
+_UNSHARED = _users_of_one_storage()
+
+
+def _is_seen_elsewhere(gradient: torch.Tensor) -> bool:
+    """Whether the program may have other tensors or NumPy arrays in the gradient's memory, and expects the result there
+    too: it is a part of a flat buffer, for instance."""
+    storage = gradient.untyped_storage()
+    return _users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory
 
 
 def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:

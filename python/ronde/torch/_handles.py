@@ -54,9 +54,10 @@ class Handle(Generic[Result]):
 def poll(handle: Handle[Any]) -> bool:
     """Whether the operation of ``handle`` has ended, so that ``synchronize`` will not block. Never blocks. Raises
     ValueError for anything that is no handle, or one that was synchronized already; ForkedError in a forked child."""
-    if not isinstance(handle, Handle) or handle._operation is None:
+    operation = handle._operation if isinstance(handle, Handle) else None
+    if operation is None:
         raise InvalidArgumentError("poll: no operation is under way under this handle", 1)
-    return handle._operation.done()
+    return operation.done()
 
 
 def synchronize(handle: Handle[Result]) -> Result:

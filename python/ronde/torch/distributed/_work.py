@@ -96,7 +96,7 @@ class Work(dist.Work):
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
-        operation = self._operation
+        operation = self._operation  # which another thread may release meanwhile
         if not self._is_over and operation is not None and operation.done() and self._claim():
             self._settle(None)
         return self._is_over
