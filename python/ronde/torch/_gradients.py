@@ -451,7 +451,9 @@ def _references_of_one_variable() -> int:
 
 
 def _users_of_one_storage() -> int:
-    return _users_of(torch.zeros(1, device="cpu").untyped_storage()._cdata)
+    gradient = torch.zeros(1, device="cpu")
+    storage = gradient.untyped_storage()
+    return _users_of(storage._cdata)
 
 
 #: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
