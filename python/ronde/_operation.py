@@ -48,7 +48,8 @@ class Block:
     step, under its name, finds them filled."""
 
     __slots__ = (
-        "request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken"
+        "request", "address", "shape", "input", "output", "input_at", "output_at", "said", "seen", "at", "taken",
+        "last_taken",
     )
 
     def __init__(self) -> None:
@@ -64,6 +65,7 @@ class Block:
         self.at = c_void_p(self.address)
         self.taken = c_uint64()  # the number that the engine has given to an unnamed call
         self.request.taken = addressof(self.taken)
+        self.last_taken = 0
 
     def set_tensor(self, view: View, output: Optional[int]) -> None:
         """``output``: where the result goes; None: the ticket makes it, or there is nothing to write."""
@@ -167,9 +169,11 @@ class Operation:
             return True
         raise last_error(status, str(self.name))
 
-    def wait(self) -> None:
+    def wait(self, again: bool = False) -> None:
         """Until it has ended. Other threads run meanwhile and Ctrl-C is answered; then, or if the operation has failed,
         it is given up and needs no further care. On success it still holds its ticket, see :meth:`release`.
+
+        ``again``: it may be waited for again after an interrupt or an error, and holds its ticket in any case.
         """
         wait = direct("ronde_wait")
         try:
@@ -177,19 +181,20 @@ class Operation:
             while (status == _TIMED_OUT or status == _INTERRUPTED) and not self._has_failed():
                 status = wait(self._ticket, SLICE)
         except BaseException:
-            self.abandon()
+            if not again:
+                self.abandon()
             raise
         if status == _OK:
             _under_way.discard(self)
         else:
-            self._fail(status)
+            self._fail(status, again)
 
     def _has_failed(self) -> bool:
         """Tells the end of the request's time from that of a slice: both are RONDE_TIMED_OUT."""
         info = new_error_info()
         return bool(library().ronde_ticket_error(self._ticket, byref(info)) == _OK and info.status != _OK)
 
-    def _fail(self, status: int) -> NoReturn:
+    def _fail(self, status: int, again: bool = False) -> NoReturn:
         info = new_error_info()
         if library().ronde_ticket_error(self._ticket, byref(info)) != _OK:
             # Not an end of the work but of the call: a forked child, for instance.
@@ -197,7 +202,8 @@ class Operation:
             self.abandon()
             raise error
         error = error_from(info)
-        self.release()
+        if not again:
+            self.release()
         raise error
 
     def output(self, index: int = 0) -> Output:
@@ -401,15 +407,17 @@ def submit(
         else:
             status = direct("ronde_submit")(of, block.at, byref(ticket))
         if isinstance(name, Unnamed) and name.number == 0:
-            name.number = block.taken.value
+            name.number = block.last_taken = block.taken.value
         del arrays, array
         if has_more:
             _say_more(block.request, None, 0, 0.0)
     except BaseException:
-        if ticket.value is None:
-            _under_way.discard(operation)
-        else:
+        if ticket.value is not None:
             operation.abandon()
+        else:
+            _under_way.discard(operation)
+            if isinstance(name, Unnamed) and block.taken.value == block.last_taken:
+                name.is_told = False  # a signal handler has raised before the library was called
         raise
     if len(_free_blocks) >= _MOST_FREE_BLOCKS:
         _free_blocks.clear()

@@ -303,11 +303,12 @@ def test_who_waits_for_a_work_that_another_gave_up_on(rank):
     got = torch.full((1,), -1.0)
     if rank == 0:
         work = dist.irecv(got, 1)
-        assert work._claim()  # as a wait with a limit does
+        assert work._claim()
         other = threading.Thread(target=work.wait, daemon=True)
         other.start()
         assert_comes(lambda: work._over is not None)
-        work._hand_over()  # as it does when its time is up
+        work._claimed_by = threading.get_ident()
+        work._recover()  # as one does whose time is up
         dist.barrier()
         other.join(10)
         assert not other.is_alive() and got.item() == 3.0

@@ -152,12 +152,13 @@ class Completer:
             triggers: List[Any] = []
             left = _settle_ended(pending, triggers)
             if triggers:
-                self._complete_elsewhere(triggers)
+                self.complete(triggers)
                 del triggers
             look = _SHORTEST_LOOK_S if len(left) < len(pending) else min(2 * look, _LONGEST_LOOK_S)
             pending = left
 
-    def _complete_elsewhere(self, triggers: List[Any]) -> None:
+    def complete(self, triggers: List[Any]) -> None:
+        """Completes these futures on a thread of its own. Does not wait for it."""
         lock = _thread.allocate_lock()
         lock.acquire()
         self._behind.add(lock)
@@ -199,11 +200,11 @@ def _settle_ended(works: Sequence[Work], triggers: List[Any]) -> List[Work]:
     left = []
     for work in works:
         operation = work._operation
-        if operation is None or operation.done():
-            try:
-                work._settle(None, triggers.append)
-            except BaseException:  # the work keeps it for who waits; the others are still to be settled
-                pass
-        else:
-            left.append(work)
+        try:
+            if operation is not None and not operation.done():
+                left.append(work)
+                continue
+            work._settle(None, triggers.append)
+        except BaseException as error:  # kept for who waits; the others are still to be settled
+            work._fail(error, triggers.append)
     return left

@@ -20,7 +20,7 @@ from ronde.torch._tensors import apart, check, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
-from ronde.torch.distributed._memory import filled, flat, put
+from ronde.torch.distributed._memory import filled, flat, nothing, put
 from ronde.torch.distributed._names import Names, counted
 from ronde.torch.distributed._reductions import reduction_of
 from ronde.torch.distributed._short_forms import also
@@ -160,8 +160,8 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- Reductions
 
-    @also(_short_forms.allreduce)
     @counted
+    @also(_short_forms.allreduce)
     def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of one tensor, in place; a sparse one (COO) as well."""
         opts = opts or dist.AllreduceOptions()
@@ -196,8 +196,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         parts = _sparse.parts_of(tensor, kind)
         return self._start(_abi.ALLGATHER, kind, parts, None, [tensor], _sparse.summed_into(tensor, op, kind), opts)
 
-    @also(_short_forms.reduce)
     @counted
+    @also(_short_forms.reduce)
     def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Of one tensor into the root's; the others' keep their values."""
         opts = opts or dist.ReduceOptions()
@@ -229,8 +229,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         """Of several, as one."""
         return self._reduce_scatter("reduce_scatter_coalesced", outputTensors, inputTensors, opts)
 
-    @also(_short_forms.reduce_scatter)
     @counted
+    @also(_short_forms.reduce_scatter)
     def reduce_scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
@@ -283,8 +283,8 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- Gathers
 
-    @also(_short_forms.broadcast)
     @counted
+    @also(_short_forms.broadcast)
     def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """The root's tensor into those of the others."""
         opts = opts or dist.BroadcastOptions()
@@ -300,8 +300,8 @@ class RondeProcessGroup(dist.ProcessGroup):
             root=opts.rootRank,
         )
 
-    @also(_short_forms.allgather)
     @counted
+    @also(_short_forms.allgather)
     def allgather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -352,8 +352,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
         return self._start(_abi.ALLGATHER, kind, sources, None, outputs, put(outputs), opts, shown=inputs)
 
-    @also(_short_forms.gather)
     @counted
+    @also(_short_forms.gather)
     def gather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
     ) -> Work:
@@ -365,12 +365,12 @@ class RondeProcessGroup(dist.ProcessGroup):
         for output in outputs:
             require_like("gather", "output", output, input_tensors[0].numel(), input_tensors[0].dtype)
         sources = [source.reshape(1, -1) for source in self._sources("gather", input_tensors[:1])]
-        finish = put([outputs]) if outputs else Operation.release
+        finish = put([outputs]) if outputs else nothing
         shown = input_tensors[:1]
         return self._start(_abi.GATHER, "gather", sources, None, outputs, finish, opts, root=root, shown=shown)
 
-    @also(_short_forms.scatter)
     @counted
+    @also(_short_forms.scatter)
     def scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
     ) -> Work:
@@ -431,7 +431,6 @@ class RondeProcessGroup(dist.ProcessGroup):
         def finish_if_expected(operation: Operation) -> None:
             received = operation.received_splits()
             if received != expected:
-                operation.release()
                 raise InvalidArgumentError(
                     f"alltoall: the outputs have room for {expected} elements from the ranks, which have sent {received}", 1
                 )
@@ -446,7 +445,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:
         """To one rank; done when it has the tensor."""
         sources = self._sources("send", tensors[:1])
-        return self._start(_abi.SEND, "send", sources, None, tensors, Operation.release, root=dstRank, tag=tag)
+        return self._start(_abi.SEND, "send", sources, None, tensors, nothing, root=dstRank, tag=tag)
 
     def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work:
         """From one rank."""
@@ -471,7 +470,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         if timeout is not None:
             opts = dist.BarrierOptions()
             opts.timeout = timeout
-        return self._start(_abi.BARRIER, "barrier", [], None, [], Operation.release, opts)
+        return self._start(_abi.BARRIER, "barrier", [], None, [], nothing, opts)
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
         """A barrier whose error, after the time-out, names all ranks that have not come: on every rank that has."""

@@ -7,6 +7,9 @@ behind a future makes calls itself (PyTorch's PowerSGD does): ranks pair calls b
 A program that looks at a future sooner, in a communication hook or behind another future, has it at once: Python's
 ``wait()`` and ``done()`` of any future first bring to their end what this thread has left. C++ (DDP) looks at the end,
 but for DDP's first step with a static graph: what begins and waits for all reductions there says so (:func:`at_once`).
+
+Where another thread looks, or a callback is to tell somebody, the thread of the pass may be waiting for just that: what
+was left is then for the thread of the group, as outside of a pass.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import collections
 import contextlib
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, Deque, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator
 
 import torch
 
@@ -32,7 +35,12 @@ class _Left(threading.local):
 
 
 _left = _Left()
+#: What each thread has left that has left something, by its id.
+_left_by: Dict[int, Deque[Work]] = {}
 _is_looking = False
+
+#: Whether a future is done; unlike ``done()`` brings nothing to its end.
+is_done: Callable[[Any], bool] = torch._C.Future.done
 
 
 def leave(work: Work) -> bool:
@@ -41,6 +49,7 @@ def leave(work: Work) -> bool:
     if not _is_looking or _left.is_looked_at:
         return False
     _left.works.append(work)
+    _left_by[threading.get_ident()] = _left.works
     return True
 
 
@@ -67,6 +76,14 @@ def bring_to_end() -> None:
         finally:
             while works and works[0]._is_over:  # what is behind this one's future may have brought others to their end
                 works.popleft()
+    _left_by.pop(threading.get_ident(), None)
+
+
+def hand_over() -> None:
+    """All that any thread has left goes to the threads of the groups, in order. Waits for nothing."""
+    for works in list(_left_by.values()):
+        for work in list(works):
+            work._completer.add(work)
 
 
 def look_at_waits() -> None:
@@ -77,14 +94,28 @@ def look_at_waits() -> None:
     kind: Any = torch._C.Future
     for name in ("wait", "done"):
         setattr(kind, name, _after_bringing_to_end(getattr(kind, name)))
+    kind.add_done_callback = _after_handing_over(kind.add_done_callback)
     _is_looking = True
 
 
 def _after_bringing_to_end(method: Any) -> Any:
     @functools.wraps(method)
     def look(self: Any) -> Any:
-        if _left.works:
-            bring_to_end()
+        if _left_by:
+            if _left.works:
+                bring_to_end()
+            elif not is_done(self):
+                hand_over()
         return method(self)
 
     return look
+
+
+def _after_handing_over(method: Any) -> Any:
+    @functools.wraps(method)
+    def listen(self: Any, callback: Any) -> Any:
+        if _left_by and not is_done(self):
+            hand_over()
+        return method(self, callback)
+
+    return listen

@@ -11,6 +11,7 @@ import torch
 from ronde._operation import Operation
 from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill, staged
 
+#: Fills the results of an operation that has succeeded. It may be interrupted, and is called again then.
 Finish = Callable[[Operation], Any]
 
 
@@ -21,12 +22,15 @@ def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([staged(part).detach().reshape(-1) for part in parts])
 
 
+def nothing(_: Operation) -> None:
+    """There is nothing to fill."""
+
+
 def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
     """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it."""
     copies = copies_back(copies, "tensor")
 
-    def finish(operation: Operation) -> None:
-        operation.release()
+    def finish(_: Operation) -> None:
         for target, source in copies:
             fill(target, source)
 
@@ -41,11 +45,8 @@ def put(outputs: Sequence[Any]) -> Finish:
             check_target(target, "output")
 
     def finish(operation: Operation) -> None:
-        try:
-            for index, output in enumerate(outputs):
-                _put_one(operation, index, output)
-        finally:
-            operation.release()
+        for index, output in enumerate(outputs):
+            _put_one(operation, index, output)
 
     return finish
 

@@ -22,6 +22,10 @@ from ronde.torch.distributed._completer import Completer
 from ronde.torch.distributed._names import in_backward_pass
 
 
+#: Between two looks at whether another thread, which would tell, was interrupted before it could, in seconds.
+_LOOK_S = 1.0
+
+
 def _complete(trigger: Any) -> None:
     """Completes the future and runs what was put behind it, which may take its time."""
     trigger.set_result(None)
@@ -43,7 +47,7 @@ class Work(dist.Work):
         is_pairwise: bool = False,
         record: Any = None,
     ) -> None:
-        """``finish`` is called once, after the operation has succeeded: it fills the results and releases it.
+        """``finish`` fills the results when the operation has succeeded; again if a signal handler has raised within.
         ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
         super().__init__()
         self._operation: Optional[Operation] = operation
@@ -54,7 +58,8 @@ class Work(dist.Work):
         self._is_pairwise = is_pairwise
         self._record = record
         self._lock = threading.Lock()
-        self._is_claimed = False
+        self._claimed_by = 0  # the thread that brings it to its end, or has; 0: none
+        self._is_finished = False  # its results are where they belong, or its error is known
         self._is_over = False
         self._over: Optional[threading.Event] = None  # made when somebody has to wait for another thread
         self._error: Optional[BaseException] = None
@@ -97,8 +102,13 @@ class Work(dist.Work):
     def is_completed(self) -> bool:
         """Whether it has ended, well or not; never blocks."""
         operation = self._operation  # which another thread may release meanwhile
-        if not self._is_over and operation is not None and operation.done() and self._claim():
-            self._settle(None)
+        if not self._is_over and operation is not None and operation.done():
+            try:
+                if self._claim():
+                    self._settle(None)
+            except BaseException:
+                self._recover()
+                raise
         return self._is_over
 
     def is_success(self) -> bool:
@@ -132,7 +142,7 @@ class Work(dist.Work):
             return
         # Nobody will wait for it; its results are to come all the same.
         heir = Work(operation, self._name, self._completer, self._results, self._finish)
-        heir._record = self._record
+        heir._record, heir._is_finished = self._record, self._is_finished
         if in_forked_child() or not self._completer.adopt(heir):
             heir._operation = None
             operation.abandon()
@@ -140,61 +150,57 @@ class Work(dist.Work):
     # ---- Bringing it to its end
 
     def _claim(self) -> bool:
-        """Whether it is for this thread to bring it to its end; True once."""
+        """Whether it is for this thread to bring it to its end; True once. Whatever is raised from then on, even by a
+        signal handler: :meth:`_recover` is called."""
         with self._lock:
-            if self._is_claimed:
+            if self._claimed_by:
                 return False
-            self._is_claimed = True
+            self._claimed_by = threading.get_ident()
             return True
 
     def _bring_to_end(self, limit: Optional[float] = None) -> None:
         """Until it has ended, well or not. TimedOutError after so many seconds."""
         until = None if limit is None else time.monotonic() + limit
         left = limit
-        while not self._is_over:
-            if self._claim():
-                self._settle(left)
-            else:
-                self._until_over(left)
-                left = None if until is None else max(0.0, until - time.monotonic())
+        try:
+            while not self._is_over:
+                if self._claim():
+                    self._settle(left)
+                else:
+                    self._until_over(left)
+                    left = None if until is None else max(0.0, until - time.monotonic())
+        except BaseException:
+            self._recover()
+            raise
 
     def _settle(self, limit: Optional[float], complete: Callable[[Any], None] = _complete) -> None:
         """Requires: claimed by this thread. ``complete``: is given the future to complete, if one is out."""
         operation = self._operation
         assert operation is not None
-        if limit is not None:
-            in_time = False
+        if limit is not None and not _wait_for(operation, limit):
+            raise self._timed_out(limit)
+        if not self._is_finished:
             try:
-                in_time = _wait_for(operation, limit)
-            finally:  # Ctrl-C as well leaves it under way
-                if not in_time:
-                    self._hand_over()
-            if not in_time:
-                raise TimedOutError(f"Timed out: '{self._name}' was not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
-        try:
-            operation.wait()
-            made = self._finish(operation)
-            if isinstance(made, int):
-                self._source = made
-        except RondeError as error:
-            self._error = error
-        except BaseException as error:
-            # Ctrl-C, most likely: the operation was abandoned, others who wait must not do so for ever.
-            self._end(error, complete)
-            raise
-        self._end(self._error, complete)
+                operation.wait(again=True)
+                made = self._finish(operation)
+                if isinstance(made, int):
+                    self._source = made
+            except RondeError as error:
+                self._error = error
+            self._is_finished = True
+        operation.release()
+        self._end(complete)
 
-    def _hand_over(self) -> None:
-        """The thread that had claimed it gives up: what others wait for is now the completer's."""
-        with self._lock:
-            self._is_claimed = False
-            is_wanted = self._trigger is not None or self._over is not None
-        if is_wanted:
-            self._completer.add(self)
+    def _fail(self, error: BaseException, complete: Callable[[Any], None]) -> None:
+        """Ends it with an error that is not the engine's. Requires: claimed by this thread."""
+        operation = self._operation
+        self._error, self._is_finished = error, True
+        if operation is not None:
+            operation.abandon()
+        self._end(complete)
 
-    def _end(self, error: Optional[BaseException], complete: Callable[[Any], None]) -> None:
+    def _end(self, complete: Callable[[Any], None]) -> None:
         with self._lock:
-            self._error = error
             self._operation = None
             self._is_over = True
             record, self._record = self._record, None
@@ -206,14 +212,38 @@ class Work(dist.Work):
         if trigger is not None:
             complete(trigger)
 
+    def _recover(self) -> None:
+        """If this thread was about to bring it to its end and has not: it is still under way, and what others wait for
+        is the completer's."""
+        with self._lock:
+            if self._claimed_by != threading.get_ident():
+                return
+            is_over, trigger = self._is_over, self._trigger
+            if not is_over:
+                self._claimed_by = 0
+        if is_over:
+            if trigger is not None and not _left_futures.is_done(trigger):
+                self._completer.complete([trigger])
+        elif trigger is not None or self._over is not None:
+            self._completer.add(self)
+
     def _until_over(self, limit: Optional[float]) -> None:
         """Until another thread, which has claimed it, has ended it or given up."""
         with self._lock:
-            if self._is_over or not self._is_claimed:
+            if self._is_over or not self._claimed_by:
                 return
             over = self._over = self._over or threading.Event()
-        if not over.wait(limit):
-            raise TimedOutError(f"Timed out: '{self._name}' was not done within {limit} s, as given to wait()", _abi.TIMED_OUT)
+        until = None if limit is None else time.monotonic() + limit
+        while not self._is_over and self._claimed_by:
+            left = _LOOK_S if until is None else min(_LOOK_S, until - time.monotonic())
+            if left <= 0:
+                raise self._timed_out(limit)
+            if over.wait(left):
+                return
+
+    def _timed_out(self, limit: Optional[float]) -> TimedOutError:
+        text = f"Timed out: '{self._name}' was not done within {limit} s, as given to wait()"
+        return TimedOutError(text, _abi.TIMED_OUT)
 
 
 def _wait_for(operation: Operation, limit: float) -> bool:
