@@ -330,6 +330,8 @@ class Reducer:
                 parameter.grad = gradient
         elif self._origins is not None:
             self._origins.note(parameter, gradient)
+        # Autograd may have made several gradients of one memory, or have to compute others from it.
+        is_shared = gradient.layout is torch.strided and _is_seen_elsewhere(gradient)
         bare = gradient.detach()
         if bare.layout is not torch.strided:
             if is_grouped and not self._how.sparse_as_dense:
@@ -346,6 +348,8 @@ class Reducer:
             gradient = parameter.grad = bare
         bare = as_sent(bare, memory_order(parameter))
         sent, context = self._how.compression.compress(bare)
+        if sent is bare and is_shared:
+            sent = bare.clone()
         return _Packed(parameter, gradient, bare, sent, context)
 
     def synchronize(self) -> None:
@@ -465,8 +469,8 @@ _UNSHARED = _users_of_one_storage()
 
 
 def _is_seen_elsewhere(gradient: torch.Tensor) -> bool:
-    """Whether the program may have other tensors or NumPy arrays in the gradient's memory, and expects the result there
-    too: it is a part of a flat buffer, for instance."""
+    """Whether there may be other tensors or NumPy arrays in the gradient's memory: the program's, which expects the result
+    there too, of a flat buffer for instance, or autograd's, which may still read them."""
     storage = gradient.untyped_storage()
     return _users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory
 
