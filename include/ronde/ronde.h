@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this interface: major * 1000 + minor. A library serves callers of the same major and an equal or
  * smaller minor. */
-#define RONDE_ABI_VERSION 1001u
+#define RONDE_ABI_VERSION 1002u
 
 /* ---- Fixed numbers ------------------------------------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ enum {
   RONDE_PEER_LEFT = 7,      /* a rank shut down or exited while others still needed it */
   RONDE_TIMED_OUT = 8,
   RONDE_INTERRUPTED = 9,     /* a signal interrupted the wait; nothing is lost, wait again */
-  RONDE_CANCELLED = 10,      /* this rank shut down while the work was pending */
+  RONDE_CANCELLED = 10,      /* this rank shut down while the work was pending, or a rank cancelled it */
   RONDE_WOULD_DEADLOCK = 11, /* a wait inside a completion callback */
   RONDE_FORKED = 12,
   RONDE_AUTH_FAILED = 13,
@@ -365,6 +365,11 @@ RONDE_API ronde_status ronde_wait(ronde_ticket* ticket, double limit_s);
 RONDE_API ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double limit_s);
 /* At least one of them; *index is the first, in array order, that is done. Returns that one's status. */
 RONDE_API ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double limit_s, size_t* index);
+/* The caller does not want the end of what is under way, since its program was interrupted, say: unless all ranks have
+ * submitted it, or do so before they hear of this, it fails on every rank with RONDE_CANCELLED and this rank's number.
+ * What has begun is finished. Returns at once; the ticket is done soon after, and its tensors are the caller's again
+ * then. Nothing for a ticket that is done, or that of a join. */
+RONDE_API ronde_status ronde_cancel(ronde_ticket* ticket);
 /* Frees the ticket, blocking until the engine touches its memory no more; does not cancel. A slot's ticket stays. */
 RONDE_API ronde_status ronde_release(ronde_ticket* ticket);
 

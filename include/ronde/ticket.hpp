@@ -66,6 +66,14 @@ class Ticket {
     return done != 0;
   }
 
+  /// The program does not want its end: unless all ranks have submitted the request, or do so before they hear of this,
+  /// it fails on every rank with Code::cancelled. Returns at once; wait() tells how it has ended.
+  void cancel() const {
+    if (handle_) {
+      detail::check(ronde_cancel(handle_.get()));
+    }
+  }
+
   /// Of the C interface, owned by this object; null for an empty ticket.
   ronde_ticket* handle() const noexcept { return handle_.get(); }
 

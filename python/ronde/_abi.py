@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 #: Major * 1000 + minor of the interface written down here.
-ABI_VERSION = 1001
+ABI_VERSION = 1002
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -164,6 +164,7 @@ PROTOTYPES = {
     "ronde_refuse_call": (c_int32, [c_void_p, c_int32, c_uint64, c_char_p, c_size_t]),
     "ronde_submit": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "ronde_execute": (c_int32, [c_void_p, c_void_p, c_double, c_void_p]),
+    "ronde_cancel": (c_int32, [c_void_p]),
     "ronde_test": (c_int32, [c_void_p, POINTER(c_int32)]),
     "ronde_wait": (c_int32, [c_void_p, c_double]),
     "ronde_wait_all": (c_int32, [c_void_p, c_size_t, c_double]),

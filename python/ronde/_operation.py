@@ -182,6 +182,7 @@ class Operation:
                 status = wait(self._ticket, SLICE)
         except BaseException:
             if not again:
+                self.cancel()
                 self.abandon()
             raise
         if status == _OK:
@@ -205,6 +206,15 @@ class Operation:
         if not again:
             self.release()
         raise error
+
+    def cancel(self) -> None:
+        """A signal handler has raised in a call that waits for it: it ends on every rank, unless all ranks have made the
+        call by now. Returns when it has ended and its tensors are the program's again, or after GRACE_S."""
+        if alone("ronde_cancel")(self._ticket) != _OK:
+            return  # released, or in a forked child
+        until = time.monotonic() + GRACE_S
+        while not self.done() and time.monotonic() < until:
+            library().ronde_wait(self._ticket, SLICE)
 
     def output(self, index: int = 0) -> Output:
         """Memory that the ticket made, after :meth:`wait`; valid until :meth:`release`."""
@@ -413,6 +423,7 @@ def submit(
             _say_more(block.request, None, 0, 0.0)
     except BaseException:
         if ticket.value is not None:
+            operation.cancel()
             operation.abandon()
         else:
             _under_way.discard(operation)

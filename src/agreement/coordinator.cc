@@ -375,6 +375,23 @@ void Coordinator::on_refused(int member, const control::RefusedMessage& message)
                {member});
 }
 
+void Coordinator::on_cancel(int member, const control::CancelMessage& message) {
+  const auto index = static_cast<std::size_t>(member);
+  const auto found = held_.find(message.name);
+  if (found == held_.end() || !found->second.has[index]) {
+    return;  // answered by now, or on its way into a bucket; the member asks again while it is under way
+  }
+  const Held cancelled = std::move(found->second);
+  held_.erase(found);
+  forget_deadline(message.name, cancelled);
+  const int rank = group_.ranks[index];
+  append_error(message.name, cancelled, Code::cancelled, rank,
+               "rank " + std::to_string(rank) + " has cancelled " + descriptor_text(cancelled.descriptors[index]) +
+                   " named '" + message.name + "' while it waited for " + ranks_text(missing_ranks(cancelled)) +
+                   ": its program was interrupted there, or called ronde_cancel");
+  note_who_has_left();
+}
+
 void Coordinator::append_error(const std::string& name, const Held& held, Code code, int failed_rank, std::string text,
                                const std::vector<int>& unconcerned) {
   control::ErrorEntry entry{name, code, failed_rank, std::move(text), {unconcerned.begin(), unconcerned.end()}};

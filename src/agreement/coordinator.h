@@ -36,6 +36,9 @@ class Coordinator {
   Status on_request(int member, control::RequestMessage request, Nanoseconds now);
   /// The member's program made this unnamed call in vain: it fails on the others.
   void on_refused(int member, const control::RefusedMessage& message);
+  /// The member's program does not want the end of what it has requested under this name: unless all have requested it
+  /// by now, it fails on every member.
+  void on_cancel(int member, const control::CancelMessage& message);
   /// The member has left the epoch. INTERNAL if it is another than the running one, or said twice.
   Status on_end(int member, const control::EndMessage& message);
   /// The member has no more data: names are answered without it until all have joined.

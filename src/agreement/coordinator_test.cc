@@ -90,6 +90,27 @@ TEST_F(CoordinatorTest, AnswersWhenEveryMemberHasCome) {
   EXPECT_FALSE(coordinator_.is_waiting());
 }
 
+TEST_F(CoordinatorTest, WhatAMemberCancelsFailsOnAllUnlessAllHaveCome) {
+  coordinator_.on_cancel(1, {"x"});  // of no request
+  ASSERT_TRUE(coordinator_.on_request(0, request("x"), 0));
+  coordinator_.on_cancel(1, {"x"});  // not its own
+  EXPECT_TRUE(coordinator_.take_log().empty());
+  coordinator_.on_cancel(0, {"x"});
+  const auto log = coordinator_.take_log();
+  const control::ErrorEntry* error = error_in(log);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->code, Code::cancelled);
+  EXPECT_EQ(error->failed_rank, 0);
+  EXPECT_THAT(error->text, AllOf(HasSubstr("rank 0 has cancelled"), HasSubstr("waited for ranks 1, 2")));
+  EXPECT_FALSE(coordinator_.is_waiting());
+  EXPECT_EQ(coordinator_.next_deadline(), kNever);
+  for (int member : {0, 1, 2}) {
+    ASSERT_TRUE(coordinator_.on_request(member, request("y"), 0));
+  }
+  coordinator_.on_cancel(2, {"y"});
+  EXPECT_THAT(executed(coordinator_.take_log()), ElementsAre("y"));
+}
+
 TEST_F(CoordinatorTest, ReadyNamesAreOneBatchInTheOrderTheyBecameReady) {
   for (const char* name : {"a", "b", "c"}) {
     for (int member : {0, 1}) {

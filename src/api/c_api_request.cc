@@ -201,6 +201,16 @@ ronde_status ronde_test(ronde_ticket* ticket, int32_t* done) {
   });
 }
 
+ronde_status ronde_cancel(ronde_ticket* ticket) {
+  return guarded([&]() -> Status {
+    if (ticket == nullptr) {
+      return null_argument("ticket");
+    }
+    const std::shared_ptr<engine::Runner> runner = ticket->runner.lock();
+    return ticket->ticket->is_done() || !runner ? Status() : runner->cancel(ticket->ticket);
+  });
+}
+
 ronde_status ronde_wait(ronde_ticket* ticket, double limit_s) {
   return guarded([&]() -> Status { return ticket == nullptr ? null_argument("ticket") : wait(*ticket, limit_s); });
 }

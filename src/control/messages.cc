@@ -134,6 +134,8 @@ void write(ByteWriter& writer, const RefusedMessage& message) {
   writer.put_string(message.text);
 }
 
+void write(ByteWriter& writer, const CancelMessage& message) { writer.put_string(message.name); }
+
 void write(ByteWriter& writer, const GiveUpMessage& message) {
   writer.put(message.id);
   writer.put(static_cast<std::uint8_t>(message.by_sender ? 1 : 0));
@@ -311,6 +313,7 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 20: return read_taken(reader);
     case 21: return read_give_up(reader);
     case 22: return read_refused(reader);
+    case 23: return CancelMessage{reader.get_string()};
     default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }

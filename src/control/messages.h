@@ -79,6 +79,11 @@ struct RefusedMessage {
   std::string text;  ///< why
 };
 
+/// The sender's program does not want the end of what it has requested under this name.
+struct CancelMessage {
+  std::string name;
+};
+
 /// The sender does not use the range of the heap that begins here any more.
 struct FreeMessage {
   std::int64_t offset = 0;
@@ -206,7 +211,7 @@ struct GiveUpMessage {
 using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,
                              AllLeftEntry, EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry,
                              InstallEntry, AddEntry, RetireEntry, JoinDoneEntry, TableEntry, OfferMessage,
-                             AcceptMessage, PieceMessage, TakenMessage, GiveUpMessage, RefusedMessage>;
+                             AcceptMessage, PieceMessage, TakenMessage, GiveUpMessage, RefusedMessage, CancelMessage>;
 
 struct Envelope {
   std::int32_t group = 0;

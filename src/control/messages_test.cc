@@ -74,6 +74,7 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   const auto prepared = std::get<PreparedMessage>(round_trip({0, PreparedMessage{6, true}}).message);
   EXPECT_EQ(prepared.bucket, 6u);
   EXPECT_TRUE(prepared.refused);
+  EXPECT_EQ(std::get<CancelMessage>(round_trip({0, CancelMessage{"x"}}).message).name, "x");
   EXPECT_EQ(std::get<FreeMessage>(round_trip({0, FreeMessage{1 << 20}}).message).offset, 1 << 20);
   Bucket bucket;
   bucket.id = 7;

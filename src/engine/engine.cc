@@ -71,6 +71,7 @@ bool Engine::step() {
   }
   bool moved = replay_.advance() != Progress::idle;
   moved |= take_submissions(now);
+  moved |= cancel_due(now);
   check_time(now);
   moved |= exchange_messages(now);
   moved |= apply_outcome(now);
@@ -226,6 +227,12 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
   if (const auto* refused = std::get_if<control::RefusedMessage>(&message)) {
     return with_coordinator(from, [&](int member) {
       coordinator_->on_refused(member, *refused);
+      return Status();
+    });
+  }
+  if (const auto* cancel = std::get_if<control::CancelMessage>(&message)) {
+    return with_coordinator(from, [&](int member) {
+      coordinator_->on_cancel(member, *cancel);
       return Status();
     });
   }
@@ -545,7 +552,8 @@ Nanoseconds Engine::next_timer() const {
   if (state_ == State::failing) {
     return failing_since_ + settings_.quiet_timeout;
   }
-  Nanoseconds next = std::min({executor_.deadline(), replay_.next_check(), pairs_.next_deadline()});
+  Nanoseconds next =
+      std::min({executor_.deadline(), replay_.next_check(), pairs_.next_deadline(), cancellations_.next()});
   if (coordinator_) {
     const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
     next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "control/control.h"
 #include "engine/call_order.h"
+#include "engine/cancellations.h"
 #include "engine/executor.h"
 #include "engine/given_up.h"
 #include "engine/loss.h"
@@ -90,6 +91,8 @@ class Engine {
   Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
   /// The same for one without a callback, whose request check() has passed; the first time too.
   Status submit_again(const TicketPtr& ticket);
+  /// The caller does not want its end: unless all ranks have submitted it by then, it fails on all with CANCELLED.
+  void cancel(const TicketPtr& ticket);
   /// Of many, in order, until one is refused; `submitted` says how many were not.
   Status submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted);
   /// After the caller has waited for or given up the ticket.
@@ -115,7 +118,9 @@ class Engine {
     const std::uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
     return let_down_at_.load(std::memory_order_relaxed) == requests && requests > 0 && !has_outstanding();
   }
-  bool has_input() const { return inbox_full_.load(std::memory_order_acquire) || replay_.has_work(); }
+  bool has_input() const {
+    return inbox_full_.load(std::memory_order_acquire) || replay_.has_work() || cancellations_.any_added();
+  }
   const Topology& topology() const { return topology_; }
   const Group& group() const { return group_; }
   const Settings& settings() const { return settings_; }
@@ -173,6 +178,7 @@ class Engine {
   Status submit_call(const TicketPtr& ticket);
   void tell_refused(const std::string& name, const Status& refusal);
   Status hand_in(const TicketPtr& ticket);
+  bool cancel_due(Nanoseconds now);
   bool take_submissions(Nanoseconds now);
   void take_join(const TicketPtr& ticket);
   void finish_join(Status status, int last = -1);
@@ -271,6 +277,7 @@ class Engine {
   std::atomic<bool> is_closed_{false};            ///< a hint
   std::vector<control::RefusedMessage> refused_;  ///< guarded by inbox_mutex_: calls that the others wait for in vain
   std::atomic<bool> inbox_full_{false};
+  Cancellations cancellations_;
   std::mutex calls_mutex_;                      ///< unnamed calls are submitted one after the other
   UnwaitedCalls unwaited_calls_;                ///< under that mutex
   std::atomic<std::size_t> calls_in_inbox_{0};  ///< unnamed ones; they are before whatever comes now

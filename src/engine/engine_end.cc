@@ -200,6 +200,25 @@ bool Engine::check_answers(Nanoseconds now) {
   return true;
 }
 
+// ---- A caller that does not want the end
+
+void Engine::cancel(const TicketPtr& ticket) { cancellations_.add(ticket); }
+
+/// What waits in a bucket goes back to the coordinator, which is told. What all have agreed to is finished.
+bool Engine::cancel_due(Nanoseconds now) {
+  const std::vector<TicketPtr> due = cancellations_.due(now);
+  for (const TicketPtr& ticket : due) {
+    const OpKind kind = ticket->request().kind;
+    if (is_pairwise(kind)) {
+      pairs_.cancel(*ticket);
+    } else if (kind != OpKind::join) {
+      replay_.cancel();
+      send_to_coordinator(control::CancelMessage{ticket->name()}, kNever, now);
+    }
+  }
+  return !due.empty();
+}
+
 // ---- Losing a peer
 
 std::string Engine::peer_text(int peer) const {
@@ -239,6 +258,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
 }
 
 bool Engine::step_failing(Nanoseconds now) {
+  cancellations_.due(now);  // they end with all others
   if (state_ == State::failed) {
     const bool had_input = inbox_full_.load(std::memory_order_acquire);
     if (had_input) {

@@ -75,6 +75,8 @@ class PointToPoint {
   /// Ends what has had its time. Bytes that move begin it anew.
   void check_time(Nanoseconds now);
   /// When check_time() must be called, or earlier.
+  /// The caller does not want its end: the peer is told. Nothing if it is not under way here, or being sent already.
+  void cancel(const Ticket& ticket);
   Nanoseconds next_deadline() const { return next_look_; }
 
   /// Both sides of something here have met, and it is not over; or a peer has yet to say whether they have.

@@ -53,6 +53,9 @@ control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, 
   if (reason.code() == Code::timed_out) {
     return {id, by_sender, Code::timed_out, "Timed out: " + rank + " gave up its " + what, own};
   }
+  if (reason.code() == Code::cancelled && reason.failed_rank() == own) {
+    return {id, by_sender, Code::cancelled, rank + " has cancelled its " + what, own};
+  }
   if (reason.code() == Code::cancelled) {
     return {id, by_sender, Code::peer_left,
             rank + " has left the job (it shut down or exited) with its " + what + " unfinished", own};
@@ -95,6 +98,33 @@ void PointToPoint::give_up_recv(const Key& key, const Status& reason) {
   control_.send(key.first, {group_.id, farewell(key.second, false, *ticket, reason)});
   incoming_.erase(key);
   finish_(ticket, reason.with_tensor(ticket->name()));
+}
+
+void PointToPoint::cancel(const Ticket& ticket) {
+  const int own = rank_of(arena_.rank());
+  const Status reason = Status::error(Code::cancelled, "'" + ticket.name() + "' was cancelled: the program was " +
+                                                           "interrupted in it, or called ronde_cancel")
+                            .with_rank(own);
+  for (const auto& [id, outgoing] : outgoing_) {
+    if (outgoing.ticket.get() == &ticket) {
+      return outgoing.given_up ? void() : give_up_send(id, reason, Ending::when_answered);
+    }
+  }
+  for (const auto& [key, incoming] : incoming_) {
+    if (incoming.ticket.get() == &ticket) {
+      return give_up_recv(Key(key), reason);
+    }
+  }
+  for (auto& [tag, waiting] : waiting_) {
+    for (auto each = waiting.posted.begin(); each != waiting.posted.end(); ++each) {
+      if (each->ticket.get() == &ticket) {
+        const TicketPtr posted = each->ticket;
+        waiting.posted.erase(each);
+        forget_empty();
+        return finish_(posted, reason.with_tensor(posted->name()));
+      }
+    }
+  }
 }
 
 void PointToPoint::close(const Status& reason) {

@@ -504,6 +504,13 @@ void Replay::end_epoch() {
   }
 }
 
+void Replay::cancel() {
+  Locked gate(gate_);
+  if (member_.mode() == agreement::Mode::replay) {
+    member_.step(agreement::LocalReason{agreement::Reason::deadline, 0}, *this);
+  }
+}
+
 bool Replay::is_out() {
   Locked gate(gate_);
   if (member_.mode() == agreement::Mode::replay) {

@@ -97,6 +97,8 @@ class Replay final : public agreement::Sink {
   void leave();
   /// Every request ends with this; they are in the outcome's `failed`.
   void close(const Status& reason);
+  /// A request is to end that may wait in a bucket: breaks the epoch, if one runs here.
+  void cancel();
   /// Breaks the epoch, if one runs here: buckets that are not in use can go then.
   void end_epoch();
   /// A rank has died: nothing of the buckets is touched any more.

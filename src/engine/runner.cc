@@ -199,6 +199,15 @@ Status Runner::submit_all(std::span<const TicketPtr> tickets) {
   return first;
 }
 
+Status Runner::cancel(const TicketPtr& ticket) {
+  RONDE_RETURN_IF_ERROR(hand_in(ticket->request().group, [&](Engine& engine) {
+    engine.cancel(ticket);
+    return Status();
+  }));
+  kick();
+  return {};
+}
+
 void Runner::free_name(Ticket& ticket) {
   // Of a group that is gone the names are, too.
   static_cast<void>(in_group(ticket.request().group, [&](Engine& engine) {

@@ -68,6 +68,9 @@ class Runner {
   /// others are done, with that error.
   Status submit_all(std::span<const TicketPtr> tickets);
 
+  /// Engine::cancel().
+  Status cancel(const TicketPtr& ticket);
+
   /// Somebody asks whether it is done, without waiting.
   void want(Ticket& ticket);
   /// Until the ticket is done: ok then, and its name is free. TIMED_OUT once `limit` nanoseconds have passed,

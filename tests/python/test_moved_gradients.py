@@ -115,6 +115,26 @@ def in_an_array(parameter):
     return parameter.grad.numpy()
 
 
+def in_another_parameter(parameter):
+    parameter.grad = torch.zeros_like(parameter)
+    other = torch.nn.Parameter(torch.zeros_like(parameter))
+    other._grad = parameter.grad  # as asynchronous actor-critic programs do, once
+    return Seen(other)
+
+
+class Seen:
+    """The gradient of a parameter."""
+
+    def __init__(self, parameter):
+        self.parameter = parameter
+
+    def __setitem__(self, key, value):
+        self.parameter.grad[key] = value
+
+    def tolist(self):
+        return self.parameter.grad.tolist()
+
+
 def from_an_array(parameter):
     array = numpy.zeros(parameter.shape, numpy.float32)
     parameter.grad = torch.from_numpy(array)
@@ -122,7 +142,9 @@ def from_an_array(parameter):
 
 
 @pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("see", [from_a_flat_buffer, in_a_detached_tensor, in_an_array, from_an_array])
+@pytest.mark.parametrize(
+    "see", [from_a_flat_buffer, in_a_detached_tensor, in_another_parameter, in_an_array, from_an_array]
+)
 def test_gradients_that_the_program_sees_in_another_way(hvd, rank, world, see):
     """Its memory is as large as the gradient, and what knows it is another tensor or NumPy."""
     parameter = torch.nn.Parameter(torch.zeros(3, 2))
@@ -133,7 +155,7 @@ def test_gradients_that_the_program_sees_in_another_way(hvd, rank, world, see):
         ((rank + 1.0 + step) * parameter).sum().backward()
         optimizer.synchronize()
         total = float(world * (world + 1) // 2 + step * world)
-        assert torch.as_tensor(seen).flatten().tolist() == parameter.grad.flatten().tolist() == [total] * 6
+        assert torch.tensor(seen.tolist()).flatten().tolist() == parameter.grad.flatten().tolist() == [total] * 6
 
 
 @pytest.mark.ranks(2, 3)

@@ -447,11 +447,24 @@ def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         parameter.grad = gradient.detach().clone()
 
 
+#: How many hold a tensor, in C++ and Python.
+_holders_of: Callable[[torch.Tensor], int] = torch._C.TensorBase._use_count  # type: ignore[attr-defined]
+
+#: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
+_users_of: Callable[[int], int] = torch._C._storage_Use_Count
+
+
 def _references_of_one_variable() -> int:
     parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
     parameter.grad = torch.zeros(1, device="cpu")
     gradient = parameter.grad
     return sys.getrefcount(gradient)
+
+
+def _users_of_one_gradient() -> int:
+    parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
+    parameter.grad = torch.zeros(1, device="cpu")
+    return _holders_of(parameter.grad)
 
 
 def _users_of_one_storage() -> int:
@@ -460,18 +473,18 @@ def _users_of_one_storage() -> int:
     return _users_of(storage._cdata)
 
 
-#: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
-_users_of: Callable[[int], int] = torch._C._storage_Use_Count
-
 #: As many as there are where one variable, of the function that asks, holds a gradient, and its parameter.
 _UNHELD = _references_of_one_variable()
+_ALONE = _users_of_one_gradient()
 _UNSHARED = _users_of_one_storage()
 
 
 def _is_seen_elsewhere(gradient: torch.Tensor) -> bool:
-    """Whether there may be other tensors or NumPy arrays in the gradient's memory: the program's, which expects the result
-    there too, of a flat buffer for instance, or autograd's, which may still read them."""
+    """Whether there may be other holders of the gradient, or tensors or NumPy arrays in its memory: the program's, which
+    expects the result there too, of a flat buffer for instance, or autograd's, which may still read them."""
     storage = gradient.untyped_storage()
+    if _holders_of(gradient) > _ALONE:  # it is another parameter's gradient as well
+        return True
     return _users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory
 
 

@@ -538,7 +538,12 @@ class RondeProcessGroup(dist.ProcessGroup):
             if record is not None:
                 _record.end(record)
             raise
-        work = Work(operation, name, self._completer, list(results), finish, is_pairwise, record)
+        try:
+            work = Work(operation, name, self._completer, list(results), finish, is_pairwise, record)
+        except BaseException:  # a signal handler's
+            operation.cancel()
+            operation.abandon()
+            raise
         if self._batch is not None:
             self._batch.append(work)
         return work

@@ -71,7 +71,8 @@ class Work(dist.Work):
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """Until the call has ended; True. Raises what :mod:`ronde.exceptions` says if it has failed, TimedOutError
-        after ``timeout``: it is then still under way."""
+        after ``timeout``: it is then still under way. If a signal handler raises meanwhile, and nobody
+        else here waits for it, the call is cancelled."""
         self._bring_to_end(None if timeout is None or timeout <= timedelta(0) else timeout.total_seconds())
         if self._error is not None:
             raise self._error
@@ -169,7 +170,9 @@ class Work(dist.Work):
                 else:
                     self._until_over(left)
                     left = None if until is None else max(0.0, until - time.monotonic())
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, TimedOutError):  # a signal handler's: who waits may do so for a call of its own
+                self._cancel()
             self._recover()
             raise
 
@@ -211,6 +214,17 @@ class Work(dist.Work):
             over.set()
         if trigger is not None:
             complete(trigger)
+
+    def _cancel(self) -> None:
+        """It ends on every rank, unless all ranks have made the call by now. Nothing if others here wait for it too."""
+        with self._lock:
+            operation = self._operation
+            if operation is None or self._trigger is not None or self._over is not None:
+                return
+        operation.cancel()
+        is_claimed = self._claimed_by == threading.get_ident() or self._claim()
+        if is_claimed and not self._is_over and operation.done():
+            self._settle(None)
 
     def _recover(self) -> None:
         """If this thread was about to bring it to its end and has not: it is still under way, and what others wait for
