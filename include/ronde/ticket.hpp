@@ -42,13 +42,15 @@ class Ticket {
     const Clock::time_point start = Clock::now();
     while (handle_) {
       const double left_s = (limit - (Clock::now() - start)).count();
-      const ronde_status status = ronde_wait(handle_.get(), left_s > 0 ? left_s : 0);
+      ronde_status status = ronde_wait(handle_.get(), left_s > 0 ? left_s : 0);
+      if (status == RONDE_TIMED_OUT) {
+        if (!is_done()) {
+          return false;
+        }
+        status = ronde_wait(handle_.get(), 0);  // how it has ended meanwhile, or when its own limit passed
+      }
       if (status == RONDE_OK) {
         return true;
-      }
-      // RONDE_TIMED_OUT may also be how the request itself ended, when its own limit passed.
-      if (status == RONDE_TIMED_OUT && !is_done()) {
-        return false;
       }
       if (status != RONDE_INTERRUPTED) {
         throw detail::error_of(handle_.get(), status);

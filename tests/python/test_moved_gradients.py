@@ -205,6 +205,30 @@ def test_what_comes_after_an_error_reaches_no_gradient(hvd, rank, world, grouped
         assert all(parameter.grad.tolist() == [3.0] * 4 for parameter in parameters)
 
 
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_the_programs_gradients_stay_its_own_after_an_error(hvd, rank, world, is_flat):
+    a, b, other = parameters = [torch.nn.Parameter(torch.zeros(3)) for _ in range(3)]
+    flat = torch.zeros(6)
+    a.grad, b.grad = (flat[:3], flat[3:]) if is_flat else (torch.zeros(3), torch.zeros(3))
+    mine = [flat] if is_flat else [a.grad, b.grad]
+    named = list(zip("abc", parameters, strict=True))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.0), named_parameters=named, op=hvd.Sum)
+    for step in range(5):
+        other.grad = None
+        for gradient in mine:
+            gradient.zero_()
+        fails = step == 1
+        other.data = other.data.to(torch.float64 if fails and rank == 1 else torch.float32)
+        ((a + b) * (rank + 1.0 + step)).sum().add(other.float().sum()).backward()
+        if fails:
+            with pytest.raises(hvd.HorovodInternalError):
+                optimizer.synchronize()
+            continue
+        optimizer.synchronize()
+        assert all(bool((gradient == 2 * step + 3).all()) for gradient in [*mine, a.grad, b.grad])
+
+
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("way", ["place", "compressed", "grouped"])
 def test_an_expanded_gradient(hvd, rank, world, way):

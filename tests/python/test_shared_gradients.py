@@ -16,7 +16,7 @@ from torch import nn
 
 from made_buckets import made_buckets
 from ronde import _abi, _bucket
-from ronde.exceptions import error_of
+from ronde.exceptions import ForkedError, error_of
 from ronde.torch import _buckets, _gradients
 from test_optimizer import batches, distributed, loss_of, make_model, share
 
@@ -565,3 +565,30 @@ def test_forked_children(hvd, rank, world):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert all_shared(model) and all(torch.equal(a, p.grad) for a, p in zip(before, model.parameters()))
     step(model, distributed(hvd, "sgd", model), batches(1)[0], rank, world)
+
+
+@pytest.mark.ranks(2)
+def test_forked_children_may_train_alone(hvd, rank, world):
+    model = nn.Linear(3, 2)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            model.zero_grad()
+            model(torch.full((1, 3), rank + 1.0)).sum().backward()
+            assert model.weight.grad.unique().tolist() == [rank + 1.0]
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+            with pytest.raises(ForkedError):
+                optimizer.step()
+            code = 7
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    optimizer.zero_grad()
+    model(torch.full((1, 3), rank + 1.0)).sum().backward()
+    optimizer.step()
+    assert model.weight.grad.unique().tolist() == [(world + 1) / 2]

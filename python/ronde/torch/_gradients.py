@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from ctypes import Array, c_void_p
@@ -12,9 +13,10 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import drive, tickets_of, wait_for
-from ronde.exceptions import DuplicateNameError, UnsupportedError
+from ronde.exceptions import DuplicateNameError, ForkedError, UnsupportedError
 from ronde.torch import _layouts, _names
 from ronde.torch._handles import Handle, synchronize
+from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
@@ -75,6 +77,18 @@ class _SparseFlight(NamedTuple):
 _Flights = Dict[Unit, Union[_Flight, _SparseFlight]]
 
 
+#: All there are; a forked child's leave the job.
+_reducers: "weakref.WeakSet[Reducer]" = weakref.WeakSet()
+
+
+def _leave_job() -> None:
+    for reducer in _reducers:
+        reducer.leave_job()
+
+
+os.register_at_fork(after_in_child=_leave_job)
+
+
 class Reducer:
     """Starts the reduction of a gradient, or of a group of gradients, as soon as it is complete, and waits for all.
 
@@ -104,6 +118,8 @@ class Reducer:
         self._tickets_of_generation = 0
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
+        self._is_in_forked_child = False
+        _reducers.add(self)
 
     def add_unit(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:
         """From now on these parameters' gradients are reduced, together, under this name."""
@@ -152,6 +168,12 @@ class Reducer:
         hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
         all_hooks = hook.hooks_dict_ref
         self._hooks[index] = hook
+
+    def leave_job(self) -> None:
+        """In a forked child, which is no rank: the model may be trained there, by the child alone."""
+        self._is_in_forked_child = True
+        for hook in self._hooks.values():
+            hook.remove()
 
     def _move_hooks_to_the_end(self) -> None:
         """Of the parameters whose gradients other hooks saw later; they are in this pass reduced by :meth:`synchronize`.
@@ -279,7 +301,7 @@ class Reducer:
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is view:
             return place
-        if sys.getrefcount(gradient) > _UNHELD and gradient is not None:
+        if sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE and gradient is not None:
             return None  # in a variable of the program, which expects the result there too, as Horovod leaves it
         if gradient is None:  # unused on this rank, but perhaps not on the others
             view.zero_()
@@ -292,7 +314,7 @@ class Reducer:
                 if unit.layout != DENSE:
                     return None
                 gradient = gradient.to_dense()
-            elif _is_seen_elsewhere(gradient):
+            elif is_seen_elsewhere(gradient):
                 return None
             view.copy_(gradient)
         parameter.grad = view
@@ -330,8 +352,10 @@ class Reducer:
                 parameter.grad = gradient
         elif self._origins is not None:
             self._origins.note(parameter, gradient)
-        # Autograd may have made several gradients of one memory, or have to compute others from it.
-        is_shared = gradient.layout is torch.strided and _is_seen_elsewhere(gradient)
+        # Autograd may have made several gradients of one memory, or have to compute others from it; and the program keeps
+        # its own, whatever comes after an error.
+        is_seen = sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE
+        is_seen = is_seen or (gradient.layout is torch.strided and is_seen_elsewhere(gradient))
         bare = gradient.detach()
         if bare.layout is not torch.strided:
             if is_grouped and not self._how.sparse_as_dense:
@@ -348,7 +372,7 @@ class Reducer:
             gradient = parameter.grad = bare
         bare = as_sent(bare, memory_order(parameter))
         sent, context = self._how.compression.compress(bare)
-        if sent is bare and is_shared:
+        if sent is bare and is_seen:
             sent = bare.clone()
         return _Packed(parameter, gradient, bare, sent, context)
 
@@ -357,6 +381,8 @@ class Reducer:
 
         If one fails, none is waited for any more and the error is raised; the gradients are then of no use.
         """
+        if self._is_in_forked_child:
+            raise ForkedError("a forked child of a rank is none: it cannot average gradients with the others", _abi.FORKED)
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         if self._unwatched:
@@ -435,7 +461,8 @@ def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]], placed: Dict[Unit
         if isinstance(flight, _Flight):
             flight.handle.abandon()
             for item in flight.packed:
-                _move_out(item.parameter, item.gradient)
+                if item.sent is item.bare:
+                    _move_out(item.parameter, item.gradient)
     for unit, place in placed.items():
         if not place.is_free():
             _move_out(unit.parameters[0], place.view)
@@ -445,47 +472,6 @@ def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     """If this is the parameter's gradient, a copy is from now on."""
     if parameter.grad is gradient:
         parameter.grad = gradient.detach().clone()
-
-
-#: How many hold a tensor, in C++ and Python.
-_holders_of: Callable[[torch.Tensor], int] = torch._C.TensorBase._use_count  # type: ignore[attr-defined]
-
-#: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
-_users_of: Callable[[int], int] = torch._C._storage_Use_Count
-
-
-def _references_of_one_variable() -> int:
-    parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
-    parameter.grad = torch.zeros(1, device="cpu")
-    gradient = parameter.grad
-    return sys.getrefcount(gradient)
-
-
-def _users_of_one_gradient() -> int:
-    parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
-    parameter.grad = torch.zeros(1, device="cpu")
-    return _holders_of(parameter.grad)
-
-
-def _users_of_one_storage() -> int:
-    gradient = torch.zeros(1, device="cpu")
-    storage = gradient.untyped_storage()
-    return _users_of(storage._cdata)
-
-
-#: As many as there are where one variable, of the function that asks, holds a gradient, and its parameter.
-_UNHELD = _references_of_one_variable()
-_ALONE = _users_of_one_gradient()
-_UNSHARED = _users_of_one_storage()
-
-
-def _is_seen_elsewhere(gradient: torch.Tensor) -> bool:
-    """Whether there may be other holders of the gradient, or tensors or NumPy arrays in its memory: the program's, which
-    expects the result there too, of a flat buffer for instance, or autograd's, which may still read them."""
-    storage = gradient.untyped_storage()
-    if _holders_of(gradient) > _ALONE:  # it is another parameter's gradient as well
-        return True
-    return _users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory
 
 
 def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
