@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -45,6 +47,35 @@ def test_hooks_registered_later_change_what_is_reduced(hvd, rank, world, groups,
         assert torch.equal(model.weight.grad, torch.full((2, 2), float(of_weight * total))), step
         assert torch.equal(model.bias.grad, torch.full((2,), float(of_bias * world))), step
     assert len(seen) == passes * (3 + 1)
+
+
+def accumulator_of(parameter):
+    """What autograd adds a gradient up with; programs older than PyTorch 2.1 put their hooks there."""
+    return parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+
+
+def double(parameter, *_):
+    parameter.grad.mul_(2)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("groups", [None, 1], ids=["single", "grouped"])
+@pytest.mark.parametrize("elements", [2, 5000, 100_000])
+def test_hooks_at_the_accumulator(hvd, rank, world, groups, elements):
+    """Registered before the optimizer, so that with Horovod they run first."""
+    a, b = parameters = [torch.nn.Parameter(torch.zeros(elements)) for _ in range(2)]
+    accumulators = [accumulator_of(parameter) for parameter in parameters]
+    for parameter, accumulator in zip(parameters, accumulators, strict=True):
+        accumulator.register_hook(partial(double, parameter))
+    plain = torch.optim.SGD(parameters, lr=1.0)
+    settings = {"groups": groups} if groups else {}
+    optimizer = hvd.DistributedOptimizer(plain, op=hvd.Sum, named_parameters=[("a", a), ("b", b)], **settings)
+    for step in range(6):
+        optimizer.zero_grad()
+        ((a + b) * (rank + 1.0 + step)).sum().backward()
+        optimizer.synchronize()
+        total = 2.0 * (world * (world + 1) // 2 + step * world)
+        assert all(bool((parameter.grad == total).all()) for parameter in parameters), step
 
 
 @pytest.mark.ranks(2, 3)

@@ -106,7 +106,8 @@ class Reducer:
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
         self._hooks: Dict[int, torch.utils.hooks.RemovableHandle] = {}  # of the others
-        self._overtaken: Set[_Member] = set()  # by hooks that were registered later
+        #: Whose gradient is there; it may not be complete before other hooks of the program's have run.
+        self._next: Optional[Unit] = None
         self._layouts_are_open = False
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
@@ -159,14 +160,10 @@ class Reducer:
         def on_gradient(_: torch.Tensor) -> None:
             reducer = reference()
             if reducer is not None:
-                hooks = all_hooks()
-                # Hooks that come later may change the gradient: it is complete when the last has run.
-                is_last = len(hooks) == 1 or next(reversed(hooks)) == hook.id
-                count(reducer, reducer._members[index], is_last)
+                count(reducer, reducer._members[index])
 
         parameter = self._members[index].parameter
         hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
-        all_hooks = hook.hooks_dict_ref
         self._hooks[index] = hook
 
     def leave_job(self) -> None:
@@ -175,20 +172,10 @@ class Reducer:
         for hook in self._hooks.values():
             hook.remove()
 
-    def _move_hooks_to_the_end(self) -> None:
-        """Of the parameters whose gradients other hooks saw later; they are in this pass reduced by :meth:`synchronize`.
-        Not while the hooks run: PyTorch walks through them."""
-        overtaken, self._overtaken = self._overtaken, set()
-        for index, member in enumerate(self._members):
-            if member in overtaken:
-                self._hooks.pop(index).remove()
-                self._unwatched.append(index)
-        self._watch()
-
     @property
     def under_way(self) -> int:
-        """How many reductions are."""
-        return len(self._placed) + len(self._flights)
+        """How many reductions are, or are about to be."""
+        return len(self._placed) + len(self._flights) + (self._next is not None)
 
     @property
     def pending(self) -> bool:
@@ -210,6 +197,7 @@ class Reducer:
         if self._flights or self._placed:
             _give_up(self._flights.values(), self._placed)
             self._flights, self._placed = {}, {}
+        self._next = None
         self._holds_back = False
         self._round += 1
         for unit in self._groups:
@@ -223,14 +211,19 @@ class Reducer:
         for unit in self._units:
             unit.move_to(self._group)
 
-    def _note_and_count(self, member: _Member, is_last: bool) -> None:
+    def _note_and_count(self, member: _Member) -> None:
         assert self._origins is not None
         if member.parameter.grad is not None:
             self._origins.note(member.parameter, member.parameter.grad)
-        self._count(member, is_last)
+        self._count(member)
 
-    def _count(self, member: _Member, is_last: bool) -> None:
-        """A backward pass has reached the parameter. ``is_last``: no hook of the program's comes after."""
+    def _count(self, member: _Member) -> None:
+        """A backward pass has reached the parameter.
+
+        Its gradient is started by the next one's call: the program's hooks may change it until autograd has left this
+        parameter, and of some, at the gradient accumulator, nothing tells that they are there. The last one's is started
+        when the pass ends.
+        """
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         unit = member.unit
@@ -245,15 +238,27 @@ class Reducer:
                 "gradients; torch.utils.checkpoint needs use_reentrant=False."
             )
         member.left = left
-        if not is_last:
-            self._overtaken.add(member)
-        elif left == 0:
+        waiting, self._next = self._next, None
+        if left == 0:
             if not unit.is_single:
                 unit.missing -= 1
             if unit.is_single or unit.missing == 0:
-                self._start(unit)
+                self._next = unit
+                if self.under_way + (waiting is not None) == len(self._units):
+                    torch.autograd.Variable._execution_engine.queue_callback(self._start_last)
         elif not unit.is_private:
             self._move_in(unit)  # what is still to come is added there
+        if waiting is not None:
+            try:
+                self._start(waiting)
+            except BaseException:
+                self._next = None  # the pass ends here
+                raise
+
+    def _start_last(self) -> None:
+        unit, self._next = self._next, None
+        if unit is not None:
+            self._start(unit)
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
@@ -387,8 +392,7 @@ class Reducer:
             self._follow_set()
         if self._unwatched:
             self._watch()
-        if self._overtaken:
-            self._move_hooks_to_the_end()
+        self._next = None
         if self._layouts_are_open and _layouts.are_open(self._units):
             self._agree(lambda name: _layouts.agree(self._units, name))
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
