@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, Callable, List
 
@@ -155,6 +156,36 @@ def test_a_future_comes_though_a_wait_was_interrupted(rank, monkeypatch):
     else:
         dist.barrier()
         dist.send(torch.full((1,), 3.0), 0)
+
+
+def waits_elsewhere(future: Any) -> torch.Tensor:
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(future.wait).result(timeout=20)[0]
+
+
+def asks_elsewhere(future: Any) -> torch.Tensor:
+    with ThreadPoolExecutor(1) as other:
+        other.submit(assert_comes, future.done).result(timeout=20)
+    return future.value()[0]
+
+
+def is_told(future: Any) -> torch.Tensor:
+    told = threading.Event()
+    future.add_done_callback(lambda _: told.set())
+    assert told.wait(20)
+    return future.value()[0]
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("look", [waits_elsewhere, asks_elsewhere, is_told])
+def test_a_future_of_a_backward_pass_that_somebody_else_looks_at(rank, world, look):
+    """While the thread of the pass waits for them."""
+    weight = torch.ones(4, requires_grad=True)
+    weight.register_hook(lambda gradient: look(dist.all_reduce(gradient.clone(), async_op=True).get_future()))
+    for _ in range(3):
+        weight.grad = None
+        ((rank + 1.0) * weight).sum().backward()
+        assert weight.grad is not None and weight.grad.tolist() == [world * (world + 1) / 2] * 4
 
 
 @pytest.mark.ranks(2)
