@@ -73,3 +73,22 @@ def test_gradients_of_one_memory(hvd, rank, world, model, settings):
             torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-3)
         with optimizer.skip_synchronize():
             optimizer.step()
+
+
+@pytest.mark.ranks(2)
+def test_what_gradients_are_made_of_stays_as_it_is(hvd, rank):
+    """What the program has given to the pass, or seen in it."""
+    a, b = made = [nn.Parameter(torch.zeros(3)) for _ in range(2)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(made, lr=0.1))
+    for _ in range(4):
+        optimizer.zero_grad()
+        seen = []
+        joined = torch.cat([a, b])
+        joined.register_hook(seen.append)
+        given = torch.full((6,), rank + 1.0)
+        joined.backward(gradient=given)
+        optimizer.synchronize()
+        assert given.unique().tolist() == seen[0].unique().tolist() == [rank + 1.0]
+        assert a.grad.tolist() == b.grad.tolist() == [1.5] * 3
+        with optimizer.skip_synchronize():
+            optimizer.step()

@@ -247,10 +247,10 @@ class Reducer:
                 if self.under_way + (waiting is not None) == len(self._units):
                     torch.autograd.Variable._execution_engine.queue_callback(self._start_last)
         elif not unit.is_private:
-            self._move_in(unit)  # what is still to come is added there
+            self._move_in(unit, True)  # what is still to come is added there
         if waiting is not None:
             try:
-                self._start(waiting)
+                self._start(waiting, True)
             except BaseException:
                 self._next = None  # the pass ends here
                 raise
@@ -258,14 +258,15 @@ class Reducer:
     def _start_last(self) -> None:
         unit, self._next = self._next, None
         if unit is not None:
-            self._start(unit)
+            self._start(unit, True)
 
-    def _start(self, unit: Unit) -> None:
+    def _start(self, unit: Unit, is_fresh: bool = False) -> None:
+        """``is_fresh``: autograd has just computed or added to the gradient."""
         place = unit.place
         if place is None or unit.parameters[0].grad is not place.view or place.view.data_ptr() != place.address:
             if unit.layout != DENSE and self._start_sparse(unit):
                 return
-            place = self._move_in(unit)
+            place = self._move_in(unit, is_fresh)
         if place is None:
             self._start_private(unit)
             return
@@ -295,7 +296,7 @@ class Reducer:
             error = last_error(status, unit.name)
         raise error
 
-    def _move_in(self, unit: Unit) -> Optional[Place]:
+    def _move_in(self, unit: Unit, is_fresh: bool) -> Optional[Place]:
         """Brings the gradient to its place, which becomes ``p.grad``; None: it has none, or the program knows the gradient
         elsewhere, and stays where it is."""
         place = None if unit.is_private else self._places.of(unit)
@@ -319,8 +320,8 @@ class Reducer:
                 if unit.layout != DENSE:
                     return None
                 gradient = gradient.to_dense()
-            elif is_seen_elsewhere(gradient):
-                return None
+            elif is_seen_elsewhere(gradient) and not (is_fresh and gradient._version == 0):
+                return None  # autograd has added to what was there; else it has made this one, of another's memory perhaps
             view.copy_(gradient)
         parameter.grad = view
         return place
