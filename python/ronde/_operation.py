@@ -163,7 +163,7 @@ class Operation:
         status = alone("ronde_test")(self._ticket, byref(flag))
         if status == _OK:
             if flag.value == 0:
-                library().ronde_abi_version()  # lets other threads run, for those who ask again and again
+                let_others_run()
             return flag.value != 0
         if self._ticket.value is None:  # a thread that has waited for it has released it
             return True
@@ -253,6 +253,11 @@ class Operation:
         if self._ticket.value is not None and not _in_forked_child:
             _under_way.add(self)
             abandon(self)
+
+
+def let_others_run() -> None:
+    """Gives up the interpreter's lock for a moment. For who asks again and again for what other threads do."""
+    library().ronde_abi_version()
 
 
 def in_forked_child() -> bool:

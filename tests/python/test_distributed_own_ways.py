@@ -13,7 +13,7 @@ from torch.autograd.profiler import profile as old_profile
 from torch.profiler import profile
 
 from distributed_group import default_group
-from ronde.exceptions import TimedOutError
+from ronde.exceptions import MismatchError, TimedOutError
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +103,15 @@ def test_reduce_scatter_of_unequal_parts(rank, world):
         dist.reduce_scatter(output, parts, op=dist.ReduceOp.MAX)
         assert output.tolist() == [[10 * rank + world] * 2] * rank
         assert all(torch.equal(part, old) for part, old in zip(parts, before)), "the inputs were changed"
+
+
+@pytest.mark.ranks(2, 3)
+def test_reduce_scatter_of_other_parts_on_other_ranks(rank, world):
+    """Whose sizes add up to the same."""
+    sizes = [2] * world
+    sizes[0], sizes[1] = (1, 3) if rank == 0 else (3, 1)
+    with pytest.raises(MismatchError):
+        dist.reduce_scatter(torch.empty(sizes[rank]), [torch.ones(each) for each in sizes])
 
 
 @pytest.mark.ranks(2)

@@ -13,11 +13,12 @@ from typing import Any, Callable, List
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 from distributed_group import default_group
 from ronde.torch.distributed import _work
 from ronde.torch.distributed._completer import Completer
+from test_interrupts import Interrupt, interrupted
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +187,44 @@ def test_a_future_of_a_backward_pass_that_somebody_else_looks_at(rank, world, lo
         weight.grad = None
         ((rank + 1.0) * weight).sum().backward()
         assert weight.grad is not None and weight.grad.tolist() == [world * (world + 1) / 2] * 4
+
+
+@pytest.mark.ranks(2)
+def test_whether_a_future_is_done_is_told_at_once(rank, world):
+    """In a backward pass too, where the other rank waits for what comes after the question."""
+    weight = torch.ones(4, requires_grad=True)
+
+    def reduced(gradient: torch.Tensor) -> torch.Tensor:
+        if rank == 1:
+            dist.recv(torch.ones(1), 0)
+        future = dist.all_reduce(gradient.clone(), async_op=True).get_future()
+        if rank == 0:
+            assert not future.done()
+            dist.send(torch.ones(1), 1)
+        while not future.done():
+            pass
+        return future.value()[0]
+
+    weight.register_hook(reduced)
+    ((rank + 1.0) * weight).sum().backward()
+    assert weight.grad is not None and weight.grad.tolist() == [3.0] * 4
+
+
+@pytest.mark.ranks(2)
+def test_what_a_signal_handler_raises_at_the_end_of_a_pass_is_told(rank):
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2))
+    model.register_comm_hook(None, default_hooks.allreduce_hook)
+    for _ in range(2):
+        model(torch.ones(1, 3)).sum().backward()
+    if rank == 0:
+        begun = time.monotonic()
+        with pytest.raises(Interrupt), interrupted(0.2):
+            model(torch.ones(1, 3)).sum().backward()  # the other rank does not come
+        assert time.monotonic() - begun < 5
+        dist.send(torch.ones(1), 1)
+    else:
+        dist.recv(torch.ones(1), 0)
+    dist.barrier()
 
 
 @pytest.mark.ranks(2)

@@ -246,16 +246,16 @@ class RondeProcessGroup(dist.ProcessGroup):
             return self._reduce_scatter("reduce_scatter", [output], [whole], opts)
         opts = opts or dist.ReduceScatterOptions()
         code, factor = reduction_of(opts.reduceOp)
-        first = sum(part.numel() for part in parts[: self._rank])
-        mine = whole[first : first + own.numel()].view(output.shape)
+        pieces = list(torch.split(whole, [part.numel() for part in parts]))  # each by itself, so that the ranks' sizes are compared
         return self._start(
             _abi.ALLREDUCE,
             "reduce_scatter",
-            [whole],
-            [whole.data_ptr()],
+            pieces,
+            [piece.data_ptr() for piece in pieces],
             [output],
-            filled([(output, mine)]),
+            filled([(output, pieces[self._rank].view(output.shape))]),
             opts,
+            shown=[whole],
             reduce_op=code,
             prescale=factor,
         )

@@ -5,8 +5,9 @@ so runs what the program has put behind them: alike on all ranks, whatever the t
 behind a future makes calls itself (PyTorch's PowerSGD does): ranks pair calls by their order.
 
 A program that looks at a future sooner, in a communication hook or behind another future, has it at once: Python's
-``wait()`` and ``done()`` of any future first bring to their end what this thread has left. C++ (DDP) looks at the end,
-but for DDP's first step with a static graph: what begins and waits for all reductions there says so (:func:`at_once`).
+``wait()`` of any future first brings to its end what this thread has left, ``done()`` what of it has ended. C++ (DDP)
+looks at the end, but for DDP's first step with a static graph: what begins and waits for all reductions there says so
+(:func:`at_once`).
 
 Where another thread looks, or a callback is to tell somebody, the thread of the pass may be waiting for just that: what
 was left is then for the thread of the group, as outside of a pass.
@@ -64,19 +65,27 @@ def at_once() -> Iterator[None]:
 
 
 def bring_to_end() -> None:
-    """All that this thread has left, in order, also where an error has ended the pass before. Raises nothing of theirs:
-    that is for who looks at their futures."""
+    """All that this thread has left, in order, also where an error has ended the pass before. Raises what a signal handler
+    raises meanwhile; errors of the works are for who looks at their futures."""
     works = _left.works
     while works:
-        work = works[0]
         try:
-            work._bring_to_end()
-        except Exception:  # noqa: S110 - the work keeps it
-            pass
+            works[0]._bring_to_end()
         finally:
-            while works and works[0]._is_over:  # what is behind this one's future may have brought others to their end
-                works.popleft()
+            _forget_ended(works)
     _left_by.pop(threading.get_ident(), None)
+
+
+def bring_ended_to_end() -> None:
+    """The same of those that have ended, up to the first that has not. Waits for nothing."""
+    works = _left.works
+    while works and works[0].is_completed():
+        _forget_ended(works)
+
+
+def _forget_ended(works: Deque[Work]) -> None:
+    while works and works[0]._is_over:  # what is behind one's future may have brought others to their end
+        works.popleft()
 
 
 def hand_over() -> None:
@@ -92,18 +101,18 @@ def look_at_waits() -> None:
     if _is_looking:
         return
     kind: Any = torch._C.Future
-    for name in ("wait", "done"):
-        setattr(kind, name, _after_bringing_to_end(getattr(kind, name)))
+    kind.wait = _after(bring_to_end, kind.wait)
+    kind.done = _after(bring_ended_to_end, kind.done)
     kind.add_done_callback = _after_handing_over(kind.add_done_callback)
     _is_looking = True
 
 
-def _after_bringing_to_end(method: Any) -> Any:
+def _after(bring: Callable[[], None], method: Any) -> Any:
     @functools.wraps(method)
     def look(self: Any) -> Any:
         if _left_by:
             if _left.works:
-                bring_to_end()
+                bring()
             elif not is_done(self):
                 hand_over()
         return method(self)

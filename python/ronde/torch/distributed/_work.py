@@ -15,7 +15,7 @@ import torch.distributed as dist
 from ronde import _abi
 from ronde._calls import Name
 from ronde._lib import library
-from ronde._operation import Operation, in_forked_child
+from ronde._operation import Operation, in_forked_child, let_others_run
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed import _left_futures, _record
 from ronde.torch.distributed._completer import Completer
@@ -107,6 +107,8 @@ class Work(dist.Work):
             try:
                 if self._claim():
                     self._settle(None)
+                else:
+                    let_others_run()  # the one that is about to tell what it has waited for
             except BaseException:
                 self._recover()
                 raise
