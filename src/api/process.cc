@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "base/of_this_thread.h"
+#include "engine/other_launchers.h"
 #include "store/leave_note.h"
 
 namespace ronde::api {
@@ -76,6 +78,11 @@ Status Process::init(const engine::JoinOptions& options) {
   let_down.store(false, std::memory_order_relaxed);
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_));
+  if (const int size = runner->engine().topology().size; size == 1 && !options.size) {
+    if (const std::optional<std::string> warning = engine::why_not_alone()) {
+      log(LogLevel::warning, 0, *warning);
+    }
+  }
   ++shared_epoch_;  // only now: a rank whose init failed meets the others where they still wait
   watch_forks();
   std::lock_guard lock(mutex_);
