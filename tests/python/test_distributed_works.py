@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 from distributed_group import default_group
+from ronde.exceptions import RondeError
 from ronde.torch.distributed import _work
 from ronde.torch.distributed._completer import Completer
 from test_interrupts import Interrupt, interrupted
@@ -225,6 +226,22 @@ def test_what_a_signal_handler_raises_at_the_end_of_a_pass_is_told(rank):
     else:
         dist.recv(torch.ones(1), 0)
     dist.barrier()
+
+
+@pytest.mark.ranks(2)
+def test_calls_made_as_one_are_those_of_a_thread(rank):
+    """Another's that is refused meanwhile is not among them."""
+    got = torch.zeros(3)
+    if rank == 0:
+        with dist.distributed_c10d._coalescing_manager(device=torch.device("cpu")):
+            dist.irecv(got, 1)
+            with ThreadPoolExecutor(1) as other, pytest.raises(RondeError):
+                other.submit(dist.isend, torch.ones(1), 1, tag=1 << 40).result()
+            dist.isend(torch.ones(1), 1)
+        assert got.tolist() == [7.0] * 3
+    else:
+        dist.recv(torch.ones(1), 0)
+        dist.send(torch.full((3,), 7.0), 0)
 
 
 @pytest.mark.ranks(2)

@@ -7,6 +7,7 @@ contiguous travels as a copy. Every method returns a :class:`Work` and blocks on
 from __future__ import annotations
 
 import logging
+import threading
 from datetime import timedelta
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
@@ -42,6 +43,12 @@ class Within(NamedTuple):
     ranks: Optional[List[int]] = None  #: those of the engine, by their number in the group; None: they are the same
 
 
+class _Batch(threading.local):
+    """The calls that this thread makes as one."""
+
+    works: Optional[List[Work]] = None
+
+
 class RondeProcessGroup(dist.ProcessGroup):
     """A group of ranks within the job, or the job."""
 
@@ -61,7 +68,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         self._names = Names(within.engine, within.group)
         self._completer = Completer() if within.engine is not None else shared_by_groups()
         self._completer.begin_group()
-        self._batch: Optional[List[Work]] = None
+        self._batch = _Batch()
         self._has_told_of_memory = False
         self._timeout_s = 0.0  # 0: as the engine's settings say
         self._calls = 0
@@ -483,11 +490,11 @@ class RondeProcessGroup(dist.ProcessGroup):
     # ---- Calls that PyTorch makes as one
 
     def _start_coalescing(self, device: torch.device) -> None:
-        self._batch = []
+        self._batch.works = []
 
     def _end_coalescing(self, device: torch.device) -> AllOf:
-        batch, self._batch = self._batch or [], None
-        return AllOf(batch)
+        works, self._batch.works = self._batch.works or [], None
+        return AllOf(works)
 
     def split_group(self, *arguments: Any, **settings: Any) -> Any:
         """Is not there: UnsupportedError (a NotImplementedError)."""
@@ -534,7 +541,7 @@ class RondeProcessGroup(dist.ProcessGroup):
                 **settings,
             )
         except RondeError:
-            self._batch = None  # PyTorch does not end what has failed
+            self._batch.works = None  # PyTorch does not end what has failed
             if record is not None:
                 _record.end(record)
             raise
@@ -544,8 +551,8 @@ class RondeProcessGroup(dist.ProcessGroup):
             operation.cancel()
             operation.abandon()
             raise
-        if self._batch is not None:
-            self._batch.append(work)
+        if self._batch.works is not None:
+            self._batch.works.append(work)
         return work
 
     def _limit_of(self, opts: Any) -> float:
