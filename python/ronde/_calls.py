@@ -34,6 +34,14 @@ class InGroup(str):
     number: int  # the unnamed call's; 0: none
 
 
+class Barrier(str):
+    """The name of a barrier that the program has given none, by its number."""
+
+    __slots__ = ("is_told",)
+
+    is_told: bool  # the engine has it; else its number is still to be used
+
+
 class Unnamed:
     """A call without a name. As a text it is its number, as the library writes it; who asks for that before the submit
     has the number taken."""

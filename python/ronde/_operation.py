@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Se
 
 from ronde import _abi
 from ronde._call_site import call_site
-from ronde._calls import InGroup, Name, Unnamed, group_of
+from ronde._calls import Barrier, InGroup, Name, Unnamed, group_of
 from ronde._lib import alone, check, direct, error_from, last_error, library, new_error_info
 from ronde.exceptions import InvalidArgumentError
 
@@ -428,6 +428,8 @@ def submit(
             _say_more(block.request, None, 0, 0.0)
     except BaseException:
         if ticket.value is not None:
+            if isinstance(name, Barrier):
+                name.is_told = True
             operation.cancel()
             operation.abandon()
         else:

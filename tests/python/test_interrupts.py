@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from distributed_group import default_group
+from ronde import _operation
 from ronde.exceptions import RondeError
 
 CANCELLED = "rank 0 has cancelled"
@@ -98,6 +99,30 @@ def test_a_work_that_others_wait_for_goes_on(rank):
             dist.recv(torch.ones(1), 0)
             dist.all_reduce(tensor)
         assert tensor.tolist() == [3.0] * 3
+
+
+@pytest.mark.ranks(2)
+def test_barriers_meet_after_one_that_was_interrupted(rank, monkeypatch):
+    """Before the engine has seen it, and then while it waits."""
+
+    def interrupt(*_):
+        raise Interrupt
+
+    with default_group(rank, 2):
+        dist.barrier()
+        if rank == 0:
+            with monkeypatch.context() as patched, pytest.raises(Interrupt):
+                patched.setattr(_operation, "fill", interrupt)
+                dist.barrier()
+            with pytest.raises(Interrupt), interrupted(0.05):
+                dist.barrier()
+            dist.send(torch.ones(1), 1)
+        else:
+            dist.recv(torch.ones(1), 0)
+            with pytest.raises(RondeError, match=CANCELLED):
+                dist.barrier()
+        for _ in range(3):
+            dist.barrier()
 
 
 @pytest.mark.ranks(2)

@@ -540,7 +540,8 @@ class RondeProcessGroup(dist.ProcessGroup):
                 root=self._within.ranks[root] if self._within.ranks is not None and root >= 0 else root,
                 **settings,
             )
-        except RondeError:
+        except BaseException:
+            self._names.give_back(name)
             self._batch.works = None  # PyTorch does not end what has failed
             if record is not None:
                 _record.end(record)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, List, Optional, TypeVar
 
 import torch
 
@@ -34,15 +34,27 @@ class Names:
         """``engine``: of ``ronde_engine_create``, None for the process's; ``group``: of its groups."""
         self._engine, self._group = engine, group
         self._barriers = itertools.count()
+        self._unused_barriers: List[int] = []  # numbers
 
     def take(self, kind: str, is_pairwise: bool) -> _calls.Name:
         """Of a call that is made now."""
         if is_pairwise:
             return _calls.pairwise(kind, self._group)
         if kind == "barrier":
-            return f"barrier.noname.{next(self._barriers)}"
+            try:
+                number = self._unused_barriers.pop()
+            except IndexError:
+                number = next(self._barriers)
+            name = _calls.Barrier(f"barrier.noname.{number}")
+            name.is_told = False
+            return name
         call = _thread.call = _calls.unnamed(self._group, self._engine)
         return call
+
+    def give_back(self, name: _calls.Name) -> None:
+        """If this is a barrier's that has not come to the engine: the next one has its number, as the other ranks expect."""
+        if isinstance(name, _calls.Barrier) and not name.is_told:
+            self._unused_barriers.append(int(name.rpartition(".")[2]))
 
     def refuse_next(self, why: object) -> None:
         """A call's arguments are wrong: it counts, and the ranks that make it are told why."""
