@@ -443,6 +443,8 @@ def submit(
     if ticket.value is None:
         _under_way.discard(operation)
         raise last_error(status, str(name))
+    if isinstance(name, Barrier):
+        name.is_told = True
     if wait:
         if status == _OK:
             _under_way.discard(operation)

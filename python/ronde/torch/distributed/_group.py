@@ -526,6 +526,8 @@ class RondeProcessGroup(dist.ProcessGroup):
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
         self._calls += not is_pairwise
+        # PyTorch's functions with async_op=False say so and wait at once: then one call of the library does both.
+        is_waited_for = self._batch.works is None and not getattr(opts, "asyncOp", True)
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(
@@ -538,6 +540,7 @@ class RondeProcessGroup(dist.ProcessGroup):
                 engine=self._within.engine,
                 group=self._within.group,
                 root=self._within.ranks[root] if self._within.ranks is not None and root >= 0 else root,
+                wait=is_waited_for,
                 **settings,
             )
         except BaseException:
@@ -552,7 +555,9 @@ class RondeProcessGroup(dist.ProcessGroup):
             operation.cancel()
             operation.abandon()
             raise
-        if self._batch.works is not None:
+        if is_waited_for:
+            work.wait()  # it has ended
+        elif self._batch.works is not None:
             self._batch.works.append(work)
         return work
 
