@@ -12,7 +12,7 @@ from typing import Callable
 import torch
 
 #: How many hold a tensor, in C++ and Python.
-_holders_of: Callable[[torch.Tensor], int] = torch._C.TensorBase._use_count  # type: ignore[attr-defined]
+_holders_of: Callable[[torch.Tensor], int] = torch._C.TensorBase._use_count  # type: ignore[attr-defined] # torch's stubs lack it
 
 #: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
 _users_of: Callable[[int], int] = torch._C._storage_Use_Count

@@ -25,7 +25,7 @@ from ronde.torch.distributed._memory import filled, flat, nothing, put
 from ronde.torch.distributed._names import Names, counted
 from ronde.torch.distributed._reductions import reduction_of
 from ronde.torch.distributed._short_forms import also
-from ronde.torch.distributed._work import AllOf, Work
+from ronde.torch.distributed._work import AllOf, Ended, Work
 
 Tensor = torch.Tensor
 
@@ -169,7 +169,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     @counted
     @also(_short_forms.allreduce)
-    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> dist.Work:
         """Of one tensor, in place; a sparse one (COO) as well."""
         opts = opts or dist.AllreduceOptions()
         if tensors[0].layout is torch.sparse_coo:
@@ -177,11 +177,11 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._allreduce("allreduce", tensors, opts)
 
     @counted
-    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> dist.Work:
         """Of several, in place, as one."""
         return self._allreduce("allreduce_coalesced", tensors, opts or dist.AllreduceCoalescedOptions())
 
-    def _allreduce(self, kind: str, tensors: Sequence[Tensor], opts: Any) -> Work:
+    def _allreduce(self, kind: str, tensors: Sequence[Tensor], opts: Any) -> dist.Work:
         code, factor = reduction_of(opts.reduceOp)
         sources = apart(self._sources(kind, tensors))
         return self._start(
@@ -196,7 +196,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             prescale=factor,
         )
 
-    def _allreduce_sparse(self, tensor: Tensor, opts: Any) -> Work:
+    def _allreduce_sparse(self, tensor: Tensor, opts: Any) -> dist.Work:
         op = opts.reduceOp
         kind = "allreduce_sparse"
         _sparse.check_reduction(op, kind)
@@ -205,7 +205,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     @counted
     @also(_short_forms.reduce)
-    def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+    def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> dist.Work:
         """Of one tensor into the root's; the others' keep their values."""
         opts = opts or dist.ReduceOptions()
         code, factor = reduction_of(opts.reduceOp)
@@ -225,14 +225,14 @@ class RondeProcessGroup(dist.ProcessGroup):
         )
 
     @counted
-    def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:
+    def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> dist.Work:
         """Of a tensor of one part for each rank; the output is this rank's."""
         return self._reduce_scatter("reduce_scatter", [outputTensor], [inputTensor], opts)
 
     @counted
     def reduce_scatter_single_coalesced(
         self, outputTensors: Sequence[Tensor], inputTensors: Sequence[Tensor], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """Of several, as one."""
         return self._reduce_scatter("reduce_scatter_coalesced", outputTensors, inputTensors, opts)
 
@@ -240,7 +240,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     @also(_short_forms.reduce_scatter)
     def reduce_scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """With the parts in a list. Of equal ones each rank gets its own; of unequal ones all are reduced everywhere."""
         parts, output = input_tensors[0], output_tensors[0]
         require_parts("reduce_scatter", "inputs", parts, self._size)
@@ -267,7 +267,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             prescale=factor,
         )
 
-    def _reduce_scatter(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
+    def _reduce_scatter(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> dist.Work:
         code, factor = reduction_of((opts or dist.ReduceScatterOptions()).reduceOp)
         require_pairs(kind, outputs, inputs)
         for output, given in zip(outputs, inputs):
@@ -292,7 +292,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     @counted
     @also(_short_forms.broadcast)
-    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
+    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> dist.Work:
         """The root's tensor into those of the others."""
         opts = opts or dist.BroadcastOptions()
         [source] = self._sources("broadcast", tensors[:1])
@@ -311,14 +311,14 @@ class RondeProcessGroup(dist.ProcessGroup):
     @also(_short_forms.allgather)
     def allgather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """The ranks' tensors, of one size, into a list."""
         return self._allgather("allgather", [list(output_tensors[0])], input_tensors[:1], opts)
 
     @counted
     def allgather_coalesced(
         self, output_lists: Sequence[Sequence[Tensor]], input_list: Sequence[Tensor], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """Of several, as one. PyTorch's layout: a list for each rank, in which its tensors follow each other."""
         require_parts("allgather_coalesced", "outputs", output_lists, self._size, "lists")
         for rank, outputs in enumerate(output_lists):
@@ -332,18 +332,18 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._allgather("allgather_coalesced", by_input, input_list, opts)
 
     @counted
-    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> dist.Work:
         """The ranks' tensors, one after the other, into one."""
         return self._allgather_single("allgather", [output], [input], opts)
 
     @counted
     def all_gather_single_coalesced(
         self, output_lists: Sequence[Tensor], input_list: Sequence[Tensor], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """Of several, as one."""
         return self._allgather_single("allgather_coalesced", output_lists, input_list, opts)
 
-    def _allgather(self, kind: str, output_lists: List[List[Tensor]], inputs: Sequence[Tensor], opts: Any) -> Work:
+    def _allgather(self, kind: str, output_lists: List[List[Tensor]], inputs: Sequence[Tensor], opts: Any) -> dist.Work:
         for outputs, given in zip(output_lists, inputs):
             require_parts(kind, "outputs", outputs, self._size)
             for output in outputs:
@@ -352,7 +352,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         sources = [source.reshape(1, -1) for source in self._sources(kind, inputs)]
         return self._start(_abi.ALLGATHER, kind, sources, None, flat_outputs, put(output_lists), opts, shown=inputs)
 
-    def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> Work:
+    def _allgather_single(self, kind: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any) -> dist.Work:
         require_pairs(kind, outputs, inputs)
         for output, given in zip(outputs, inputs):
             require_like(kind, "output", output, given.numel() * self._size, given.dtype)
@@ -363,7 +363,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     @also(_short_forms.gather)
     def gather(
         self, output_tensors: Sequence[Sequence[Tensor]], input_tensors: Sequence[Tensor], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """The ranks' tensors, of one size, into the root's list."""
         root = (opts or dist.GatherOptions()).rootRank
         outputs = list(output_tensors[0]) if root == self._rank else []
@@ -380,7 +380,7 @@ class RondeProcessGroup(dist.ProcessGroup):
     @also(_short_forms.scatter)
     def scatter(
         self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Sequence[Tensor]], opts: Any = None
-    ) -> Work:
+    ) -> dist.Work:
         """The tensors of the root's list, of one size, one to each rank."""
         root = (opts or dist.ScatterOptions()).rootRank
         output = output_tensors[0]
@@ -404,7 +404,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         output_split_sizes: Sequence[int] = (),
         input_split_sizes: Sequence[int] = (),
         opts: Any = None,
-    ) -> Work:
+    ) -> dist.Work:
         """The rows of a tensor, some to each rank: equally many where no numbers are given."""
         require_type("alltoall", "output", output_tensor, input_tensor.dtype)
         sent = elements_by_rank("input", input_tensor, input_split_sizes, self._size)
@@ -414,7 +414,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         return self._alltoall(source.reshape(-1), shown, sent, expected, [output_tensor], put([output_tensor]), opts)
 
     @counted
-    def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> Work:
+    def alltoall(self, output_tensor: Sequence[Tensor], input_tensor: Sequence[Tensor], opts: Any = None) -> dist.Work:
         """The tensors of a list, of any sizes, one to each rank."""
         require_parts("alltoall", "inputs", input_tensor, self._size)
         require_parts("alltoall", "outputs", output_tensor, self._size)
@@ -434,7 +434,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         outputs: Sequence[Tensor],
         finish: Callable[[Operation], Any],
         opts: Any,
-    ) -> Work:
+    ) -> dist.Work:
         def finish_if_expected(operation: Operation) -> None:
             received = operation.received_splits()
             if received != expected:
@@ -449,12 +449,12 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- Point to point, and the barrier
 
-    def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:
+    def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> dist.Work:
         """To one rank; done when it has the tensor."""
         sources = self._sources("send", tensors[:1])
         return self._start(_abi.SEND, "send", sources, None, tensors, nothing, root=dstRank, tag=tag)
 
-    def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work:
+    def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> dist.Work:
         """From one rank."""
         [buffer] = self._sources("recv", tensors[:1])
         fill = filled([(tensors[0], buffer)])
@@ -466,11 +466,11 @@ class RondeProcessGroup(dist.ProcessGroup):
 
         return self._start(_abi.RECV, "recv", [buffer], None, tensors, finish, root=srcRank, tag=tag)
 
-    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work:
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> dist.Work:
         """From whichever rank sends first under the tag."""
         return self.recv(tensors, _abi.ANY_SOURCE, tag)
 
-    def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
+    def barrier(self, opts: Any = None, timeout: Any = None) -> dist.Work:
         """Ends when every rank has called it."""
         if isinstance(opts, timedelta):  # of the short form
             opts, timeout = None, opts
@@ -519,7 +519,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         root: int = 0,
         shown: Optional[Sequence[Tensor]] = None,
         **settings: Any,
-    ) -> Work:
+    ) -> dist.Work:
         """``shown``: to PyTorch's profiler, where the caller's tensors have other shapes than the sources."""
         if self._over is not None:
             raise InvalidArgumentError(f"{kind}: the process group '{self._name}' {self._over}", 1)
@@ -549,15 +549,15 @@ class RondeProcessGroup(dist.ProcessGroup):
             if record is not None:
                 _record.end(record)
             raise
+        if is_waited_for:
+            return Ended(operation, results, finish, record)
         try:
             work = Work(operation, name, self._completer, list(results), finish, is_pairwise, record)
         except BaseException:  # a signal handler's
             operation.cancel()
             operation.abandon()
             raise
-        if is_waited_for:
-            work.wait()  # it has ended
-        elif self._batch.works is not None:
+        if self._batch.works is not None:
             self._batch.works.append(work)
         return work
 

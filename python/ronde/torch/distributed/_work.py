@@ -287,6 +287,50 @@ def _ending(work: Work) -> Callable[[], None]:
     return until_ended
 
 
+class Ended(dist.Work):
+    """A call that has ended well when it returns."""
+
+    def __init__(
+        self, operation: Operation, results: Sequence[torch.Tensor], finish: Callable[[Operation], Any], record: Any
+    ) -> None:
+        """``operation``: has succeeded. Raises what ``finish`` does."""
+        super().__init__()
+        self._results = results
+        try:
+            finish(operation)
+        finally:
+            operation.release()
+            if record is not None:
+                _record.end(record)
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        """True."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing is to be waited for."""
+
+    def get_future(self) -> Any:
+        """Of the tensors, a list; done."""
+        future: Any = torch.futures.Future()
+        future.set_result(self.result())
+        return future
+
+    def is_completed(self) -> bool:
+        """True."""
+        return True
+
+    is_success = is_completed
+
+    def exception(self) -> Optional[BaseException]:
+        """None."""
+        return None
+
+    def result(self) -> List[torch.Tensor]:
+        """The tensors."""
+        return list(self._results)
+
+
 class AllOf(dist.Work):
     """Several works as one."""
 
