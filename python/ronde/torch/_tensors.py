@@ -164,6 +164,15 @@ def apart(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
     place on several, in which one's result must not be another's input. Requires: they are contiguous."""
     if len(tensors) == 1:
         return tensors
+    end = 0
+    for start, n_bytes in sorted([(tensor.data_ptr(), tensor.nbytes) for tensor in tensors]):
+        if start < end:
+            return _with_copies(tensors)
+        end = start + n_bytes
+    return tensors
+
+
+def _with_copies(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
     starts = [tensor.data_ptr() for tensor in tensors]
     end = 0
     separate = tensors
