@@ -51,16 +51,28 @@ class WholeViews:
         return ((a.view(-1) + c.view(-1)) * (u @ v).view(-1) * factor).sum()
 
 
+class AsViews:
+    """A compressor that hands out views."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor.view(-1), tensor.shape
+
+    @staticmethod
+    def decompress(tensor, shape):
+        return tensor.view(shape)
+
+
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("model", [FusedWeights, LowRankDelta, WholeViews])
-@pytest.mark.parametrize("settings", [{}, {"groups": 1}, {"groups": 2}, {"op": "Sum"}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"groups": 1}, {"groups": 2}, {"op": "Sum"}, {"compression": AsViews}], ids=str)
 def test_gradients_of_one_memory(hvd, rank, world, model, settings):
     torch.manual_seed(1)
     made = model(size=64)
     own = random.Random(rank)
     op = getattr(hvd, settings.get("op", "Average"))
     plain = torch.optim.SGD(made.parameters, lr=1e-6)
-    optimizer = hvd.DistributedOptimizer(plain, op=op, groups=settings.get("groups"))
+    optimizer = hvd.DistributedOptimizer(plain, **{**settings, "op": op})
     for step in range(20):
         ranks = [torch.autograd.grad(made.loss(step + other), made.parameters) for other in range(world)]
         optimizer.zero_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -134,3 +135,105 @@ def test_a_hook_that_goes_again_and_a_parameter_that_is_frozen(hvd, rank, world)
         backward_of_ones(model, rank)
         optimizer.synchronize()
         assert torch.equal(model.weight.grad, torch.full((2, 2), 3.0))
+
+
+@pytest.mark.ranks(2, 3)
+def test_views_that_a_hook_takes_see_the_result(hvd, rank, world):
+    model = torch.nn.Linear(2, 2)
+    optimizer = optimizer_of(hvd, model)
+    taken = []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda each: taken.append((each.grad.view(-1), each.grad.numpy())))
+    for _ in range(3):
+        taken.clear()
+        optimizer.zero_grad()
+        backward_of_ones(model, rank)
+        optimizer.synchronize()
+        sums = {float(world), float(sum(range(1, world + 1)))}
+        assert {value for view, array in taken for value in [*view.tolist(), *array.flatten().tolist()]} == sums
+
+
+@pytest.mark.ranks(2)
+def test_a_parameter_frozen_after_the_pass_is_reduced(hvd, rank, world):
+    """Beside one that was frozen before. All is under way when the pass ends, so other calls may come before the step."""
+    model = torch.nn.Sequential(*[torch.nn.Linear(2, 2, bias=False) for _ in range(3)])
+    model[1].requires_grad_(False)
+    optimizer = optimizer_of(hvd, model)
+    for step in range(4):
+        optimizer.zero_grad()
+        model[0].requires_grad_(True)
+        backward_of_ones(model, rank)
+        model[0].requires_grad_(False)
+        assert optimizer._reducer.under_way == 2
+        if rank == 0 or step == 0:  # the first synchronize() is one more call of all ranks
+            optimizer.synchronize()
+        hvd.allreduce(torch.ones(1), name="loss")
+        if rank == 1 and step > 0:
+            optimizer.synchronize()
+        for layer in (0, 2):
+            gathered = hvd.allgather(model[layer].weight.grad.unsqueeze(0), name=f"check {layer}")
+            assert bool((gathered == gathered[0]).all())
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+
+def frozen_between_passes(hvd, model, rank):
+    optimizer = optimizer_of(hvd, model, backward_passes_per_step=2)
+    yield optimizer
+    while True:
+        backward_of_ones(model, rank)
+        model[0].requires_grad_(False)
+        backward_of_ones(model, rank)
+        yield
+
+
+def frozen_in_a_group(hvd, model, rank):
+    model[1].requires_grad_(False)
+    optimizer = optimizer_of(hvd, model, groups=1)
+    yield optimizer
+    while True:
+        backward_of_ones(model, rank)
+        model.requires_grad_(False)
+        yield
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("train", [frozen_between_passes, frozen_in_a_group])
+def test_what_a_pass_has_reached_is_reduced(hvd, rank, world, train):
+    """Frozen or not when the step comes."""
+    model = torch.nn.Sequential(*[torch.nn.Linear(2, 2, bias=False) for _ in range(3)])
+    steps = train(hvd, model, rank)
+    optimizer = next(steps)
+    for _ in range(3):
+        for layer in (0, 2):
+            model[layer].requires_grad_(True)
+        optimizer.zero_grad()
+        next(steps)
+        optimizer.synchronize()
+        for layer in (0, 2):
+            gathered = hvd.allgather(model[layer].weight.grad.unsqueeze(0), name=f"check {layer}")
+            assert bool((gathered == gathered[0]).all())
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+
+@pytest.mark.ranks(2)
+def test_hooks_of_passes_on_several_threads(hvd, rank, world):
+    models = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+    optimizer = optimizer_of(hvd, models)
+    for parameter in models.parameters():
+        parameter.register_post_accumulate_grad_hook(double)
+
+    def run(model, step):
+        model(torch.full((1, 8), rank + 1.0 + step)).sum().backward()
+
+    with ThreadPoolExecutor(3) as threads:
+        for step in range(40):
+            optimizer.zero_grad()
+            for done in [threads.submit(run, model, step) for model in models]:
+                done.result()
+            optimizer.synchronize()
+            total = 2.0 * (world * (world + 1) // 2 + step * world)
+            for model in models:
+                assert model.weight.grad.unique().tolist() == [total], step
+                assert model.bias.grad.unique().tolist() == [2.0 * world], step

@@ -6,6 +6,7 @@ import os
 import sys
 import weakref
 from ctypes import Array, c_void_p
+from functools import partial
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
 
 import torch
@@ -106,8 +107,10 @@ class Reducer:
         self._members: List[_Member] = []
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
         self._hooks: Dict[int, torch.utils.hooks.RemovableHandle] = {}  # of the others
-        #: Whose gradient is there; it may not be complete before other hooks of the program's have run.
-        self._next: Optional[Unit] = None
+        #: By backward pass, of which several may run at once: whose gradient is there, but may not be complete before other
+        #: hooks of the program's have run.
+        self._next: Dict[int, Unit] = {}
+        self._passes_seen: Set[int] = set()  # at the end of each the last one is started
         self._layouts_are_open = False
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
@@ -175,7 +178,7 @@ class Reducer:
     @property
     def under_way(self) -> int:
         """How many reductions are, or are about to be."""
-        return len(self._placed) + len(self._flights) + (self._next is not None)
+        return len(self._placed) + len(self._flights) + len(self._next)
 
     @property
     def pending(self) -> bool:
@@ -197,7 +200,8 @@ class Reducer:
         if self._flights or self._placed:
             _give_up(self._flights.values(), self._placed)
             self._flights, self._placed = {}, {}
-        self._next = None
+        self._next.clear()
+        self._passes_seen.clear()
         self._holds_back = False
         self._round += 1
         for unit in self._groups:
@@ -238,35 +242,38 @@ class Reducer:
                 "gradients; torch.utils.checkpoint needs use_reentrant=False."
             )
         member.left = left
-        waiting, self._next = self._next, None
+        unit.round = self._round
+        now = torch._C._current_graph_task_id()
+        waiting = self._next.pop(now, None)
+        if now not in self._passes_seen and now != -1:
+            self._passes_seen.add(now)
+            torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, now))
         if left == 0:
             if not unit.is_single:
                 unit.missing -= 1
             if unit.is_single or unit.missing == 0:
-                self._next = unit
-                if self.under_way + (waiting is not None) == len(self._units):
-                    torch.autograd.Variable._execution_engine.queue_callback(self._start_last)
-        elif not unit.is_private:
-            self._move_in(unit, True)  # what is still to come is added there
+                self._next[now] = unit
+        if not unit.is_private and unit.layout in (DENSE, UNKNOWN):
+            self._move_in(unit)  # now, while it can be told who has made it; what is still to come is added there
         if waiting is not None:
             try:
-                self._start(waiting, True)
+                self._start(waiting)
             except BaseException:
-                self._next = None  # the pass ends here
+                self._next.pop(now, None)  # the pass ends here
                 raise
 
-    def _start_last(self) -> None:
-        unit, self._next = self._next, None
+    def _end_pass(self, number: int) -> None:
+        self._passes_seen.discard(number)
+        unit = self._next.pop(number, None)
         if unit is not None:
-            self._start(unit, True)
+            self._start(unit)
 
-    def _start(self, unit: Unit, is_fresh: bool = False) -> None:
-        """``is_fresh``: autograd has just computed or added to the gradient."""
+    def _start(self, unit: Unit) -> None:
         place = unit.place
         if place is None or unit.parameters[0].grad is not place.view or place.view.data_ptr() != place.address:
             if unit.layout != DENSE and self._start_sparse(unit):
                 return
-            place = self._move_in(unit, is_fresh)
+            place = self._move_in(unit, is_fresh=False)
         if place is None:
             self._start_private(unit)
             return
@@ -296,9 +303,9 @@ class Reducer:
             error = last_error(status, unit.name)
         raise error
 
-    def _move_in(self, unit: Unit, is_fresh: bool) -> Optional[Place]:
+    def _move_in(self, unit: Unit, is_fresh: bool = True) -> Optional[Place]:
         """Brings the gradient to its place, which becomes ``p.grad``; None: it has none, or the program knows the gradient
-        elsewhere, and stays where it is."""
+        elsewhere, and stays where it is. ``is_fresh``: autograd has just computed the gradient, or added to it."""
         place = None if unit.is_private else self._places.of(unit)
         if place is None:
             return None
@@ -377,9 +384,7 @@ class Reducer:
             bare = bare.contiguous()
             gradient = parameter.grad = bare
         bare = as_sent(bare, memory_order(parameter))
-        sent, context = self._how.compression.compress(bare)
-        if sent is bare and is_seen:
-            sent = bare.clone()
+        sent, context = self._how.compression.compress(bare.clone() if is_seen else bare)
         return _Packed(parameter, gradient, bare, sent, context)
 
     def synchronize(self) -> None:
@@ -393,13 +398,14 @@ class Reducer:
             self._follow_set()
         if self._unwatched:
             self._watch()
-        self._next = None
+        for number in list(self._next):
+            self._end_pass(number)  # one that an error has ended
         if self._layouts_are_open and _layouts.are_open(self._units):
             self._agree(lambda name: _layouts.agree(self._units, name))
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         if len(self._placed) < len(self._units):
             for unit in self._units:
-                if unit not in self._placed and unit not in self._flights and unit.needs_gradient():
+                if unit not in self._placed and unit not in self._flights and self._is_due(unit):
                     self._start(unit)
         if self._origins is not None and self._origins.are_open():
             self._agree(self._origins.agree)
@@ -424,6 +430,10 @@ class Reducer:
             raise
         finally:
             self.restart()
+
+    def _is_due(self, unit: Unit) -> bool:
+        """Whether it is to be reduced though no hook has started it. What a pass has reached is, frozen by now or not."""
+        return unit.needs_gradient() or unit.round == self._round
 
     def _tickets_of(self, placed: Dict[Unit, Place]) -> "Array[c_void_p]":
         """The tickets of what is under way, found made in most steps."""
@@ -466,7 +476,7 @@ def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]], placed: Dict[Unit
         if isinstance(flight, _Flight):
             flight.handle.abandon()
             for item in flight.packed:
-                if item.sent is item.bare:
+                if item.sent.untyped_storage().data_ptr() == item.bare.untyped_storage().data_ptr():
                     _move_out(item.parameter, item.gradient)
     for unit, place in placed.items():
         if not place.is_free():

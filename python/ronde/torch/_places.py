@@ -79,7 +79,7 @@ UNKNOWN, DENSE = 0, 255
 class Unit:
     """What is reduced by one request: a parameter's gradient, or those of a group."""
 
-    __slots__ = ("name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout")
+    __slots__ = ("name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "round")
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
@@ -90,6 +90,7 @@ class Unit:
         self.is_private = is_private  # never has a place
         self.refused_in = 0  # the epoch of the engine in which it can have none
         self.layout = DENSE  # in which it travels: the same on all ranks
+        self.round = 0  # of the reducer, in which a backward pass has reached it last
 
     def move_to(self, group: int) -> None:
         """From now on it is reduced in the process set with this id, in a place of that set's."""
