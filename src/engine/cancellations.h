@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -19,7 +20,7 @@ class Cancellations {
   /// Any thread.
   void add(const TicketPtr& ticket) {
     std::lock_guard lock(mutex_);
-    added_.push_back(ticket);
+    added_.push_back({ticket, use_of(*ticket)});
     any_added_.store(true, std::memory_order_release);
   }
   bool any_added() const { return any_added_.load(std::memory_order_acquire); }
@@ -39,10 +40,15 @@ class Cancellations {
     if (under_way_.empty() || now < next_) {
       return {};
     }
-    std::erase_if(under_way_, [](const TicketPtr& ticket) { return ticket->is_done(); });
+    std::erase_if(under_way_, [](const Each& each) { return each.ticket->is_done() || use_of(*each.ticket) != each.use; });
     next_ = under_way_.empty() ? kNever : now + pause_;
     pause_ = std::min(2 * pause_, kLongestPause);
-    return under_way_;
+    std::vector<TicketPtr> tickets;
+    tickets.reserve(under_way_.size());
+    for (const Each& each : under_way_) {
+      tickets.push_back(each.ticket);
+    }
+    return tickets;
   }
   /// When due() has something at the earliest.
   Nanoseconds next() const { return next_; }
@@ -51,10 +57,16 @@ class Cancellations {
   static constexpr Nanoseconds kFirstPause = 2 * kMillisecond;
   static constexpr Nanoseconds kLongestPause = kSecond;
 
+  struct Each {
+    TicketPtr ticket;
+    std::uint64_t use;  ///< of a ticket that is submitted again and again: which
+  };
+  static std::uint64_t use_of(Ticket& ticket) { return ticket.name_word().load(std::memory_order_relaxed) / 4; }
+
   std::mutex mutex_;
-  std::vector<TicketPtr> added_;  ///< guarded by mutex_
+  std::vector<Each> added_;  ///< guarded by mutex_
   std::atomic<bool> any_added_{false};
-  std::vector<TicketPtr> under_way_;
+  std::vector<Each> under_way_;
   Nanoseconds next_ = kNever;
   Nanoseconds pause_ = kFirstPause;
 };

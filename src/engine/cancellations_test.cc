@@ -150,6 +150,39 @@ TEST_P(CancellationsTest, DoesNothingAfterTheEnd) {
   }
 }
 
+// As a slot's ticket is: what was cancelled is one use of it.
+TEST(Cancellations, EndWithTheUseOfATicketThatIsSubmittedAgain) {
+  LocalWorld world(2);
+  Vectors values = inputs(2, 3);
+  const auto ticket = std::make_shared<Ticket>(test::allreduce("x", values[0]));
+  ticket->keep_name();
+  const auto submit_again = [&] {
+    ASSERT_TRUE(world.engine(0).submit_again(ticket));
+    world.settle();
+    ASSERT_FALSE(ticket->is_done());
+  };
+  submit_again();
+  world.engine(0).cancel(ticket);
+  world.settle();
+  ASSERT_TRUE(ticket->is_done());
+  EXPECT_EQ(ticket->status().code(), Code::cancelled);
+  world.wait(0, *ticket);
+  const TicketPtr late = world.submit(1, test::allreduce("x", values[1]));
+  world.settle();
+  ASSERT_TRUE(late->is_done());
+  world.wait(1, *late);
+
+  ticket->rearm();
+  submit_again();
+  world.clock().advance(kSecond);
+  world.settle();
+  EXPECT_FALSE(ticket->is_done()) << "nobody has cancelled this one";
+  const TicketPtr there = world.submit(1, test::allreduce("x", values[1]));
+  world.settle();
+  expect_ok(ticket);
+  expect_ok(there);
+}
+
 TEST(Cancellations, OfASendOrARecvTellThePeer) {
   for (const bool sender_cancels : {true, false}) {
     LocalWorld world(2);
