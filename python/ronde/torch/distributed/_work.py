@@ -37,6 +37,8 @@ class Work(dist.Work):
     Whoever comes first, a waiting thread or the one that completes futures, brings it to its end; others wait for that.
     """
 
+    _operation: Optional[Operation] = None
+
     def __init__(
         self,
         operation: Operation,
@@ -50,7 +52,6 @@ class Work(dist.Work):
         """``finish`` fills the results when the operation has succeeded; again if a signal handler has raised within.
         ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
         super().__init__()
-        self._operation: Optional[Operation] = operation
         self._name = name
         self._completer = completer
         self._results = results
@@ -66,6 +67,7 @@ class Work(dist.Work):
         self._source = -1
         self._future: Any = None
         self._trigger: Any = None
+        self._operation = operation  # last: where a signal handler raises before, there is nothing to end
 
     # ---- What PyTorch calls
 
