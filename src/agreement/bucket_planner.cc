@@ -168,9 +168,7 @@ void BucketPlanner::on_in_force(const std::vector<std::uint32_t>& ids) {
     Planned& planned = buckets_[id];
     set_life(planned, Life::in_force);
     planned.was_in_force = true;
-    for (std::size_t i = 0; i < planned.members.size(); ++i) {
-      planned.together[i] = planned.members[i]->answers;
-    }
+    note_together(planned);
   }
 }
 
@@ -432,10 +430,43 @@ bool BucketPlanner::in_phase(const Planned& planned) const {
   return true;
 }
 
+/// Whether the members' last rounds show where their steps begin: each round together, and asked for after the one before
+/// was answered. Then they are in phase, however often each was answered before. Without this a bucket would be out of
+/// phase for ever once one member had come alone: a list that was taken for two, an extra call.
+bool BucketPlanner::came_in_steps(const Planned& planned) {
+  std::uint64_t next_asked = UINT64_MAX;  // of the round after it, by whichever member is first
+  for (std::size_t i = 0; i < kEqualAnswers; ++i) {
+    Round common{0, UINT64_MAX};
+    std::uint64_t first_asked = UINT64_MAX;
+    std::uint64_t last_answered = 0;
+    for (const History* member : planned.members) {
+      const Round& round = member->rounds[i];
+      common.asked = std::max(common.asked, round.asked);
+      common.answered = std::min(common.answered, round.answered);
+      first_asked = std::min(first_asked, round.asked);
+      last_answered = std::max(last_answered, round.answered);
+    }
+    if (common.asked >= common.answered || last_answered > next_asked) {
+      return false;
+    }
+    next_asked = first_asked;
+  }
+  return true;
+}
+
+void BucketPlanner::note_together(Planned& planned) {
+  for (std::size_t i = 0; i < planned.members.size(); ++i) {
+    planned.together[i] = planned.members[i]->answers;
+  }
+}
+
 std::vector<std::uint32_t> BucketPlanner::installable(std::uint32_t clean_rounds) {
   std::vector<std::uint32_t> ids;
   for (std::uint32_t id : stirred_) {
-    const Planned& planned = buckets_[id];
+    Planned& planned = buckets_[id];
+    if (!in_phase(planned) && came_in_steps(planned)) {
+      note_together(planned);
+    }
     const bool rested = !planned.was_in_force ||
                         std::all_of(planned.members.begin(), planned.members.end(),
                                     [&](const History* member) { return member->since_break >= clean_rounds; });

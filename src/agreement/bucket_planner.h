@@ -16,8 +16,8 @@
 // replayed, and a name that changes all the time costs less and less.
 //
 // In phase. The n-th instance of a bucket takes the next request of each member. These are of the same step only if all
-// members have had equally many answers since they were last together: in force, or in the round from which the bucket
-// was planned.
+// members have had equally many answers since they were last together: in force, in the round from which the bucket
+// was planned, or in two steps in a row that can be told apart.
 #pragma once
 
 #include <array>
@@ -161,6 +161,8 @@ class BucketPlanner {
   void stir(const History& history);
   bool may_be_abandoned(const Planned& planned) const;
   bool in_phase(const Planned& planned) const;
+  static bool came_in_steps(const Planned& planned);
+  static void note_together(Planned& planned);
   std::vector<std::uint32_t> pack(const std::vector<const std::string*>& names, bool declared_together);
   std::uint32_t make_bucket(const std::vector<const std::string*>& names);
   void propose_persistent(std::vector<std::uint32_t>& made);

@@ -181,6 +181,33 @@ TEST_F(BucketPlannerTest, ABucketIsInstalledOnlyInPhase) {
   EXPECT_FALSE(planner_.waits_for_phase("b"));
 }
 
+TEST_F(BucketPlannerTest, ABucketComesIntoPhaseAgainWithTheSteps) {
+  learn({{"a", tensor(1)}, {"b", tensor(1)}});
+  answer("a", tensor(1));  // once more than b
+  EXPECT_THAT(planner_.installable(0), IsEmpty());
+  round({{"a", tensor(1)}, {"b", tensor(1)}});
+  EXPECT_THAT(planner_.installable(0), IsEmpty()) << "one step may be chance";
+  answer("a", tensor(1));
+  EXPECT_THAT(planner_.installable(0), IsEmpty()) << "in mid-step";
+  answer("b", tensor(1));
+  EXPECT_THAT(planner_.installable(0), IsEmpty()) << "not asked for together";
+  round({{"a", tensor(1)}, {"b", tensor(1)}});
+  round({{"a", tensor(1)}, {"b", tensor(1)}});
+  EXPECT_THAT(planner_.installable(0), ElementsAre(0u));
+}
+
+TEST_F(BucketPlannerTest, StepsThatOverlapBringNoPhase) {
+  learn({{"a", tensor(1)}, {"b", tensor(1)}});
+  answer("a", tensor(1));
+  for (int i = 0; i < 4; ++i) {  // each asked for before the answer of the one before, so either may come first
+    const std::uint64_t asked = position_ == 0 ? 0 : position_ - 1;
+    for (const char* name : {"a", "b"}) {
+      planner_.on_exec(name, tensor(1), {}, asked, ++position_);
+    }
+    EXPECT_THAT(planner_.installable(0), IsEmpty());
+  }
+}
+
 TEST_F(BucketPlannerTest, AfterABreakItWaitsForCleanRounds) {
   learn({{"a", tensor(1)}});
   planner_.on_in_force({0});

@@ -228,6 +228,8 @@ class Member {
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
   static constexpr std::uint64_t kFirstPatience = 64;
+  /// Calls of a planning name that are looked at, in units of `patience_`: enough for a quarter of them to exhaust it.
+  static constexpr std::uint64_t kCrowdedWindow = 8;
 
   /// Join and leave: asked for, waiting for the break to end, said to the coordinator.
   enum class Wish : std::uint8_t { no, called, wanted, sent };
@@ -259,7 +261,8 @@ class Member {
   struct Turns {
     std::vector<std::uint32_t> places;  ///< indices of names_
     std::uint64_t next = 0;
-    std::uint64_t queued = 0;  ///< calls that had to wait for a place
+    std::uint64_t recent = 0;  ///< of the last calls: how many are counted
+    std::uint64_t queued = 0;  ///< of these, those that had to wait for a place
   };
 
   struct Place {

@@ -48,6 +48,11 @@ bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
     return false;
   }
   ++turns.next;
+  // What the program did long ago says nothing about what it does now: old calls fade, by half at a time.
+  if (++turns.recent >= kCrowdedWindow * patience_) {
+    turns.recent /= 2;
+    turns.queued /= 2;
+  }
   if (name.lane == Lane::none && !queues_.contains(at)) {
     put_call(at, call, sink);
     lane = Lane::placed;
@@ -64,7 +69,7 @@ bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
 /// reduced one by one for ever: in force nobody looks at bursts. So they are planned anew, which takes a break. Programs
 /// whose threads call at once, say, gain nothing by that: each break takes twice as many calls as the one before.
 void Member::note_queued(Turns& turns, Sink& sink) {
-  const auto is_crowded = [](const Turns& each) { return 4 * each.queued >= each.next; };
+  const auto is_crowded = [](const Turns& each) { return 4 * each.queued >= each.recent; };
   if (++turns.queued < patience_ || !is_crowded(turns)) {
     return;
   }

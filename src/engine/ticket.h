@@ -65,18 +65,22 @@ class Ticket {
 
   // ---- Replay's side: under its gate.
 
-  /// Of an unnamed call: the one of the same planning name that the program had made before and not waited for. Set
-  /// before it is submitted.
-  void set_call_before(std::weak_ptr<Ticket> ticket) { call_before_ = std::move(ticket); }
-  /// How many log entries this rank had read when the program could have made this call: when it made the first of the
-  /// calls that it has not waited for between. `position`: how many it has read now, as the coordinator is asked.
+  /// How many log entries a rank had read when the program could have made any call of a list: when it made the first.
+  /// Set when the coordinator is asked for that one. Shared by the calls of the list, which end, are waited for and go
+  /// one by one, the first maybe before the last has been asked for.
+  struct List {
+    std::uint64_t asked_at = UINT64_MAX;
+  };
+  const std::shared_ptr<List>& list() const { return list_; }
+  /// Of an unnamed call, before it is submitted: it belongs to this list.
+  void set_list(std::shared_ptr<List> list) { list_ = std::move(list); }
+  /// As List has it. `position`: how many entries this rank has read now, as the coordinator is asked.
   std::uint64_t asked_at(std::uint64_t position) {
-    asked_at_ = position;
-    if (const TicketPtr before = call_before_.lock()) {
-      asked_at_ = std::min(asked_at_, before->asked_at_);
+    if (!list_) {
+      return position;
     }
-    call_before_.reset();
-    return asked_at_;
+    list_->asked_at = std::min(list_->asked_at, position);
+    return list_->asked_at;
   }
 
   /// Where the request was planned in this epoch; none in epoch 0.
@@ -159,8 +163,7 @@ class Ticket {
   std::atomic<bool> wanted_{false};
   std::atomic<bool> alone_{false};
   std::atomic<bool> told_{false};
-  std::weak_ptr<Ticket> call_before_;
-  std::uint64_t asked_at_ = UINT64_MAX;  ///< never asked
+  std::shared_ptr<List> list_;
   Place place_;
   Nanoseconds deadline_ = kNever;
   Status status_;

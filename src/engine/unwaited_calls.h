@@ -17,17 +17,17 @@ namespace ronde::engine {
 /// Calls from one thread at a time, in the order in which the program makes its calls.
 class UnwaitedCalls {
  public:
-  /// `ticket` is the next call of its planning name: links it to the one before if the program has not been told that
-  /// this has ended.
+  /// `ticket` is the next call of its planning name: in a list with the one before if the program has not been told that
+  /// this has ended, else it begins one.
   void add(const TicketPtr& ticket) {
     constexpr std::size_t kMostNames = 4096;
     if (last_.size() >= kMostNames) {
-      last_.clear();  // bursts under way seem to begin anew
+      last_.clear();  // lists under way seem to begin anew
     }
     std::weak_ptr<Ticket>& last = last_[ticket->request().planning_name];
-    if (const TicketPtr before = last.lock(); before && !before->is_told()) {
-      ticket->set_call_before(last);
-    }
+    const TicketPtr before = last.lock();
+    const bool is_of_list = before && !before->is_told();
+    ticket->set_list(is_of_list ? before->list() : std::make_shared<Ticket::List>());
     last = ticket;
   }
 

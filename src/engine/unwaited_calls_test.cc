@@ -95,11 +95,13 @@ TEST_F(Lists, CallsThatAreWaitedForShareAPlace) {
   EXPECT_EQ(places_.seen.size(), 1);
 }
 
-TEST_F(Lists, ArePlannedAnewWhereCallsWereMadeOneByOneBefore) {
-  for (int list = 0; list < 60; ++list) {
+class ListsAfterSingleCalls : public Lists, public testing::WithParamInterface<int> {};
+
+TEST_P(ListsAfterSingleCalls, ArePlannedAnew) {
+  for (int list = 0; list < GetParam(); ++list) {
     make_list(Told::after_each);
   }
-  for (int list = 0; list < 100; ++list) {
+  for (int list = 0; list < 200; ++list) {
     make_list(Told::at_the_end, Made::at_once);
   }
   places_.seen.clear();
@@ -107,14 +109,20 @@ TEST_F(Lists, ArePlannedAnewWhereCallsWereMadeOneByOneBefore) {
   EXPECT_EQ(places_.seen.size(), kCalls);
 }
 
-TEST(UnwaitedCalls, ACallIsAskedAtWithTheFirstOfItsList) {
-  UnwaitedCalls calls;
-  const auto next = [&] {
+INSTANTIATE_TEST_SUITE_P(HoweverMany, ListsAfterSingleCalls, testing::Values(60, 3000));
+
+class UnwaitedCallsTest : public testing::Test {
+ protected:
+  TicketPtr next() {
     auto ticket = std::make_shared<Ticket>(Request{});
     ticket->plan_as("p");
-    calls.add(ticket);
+    calls_.add(ticket);
     return ticket;
-  };
+  }
+  UnwaitedCalls calls_;
+};
+
+TEST_F(UnwaitedCallsTest, ACallIsAskedAtWithTheFirstOfItsList) {
   const TicketPtr first = next();
   EXPECT_EQ(first->asked_at(5), 5);
   const TicketPtr second = next();
@@ -126,6 +134,19 @@ TEST(UnwaitedCalls, ACallIsAskedAtWithTheFirstOfItsList) {
   EXPECT_EQ(fourth->asked_at(11), 11);
   next();  // dropped
   EXPECT_EQ(next()->asked_at(13), 13);
+}
+
+// The program waits for the first calls of its list, and lets them go, before the engine has come to the last.
+TEST_F(UnwaitedCallsTest, AListStaysOneWhenItsFirstCallsAreGone) {
+  TicketPtr first = next();
+  TicketPtr second = next();
+  const TicketPtr third = next();
+  EXPECT_EQ(first->asked_at(5), 5);
+  EXPECT_EQ(second->asked_at(5), 5);
+  first->tell();
+  second->tell();
+  first = second = nullptr;
+  EXPECT_EQ(third->asked_at(9), 5);
 }
 
 }  // namespace
