@@ -422,7 +422,7 @@ RONDE_API ronde_status ronde_free_bucket(void* data);
 typedef struct ronde_plan ronde_plan; /* requests that are started together */
 /* Keeps `count` requests of ALLREDUCE for good (pointers, shapes, names), as MPI's persistent collectives do: after the
  * first start they are agreed as one, without messages and names. Local: the ranks meet at the first start, by the
- * names, in any order. All ranks make a plan of the same names; on_done must be NULL. */
+ * names, in any order. All ranks make a plan of the same names; all requests are of one group; on_done must be NULL. */
 RONDE_API ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* requests, size_t count,
                                          ronde_plan** plan);
 /* Submits all of them. After an error those before the one it speaks of may be under way: ronde_plan_wait() before

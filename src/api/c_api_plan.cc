@@ -82,6 +82,12 @@ ronde_status ronde_plan_create(ronde_engine* engine, const ronde_request* reques
       if (value.kind != OpKind::allreduce || each->on_done != nullptr) {
         return Status::error(Code::not_implemented, "'" + value.name + "': a plan holds all-reduces without on_done");
       }
+      if (!values.empty() && value.group != values.front().group) {
+        return Status::error(Code::invalid_argument,
+                             "'" + value.name + "' is a request of group " + std::to_string(value.group) + ", '" +
+                                 values.front().name + "' of group " + std::to_string(values.front().group) +
+                                 ": the requests of a plan belong to one group; make a plan for each");
+      }
       if (!names.insert(value.name).second) {
         return Status::error(Code::duplicate_name, "the plan has '" + value.name + "' twice");
       }

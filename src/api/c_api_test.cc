@@ -1,4 +1,5 @@
 // The C interface itself, in a job of one rank: what ronde.hpp does not show.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -191,6 +192,21 @@ TEST_F(OneRank, APlanIsStartedAndWaitedForAgainAndAgain) {
   ASSERT_EQ(ronde_execute(nullptr, &first.request, -1, nullptr), RONDE_OK) << "the names are free again";
   const ronde_request twice[] = {first.request, first.request};
   EXPECT_EQ(ronde_plan_create(nullptr, twice, 2, &plan), RONDE_DUPLICATE_NAME);
+}
+
+// They would all be reduced in the first one's group.
+TEST_F(OneRank, APlanOfTwoGroupsIsRefused) {
+  const int32_t ranks[] = {0};
+  int32_t group = 0;
+  ASSERT_EQ(ronde_group_create(nullptr, ranks, 1, &group), RONDE_OK) << ronde_last_error();
+  Work first("first");
+  Work second("second");
+  second.request.group = group;
+  const ronde_request requests[] = {first.request, second.request};
+  ronde_plan* plan = nullptr;
+  EXPECT_EQ(ronde_plan_create(nullptr, requests, 2, &plan), RONDE_INVALID_ARGUMENT);
+  EXPECT_THAT(ronde_last_error(), testing::HasSubstr("'second' is a request of group"));
+  EXPECT_EQ(plan, nullptr);
 }
 
 TEST_F(OneRank, ABucketIsMemory) {
