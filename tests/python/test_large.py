@@ -20,3 +20,15 @@ def test_allreduce_in_place(hvd, rank):
     for at in MARKS:
         tensor[at] = 2
     assert int(tensor.min()) == int(tensor.max()) == 2
+
+
+@pytest.mark.ranks(2, deadline=300)
+def test_alltoall_of_more_rows_than_int32_counts(hvd, rank):
+    rows = [ELEMENTS, 2] if rank == 1 else [1, 3]
+    tensor = torch.full((sum(rows),), rank + 1, dtype=torch.int8)
+    received, splits = hvd.alltoall(tensor, splits=torch.tensor(rows))
+    del tensor
+    assert splits.tolist() == ([1, ELEMENTS] if rank == 0 else [3, 2])
+    assert splits.dtype == (torch.int64 if rank == 0 else torch.int32)
+    assert len(received) == int(splits.sum())
+    assert (int(received[0]), int(received[-1])) == (1, 2)

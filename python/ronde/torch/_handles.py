@@ -18,6 +18,8 @@ Result = TypeVar("Result", covariant=True)
 #: Makes the result of an operation that has succeeded, which needs no further care.
 Take = Callable[[Operation], Result]
 
+_MOST_INT32 = (1 << 31) - 1
+
 #: From here on a result is not copied out of the ticket's memory but is that memory. In bytes.
 _WRAP_FROM_BYTES = 64 * 1024
 
@@ -121,9 +123,11 @@ def all_made_by_ticket(count: int) -> Take[List[torch.Tensor]]:
 
 
 def made_with_splits(operation: Operation) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The ticket's only output, and how many rows of it came from each rank (int32)."""
-    splits = torch.tensor(operation.received_splits(), dtype=torch.int32, device="cpu")
-    return made_by_ticket(operation), splits
+    """The ticket's only output, and how many rows of it came from each rank (int32, as with Horovod; int64 where that
+    would not hold them)."""
+    rows = operation.received_splits()
+    dtype = torch.int32 if max(rows, default=0) <= _MOST_INT32 else torch.int64
+    return made_by_ticket(operation), torch.tensor(rows, dtype=dtype, device="cpu")
 
 
 def on(tensors: Sequence[torch.Tensor], take: Take[Any]) -> Take[Any]:

@@ -14,7 +14,7 @@ from ronde.torch._start import start_allgather, start_alltoall, start_grouped_al
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
-#: What came, and how many rows of it from each rank (int32).
+#: What came, and how many rows of it from each rank (int32; int64 beyond).
 WithSplits = Tuple[torch.Tensor, torch.Tensor]
 
 # ---- All-gather ----------------------------------------------------------------------------------------------------
@@ -128,7 +128,8 @@ def alltoall(
         name: by which the ranks meet; None: they meet by the order of unnamed calls.
         process_set: the ranks that take part; this one must be among them.
 
-    Returns the tensor; if ``splits`` was given a pair, the second how many rows each rank has sent (int32).
+    Returns the tensor; if ``splits`` was given a pair, the second how many rows each rank has sent (int32; int64 if one
+    has sent more than 2^31 - 1).
     Differentiable. Raises as :func:`ronde.torch.allreduce`.
     """
     group = group_of(process_set)
