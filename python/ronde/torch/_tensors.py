@@ -159,6 +159,18 @@ def staged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 
+def is_ready(tensor: torch.Tensor) -> bool:
+    """Whether :func:`check` and :func:`staged` would pass it on as it is, which holds for most; much sooner."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
+        and tensor.dtype in DTYPE_CODES
+    )
+
+
 def apart(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
     """The tensors, with copies in place of those that share memory with another, of which one stays: for an operation in
     place on several, in which one's result must not be another's input. Requires: they are contiguous."""

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError
-from ronde.torch._tensors import apart, check, staged, view_of
+from ronde.torch._tensors import apart, check, is_ready, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
@@ -503,6 +503,8 @@ class RondeProcessGroup(dist.ProcessGroup):
     # ---- What they have in common
 
     def _sources(self, kind: str, tensors: Sequence[Tensor]) -> List[Tensor]:
+        if all(map(is_ready, tensors)):
+            return list(tensors)
         for tensor in tensors:
             check(tensor, kind)
         return [staged(tensor) for tensor in tensors]

@@ -29,6 +29,8 @@ def nothing(_: Operation) -> None:
 def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
     """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it."""
     copies = copies_back(copies, "tensor")
+    if not copies:
+        return nothing
 
     def finish(_: Operation) -> None:
         for target, source in copies:

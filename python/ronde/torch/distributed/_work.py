@@ -37,7 +37,16 @@ class Work(dist.Work):
     Whoever comes first, a waiting thread or the one that completes futures, brings it to its end; others wait for that.
     """
 
+    # Defaults of the class: what most works never set costs them nothing.
     _operation: Optional[Operation] = None
+    _claimed_by = 0  # the thread that brings it to its end, or has; 0: none
+    _is_finished = False  # its results are where they belong, or its error is known
+    _is_over = False
+    _over: Optional[threading.Event] = None  # made when somebody has to wait for another thread
+    _error: Optional[BaseException] = None
+    _source = -1
+    _future: Any = None
+    _trigger: Any = None
 
     def __init__(
         self,
@@ -59,14 +68,6 @@ class Work(dist.Work):
         self._is_pairwise = is_pairwise
         self._record = record
         self._lock = threading.Lock()
-        self._claimed_by = 0  # the thread that brings it to its end, or has; 0: none
-        self._is_finished = False  # its results are where they belong, or its error is known
-        self._is_over = False
-        self._over: Optional[threading.Event] = None  # made when somebody has to wait for another thread
-        self._error: Optional[BaseException] = None
-        self._source = -1
-        self._future: Any = None
-        self._trigger: Any = None
         self._operation = operation  # last: where a signal handler raises before, there is nothing to end
 
     # ---- What PyTorch calls
