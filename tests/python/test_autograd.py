@@ -124,3 +124,20 @@ def test_forward_mode_is_refused(hvd, rank):
         with pytest.raises(NotImplementedError, match="forward"):
             hvd.allreduce(dual)
     assert hvd.allreduce(torch.ones(1)).item() == 1.0
+
+
+@pytest.mark.ranks(2)
+def test_no_name_of_a_program_is_that_of_a_gradient(hvd, rank, world):
+    """Two threads: one runs a backward pass, the other makes a call that is named as one might name its gradient."""
+    for name, call in (("w", hvd.allreduce), ("g", hvd.allgather)):
+        x = torch.full((2,), float(rank + 1), requires_grad=True)
+        y = call(x, name=name)
+        names = [f"{name}.grad", f"{name}.grad.rows", f"grad of {name}"]
+        others = [hvd.allreduce_async(torch.full((2,), 100.0 * (rank + 1)), op=hvd.Sum, name=each) for each in names]
+        if rank == 0:
+            y.sum().backward()
+        for other in others:
+            assert hvd.synchronize(other).tolist() == [300.0, 300.0]
+        if rank == 1:
+            y.sum().backward()
+        assert x.grad.tolist() == [1.0, 1.0]

@@ -38,5 +38,5 @@ def name_of_gradient(full_name: Name) -> str:
 
 
 def part_of(full_name: Name, part: str) -> str:
-    """Of a request that belongs to the one of this name."""
-    return in_group(group_of(full_name), f"{full_name}.{part}", _calls.number_of(full_name))
+    """Of a request that belongs to the one of this name. No program can give it, since it begins with no kind."""
+    return in_group(group_of(full_name), f"{part} of {full_name}", _calls.number_of(full_name))
