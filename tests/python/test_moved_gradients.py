@@ -240,3 +240,47 @@ def test_an_expanded_gradient(hvd, rank, world, way):
         a.grad, b.grad = torch.tensor(rank + 1.0).expand(3), torch.ones(3)
         optimizer.synchronize()
         assert a.grad.tolist() == [world * (world + 1) / 2] * 3 and b.grad.tolist() == [world] * 3
+
+
+def kept_as(how: str, gradient: torch.Tensor):
+    kinds = {
+        "itself": lambda: gradient,
+        "detached": gradient.detach,
+        "flat": lambda: gradient.view(-1),
+        "numpy": gradient.numpy,
+        "in a parameter": lambda: torch.nn.Parameter(gradient),
+    }
+    return kinds[how]()
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("how", ["itself", "detached", "flat", "numpy", "in a parameter"])
+def test_gradients_kept_from_one_pass_to_the_next(hvd, rank, world, how):
+    """As PCGrad and GradNorm do. zero_grad() sets None, so each pass makes a gradient of its own."""
+    w = torch.nn.Parameter(torch.zeros(2, 3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=1.0), named_parameters=[(f"kept.{how}", w)])
+    kept = []
+    for task in range(5):
+        optimizer.zero_grad()
+        (w * (task + 1) * (rank + 1)).sum().backward()
+        optimizer.synchronize()
+        if task != 3:  # of one nothing is kept
+            kept.append(((task + 1) * (world + 1) / 2, kept_as(how, w.grad)))
+        assert bool((w.grad == (task + 1) * (world + 1) / 2).all())
+    for expected, gradient in kept:
+        assert bool((torch.as_tensor(gradient) == expected).all()), expected
+
+
+@pytest.mark.ranks(2)
+def test_kept_gradients_leave_the_place_shared(hvd, rank, world):
+    w = torch.nn.Parameter(torch.zeros(1000))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=1.0), named_parameters=[("kept.shared", w)])
+    kept, addresses = None, set()
+    for task in range(6):
+        optimizer.zero_grad()
+        (w * (rank + 1)).sum().backward()
+        optimizer.synchronize()
+        kept = w.grad
+        addresses.add(w.grad.data_ptr())
+        assert w.grad is kept
+    assert len(addresses) == 1

@@ -394,3 +394,28 @@ def test_what_programs_read_and_call_of_horovods(hvd, rank, world):
         assert optimizer._compression.decompress(hvd.synchronize(handle), context).tolist() == expected
     finish, _ = optimizer._allreduce_grad_async(table.weight)
     assert finish().to_dense().flatten().tolist()[:world] == [1 / world] * world
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}, {"compression": "fp16"}])
+def test_ranks_may_step_their_optimizers_in_any_order(hvd, rank, world, options):
+    """All gradients are under way when the pass ends, on every rank; from the first step on."""
+    if options.get("compression") == "fp16":
+        options = {"compression": hvd.Compression.fp16}
+    models = [nn.Linear(3, 2), nn.Linear(3, 2)]
+    optimizers = []
+    for i, model in enumerate(models):
+        named = [(f"order.{i}.{name}", parameter) for name, parameter in model.named_parameters()]
+        optimizers.append(hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), named, **options))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+    x = torch.full((1, 3), float(rank + 1))
+    for step in range(3):
+        sum(model(x).sum() for model in models).backward()
+        for optimizer in optimizers if rank % 2 == 0 else optimizers[::-1]:
+            optimizer.step()
+            optimizer.zero_grad()
+        expected = -(step + 1) * (world + 1) / 2
+        for model in models:
+            assert torch.allclose(model.weight, torch.full_like(model.weight, expected))

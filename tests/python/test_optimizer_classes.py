@@ -95,6 +95,21 @@ def test_lbfgs_without_a_closure(hvd):
 # ---- GradScaler ----------------------------------------------------------------------------------------------------
 
 
+class OwnScaler(torch.amp.GradScaler):
+    """As programs derive from it, and PyTorch's ShardedGradScaler does: it looks at gradients in a module of its own."""
+
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        def gradients():
+            return [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
+
+        found = found_inf.clone()
+        for gradient in gradients():
+            if gradient is not None:
+                gradient.mul_(inv_scale.to(gradient.dtype))
+                found += (~torch.isfinite(gradient)).any().float()
+        return {torch.device("cpu"): found.clamp(max=1.0)}
+
+
 def plain_recipe(scaler, optimizer, model):
     scaler.step(optimizer)
 
@@ -114,14 +129,18 @@ def explicit_recipe(scaler, optimizer, model):
 
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("recipe", [plain_recipe, clipping_recipe, explicit_recipe])
-@pytest.mark.parametrize("fused", [False, True], ids=["", "fused"])
-def test_an_overflow_on_one_rank_is_skipped_by_all(hvd, rank, world, recipe, fused):
+@pytest.mark.parametrize(
+    "make_scaler, fused",
+    [(torch.amp.GradScaler, False), (torch.amp.GradScaler, True), (OwnScaler, False)],
+    ids=["", "fused", "own"],
+)
+def test_an_overflow_on_one_rank_is_skipped_by_all(hvd, rank, world, recipe, make_scaler, fused):
     torch.manual_seed(0)
     model = nn.Linear(3, 1, bias=False)
     start = model.weight.detach().clone()
     plain = torch.optim.SGD(model.parameters(), lr=0.5, fused=fused)
     optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
+    scaler = make_scaler("cpu", init_scale=1024.0, growth_interval=1000)
     expected, scale = start.clone(), 1024.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -7,7 +7,7 @@ import sys
 import weakref
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
 
 import torch
 
@@ -310,15 +310,12 @@ class Reducer:
         if place is None:
             return None
         parameter = unit.parameters[0]
-        view = place.view
         gradient: Optional[torch.Tensor] = parameter.grad
-        if gradient is view:
+        if gradient is place.view:
             return place
         if sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE and gradient is not None:
             return None  # in a variable of the program, which expects the result there too, as Horovod leaves it
-        if gradient is None:  # unused on this rank, but perhaps not on the others
-            view.zero_()
-        else:
+        if gradient is not None:
             if gradient.requires_grad:  # of create_graph=True: the graph belongs to this tensor and no other
                 return None
             if self._origins is not None:
@@ -329,6 +326,12 @@ class Reducer:
                 gradient = gradient.to_dense()
             elif is_seen_elsewhere(gradient) and not (is_fresh and gradient._version == 0):
                 return None  # autograd has added to what was there; else it has made this one, of another's memory perhaps
+        if not place.make_room():
+            return None
+        view = place.view
+        if gradient is None:  # unused on this rank, but perhaps not on the others
+            view.zero_()
+        else:
             view.copy_(gradient)
         parameter.grad = view
         return place
@@ -401,14 +404,15 @@ class Reducer:
         for number in list(self._next):
             self._end_pass(number)  # one that an error has ended
         if self._layouts_are_open and _layouts.are_open(self._units):
-            self._agree(lambda name: _layouts.agree(self._units, name))
+            for unit, layout in zip(self._units, self._agree(_layouts.seen(self._units))):
+                unit.layout = layout
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         if len(self._placed) < len(self._units):
             for unit in self._units:
                 if unit not in self._placed and unit not in self._flights and self._is_due(unit):
                     self._start(unit)
         if self._origins is not None and self._origins.are_open():
-            self._agree(self._origins.agree)
+            self._origins.settle(self._agree(self._origins.seen()))
         placed, flights = self._placed, self._flights
         self._placed, self._flights = {}, {}
         try:
@@ -454,10 +458,10 @@ class Reducer:
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
 
-    def _agree(self, agree: Callable[[str], None]) -> None:
+    def _agree(self, mine: List[int]) -> List[int]:
         """Has the ranks agree on layouts, under a name of its own."""
         try:
-            agree(_names.part_of(self._units[0].name, "layouts"))
+            return _layouts.agree(mine, _names.part_of(self._units[0].name, "layouts"))
         except BaseException:
             self.restart()  # as after any other reduction that fails
             raise

@@ -12,10 +12,10 @@ from typing import Callable
 import torch
 
 #: How many hold a tensor, in C++ and Python.
-_holders_of: Callable[[torch.Tensor], int] = torch._C.TensorBase._use_count  # type: ignore[attr-defined] # torch's stubs lack it
+holders_of: Callable[[torch.Tensor], int] = torch._C.TensorBase._use_count  # type: ignore[attr-defined] # torch's stubs lack it
 
 #: How many tensors and Python objects there are for a storage. PyTorch's own CUDA graphs ask the same.
-_users_of: Callable[[int], int] = torch._C._storage_Use_Count
+users_of: Callable[[int], int] = torch._C._storage_Use_Count
 
 
 def _references_of_one_variable() -> int:
@@ -28,13 +28,13 @@ def _references_of_one_variable() -> int:
 def _users_of_one_gradient() -> int:
     parameter = torch.nn.Parameter(torch.zeros(1, device="cpu"))
     parameter.grad = torch.zeros(1, device="cpu")
-    return _holders_of(parameter.grad)
+    return holders_of(parameter.grad)
 
 
 def _users_of_one_storage() -> int:
     gradient = torch.zeros(1, device="cpu")
     storage = gradient.untyped_storage()
-    return _users_of(storage._cdata)
+    return users_of(storage._cdata)
 
 
 #: What ``sys.getrefcount`` says of a gradient that one variable of the function that asks holds, and its parameter.
@@ -47,6 +47,6 @@ def is_seen_elsewhere(gradient: torch.Tensor) -> bool:
     """Whether there may be other holders of the gradient, or tensors or NumPy arrays in its memory: the program's, which
     expects the result there too, of a flat buffer for instance, or autograd's, which may still read them."""
     storage = gradient.untyped_storage()
-    if _holders_of(gradient) > _ALONE:  # it is another parameter's gradient as well
+    if holders_of(gradient) > _ALONE:  # it is another parameter's gradient as well
         return True
-    return _users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory
+    return users_of(storage._cdata) > _UNSHARED or not storage.resizable()  # not resizable: NumPy's own memory

@@ -1,9 +1,8 @@
 """Which gradients travel as sparse tensors, alike on all ranks.
 
 An embedding with ``sparse=True`` has a sparse gradient, but a rank that did not use it in a step has none and cannot
-know. So the ranks tell each other what they have, in ``synchronize()``: once, after the first backward pass, and again
-only as long as there are parameters that no rank has had a gradient of. Until then sparse gradients are held back,
-dense ones are not.
+know. So the ranks tell each other what they have: once, after the first backward pass, and again only as long as there
+are parameters that no rank has had a gradient of. Until then sparse gradients are held back, dense ones are not.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import Iterable, List
 
 import torch
 
-from ronde import _abi
+from ronde import _abi, _operation
+from ronde.torch._handles import synchronize
 from ronde.torch._places import DENSE, UNKNOWN, Unit
 from ronde.torch._start import start_allreduce
 from ronde.torch._tensors import gradient_type
@@ -33,14 +33,25 @@ def are_open(units: Iterable[Unit]) -> bool:
     return any(unit.layout == UNKNOWN and unit.needs_gradient() for unit in units)
 
 
-def agree(units: List[Unit], name: str) -> None:
-    """Settles the layouts of the units that any rank has a gradient of: dense if it is so on any of them. Collective;
-    the units are the same on all ranks."""
-    mine = [_seen(unit) if unit.layout == UNKNOWN else unit.layout for unit in units]
+def agree(mine: List[int], name: str) -> List[int]:
+    """Of each gradient the layout in which all ranks know it: dense if it is so on any of them, UNKNOWN if none has it.
+    Collective; ``mine``: as it is on this rank.
+
+    Who has dense ones only knows the result, and does not wait for the others: ranks may come to their optimizers in any
+    order.
+    """
+    _operation.settle(name)
     message = torch.tensor(mine, dtype=torch.uint8, device="cpu")
-    start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=True)
-    for unit, layout in zip(units, message.tolist()):
-        unit.layout = layout
+    handle = start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=False)
+    if all(layout == DENSE for layout in mine):
+        return mine
+    layouts: List[int] = synchronize(handle).tolist()
+    return layouts
+
+
+def seen(units: Iterable[Unit]) -> List[int]:
+    """What this rank says of them."""
+    return [_seen(unit) if unit.layout == UNKNOWN else unit.layout for unit in units]
 
 
 def in_layout(parameter: torch.nn.Parameter, layout: int) -> torch.Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import weakref
 from typing import Iterable, List, NamedTuple, Optional
 
@@ -22,6 +23,7 @@ from ronde.exceptions import RondeError
 from ronde.torch import _names
 from ronde.torch._buckets import Home, can_have_home, homes_for
 from ronde.torch._freed_memory import keep_freed_memory
+from ronde.torch._holders import holders_of, users_of
 
 _log = logging.getLogger("ronde")
 
@@ -37,7 +39,7 @@ class Reduction(NamedTuple):
 class Place:
     """The home of one parameter's gradient, with the slot that reduces it there."""
 
-    __slots__ = ("home", "view", "address", "storage", "slot", "number", "busy")
+    __slots__ = ("home", "view", "address", "storage", "slot", "number", "busy", "own_holders", "own_users")
 
     def __init__(self, home: Home, name: str, reduction: Reduction) -> None:
         self.home = home
@@ -56,14 +58,34 @@ class Place:
         )
         self.number = self.slot.number
         self.busy = False  # submitted, and nobody has seen it end
+        self.own_holders = (0, 0)  # of the view while it is no gradient: those that are always there; (0, 0): not known
+        self.own_users = 0  # of the storage, likewise
+
+    def make_room(self) -> bool:
+        """Before another gradient comes here: a program that has kept the last one keeps it, in memory of its own. False:
+        that cannot be, since other tensors or arrays lie in this memory. Requires: the view is no parameter's gradient, as
+        far as is known."""
+        holders = sys.getrefcount(self.view), holders_of(self.view)
+        users = users_of(self.storage._cdata)
+        if self.own_users == 0:  # the first time: nobody can have seen it
+            self.own_holders, self.own_users = holders, users
+            return True
+        if users > self.own_users:
+            return False
+        if holders != self.own_holders:
+            self.view.data = self.view.detach().clone()
+            self.view = self._view()
+            self.home = self.home._replace(tensor=self.view)
+        return True
+
+    def _view(self) -> torch.Tensor:
+        with torch.inference_mode(False), torch.no_grad():
+            here = torch.empty(0, dtype=self.home.dtype, device="cpu")
+            return here.set_(self.storage, 0, self.home.shape, self.home.stride)
 
     def result(self) -> torch.Tensor:
         """What was reduced here: the view, unless that is somewhere else by now."""
-        if self.view.data_ptr() == self.address:
-            return self.view
-        with torch.no_grad():
-            here = torch.empty(0, dtype=self.home.dtype, device="cpu")
-            return here.set_(self.storage, 0, self.home.shape, self.home.stride)
+        return self.view if self.view.data_ptr() == self.address else self._view()
 
     def is_free(self) -> bool:
         """Whether the engine has done with it: not sure after an interrupted wait, or if all was forgotten."""

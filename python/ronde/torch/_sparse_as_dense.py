@@ -2,20 +2,18 @@
 
 An optimizer is to see what autograd has made: some take sparse gradients only, others refuse them. A rank that did not
 use an embedding in a step has no gradient of it and cannot know its layout, so the ranks tell each other what they have
-seen, in ``synchronize()``: once, after the first backward pass, and again only as long as there are parameters that no
-rank has had a gradient of.
+seen: once, after the first backward pass, and again only as long as there are parameters that no rank has had a gradient
+of.
 """
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, List, Sequence
 
 import torch
 
-from ronde import _abi
 from ronde.torch._layouts import layout_here
 from ronde.torch._places import DENSE, UNKNOWN
-from ronde.torch._start import start_allreduce
 
 
 class Origins:
@@ -40,11 +38,13 @@ class Origins:
         has_all = len(self._agreed) == len(self._layouts)
         return not has_all and any(each not in self._agreed and each.requires_grad for each in self._layouts)
 
-    def agree(self, name: str) -> None:
-        """Settles the layouts of those that any rank has had a gradient of: dense if it was so on any. Collective."""
-        message = torch.tensor(list(self._layouts.values()), dtype=torch.uint8, device="cpu")
-        start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=True)
-        for parameter, layout in zip(self._layouts, message.tolist()):
+    def seen(self) -> List[int]:
+        """What this rank says of them."""
+        return list(self._layouts.values())
+
+    def settle(self, layouts: Sequence[int]) -> None:
+        """What the ranks have agreed on."""
+        for parameter, layout in zip(self._layouts, layouts):
             if layout != UNKNOWN:
                 self._layouts[parameter] = self._agreed[parameter] = layout
             if layout not in (UNKNOWN, DENSE):

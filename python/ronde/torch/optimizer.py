@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
+from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -21,10 +22,26 @@ from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
 
-#: Where ``torch.amp.GradScaler`` is.
-_SCALER_MODULE = "torch.amp.grad_scaler"
+#: Frames between a scaler's method and what reads an optimizer's ``param_groups`` for it.
+_MOST_FRAMES = 8
 
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
+
+
+def _is_scaler(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a method of a ``GradScaler``, or of a class of the program's that derives from it, is what looks at the
+    optimizer in this frame, and not the optimizer itself, which a scaler calls too."""
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        if frame.f_code.co_varnames[:1] == ("self",):
+            caller = frame.f_locals.get("self")
+            if caller is optimizer:
+                break
+            if isinstance(caller, torch.amp.GradScaler):
+                return True
+        frame = frame.f_back
+    return False
 
 
 class _DistributedOptimizer(torch.optim.Optimizer):
@@ -71,10 +88,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> List[Dict[str, Any]]:
-        """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to unscale gradients and look for
-        infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,
+        """As the wrapped optimizer's, the same list. When a ``GradScaler``, or what derives from it, reads it, to unscale
+        gradients and look for infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,
         together. It has no other way to say that it is about to read ``p.grad``."""
-        if self._reducer is not None and sys._getframe(1).f_globals.get("__name__") == _SCALER_MODULE:
+        if self._reducer is not None and _is_scaler(sys._getframe(1), self):
             self._synchronize_for_scaler()
         groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
         return groups
