@@ -129,6 +129,41 @@ def test_state_of_every_optimizer(hvd, rank, name, dtype):
     assert_same_states(hvd.allgather_object(optimizer.state_dict()))
 
 
+class Master(torch.optim.Optimizer):
+    """Keeps float32 copies of its parameters, as mixed precision does."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Of SGD, on the copies."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state["master"] = parameter.float().clone()
+                    state["more"] = [{"nested": torch.zeros(2, dtype=torch.float64)}]
+                state["master"].sub_(parameter.grad.float(), alpha=group["lr"])
+                parameter.copy_(state["master"])
+
+
+@pytest.mark.ranks(2)
+def test_state_of_another_type_than_its_parameter_stays_as_it_is(hvd, rank, world):
+    """PyTorch's load_state_dict would round it."""
+    for fresh in (False, True):
+        parameter = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+        optimizer = Master([parameter], {"lr": 1e-4})
+        if rank == 0 or not fresh:
+            parameter.grad = torch.full((3,), rank + 1.0, dtype=torch.bfloat16)
+            optimizer.step()
+        master = optimizer.state[parameter].get("master")
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+        state = optimizer.state[parameter]
+        assert state["master"].dtype == torch.float32
+        assert torch.equal(state["master"], torch.ones(3) - 1e-4 * torch.ones(3))
+        assert state["more"][0]["nested"].dtype == torch.float64
+        if rank == 0:
+            assert state["master"] is master
+
+
 class Odd(torch.optim.Optimizer):
     """Has state and settings that are no tensors, and some that are."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -215,20 +215,22 @@ def broadcast_optimizer_state(
     is_root = _process.rank() == root_rank
     tensors: List[torch.Tensor] = []
     state: Any = None
+    is_live = False
 
     def make_skeleton() -> bytes:
-        nonlocal tensors, state
+        nonlocal tensors, state, is_live
         file = io.BytesIO()
         pickler = _TensorsApart(file)
         state = optimizer.state_dict()
-        pickler.dump(state)
+        is_live = _is_live(optimizer, state)
+        pickler.dump((state, is_live))
         tensors = pickler.tensors
         return file.getvalue()
 
     skeleton = _broadcast_bytes(make_skeleton, root_rank, "optimizer_state")
     if not is_root:
         unpickler = _TensorsToCome(io.BytesIO(skeleton))
-        state = unpickler.load()
+        state, is_live = unpickler.load()
         tensors = [unpickler.tensors[index] for index in sorted(unpickler.tensors)]
     handles = [
         broadcast_async_(tensor.detach().cpu(), root_rank, f"optimizer_state.{index}")
@@ -241,5 +243,41 @@ def broadcast_optimizer_state(
                 tensor.copy_(value)
     if not optimizer.state:
         _zero_gradients(optimizer)
-    # On the root too: loading casts some state to the parameters' types, and ranks must not differ in that.
+    # On the root too: what loading makes of the state, in classes of the program's above all, ranks must not differ in.
     load_in_place(optimizer, lambda: optimizer.load_state_dict(state))
+    if is_live:
+        _undo_casts(optimizer, state)
+
+
+def _by_parameter(optimizer: torch.optim.Optimizer, state: Any) -> Iterator[Tuple[Dict[Any, Any], Dict[Any, Any]]]:
+    """Of each parameter its state in the optimizer, and as ``state_dict`` has it."""
+    for group, listed in zip(optimizer.param_groups, state["param_groups"]):
+        for parameter, number in zip(group["params"], listed["params"]):
+            if number in state["state"]:
+                yield optimizer.state.get(parameter, {}), state["state"][number]
+
+
+def _is_live(optimizer: torch.optim.Optimizer, state: Any) -> bool:
+    """Whether ``state_dict`` has shown the tensors that the optimizer works with, as PyTorch's does, and no others."""
+    try:
+        return all(live.get(key) is value for live, shown in _by_parameter(optimizer, state) for key, value in shown.items())
+    except (KeyError, TypeError, AttributeError):  # a class of the program's with a state of another form
+        return False
+
+
+def _undo_casts(optimizer: torch.optim.Optimizer, state: Any) -> None:
+    """PyTorch's ``load_state_dict`` gives floating state the type of its parameter: float32 state, a master copy of
+    the weights above all, of parameters of 16 bits would be rounded."""
+    for loaded, sent in _by_parameter(optimizer, state):
+        for key, value in loaded.items():
+            loaded[key] = _as_sent(value, sent.get(key))
+
+
+def _as_sent(loaded: Any, sent: Any) -> Any:
+    if isinstance(loaded, torch.Tensor) and isinstance(sent, torch.Tensor):
+        return loaded if loaded.dtype == sent.dtype else sent.to(loaded.device)
+    if isinstance(loaded, (list, tuple)) and type(loaded) in (list, tuple) and isinstance(sent, (list, tuple)):
+        return type(loaded)(_as_sent(one, other) for one, other in zip(loaded, sent))
+    if type(loaded) is dict and isinstance(sent, dict):
+        return {key: _as_sent(value, sent.get(key)) for key, value in loaded.items()}
+    return loaded
