@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "api/convert.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "base/stable_hash.h"
 
 using namespace ronde;       // NOLINT: this file is the seam of the whole project
 using namespace ronde::api;  // NOLINT
@@ -20,15 +22,18 @@ struct ronde_plan {
 
 namespace {
 
-/// FNV-1a over the names: ranks that make a plan of the same names give it the same number, without a word.
+/// Of the names, in whatever order: ranks that make a plan of the same ones give it the same number, without a word.
 std::uint64_t number_of(const std::vector<Request>& requests) {
-  std::uint64_t hash = 14695981039346656037ull;
-  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 1099511628211ull; };
+  std::vector<std::string_view> names;
   for (const Request& request : requests) {
-    std::for_each(request.name.begin(), request.name.end(), [&](char c) { add(static_cast<unsigned char>(c)); });
-    add(0);
+    names.push_back(request.name);
   }
-  return std::max<std::uint64_t>(hash, 1);  // 0 stands for no plan
+  std::sort(names.begin(), names.end());
+  std::uint64_t number = 0;
+  for (const std::string_view name : names) {
+    number = mix(number ^ stable_hash(name));
+  }
+  return std::max<std::uint64_t>(number, 1);  // 0 stands for no plan
 }
 
 Result<std::shared_ptr<engine::Runner>> runner_of(const ronde_plan& plan) {

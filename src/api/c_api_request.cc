@@ -183,7 +183,8 @@ ronde_status ronde_execute(ronde_engine* engine, const ronde_request* request, d
       *ticket = handle;
       return status;
     }
-    while (!handle->ticket->is_done()) {
+    // A signal may have come just when another thread has ended the work.
+    while (!handle->ticket->is_done() || status.code() == Code::interrupted) {
       status = wait(*handle, -1.0);
     }
     handle->drop();
@@ -233,6 +234,9 @@ ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count, double l
       Status status = wait(*tickets[i], left);
       if (!tickets[i]->ticket->is_done()) {
         return status;  // the wait itself ended: limit, signal
+      }
+      if (!status) {
+        status = wait(*tickets[i], 0);  // or it did, just when the work has ended
       }
       if (first.is_ok()) {
         first = std::move(status);

@@ -72,5 +72,36 @@ TEST_F(CallsBeyondBarriers, LeaveNothingBehind) {
   }
 }
 
+/// Slots submit one ticket again and again.
+TEST_F(CallsBeyondBarriers, FailBeforeABarrierThatIsSubmittedAgain) {
+  std::array<TicketPtr, 3> barriers;
+  for (int rank = 0; rank < 3; ++rank) {
+    barriers[static_cast<std::size_t>(rank)] = world_.submit(rank, test::barrier("slot"));
+  }
+  world_.settle();
+  for (bool with_owner : {false, true}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      world_.wait(rank, *barriers[static_cast<std::size_t>(rank)]);
+    }
+    const TicketPtr beyond = call(1);
+    for (int rank = 0; rank < 3; ++rank) {
+      const TicketPtr& barrier = barriers[static_cast<std::size_t>(rank)];
+      engine::Engine& engine = world_.engine(rank);
+      ASSERT_TRUE(with_owner ? engine.resubmit(barrier, nullptr) : engine.submit_again(barrier));
+    }
+    std::vector<TicketPtr> next;
+    for (int rank = 0; rank < 3; ++rank) {
+      next.push_back(call(rank));
+    }
+    world_.settle();
+    ASSERT_TRUE(beyond->is_done());
+    EXPECT_THAT(beyond->status().message(), HasSubstr("made more calls without a name"));
+    for (const TicketPtr& ticket : next) {
+      ASSERT_TRUE(ticket->is_done());
+      EXPECT_TRUE(ticket->status()) << ticket->status().message();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ronde::engine

@@ -50,13 +50,17 @@ Status Engine::submit(const TicketPtr& ticket) {
     return submit_call(ticket);
   }
   RONDE_RETURN_IF_ERROR(check(ticket->request()));  // first: what is wrong with the call, whatever else is true
-  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
-  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  if (is_counted) {  // one that is refused here, the other ranks never hear of: it counts for nobody
+  return submit_again(ticket);
+}
+
+/// Whatever ends the count of unnamed calls does so each time that it is called. One that has been refused before this
+/// counts for nobody: the other ranks never hear of it.
+void Engine::note_count(Ticket& ticket) {
+  const OpKind kind = ticket.request().kind;
+  if (kind == OpKind::barrier || kind == OpKind::join) {
     std::lock_guard order(calls_mutex_);
-    ticket->set_last_call(kind == OpKind::join ? calls_.last_number() : calls_.restart());
+    ticket.set_last_call(kind == OpKind::join ? calls_.last_number() : calls_.restart());
   }
-  return hand_in(ticket);
 }
 
 /// The order in which these calls reach the member is the order of their planning names. A call that is refused here is
@@ -88,6 +92,7 @@ void Engine::tell_refused(const std::string& name, const Status& refusal) {
 Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  note_count(*ticket);
   ticket->set_owner(std::move(owner));
   return hand_in(ticket);
 }
@@ -95,6 +100,7 @@ Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
 Status Engine::submit_again(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  note_count(*ticket);
   return hand_in(ticket);
 }
 

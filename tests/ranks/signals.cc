@@ -75,5 +75,60 @@ TEST(Signals, AWaitThatIsLongUsesNoProcessorAndIsInterrupted) {
   ronde::shutdown();
 }
 
+/// Another thread may end the work just when the signal comes.
+TEST(Signals, ACallWithoutATicketDoesNotReturnBeforeItHasEnded) {
+  constexpr int kCalls = 20000;
+  ronde::init();
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  struct sigaction before {};
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<bool> calling = true;
+  const pthread_t self = pthread_self();
+  std::thread sender([&] {
+    while (calling) {
+      pthread_kill(self, SIGUSR1);
+      std::this_thread::yield();
+    }
+  });
+  std::thread driver([] {
+    std::vector<float> others(3000, 1);
+    for (int i = 0; i < kCalls / 4; ++i) {
+      const Ticket ticket = ronde::allreduce_async(others, {.name = "others", .op = Op::max});
+      while (ronde_wait(ticket.handle(), -1) == RONDE_INTERRUPTED) {
+      }
+    }
+  });
+  int failures = 0;
+  for (int i = 0; i < kCalls && failures < 5; ++i) {
+    float value = 1;
+    const int64_t one = 1;
+    ronde_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = &value;
+    tensor.shape = &one;
+    tensor.ndim = 1;
+    tensor.dtype = RONDE_FLOAT32;
+    ronde_request request{};
+    request.struct_size = sizeof request;
+    request.op = RONDE_ALLREDUCE;
+    request.reduce_op = RONDE_SUM;
+    request.name = "own";
+    request.name_bytes = 3;
+    request.inputs = &tensor;
+    request.count = 1;
+    request.step = -1;
+    const ronde_status status = ronde_execute(nullptr, &request, -1, nullptr);
+    EXPECT_EQ(status, RONDE_OK) << i << ": " << ronde_last_error();
+    EXPECT_EQ(value, 2);
+    failures += status == RONDE_OK ? 0 : 1;
+  }
+  calling = false;
+  sender.join();
+  driver.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  ronde::shutdown();
+}
+
 }  // namespace
 }  // namespace ronde::test
