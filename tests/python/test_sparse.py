@@ -355,3 +355,39 @@ def test_after_a_failure_to_agree(hvd, rank, world, monkeypatch):
     for parameter in model.parameters():
         rows = hvd.allgather(parameter.detach().reshape(1, -1))
         assert torch.equal(rows[0], rows[1])
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"compression": "fp16"}], ids=["place", "group", "fp16"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_rows_whose_gradients_are_zero_travel_dense(hvd, rank, world, options, passes):
+    """SparseAdam goes on moving such a row by its momentum, and leaves alone what no rank has used."""
+    if "compression" in options:
+        options = {"compression": hvd.Compression.fp16}
+
+    def train(optimizer, weight, ranks):
+        for step in range(4):
+            optimizer.zero_grad()
+            for one in range(passes):
+                for each in ranks:
+                    used = torch.tensor([0, 1, 2 + (each + one) % 2 if step > 1 else 0])
+                    factors = torch.tensor([1.0, float(step == 0), 0.0])  # of row 1, later, and of rows 2 and 3 it is 0
+                    looked_up = nn.functional.embedding(used, weight, sparse=True)
+                    (looked_up.sum(1) * factors).sum().div(len(ranks)).backward()
+            optimizer.step()
+        return weight.detach()
+
+    start = torch.arange(12.0).reshape(6, 2) / 8
+    alone = nn.Parameter(start.clone())
+    expected = train(torch.optim.SparseAdam([alone], lr=0.1), alone, range(world))
+    weight = nn.Parameter(start.clone())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SparseAdam([weight], lr=0.1),
+        [("rows", weight)],
+        sparse_as_dense=True,
+        backward_passes_per_step=passes,
+        **options,
+    )
+    assert torch.allclose(train(optimizer, weight, [rank]), expected)
+    assert torch.equal(expected[4:], start[4:])
+    assert not torch.equal(expected[1], start[1])

@@ -200,6 +200,8 @@ class Reducer:
         if self._flights or self._placed:
             _give_up(self._flights.values(), self._placed)
             self._flights, self._placed = {}, {}
+        if self._origins is not None:
+            self._origins.forget()
         self._next.clear()
         self._passes_seen.clear()
         self._holds_back = False
@@ -276,6 +278,9 @@ class Reducer:
             place = self._move_in(unit, is_fresh=False)
         if place is None:
             self._start_private(unit)
+        if self._origins is not None:
+            self._origins.exchange_rows(unit)  # by now its own were seen
+        if place is None:
             return
         place.busy = True
         status = self._submit_slot(place.number)
@@ -321,8 +326,8 @@ class Reducer:
             if self._origins is not None:
                 self._origins.note(parameter, gradient)
             if gradient.layout is not torch.strided:
-                if unit.layout != DENSE:
-                    return None
+                if unit.layout != DENSE or is_fresh:
+                    return None  # as long as it stays sparse, further passes add their rows
                 gradient = gradient.to_dense()
             elif is_seen_elsewhere(gradient) and not (is_fresh and gradient._version == 0):
                 return None  # autograd has added to what was there; else it has made this one, of another's memory perhaps
@@ -413,6 +418,8 @@ class Reducer:
                     self._start(unit)
         if self._origins is not None and self._origins.are_open():
             self._origins.settle(self._agree(self._origins.seen()))
+            for unit in [*self._placed, *self._flights]:
+                self._origins.exchange_rows(unit)
         placed, flights = self._placed, self._flights
         self._placed, self._flights = {}, {}
         try:

@@ -4,25 +4,35 @@ An optimizer is to see what autograd has made: some take sparse gradients only, 
 use an embedding in a step has no gradient of it and cannot know its layout, so the ranks tell each other what they have
 seen: once, after the first backward pass, and again only as long as there are parameters that no rank has had a gradient
 of.
+
+Which rows came from any rank cannot be told from the reduced values: one may be 0, and an optimizer with momentum moves
+that row all the same. So the ranks' rows are reduced beside, a byte for each.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import torch
 
+from ronde import _abi
+from ronde._operation import settle
+from ronde.torch._handles import Handle, synchronize
 from ronde.torch._layouts import layout_here
-from ronde.torch._places import DENSE, UNKNOWN
+from ronde.torch._names import part_of
+from ronde.torch._places import DENSE, UNKNOWN, Unit
+from ronde.torch._start import start_allreduce
 
 
 class Origins:
-    """The layouts in which autograd makes the gradients of some parameters."""
+    """The layouts in which autograd makes the gradients of some parameters, and the rows of those that are sparse."""
 
     def __init__(self) -> None:
         self._layouts: Dict[torch.nn.Parameter, int] = {}  # seen on this rank, or agreed
         self._agreed: Dict[torch.nn.Parameter, int] = {}
         self._sparse: Dict[torch.nn.Parameter, int] = {}  # of these, with how many sparse dimensions
+        self._rows: Dict[torch.nn.Parameter, torch.Tensor] = {}  # of this rank and round: 1 where there is a row
+        self._under_way: Dict[torch.nn.Parameter, Handle[torch.Tensor]] = {}  # the rows of all ranks
 
     def add(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients travel dense from now on. In the same order on all ranks."""
@@ -32,6 +42,11 @@ class Origins:
         """What autograd has made of a parameter, before it is made dense."""
         if self._layouts[parameter] == UNKNOWN:
             self._layouts[parameter] = layout_here(gradient)
+        if gradient.is_sparse:
+            rows = self._rows.get(parameter)
+            if rows is None:
+                rows = self._rows[parameter] = _no_rows(parameter, gradient.sparse_dim())
+            rows[tuple(gradient._indices().cpu())] = 1
 
     def are_open(self) -> bool:
         """Whether there is anything to agree on: the same on all ranks."""
@@ -50,9 +65,47 @@ class Origins:
             if layout not in (UNKNOWN, DENSE):
                 self._sparse[parameter] = layout
 
+    def exchange_rows(self, unit: Unit) -> None:
+        """Begins to reduce the rows of what is sparse in the unit, once in a round. On all ranks, as the unit itself."""
+        for index, parameter in enumerate(unit.parameters):
+            layout = self._sparse.get(parameter)
+            if layout is None or parameter in self._under_way:
+                continue
+            rows = _with_dimensions(layout, parameter, self._rows.pop(parameter, None))
+            name = part_of(unit.name, f"rows {index}")
+            settle(name)
+            handle = start_allreduce([rows], [rows], name, _abi.MAX, 1.0, 1.0, True, wait=False)
+            self._under_way[parameter] = handle
+
     def restore(self) -> None:
         """Makes those gradients sparse again that autograd makes so."""
-        for parameter, layout in self._sparse.items():
+        for parameter, handle in list(self._under_way.items()):
+            rows = synchronize(handle)
             gradient = parameter.grad
             if gradient is not None and gradient.layout is torch.strided:
-                parameter.grad = gradient.detach().to_sparse(layout)
+                indices = rows.nonzero().t().to(gradient.device)
+                values = gradient.detach()[tuple(indices)]
+                parameter.grad = torch.sparse_coo_tensor(
+                    indices, values, gradient.shape, is_coalesced=True, check_invariants=False
+                )
+
+    def forget(self) -> None:
+        """The round is over, well or not."""
+        self._rows.clear()
+        for handle in self._under_way.values():
+            handle.abandon()
+        self._under_way.clear()
+
+
+def _with_dimensions(layout: int, parameter: torch.nn.Parameter, rows: Optional[torch.Tensor]) -> torch.Tensor:
+    """As all ranks have them."""
+    if rows is None:
+        return _no_rows(parameter, layout)
+    if rows.dim() < layout:
+        more = (1,) * (layout - rows.dim())
+        return rows.reshape(*rows.shape, *more).expand(parameter.shape[:layout]).contiguous()
+    return rows if rows.dim() == layout else rows.amax(tuple(range(layout, rows.dim())))
+
+
+def _no_rows(parameter: torch.nn.Parameter, layout: int) -> torch.Tensor:
+    return torch.zeros(parameter.shape[:layout], dtype=torch.uint8, device="cpu")
