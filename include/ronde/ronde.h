@@ -328,12 +328,13 @@ typedef struct ronde_request {
 RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* call_site);
 
 /* Calls without a name. Ranks pair such calls of a group by their order alone: the n-th of one rank meets the n-th of
- * every other, whatever the ranks have waited for; a barrier or a join begins a new count, so that ranks of which one
- * has made a call too many are in step again after it. *number (> 0) is the next call's, for a request that is then
- * submitted with it, once, by any thread; who takes numbers in one order and submits in another loses time only. A
- * number that is taken and never submitted is a call that the others make in vain; one whose request is refused fails
- * on them (but for a request of which not even the name can be read, and a barrier or join). RONDE_INVALID_ARGUMENT if
- * this rank belongs to no such group. Not for slots and plans, which have names. */
+ * every other, whatever the ranks have waited for; a barrier or a join, which is none of them, with a name or without,
+ * begins a new count, so that ranks of which one has made a call too many are in step again after it. *number (> 0) is
+ * the next call's, for a request that is then submitted with it, once, by any thread; who takes numbers in one order and
+ * submits in another loses time only. A number that is taken and never submitted is a call that the others make in
+ * vain; one whose request is refused fails on them (but for a request of which not even the name can be read, and a
+ * barrier or join). RONDE_INVALID_ARGUMENT if this rank belongs to no such group. Not for slots and plans, which have
+ * names. */
 RONDE_API ronde_status ronde_call_number(ronde_engine* engine, int32_t group, uint64_t* number);
 /* The call of this number is not made, since the program's arguments were refused before it could be submitted: it
  * fails on the ranks that make it, with RONDE_MISMATCH and this reason. ronde_submit and ronde_execute say so by

@@ -50,9 +50,12 @@ namespace {
 
 enum class Caller { goes_on, waits };
 
+/// It ends the count of calls without a name, and is none of them.
+bool ends_count(const ronde_request& request) { return request.op == RONDE_BARRIER || request.op == RONDE_JOIN; }
+
 /// It pairs by the order of such calls. A send or recv without a name does not: not all ranks make it.
 bool is_unnamed_call(const ronde_request& request) {
-  return request.name == nullptr && !is_pairwise(static_cast<OpKind>(request.op));
+  return request.name == nullptr && !is_pairwise(static_cast<OpKind>(request.op)) && !ends_count(request);
 }
 
 /// A name that only this rank knows, for a send or recv without one.
@@ -103,6 +106,9 @@ Result<ronde_ticket*> submit(ronde_engine* engine, const ronde_request* request,
   value.call_number = number;
   if (is_unnamed_call(*request)) {
     value.name = engine::CallOrder::name_of(number);
+    value.has_own_number = true;
+  } else if (request->name == nullptr && ends_count(*request)) {
+    value.name = "noname";  // until the engine knows which it is
     value.has_own_number = true;
   } else if (request->name == nullptr) {
     value.name = name_of_pair(value.kind);

@@ -72,6 +72,33 @@ TEST_F(CallsBeyondBarriers, LeaveNothingBehind) {
   }
 }
 
+TEST_F(CallsBeyondBarriers, FailBeforeABarrierWithoutAName) {
+  const auto unnamed_barrier = [&](int rank) {
+    Request request = test::barrier("noname");
+    request.has_own_number = true;
+    return world_.submit(rank, request);
+  };
+  for (int round = 0; round < 3; ++round) {
+    const TicketPtr beyond = call(1);
+    std::vector<TicketPtr> next;
+    for (int rank : {1, 0, 2}) {
+      next.push_back(unnamed_barrier(rank));
+      next.push_back(call(rank));
+    }
+    world_.settle();
+    ASSERT_TRUE(beyond->is_done());
+    EXPECT_THAT(beyond->status().message(), HasSubstr("made more calls without a name"));
+    for (const TicketPtr& ticket : next) {
+      ASSERT_TRUE(ticket->is_done());
+      EXPECT_TRUE(ticket->status()) << ticket->status().message();
+    }
+    for (int rank = 0; rank < 3; ++rank) {
+      world_.submit(rank, test::barrier("named " + std::to_string(round)));  // counts too
+    }
+    world_.settle();
+  }
+}
+
 /// Slots submit one ticket again and again.
 TEST_F(CallsBeyondBarriers, FailBeforeABarrierThatIsSubmittedAgain) {
   std::array<TicketPtr, 3> barriers;

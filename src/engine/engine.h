@@ -176,7 +176,7 @@ class Engine {
   Status accepting(const Request& request) const;
   const Status& closed_to(OpKind kind) const { return is_pairwise(kind) ? closed_to_pairs_ : closed_; }
   Status submit_call(const TicketPtr& ticket);
-  void note_count(Ticket& ticket);
+  Status take_name(const TicketPtr& ticket);
   void tell_refused(const std::string& name, const Status& refusal);
   Status hand_in(const TicketPtr& ticket);
   bool cancel_due(Nanoseconds now);

@@ -53,14 +53,22 @@ Status Engine::submit(const TicketPtr& ticket) {
   return submit_again(ticket);
 }
 
-/// Whatever ends the count of unnamed calls does so each time that it is called. One that has been refused before this
-/// counts for nobody: the other ranks never hear of it.
-void Engine::note_count(Ticket& ticket) {
-  const OpKind kind = ticket.request().kind;
-  if (kind == OpKind::barrier || kind == OpKind::join) {
-    std::lock_guard order(calls_mutex_);
-    ticket.set_last_call(kind == OpKind::join ? calls_.last_number() : calls_.restart());
+/// Takes the ticket's name. What ends the count of unnamed calls does so each time that it is called; one that has been
+/// refused counts for nobody, since the other ranks never hear of it. Without a name it is called after the count that
+/// it ends.
+Status Engine::take_name(const TicketPtr& ticket) {
+  const Request& request = ticket->request();
+  if (request.kind != OpKind::barrier && request.kind != OpKind::join) {
+    return pending_.insert(ticket);
   }
+  std::lock_guard order(calls_mutex_);
+  if (request.has_own_number) {
+    ticket->name_by_order("noname." + std::string(op_name(request.kind)) + "." +
+                          std::to_string(calls_.last_number() >> CallOrder::kCallBits));
+  }
+  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
+  ticket->set_last_call(request.kind == OpKind::join ? calls_.last_number() : calls_.restart());
+  return {};
 }
 
 /// The order in which these calls reach the member is the order of their planning names. A call that is refused here is
@@ -91,16 +99,14 @@ void Engine::tell_refused(const std::string& name, const Status& refusal) {
 
 Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
-  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  note_count(*ticket);
+  RONDE_RETURN_IF_ERROR(take_name(ticket));
   ticket->set_owner(std::move(owner));
   return hand_in(ticket);
 }
 
 Status Engine::submit_again(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
-  RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
-  note_count(*ticket);
+  RONDE_RETURN_IF_ERROR(take_name(ticket));
   return hand_in(ticket);
 }
 

@@ -38,6 +38,8 @@ class Ticket {
   const std::string& name() const { return request_.name; }
   /// Of a barrier or join, before it is submitted: the number of the last unnamed call before it.
   void set_last_call(std::uint64_t number) { request_.call_number = number; }
+  /// Of a barrier or join without a name, before it is submitted.
+  void name_by_order(std::string name) { request_.name = std::move(name); }
   /// Of an unnamed call, before it is submitted.
   void plan_as(std::string planning_name) { request_.planning_name = std::move(planning_name); }
   std::size_t input_bytes() const { return input_bytes_; }
