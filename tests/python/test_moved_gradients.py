@@ -284,3 +284,25 @@ def test_kept_gradients_leave_the_place_shared(hvd, rank, world):
         addresses.add(w.grad.data_ptr())
         assert w.grad is kept
     assert len(addresses) == 1
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_gradient_with_other_memory_in_the_next_job(hvd, rank, world, which):
+    """Programs clip like that. Its place does not fit any more, that of the other belongs to an engine that has ended."""
+    pair = [nn.Parameter(torch.zeros(3)) for _ in range(2)]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(pair, lr=1.0), [(f"next job.{i}", p) for i, p in enumerate(pair)], op=hvd.Sum
+    )
+    for step in range(4):
+        if step == 2:
+            hvd.shutdown()
+            hvd.init()
+        optimizer.zero_grad()
+        (pair[0].sum() * (rank + 1) + pair[1].sum() * (rank + 1)).backward()
+        optimizer.synchronize()
+        pair[which].grad.data = pair[which].grad.data.clamp(max=2.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    assert pair[which].tolist() == [-8.0] * 3
+    assert pair[1 - which].tolist() == [-12.0] * 3

@@ -391,3 +391,31 @@ def test_rows_whose_gradients_are_zero_travel_dense(hvd, rank, world, options, p
     assert torch.allclose(train(optimizer, weight, [rank]), expected)
     assert torch.equal(expected[4:], start[4:])
     assert not torch.equal(expected[1], start[1])
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("who", ["all", "one"])
+def test_a_sparse_gradient_that_is_dense_in_some_steps(hvd, rank, world, who):
+    """As with an embedding whose weight is the output layer's too, from some epoch on: the sum is dense there."""
+
+    def train(optimizer, weight, ranks):
+        layouts = []
+        for step in range(5):
+            optimizer.zero_grad()
+            for each in ranks:
+                loss = nn.functional.embedding(torch.tensor([each, 2]), weight, sparse=True).sum()
+                if step in (2, 3) and (who == "all" or each == 0):
+                    loss = loss + (weight * (step + each)).sum()
+                loss.div(len(ranks)).backward()
+            optimizer.step()
+            layouts.append(weight.grad.layout)
+        return weight.detach(), layouts
+
+    start = torch.arange(12.0).reshape(6, 2) / 8
+    alone = nn.Parameter(start.clone())
+    expected, layouts = train(torch.optim.SGD([alone], lr=0.5), alone, range(world))
+    weight = nn.Parameter(start.clone())
+    wrapped = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.5), [("both", weight)], sparse_as_dense=True)
+    got, seen = train(wrapped, weight, [rank])
+    assert torch.allclose(got, expected)
+    assert seen == layouts

@@ -168,6 +168,9 @@ class Places:
         return True
 
     def _lay_out(self, epoch: int) -> None:
+        if epoch != self._epoch:
+            for unit in self._units:
+                unit.place = None  # of an engine that has ended
         self._epoch = epoch
         self.generation += 1
         lacking = [unit for unit in self._units if self._lacks_place(unit)]

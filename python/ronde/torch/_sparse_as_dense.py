@@ -24,6 +24,10 @@ from ronde.torch._places import DENSE, UNKNOWN, Unit
 from ronde.torch._start import start_allreduce
 
 
+#: What a rank says of a row: it has one, or its whole gradient is dense.
+_ROW, _ALL_DENSE = 1, 2
+
+
 class Origins:
     """The layouts in which autograd makes the gradients of some parameters, and the rows of those that are sparse."""
 
@@ -32,7 +36,7 @@ class Origins:
         self._needed: Set[torch.nn.Parameter] = set()  # have required a gradient once
         self._agreed: Dict[torch.nn.Parameter, int] = {}
         self._sparse: Dict[torch.nn.Parameter, int] = {}  # of these, with how many sparse dimensions
-        self._rows: Dict[torch.nn.Parameter, torch.Tensor] = {}  # of this rank and round: 1 where there is a row
+        self._rows: Dict[torch.nn.Parameter, torch.Tensor] = {}  # of this rank and round: where there is a row
         self._under_way: Dict[torch.nn.Parameter, Handle[torch.Tensor]] = {}  # the rows of all ranks
 
     def add(self, parameter: torch.nn.Parameter) -> None:
@@ -47,11 +51,17 @@ class Origins:
         """What autograd has made of a parameter, before it is made dense."""
         if self._layouts[parameter] == UNKNOWN:
             self._layouts[parameter] = layout_here(gradient)
+        layout = self._layouts[parameter]
+        if layout == DENSE:
+            return
+        rows = self._rows.get(parameter)
+        if rows is None:
+            rows = self._rows[parameter] = _no_rows(parameter, gradient.sparse_dim() if gradient.is_sparse else layout)
         if gradient.is_sparse:
-            rows = self._rows.get(parameter)
-            if rows is None:
-                rows = self._rows[parameter] = _no_rows(parameter, gradient.sparse_dim())
-            rows[tuple(gradient._indices().cpu())] = 1
+            indices = tuple(gradient._indices().cpu())
+            rows[indices] = rows[indices].clamp(min=_ROW)
+        else:  # in this round, as where a dense term of the loss is added; the sum is dense then
+            rows.fill_(_ALL_DENSE)
 
     def are_open(self) -> bool:
         """Whether there is anything to agree on: the same on all ranks."""
@@ -86,6 +96,8 @@ class Origins:
         for parameter, handle in list(self._under_way.items()):
             rows = synchronize(handle)
             gradient = parameter.grad
+            if bool((rows == _ALL_DENSE).any()):
+                continue
             if gradient is not None and gradient.layout is torch.strided:
                 indices = rows.nonzero().t().to(gradient.device)
                 values = gradient.detach()[tuple(indices)]
