@@ -419,3 +419,79 @@ def test_ranks_may_step_their_optimizers_in_any_order(hvd, rank, world, options)
         expected = -(step + 1) * (world + 1) / 2
         for model in models:
             assert torch.allclose(model.weight, torch.full_like(model.weight, expected))
+
+
+def frozen_everywhere(step, rank):
+    return step in (1, 2)
+
+
+def frozen_on_one_rank(step, rank):
+    return step in (1, 3) and rank == 0
+
+
+def frozen_at_first_on_one_rank(step, rank):
+    return step == 0 and rank == 1
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"sparse_as_dense": True}], ids=["place", "group", "dense"])
+@pytest.mark.parametrize("is_frozen", [frozen_everywhere, frozen_on_one_rank, frozen_at_first_on_one_rank])
+def test_parameters_that_are_frozen_for_a_while(hvd, rank, world, options, is_frozen):
+    """A rank that has one frozen has no gradient of it, and takes part all the same; where all have, it stays as it is."""
+    a, b = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([a, b], lr=1.0, weight_decay=0.5), [("freeze.a", a), ("freeze.b", b)], **options
+    )
+    expected_a, expected_b = 1.0, 1.0
+    for step in range(5):
+        b.requires_grad_(not is_frozen(step, rank))
+        optimizer.zero_grad()
+        ((a + b) * 10.0**step).sum().backward()
+        optimizer.step()
+        having = sum(not is_frozen(step, each) for each in range(world))
+        expected_a -= 10.0**step + 0.5 * expected_a
+        if having:
+            expected_b -= 10.0**step * having / world + 0.5 * expected_b
+        assert torch.allclose(a, torch.full((2,), expected_a)), step
+        assert torch.allclose(b, torch.full((2,), expected_b)), step
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_closure_after_a_pass_on_one_rank(hvd, rank, world):
+    """How often a rank synchronizes is the same on all, whatever has come before the closure."""
+    w = nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=1.0), [("closure.one", w)])
+
+    def closure():
+        w.grad = None
+        loss = (w * (rank + 1)).sum()
+        loss.backward()
+        return loss
+
+    for step in range(3):
+        optimizer.zero_grad()
+        if step == 1 and rank == 0:
+            (w * 100).sum().backward()
+        optimizer.step(closure)
+        assert torch.allclose(w, torch.full((2,), -(step + 1) * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2)
+def test_lbfgs_searches_by_the_sum_of_losses_where_gradients_are_added_up(hvd, rank, world):
+    def train(make, losses):
+        w = nn.Parameter(torch.tensor([1.0, -2.0]))
+        optimizer = make(torch.optim.LBFGS([w], lr=0.5, max_iter=6, line_search_fn="strong_wolfe"), w)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = sum(((w - each) ** 4).sum() for each in losses)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        return w.detach()
+
+    expected = train(lambda optimizer, w: optimizer, [0.5, 1.5])
+    summed = train(lambda optimizer, w: hvd.DistributedOptimizer(optimizer, [("lbfgs", w)], op=hvd.Sum), [0.5 + rank])
+    assert torch.allclose(summed, expected, atol=1e-5)

@@ -305,3 +305,48 @@ def test_predivide_factors_reach_the_reduction(hvd, rank, monkeypatch, groups):
     nn.functional.cross_entropy(model(batch(0)[0]), batch(0)[1]).backward()
     optimizer.step()
     assert said == [(hvd.Average, 0.25, 4.0)] * (1 if groups == 1 else 2)
+
+
+def skip_by_the_program(scaler, optimizer, step):
+    if step == 1:
+        optimizer.synchronize()
+    else:
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def scaler_throughout(scaler, optimizer, step):
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def scaler_at_first(scaler, optimizer, step):
+    if step < 2:
+        scaler_throughout(scaler, optimizer, step)
+    else:
+        optimizer.step()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("go_on", [scaler_throughout, skip_by_the_program, scaler_at_first])
+def test_after_a_skipped_step_a_rank_without_gradients_takes_part(hvd, rank, world, go_on):
+    """Gradients are zeroed through the model, of which the optimizer hears nothing."""
+    w = nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=1.0), [("skipped", w)])
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    expected = torch.zeros(2)
+    for step in range(5):
+        if w.grad is not None:
+            w.grad.zero_()
+        uses_scaler = go_on is not scaler_at_first or step < 2
+        if step != 2 or rank == 0:
+            overflows = go_on is not skip_by_the_program and step == 1 and rank == 0
+            loss = (w * (step + 1)).sum() * (math.inf if overflows else 1.0)
+            (scaler.scale(loss) if uses_scaler else loss).backward()
+        elif uses_scaler:
+            scaler.scale(torch.zeros(1))  # it counts the ranks' losses
+            w.grad = torch.zeros(2) if w.grad is None else w.grad
+        go_on(scaler, optimizer, step)
+        if step != 1:
+            expected -= (step + 1) / (world if step == 2 else 1)
+        assert torch.allclose(w.detach(), expected), step

@@ -88,7 +88,7 @@ def test_bytes_per_element():
 
 def test_names():
     assert _names.name_of("allreduce", "x") == "allreduce.x"
-    assert _names.part_of("allreduce.x", "rows") == "allreduce.x.rows"
+    assert _names.part_of("allreduce.x", "rows") == "rows of allreduce.x"
     assert _names.name_of_gradient(_names.name_of("allreduce", "x", 3)).group == 3
 
 

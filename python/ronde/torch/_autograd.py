@@ -1,7 +1,8 @@
 """Operations that gradients flow through. The backward of a rank's call is the collective that carries the other ranks'
-gradients to it; it goes by the forward's name, so ranks need not run their graphs in the same order. It is one of these
-operations itself where autograd asks for a graph of the backward pass (``create_graph=True``), so derivatives of any order
-flow through."""
+gradients to it, and it waits for them; it goes by the forward's name, so that ranks whose graphs order independent calls
+otherwise meet in the right ones. It is one of these operations itself where autograd asks for a graph of the backward
+pass (``create_graph=True``), so derivatives of any order flow through.
+"""
 
 from __future__ import annotations
 

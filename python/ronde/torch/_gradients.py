@@ -151,8 +151,12 @@ class Reducer:
     def _watch(self) -> None:
         """Has autograd call for the members that need a gradient; what is frozen waits for a later call."""
         for index in self._unwatched:
-            if self._members[index].parameter.requires_grad:
+            member = self._members[index]
+            if member.parameter.requires_grad:
                 self._add_hook(index)
+                member.unit.is_needed = True
+                if self._origins is not None:
+                    self._origins.need(member.parameter)
         self._unwatched = [i for i in self._unwatched if not self._members[i].parameter.requires_grad]
 
     def _add_hook(self, index: int) -> None:
@@ -189,6 +193,17 @@ class Reducer:
     def touched(self) -> bool:
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
         return self.pending or any(member.round == self._round for member in self._members)
+
+    def is_touched_anywhere(self) -> bool:
+        """Whether :attr:`touched` says so on any rank. Collective."""
+        if not self._units:
+            return False
+        if self._process_set.process_set_id != self._group:
+            self._follow_set()
+        message = torch.tensor([self.touched], dtype=torch.uint8, device="cpu")
+        name = _names.part_of(self._units[0].name, "touched")
+        start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=True)
+        return bool(message[0])
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again."""
@@ -244,7 +259,6 @@ class Reducer:
                 "gradients; torch.utils.checkpoint needs use_reentrant=False."
             )
         member.left = left
-        unit.round = self._round
         now = torch._C._current_graph_task_id()
         waiting = self._next.pop(now, None)
         if now not in self._passes_seen and now != -1:
@@ -338,7 +352,8 @@ class Reducer:
             view.zero_()
         else:
             view.copy_(gradient)
-        parameter.grad = view
+        if gradient is not None or parameter.requires_grad:
+            parameter.grad = view
         return place
 
     def _start_sparse(self, unit: Unit) -> bool:
@@ -414,7 +429,7 @@ class Reducer:
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         if len(self._placed) < len(self._units):
             for unit in self._units:
-                if unit not in self._placed and unit not in self._flights and self._is_due(unit):
+                if unit not in self._placed and unit not in self._flights and unit.is_needed:
                     self._start(unit)
         if self._origins is not None and self._origins.are_open():
             self._origins.settle(self._agree(self._origins.seen()))
@@ -442,10 +457,6 @@ class Reducer:
         finally:
             self.restart()
 
-    def _is_due(self, unit: Unit) -> bool:
-        """Whether it is to be reduced though no hook has started it. What a pass has reached is, frozen by now or not."""
-        return unit.needs_gradient() or unit.round == self._round
-
     def _tickets_of(self, placed: Dict[Unit, Place]) -> "Array[c_void_p]":
         """The tickets of what is under way, found made in most steps."""
         is_all = len(placed) == len(self._units)
@@ -461,7 +472,9 @@ class Reducer:
         with torch.no_grad():
             for unit, flight in flights.items():
                 if isinstance(flight, _SparseFlight):
-                    unit.parameters[0].grad = flight.finish()
+                    result = flight.finish()
+                    if unit.parameters[0].requires_grad or (result.is_sparse and result._nnz() > 0):
+                        unit.parameters[0].grad = result
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
 
@@ -506,8 +519,9 @@ def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     if current is gradient:
         return
     if current is None:
-        if parameter.requires_grad:  # set to None between backward and here
+        # Where it is frozen, on this rank perhaps and not on others, only what they have is a gradient: one of zeros would
+        # have the optimizer decay its weights.
+        if parameter.requires_grad or bool(gradient.any()):
             parameter.grad = gradient
-        # Else frozen, in a group with others: a gradient of zeros would have the optimizer decay its weights.
     else:
         current.detach().copy_(gradient.detach())

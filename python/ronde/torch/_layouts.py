@@ -30,7 +30,7 @@ def _seen(unit: Unit) -> int:
 
 def are_open(units: Iterable[Unit]) -> bool:
     """Whether there is anything to agree on: the same on all ranks."""
-    return any(unit.layout == UNKNOWN and unit.needs_gradient() for unit in units)
+    return any(unit.layout == UNKNOWN and unit.is_needed for unit in units)
 
 
 def agree(mine: List[int], name: str) -> List[int]:

@@ -101,7 +101,9 @@ UNKNOWN, DENSE = 0, 255
 class Unit:
     """What is reduced by one request: a parameter's gradient, or those of a group."""
 
-    __slots__ = ("name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "round")
+    __slots__ = (
+        "name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "is_needed",
+    )
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
@@ -112,17 +114,15 @@ class Unit:
         self.is_private = is_private  # never has a place
         self.refused_in = 0  # the epoch of the engine in which it can have none
         self.layout = DENSE  # in which it travels: the same on all ranks
-        self.round = 0  # of the reducer, in which a backward pass has reached it last
+        # Something in it has required a gradient once. From then on it is reduced, frozen on this rank or not, since it may
+        # not be on the others: they would wait, and later gradients would meet earlier ones.
+        self.is_needed = False
 
     def move_to(self, group: int) -> None:
         """From now on it is reduced in the process set with this id, in a place of that set's."""
         self.name = _names.in_group(group, str(self.name))
         self.place = None
         self.refused_in = 0
-
-    def needs_gradient(self) -> bool:
-        """Whether it is to be reduced: something in it is not frozen."""
-        return any(parameter.requires_grad for parameter in self.parameters)
 
 
 def _epoch_now() -> int:

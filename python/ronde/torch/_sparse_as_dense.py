@@ -11,7 +11,7 @@ that row all the same. So the ranks' rows are reduced beside, a byte for each.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Set
 
 import torch
 
@@ -29,6 +29,7 @@ class Origins:
 
     def __init__(self) -> None:
         self._layouts: Dict[torch.nn.Parameter, int] = {}  # seen on this rank, or agreed
+        self._needed: Set[torch.nn.Parameter] = set()  # have required a gradient once
         self._agreed: Dict[torch.nn.Parameter, int] = {}
         self._sparse: Dict[torch.nn.Parameter, int] = {}  # of these, with how many sparse dimensions
         self._rows: Dict[torch.nn.Parameter, torch.Tensor] = {}  # of this rank and round: 1 where there is a row
@@ -37,6 +38,10 @@ class Origins:
     def add(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients travel dense from now on. In the same order on all ranks."""
         self._layouts[parameter] = UNKNOWN
+
+    def need(self, parameter: torch.nn.Parameter) -> None:
+        """It requires a gradient."""
+        self._needed.add(parameter)
 
     def note(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         """What autograd has made of a parameter, before it is made dense."""
@@ -50,8 +55,7 @@ class Origins:
 
     def are_open(self) -> bool:
         """Whether there is anything to agree on: the same on all ranks."""
-        has_all = len(self._agreed) == len(self._layouts)
-        return not has_all and any(each not in self._agreed and each.requires_grad for each in self._layouts)
+        return len(self._agreed) < len(self._layouts) and any(each not in self._agreed for each in self._needed)
 
     def seen(self) -> List[int]:
         """What this rank says of them."""

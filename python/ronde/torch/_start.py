@@ -27,7 +27,7 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
-from ronde.torch._tensors import apart, check, copies_back, from_plain, host_memory_for, new_like, staged, view_of
+from ronde.torch._tensors import apart, check, copies_back, from_plain, host_memory_for, is_ready, new_like, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -57,9 +57,11 @@ def start_allreduce(
     one tensor, not a list."""
     if targets is None and not isinstance(tensors[0], torch.Tensor):
         tensors = [from_plain(tensor) for tensor in tensors]
-    for tensor in tensors:
-        check(tensor, full_name)
-    inputs = [staged(tensor) for tensor in tensors]
+    inputs = list(tensors)
+    if not all(map(is_ready, inputs)):
+        for tensor in tensors:
+            check(tensor, full_name)
+        inputs = [staged(tensor) for tensor in tensors]
     if targets is None:
         outputs = [new_like(tensor) for tensor in tensors]
         buffers = [host_memory_for(output) for output in outputs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
+import weakref
 from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -16,7 +17,7 @@ from ronde.torch._loading import load_in_place
 from ronde.torch._tensors import gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
-from ronde.torch.mpi_ops import Adasum, Average, allreduce, allreduce_async_
+from ronde.torch.mpi_ops import Adasum, Average, Sum, allreduce, allreduce_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import start_sparse_allreduce
 
@@ -28,9 +29,9 @@ _MOST_FRAMES = 8
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
 
 
-def _is_scaler(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a method of a ``GradScaler``, or of a class of the program's that derives from it, is what looks at the
-    optimizer in this frame, and not the optimizer itself, which a scaler calls too."""
+def _scaler_in(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> Optional[torch.amp.GradScaler]:
+    """The ``GradScaler``, perhaps of a class of the program's, of which a method is what looks at the optimizer in this
+    frame, and not the optimizer itself, which a scaler calls too."""
     for _ in range(_MOST_FRAMES):
         if frame is None:
             break
@@ -39,9 +40,9 @@ def _is_scaler(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> 
             if caller is optimizer:
                 break
             if isinstance(caller, torch.amp.GradScaler):
-                return True
+                return caller
         frame = frame.f_back
-    return False
+    return None
 
 
 class _DistributedOptimizer(torch.optim.Optimizer):
@@ -50,7 +51,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _reducer: Optional[Reducer]  # None in a job of one rank
     _parameter_names: Dict[torch.nn.Parameter, str]
     _synchronized: bool
-    _synchronized_for_scaler: bool
+    _scaling: Optional[Tuple["weakref.ref[torch.amp.GradScaler]", Any]]  # for whose step gradients are synchronized
     _synchronize_in_step: bool
     _process_set: ProcessSet
     _how: How
@@ -89,10 +90,12 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     @property
     def param_groups(self) -> List[Dict[str, Any]]:
         """As the wrapped optimizer's, the same list. When a ``GradScaler``, or what derives from it, reads it, to unscale
-        gradients and look for infinite ones, gradients are synchronized first: all ranks then see the same and step, or skip the step,
-        together. It has no other way to say that it is about to read ``p.grad``."""
-        if self._reducer is not None and _is_scaler(sys._getframe(1), self):
-            self._synchronize_for_scaler()
+        gradients and look for infinite ones, gradients are synchronized first: all ranks then see the same and step, or
+        skip the step, together. It has no other way to say that it is about to read ``p.grad``."""
+        if self._reducer is not None:
+            scaler = _scaler_in(sys._getframe(1), self)
+            if scaler is not None:
+                self._synchronize_for(scaler, self._reducer)
         groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
         return groups
 
@@ -100,11 +103,23 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
         self.__dict__["param_groups"] = groups
 
-    def _synchronize_for_scaler(self) -> None:
-        assert self._reducer is not None
-        if self._reducer.touched or not self._synchronized:
+    # Whether a rank takes part in a synchronize() must be the same on all: it may hang on what the program has called, and
+    # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank.
+
+    def _synchronize_for(self, scaler: torch.amp.GradScaler, reducer: Reducer) -> None:
+        if self._is_synchronized_for_scaler():
+            return  # it looks again
+        if not self._synchronized or reducer.is_touched_anywhere():
             self.synchronize()
-            self._synchronized_for_scaler = True
+            self._synchronized = False
+        self._scaling = weakref.ref(scaler), scaler._per_optimizer_states
+
+    def _is_synchronized_for_scaler(self) -> bool:
+        """For the step that a scaler is about to make. With ``scaler.update()`` it begins a new one, with new states."""
+        if self._scaling is None:
+            return False
+        scaler = self._scaling[0]()
+        return scaler is not None and scaler._per_optimizer_states is self._scaling[1]
 
     def synchronize(self) -> None:
         """Waits until the gradients of all ranks are reduced; afterwards ``p.grad`` holds the result.
@@ -118,7 +133,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         else:
             self._require_still_alone()
         self._synchronized = True
-        self._synchronized_for_scaler = False
+        self._scaling = None
 
     def _require_still_alone(self) -> None:
         """Ranks would go apart and nobody would be told."""
@@ -143,9 +158,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them.
         """
-        is_done = self._synchronized_for_scaler and self._reducer is not None and not self._reducer.touched
-        if is_done or not self._synchronize_in_step:
-            self._synchronized = self._synchronized_for_scaler = False
+        is_done = not self._synchronize_in_step
+        if not is_done and self._reducer is not None and self._is_synchronized_for_scaler():
+            is_done = not self._reducer.is_touched_anywhere()
+        if is_done:
+            self._forget_synchronizing()
             return super().step(closure)
         if self._synchronized:
             warnings.warn(
@@ -158,25 +175,35 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             result = super().step()
         else:
             result = super().step(self._synchronized_closure(closure))
-        self._synchronized = False
+        self._forget_synchronizing()
         return result
+
+    def _forget_synchronizing(self) -> None:
+        self._synchronized = False
+        self._scaling = None
 
     step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
 
     def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         # Gradients computed before step() are complete; those that the closure computes take their place.
-        before = self._reducer is not None and self._reducer.touched
+        before = self._reducer is not None and self._reducer.is_touched_anywhere()
         if before:
             self.synchronize()
 
         def evaluate() -> Any:
             loss = closure()
             if self._reducer is not None:
-                if self._reducer.touched or not before:
+                if not before or self._reducer.is_touched_anywhere():
                     self.synchronize()
                 if isinstance(self, torch.optim.LBFGS):
-                    # It decides by the loss how often it evaluates: ranks must decide alike.
-                    loss = allreduce(torch.as_tensor(loss).detach(), name="lbfgs.loss", process_set=self._process_set)
+                    # It decides by the loss how often it evaluates, and where it searches: ranks must decide alike, and
+                    # the loss must be the one that the gradients are of.
+                    loss = allreduce(
+                        torch.as_tensor(loss).detach(),
+                        name="lbfgs.loss",
+                        op=Sum if self._how.op == Sum else Average,
+                        process_set=self._process_set,
+                    )
             return loss
 
         return evaluate
@@ -189,7 +216,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                 "optimizer.zero_grad() was called while gradients are being reduced, between backward() and step() or "
                 "synchronize(): call it before backward() or after step()"
             )
-        self._synchronized = self._synchronized_for_scaler = False
+        self._forget_synchronizing()
         super().zero_grad(*args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -204,7 +231,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         with this one stays shared."""
         if self._reducer is not None:
             self._reducer.restart()
-        self._synchronized = self._synchronized_for_scaler = False
+        self._forget_synchronizing()
         load = super().load_state_dict
         load_in_place(self, lambda: load(*args, **kwargs))
 
@@ -320,12 +347,12 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     ``step()`` does not, and ``set_backward_passes_per_step(passes)``.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
-    memory in each step: clone what you keep beyond ``zero_grad()``. In a forked child (a DataLoader worker) such a
+    memory in each step. In a forked child (a DataLoader worker) such a
     ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only. One
     that is a part of a larger tensor, or that the program held in a variable before the pass, stays where it is.
 
-    ``LBFGS`` needs ``step(closure)``, as ever; the closure's loss is averaged over the ranks, so that they evaluate it
-    equally often. ``torch.amp.GradScaler`` may be used as without Ronde: what overflows on one rank is skipped by all.
+    ``LBFGS`` needs ``step(closure)``, as ever; the closure's loss is averaged over the ranks (added up with ``op=Sum``),
+    so that they evaluate it equally often. ``torch.amp.GradScaler`` may be used as without Ronde: what overflows on one rank is skipped by all.
     In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
@@ -349,7 +376,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     # A learning-rate scheduler puts a step() of its own into the instance; that one leads to the wrapped optimizer.
     distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     distributed._parameter_names = names
-    distributed._synchronized = distributed._synchronized_for_scaler = False
+    distributed._forget_synchronizing()
     distributed._synchronize_in_step = True
     distributed._process_set = process_set
     distributed._reducer = None
