@@ -32,20 +32,20 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       settings_(settings),
       clock_(clock),
       arena_(std::move(arena)),
+      peers_(std::make_unique<transport::HostPeers>(*arena_)),
       owns_heap_(!jobs_heap),
       shared_heap_(owns_heap_ ? std::make_shared<SharedHeap>(*arena_) : std::move(jobs_heap)),
       transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
       backend_(std::move(backend)),
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
-      given_up_(*arena_),
-      replay_(group_, *arena_, pending_, given_up_, clock),
+      loss_(*peers_),
+      replay_(group_, *arena_, *peers_, loss_, pending_, clock),
       executor_(
           *backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
-      pairs_(group_, *arena_, *shared_heap_, control_, given_up_,
+      pairs_(group_, *arena_, *shared_heap_, control_, *peers_,
              [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
-      loss_(*arena_),
       stall_(settings.stall),
       pair_is_gone_(static_cast<std::size_t>(topology.size)) {
   if (topology.rank == kCoordinator) {
@@ -83,7 +83,7 @@ bool Engine::step() {
   if (state_ != State::working || check_answers(now)) {
     return true;
   }
-  peers_gave_up_ |= executor_.running() != nullptr && given_up_.by_any_peer();
+  peers_gave_up_ |= executor_.running() != nullptr && peers_->has_any_given_up();
   if (!peers_gave_up_) {
     moved |= executor_.advance(now) != Progress::idle;
   }
@@ -405,7 +405,7 @@ void Engine::plan_started(const PlanRun& run) {
 }
 
 void Engine::plan_finished(const PlanRun& run, const Status& status) {
-  peers_gave_up_ |= given_up_.by_any_peer();
+  peers_gave_up_ |= peers_->has_any_given_up();
   if (peers_gave_up_ && status) {
     abandoned_.push_back(run);  // what was read of such a peer may be another step's, or anything
     return;

@@ -19,7 +19,6 @@
 #include "engine/call_order.h"
 #include "engine/cancellations.h"
 #include "engine/executor.h"
-#include "engine/given_up.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/point_to_point.h"
@@ -31,6 +30,7 @@
 #include "observe/observer.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
+#include "transport/host_peers.h"
 #include "transport/transport.h"
 
 namespace ronde::engine {
@@ -201,7 +201,7 @@ class Engine {
   void check_time(Nanoseconds now);
   bool step_failing(Nanoseconds now);
   void start_failing(Nanoseconds now, const std::vector<int>& late, bool departed);
-  enum class End { in_error, in_order };
+  enum class End { in_error, in_loss, in_order };
   void fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones, End end = End::in_error);
   void abandon_plans();
   bool may_touch(int peer) const;
@@ -217,7 +217,7 @@ class Engine {
   bool give_up_if_held_up(Nanoseconds now);
   std::vector<int> departed() const;
   std::vector<int> held_up_by() const;
-  std::vector<TicketPtr> close_agreement(const Status& reason);
+  std::vector<TicketPtr> close_agreement(const Status& reason, End end = End::in_error);
   bool has_gone(int peer) const;
   bool look_who_is_gone();
   bool look_at_pairs();
@@ -233,6 +233,7 @@ class Engine {
   Settings settings_;
   const Clock& clock_;
   std::unique_ptr<transport::HostArena> arena_;
+  std::unique_ptr<transport::Peers> peers_;
   const bool owns_heap_;
   std::shared_ptr<SharedHeap> shared_heap_;
   std::unique_ptr<transport::Transport> transport_;
@@ -242,13 +243,12 @@ class Engine {
   PendingTable pending_;
   CallOrder calls_;
   TicketPtr join_;  ///< under way
-  GivenUp given_up_;
+  Loss loss_;
   Replay replay_;
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
   Executor executor_;
   PointToPoint pairs_;
-  Loss loss_;
   observe::StallReport stall_;
   observe::Observer* observer_ = nullptr;
   Counters counters_;

@@ -48,7 +48,7 @@ Leaving Engine::leaving() const {
 void Engine::note_left() {
   if (!leave_noted_ && replay_.self_left() && executor_.is_idle() && !pairs_.is_moving()) {
     leave_noted_ = true;
-    arena_->control(arena_->rank()).state.left.store(1, std::memory_order_release);
+    peers_->say_departed(transport::Departure::in_order);
   }
 }
 
@@ -57,8 +57,8 @@ std::vector<int> Engine::departed() const {
   // Who has gone is looked up before what is lacking: a rank does its part before it says that it goes. The other way
   // round a rank that does both between the two looks would seem to owe what it has just given.
   std::vector<int> gone;
-  for (int peer = 0; peer < arena_->size(); ++peer) {
-    if (peer != arena_->rank() && has_gone(peer)) {
+  for (int peer = 0; peer < peers_->size(); ++peer) {
+    if (peer != peers_->self() && has_gone(peer)) {
       gone.push_back(peer);
     }
   }
@@ -82,8 +82,9 @@ std::vector<int> Engine::held_up_by() const {
 
 /// It has said its last word, or has died after it had left: what it had not sent by then, nobody will send.
 bool Engine::has_gone(int peer) const {
-  const std::uint32_t left = arena_->control(peer).state.left.load(std::memory_order_acquire);
-  return left == 2 || (left == 1 && loss_.is_gone(peer));
+  const transport::Departure departure = peers_->departure(peer);
+  return departure == transport::Departure::final ||
+         (departure == transport::Departure::in_order && loss_.is_gone(peer));
 }
 
 void Engine::finish_leave() {
@@ -100,8 +101,8 @@ void Engine::serve_nobody() {
   close_heap();
   control_.flush();
   state_ = State::failed;
-  arena_->control(arena_->rank()).state.left.store(2, std::memory_order_release);
-  arena_->ring_others();
+  peers_->say_departed(transport::Departure::final);
+  peers_->wake_others();
 }
 
 /// A peer that is stopped, not dead, may still read what callers have there: a group's are not given out again.
@@ -134,8 +135,8 @@ Status Engine::left_job(int peer) const {
 /// shared memory says as much. What it did say has been read by now. True if it should be called again.
 bool Engine::look_who_is_gone() {
   if (coordinator_) {
-    for (int peer = 0; peer < arena_->size(); ++peer) {
-      if (peer != arena_->rank() && has_gone(peer)) {
+    for (int peer = 0; peer < peers_->size(); ++peer) {
+      if (peer != peers_->self() && has_gone(peer)) {
         coordinator_->on_leave(peer, true);
       }
     }
@@ -164,8 +165,8 @@ bool Engine::look_who_is_gone() {
 /// again, when all that a peer which has gone did say has been read.
 bool Engine::look_at_pairs() {
   bool again = false;
-  for (int peer = 0; peer < arena_->size() && !pairs_.is_empty(); ++peer) {
-    if (peer == arena_->rank() || (pairs_.has_parted_with(peer) && !pairs_.has_business_with(peer))) {
+  for (int peer = 0; peer < peers_->size() && !pairs_.is_empty(); ++peer) {
+    if (peer == peers_->self() || (pairs_.has_parted_with(peer) && !pairs_.has_business_with(peer))) {
       continue;
     }
     if (replay_.has_left(peer)) {
@@ -270,7 +271,9 @@ bool Engine::step_failing(Nanoseconds now) {
   if (state_ == State::working) {
     start_failing(now, {}, false);
   }
-  if (!loss_.settle() && now < failing_since_ + settings_.quiet_timeout) {
+  loss_.learn_from_peers();
+  replay_.stop(loss_.lost());
+  if (!loss_.are_all_quiet() && now < failing_since_ + settings_.quiet_timeout) {
     return false;
   }
   const std::vector<int> lost = loss_.lost();
@@ -287,16 +290,16 @@ bool Engine::step_failing(Nanoseconds now) {
                                                   " '" + ticket.name() + "' was under way")
             .with_rank(rank_of(lost.front()));
       },
-      later_ones);
+      later_ones, End::in_loss);
   state_ = State::failed;
   close_heap();
   return true;
 }
 
 /// Ends agreement; returns the tickets that were still in it.
-std::vector<TicketPtr> Engine::close_agreement(const Status& reason) {
+std::vector<TicketPtr> Engine::close_agreement(const Status& reason, End end) {
   apply_outcome(clock_.now());  // what was over before this has its own end
-  replay_.close(reason);
+  end == End::in_loss ? replay_.all_quiet(reason) : replay_.close(reason);
   Replay::Outcome outcome;
   replay_.take(outcome);
   std::vector<TicketPtr> tickets;
@@ -320,7 +323,7 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   for (const PlanRun& run : std::exchange(abandoned_, {})) {
     tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
   }
-  for (TicketPtr& ticket : close_agreement(later_ones)) {
+  for (TicketPtr& ticket : close_agreement(later_ones, end)) {
     tickets.push_back(std::move(ticket));
   }
   if (join_) {
@@ -332,8 +335,8 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   for (HeapSpan& span : replay_.exposed()) {
     exposed_.push_back(std::move(span));  // now that nothing more is published
   }
-  if (end == End::in_error || !exposed_.empty()) {
-    given_up_.say();
+  if (end != End::in_order || !exposed_.empty()) {
+    peers_->say_given_up();
   }
   take_memory_back();
   for (const TicketPtr& ticket : tickets) {

@@ -31,7 +31,7 @@ void Engine::abandon_plans() {
 
 /// The peer may still be at work on what this group had under way.
 bool Engine::may_touch(int peer) const {
-  return peer != arena_->rank() && !loss_.is_gone(peer) && !has_gone(peer) && !given_up_.by(peer) &&
+  return peer != peers_->self() && !loss_.is_gone(peer) && !has_gone(peer) && !peers_->has_given_up(peer) &&
          !loss_.is_quiet(peer);
 }
 
@@ -39,7 +39,7 @@ bool Engine::may_touch(int peer) const {
 void Engine::take_memory_back() {
   const std::vector<HeapSpan> spans = std::exchange(exposed_, {});
   bool any = false;
-  for (int peer = 0; peer < arena_->size(); ++peer) {
+  for (int peer = 0; peer < peers_->size(); ++peer) {
     any |= may_touch(peer);
   }
   if (!any) {
@@ -117,7 +117,13 @@ bool Engine::follow_who_gave_up(Nanoseconds now) {
   if (loss_.any()) {
     step_failing(now);
   } else {
-    start_failing(now, given_up_.peers(), true);
+    std::vector<int> gone;
+    for (int peer = 0; peer < peers_->size(); ++peer) {
+      if (peer != peers_->self() && peers_->has_given_up(peer)) {
+        gone.push_back(peer);
+      }
+    }
+    start_failing(now, gone, true);
   }
   return true;
 }

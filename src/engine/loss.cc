@@ -1,15 +1,11 @@
 #include "engine/loss.h"
 
+#include <algorithm>
+
 namespace ronde::engine {
 
-namespace {
-constexpr int kWordBits = 64;
-}
-
-Loss::Loss(transport::HostArena& arena)
-    : arena_(arena), gone_(static_cast<std::size_t>(arena.size())), lost_(static_cast<std::size_t>(arena.size())) {}
-
-bool Loss::in_order(int peer) const { return arena_.control(peer).state.left.load(std::memory_order_acquire) != 0; }
+Loss::Loss(transport::Peers& peers)
+    : peers_(peers), gone_(static_cast<std::size_t>(peers.size())), lost_(static_cast<std::size_t>(peers.size())) {}
 
 void Loss::notice(int peer) {
   gone_[static_cast<std::size_t>(peer)].store(true, std::memory_order_release);
@@ -20,14 +16,13 @@ void Loss::notice(int peer) {
 }
 
 void Loss::learn_from_peers() {
-  const int self = arena_.rank();
-  for (int peer = 0; peer < arena_.size(); ++peer) {
+  const int self = peers_.self();
+  for (int peer = 0; peer < peers_.size(); ++peer) {
     if (peer == self || lost_[static_cast<std::size_t>(peer)]) {
       continue;
     }
-    for (int other = 0; other < arena_.size(); ++other) {
-      const std::uint64_t word = arena_.control(peer).state.quiet[other / kWordBits].load(std::memory_order_acquire);
-      if ((word >> (other % kWordBits) & 1) != 0 && other != self) {
+    for (int other = 0; other < peers_.size(); ++other) {
+      if (other != self && peers_.is_quiet_about(peer, other)) {
         lost_[static_cast<std::size_t>(other)].store(true, std::memory_order_release);
         any_.store(true, std::memory_order_release);
       }
@@ -35,40 +30,43 @@ void Loss::learn_from_peers() {
   }
 }
 
-bool Loss::is_quiet(int peer) const {
-  bool any = false;
-  for (int w = 0; w < transport::kMaxHostRanks / kWordBits; ++w) {
-    const std::uint64_t mine = arena_.control(arena_.rank()).state.quiet[w].load(std::memory_order_relaxed);
-    if ((arena_.control(peer).state.quiet[w].load(std::memory_order_acquire) & mine) != mine) {
-      return false;
-    }
-    any |= mine != 0;
+void Loss::say_quiet() {
+  const std::vector<int> all = lost();
+  if (std::all_of(all.begin(), all.end(), [&](int peer) { return peers_.is_quiet_about(peers_.self(), peer); })) {
+    return;
   }
-  return any;
+  peers_.say_quiet(all);
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (is_survivor(peer)) {
+      peers_.wake(peer);
+    }
+  }
 }
 
-bool Loss::settle() {
-  const int self = arena_.rank();
-  transport::StateLine& own = arena_.control(self).state;
-  learn_from_peers();
-  bool changed = false;
-  for (int peer : lost()) {
-    std::atomic<std::uint64_t>& word = own.quiet[peer / kWordBits];
-    const std::uint64_t with_peer = word.load(std::memory_order_relaxed) | std::uint64_t{1} << (peer % kWordBits);
-    changed |= with_peer != word.load(std::memory_order_relaxed);
-    word.store(with_peer, std::memory_order_release);
-  }
-  bool all_quiet = true;
-  for (int peer = 0; peer < arena_.size(); ++peer) {
-    if (peer == self || lost_[static_cast<std::size_t>(peer)] || in_order(peer)) {
-      continue;
+bool Loss::is_survivor(int peer) const {
+  return peer != peers_.self() && !lost_[static_cast<std::size_t>(peer)] && !in_order(peer);
+}
+
+bool Loss::are_all_quiet() const {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (is_survivor(peer) && !is_quiet(peer)) {
+      return false;
     }
-    if (changed) {
-      arena_.ring(peer);
-    }
-    all_quiet &= is_quiet(peer);
   }
-  return all_quiet;
+  return true;
+}
+
+bool Loss::is_quiet(int peer) const {
+  bool any = false;
+  for (int other = 0; other < peers_.size(); ++other) {
+    if (peers_.is_quiet_about(peers_.self(), other)) {
+      any = true;
+      if (!peers_.is_quiet_about(peer, other)) {
+        return false;
+      }
+    }
+  }
+  return any;
 }
 
 std::vector<int> Loss::lost() const {

@@ -1,4 +1,4 @@
-// Loss: what happens after a rank has died. Nothing is finished: who saw the death stops touching shared memory, says
+// Loss: which ranks have died. After a death nothing is finished: who saw it stops touching memory of others, says
 // `quiet`, waits until every other survivor has said so too, and only then tells its callers. Otherwise a survivor that
 // has not seen the death yet might still store into memory that a caller, told already, has given back
 // (docs/agreement.md, trap 13).
@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/arena.h"
+#include "transport/peers.h"
 
 namespace ronde::engine {
 
 class Loss {
  public:
-  explicit Loss(transport::HostArena& arena);
+  explicit Loss(transport::Peers& peers);
 
   /// The peer's process has ended. Any thread. If it had left in order this is no loss.
   void notice(int peer);
@@ -26,20 +26,23 @@ class Loss {
 
   // ---- Under the progress lock, once any().
 
-  /// Says that this rank touches no shared memory any more, because of all losses known here and to peers that have
-  /// said so; rings them. True once every survivor has said the same.
-  bool settle();
-  /// The ranks lost, ascending.
-  std::vector<int> lost() const;
   /// Takes over what peers have said of deaths that have not been reported here yet. Before any() too.
   void learn_from_peers();
-  /// The peer has said that it touches no shared memory any more, because of all that are lost here.
+  /// This rank touches no memory of peers any more, because of all that are lost here: says so, and wakes the survivors if
+  /// that is news.
+  void say_quiet();
+  /// Every survivor has said the same.
+  bool are_all_quiet() const;
+  /// The peer has.
   bool is_quiet(int peer) const;
+  /// The ranks lost, ascending.
+  std::vector<int> lost() const;
 
  private:
-  bool in_order(int peer) const;
+  bool in_order(int peer) const { return peers_.departure(peer) != transport::Departure::none; }
+  bool is_survivor(int peer) const;
 
-  transport::HostArena& arena_;
+  transport::Peers& peers_;
   std::vector<std::atomic<bool>> gone_;
   std::vector<std::atomic<bool>> lost_;
   std::atomic<bool> any_{false};

@@ -312,7 +312,7 @@ bool PointToPoint::advance(Nanoseconds now) {
                                                         : arena_.heap(key.first) + piece.place;
       std::memcpy(data_of(*incoming.ticket) + incoming.received, from, piece.bytes);
       std::atomic_thread_fence(std::memory_order_acquire);
-      if (given_up_.by(key.first)) {
+      if (peers_.has_given_up(key.first)) {
         break;  // its slots may hold anything by now; it has gone, which ends this recv
       }
       incoming.received += piece.bytes;

@@ -40,10 +40,10 @@
 
 #include "base/clock.h"
 #include "control/control.h"
-#include "engine/given_up.h"
 #include "engine/shared_heap.h"
 #include "engine/ticket.h"
 #include "transport/arena.h"
+#include "transport/peers.h"
 
 namespace ronde::engine {
 
@@ -52,10 +52,10 @@ class PointToPoint {
  public:
   /// `group`: the members, by the arena's numbers. `finish` ends a ticket. All references must outlive this.
   PointToPoint(const Group& group, transport::HostArena& arena, SharedHeap& heap, control::Control& control,
-               const GivenUp& given_up, std::function<void(const TicketPtr&, Status)> finish)
+               const transport::Peers& peers, std::function<void(const TicketPtr&, Status)> finish)
       : group_(group),
         arena_(arena),
-        given_up_(given_up),
+        peers_(peers),
         heap_(heap),
         control_(control),
         finish_(std::move(finish)),
@@ -165,7 +165,7 @@ class PointToPoint {
 
   const Group& group_;
   transport::HostArena& arena_;
-  const GivenUp& given_up_;
+  const transport::Peers& peers_;
   SharedHeap& heap_;
   control::Control& control_;
   std::function<void(const TicketPtr&, Status)> finish_;

@@ -24,11 +24,12 @@ agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) 
   return range;
 }
 
-Replay::Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const GivenUp& given_up,
-               const Clock& clock)
+Replay::Replay(Group group, transport::HostArena& arena, transport::Peers& peers, Loss& loss,
+               const PendingTable& pending, const Clock& clock)
     : arena_(arena),
       pending_(pending),
-      given_up_(given_up),
+      peers_(peers),
+      loss_(loss),
       clock_(clock),
       group_id_(group.id),
       member_(std::move(group), arena.rank()) {}
@@ -259,11 +260,19 @@ void Replay::leave() {
   member_.step(agreement::LeaveCalled{}, *this);
 }
 
-void Replay::close(const Status& reason) {
+void Replay::close(const Status& reason) { end(reason, false); }
+
+void Replay::all_quiet(const Status& reason) { end(reason, true); }
+
+void Replay::end(const Status& reason, bool is_quiet) {
   Locked gate(gate_);
   has_work_.store(true, std::memory_order_release);
   active_.clear();
-  member_.step(agreement::Close{reason}, *this);
+  if (is_quiet) {
+    member_.step(agreement::AllQuiet{reason}, *this);
+  } else {
+    member_.step(agreement::Close{reason}, *this);
+  }
   replaying_.store(false, std::memory_order_relaxed);
   fresh_.clear();
   has_fresh_.store(false, std::memory_order_relaxed);
@@ -386,7 +395,7 @@ Progress Replay::advance() {
   look_at_breaks();
   const Progress progress = advance_buckets();
   // What is under way needs every peer, and nothing may ever move again if one has given up.
-  peers_gave_up_ |= progress == Progress::idle && !active_.empty() && given_up_.by_any_peer();
+  peers_gave_up_ |= progress == Progress::idle && !active_.empty() && peers_.has_any_given_up();
   return progress;
 }
 
@@ -405,7 +414,7 @@ Progress Replay::advance_buckets() {
       continue;
     }
     any = true;
-    if (given_up_.by_any_peer()) [[unlikely]] {
+    if (peers_.has_any_given_up()) [[unlikely]] {
       peers_gave_up_ = true;  // what was read may be another step's, or anything
       break;
     }
@@ -488,11 +497,7 @@ void Replay::observe(observe::Observer* observer) {
 // ---- Breaks
 
 void Replay::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
-  transport::BreakLine& own = arena_.control(arena_.rank()).breaks;
-  own.reason.store(static_cast<std::uint32_t>(reason), std::memory_order_relaxed);
-  own.frozen.store(epoch, std::memory_order_release);
-  arena_.ring_others();
-  arena_.ring(arena_.rank());
+  peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
   under_way_.store(true, std::memory_order_relaxed);
   has_work_.store(true, std::memory_order_release);
 }
@@ -519,17 +524,15 @@ bool Replay::is_out() {
   return member_.mode() != agreement::Mode::frozen && member_.mode() != agreement::Mode::drain;
 }
 
-bool Replay::is_gone(int rank) const { return arena_.control(rank).state.left.load(std::memory_order_acquire) != 0; }
-
 void Replay::look_at_breaks() {
   if (!replaying_.load(std::memory_order_relaxed)) {
     return;
   }
   Locked gate(gate_);
   if (member_.mode() == agreement::Mode::replay) {
-    for (int rank = 0; rank < arena_.size(); ++rank) {
-      const std::uint32_t epoch = arena_.control(rank).breaks.frozen.load(std::memory_order_acquire);
-      if (rank != arena_.rank() && epoch == member_.epoch()) {
+    for (int rank = 0; rank < peers_.size(); ++rank) {
+      const std::uint32_t epoch = peers_.frozen_in(rank);
+      if (rank != peers_.self() && epoch == member_.epoch()) {
         member_.step(agreement::PeerFrozen{epoch}, *this);
         break;
       }

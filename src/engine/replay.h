@@ -22,11 +22,12 @@
 #include "base/gate.h"
 #include "collectives/host/bucket.h"
 #include "collectives/host/ordered_lane.h"
-#include "engine/given_up.h"
+#include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
 #include "observe/observer.h"
 #include "transport/arena.h"
+#include "transport/peers.h"
 #include "types/operation.h"
 
 namespace ronde::engine {
@@ -56,7 +57,7 @@ class Replay final : public agreement::Sink {
     std::optional<std::string> bug;
   };
 
-  Replay(Group group, transport::HostArena& arena, const PendingTable& pending, const GivenUp& given_up,
+  Replay(Group group, transport::HostArena& arena, transport::Peers& peers, Loss& loss, const PendingTable& pending,
          const Clock& clock);
 
   /// Where in the heap the ordered lane lies, and what is left of `range` for the coordinator.
@@ -101,8 +102,10 @@ class Replay final : public agreement::Sink {
   void cancel();
   /// Breaks the epoch, if one runs here: buckets that are not in use can go then.
   void end_epoch();
-  /// A rank has died: nothing of the buckets is touched any more.
+  /// These have died: nothing of the buckets is touched any more, and the peers are told so. Again when there are more.
   void stop(const std::vector<int>& lost);
+  /// After stop(): every survivor is quiet about the lost, or has had its time. Every request ends with this.
+  void all_quiet(const Status& reason);
   /// A peer gave up before this rank had all that it did its part for: the results are worth nothing, and nothing moves
   /// any more.
   bool peers_gave_up() const { return peers_gave_up_; }
@@ -154,7 +157,7 @@ class Replay final : public agreement::Sink {
   void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
-  void store_quiet(const agreement::RankSet&) override {}  // loss.h does
+  void store_quiet(const agreement::RankSet&) override { loss_.say_quiet(); }
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override { send(std::move(message)); }
   void send_join() override { send(control::JoinMessage{last_call_}); }
@@ -205,12 +208,14 @@ class Replay final : public agreement::Sink {
   bool all_are_frozen() const { return not_frozen().empty(); }
   std::vector<int> not_frozen() const;
   static bool is_wanted(const Run& run);
-  bool is_gone(int rank) const;
+  bool is_gone(int rank) const { return peers_.departure(rank) != transport::Departure::none; }
+  void end(const Status& reason, bool is_quiet);
   bool is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason);
 
   transport::HostArena& arena_;
   const PendingTable& pending_;
-  const GivenUp& given_up_;
+  transport::Peers& peers_;
+  Loss& loss_;
   const Clock& clock_;
   const std::int32_t group_id_;
   std::optional<Thresholds> table_;       ///< of the last TABLE read: for the buckets prepared from now on

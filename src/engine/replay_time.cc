@@ -109,8 +109,8 @@ std::vector<int> Replay::decided_wait_for() const {
 
 std::vector<int> Replay::not_frozen() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < arena_.size(); ++rank) {
-    if (!is_gone(rank) && arena_.control(rank).breaks.frozen.load(std::memory_order_acquire) != member_.epoch()) {
+  for (int rank = 0; rank < peers_.size(); ++rank) {
+    if (!is_gone(rank) && peers_.frozen_in(rank) != member_.epoch()) {
       ranks.push_back(rank);
     }
   }

@@ -40,7 +40,7 @@ struct alignas(kLineBytes) BellLine {
 
 /// Where a rank stands in the life of the world.
 struct alignas(kLineBytes) StateLine {
-  std::atomic<std::uint32_t> left{0};  ///< 1: has shut down or is exiting in order; its death is no failure
+  std::atomic<std::uint32_t> left{0};  ///< a Departure (peers.h)
   std::atomic<std::uint64_t> quiet[kMaxHostRanks / 64] =
       {};  ///< the ranks it knows dead, stored once it touches no shared memory any more
 };
@@ -49,9 +49,7 @@ struct alignas(kLineBytes) StateLine {
 struct alignas(kLineBytes) BreakLine {
   std::atomic<std::uint32_t> frozen{0};  ///< epoch; release, after the last word of a bucket was stored
   std::atomic<std::uint32_t> reason{0};  ///< for reports
-  /// 1: it has ended requests with an error while others may still have been at work on them. Stored once it touches
-  /// no shared memory of the group any more, before any of its callers is told (engine/given_up.h).
-  std::atomic<std::uint32_t> given_up{0};
+  std::atomic<std::uint32_t> given_up{0};  ///< 1: as Peers::say_given_up() says
 };
 
 /// One flag of the data plane: a count that only grows. Store release after the data it announces, load acquire.
