@@ -269,3 +269,34 @@ def test_state_of_an_optimizer_that_cannot_be_sent(hvd, rank, world):
         else:
             hvd.broadcast_optimizer_state(optimizer, 0)
             assert optimizer.param_groups[0]["lr"] == 0.1 * (1 + turn)
+
+
+class SharedCounter(torch.optim.Optimizer):
+    """Keeps one tensor in the state of all parameters."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """By the count of steps."""
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        counter = next((s["count"] for s in self.state.values() if s), torch.zeros(1))
+        for parameter in parameters:
+            self.state[parameter]["count"] = counter
+        counter += 1
+        for parameter in parameters:
+            parameter.sub_(self.state[parameter]["count"])
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_is_one_tensor_in_several_places_stays_one(hvd, rank, world, fresh):
+    parameters = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    optimizer = SharedCounter(parameters, {})
+    if rank == 0 or not fresh:
+        optimizer.step()
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert optimizer.state[parameters[0]]["count"] is optimizer.state[parameters[1]]["count"]
+    lr = torch.tensor(0.1 + rank)
+    optimizer = torch.optim.SGD([{"params": [p]} for p in parameters], lr=lr)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    first, second = (group["lr"] for group in optimizer.param_groups)
+    assert first is second and first == torch.tensor(0.1)

@@ -18,7 +18,7 @@ from ronde.exceptions import DuplicateNameError, ForkedError, UnsupportedError
 from ronde.torch import _layouts, _names
 from ronde.torch._handles import Handle, synchronize
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
-from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit
+from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, gradient_type, is_expanded, memory_order
@@ -112,6 +112,7 @@ class Reducer:
         self._next: Dict[int, Unit] = {}
         self._passes_seen: Set[int] = set()  # at the end of each the last one is started
         self._layouts_are_open = False
+        self._layouts_epoch = epoch_now()  # in which the ranks agree on layouts
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._round = 1  # from one synchronize() to the next
@@ -423,6 +424,8 @@ class Reducer:
             self._watch()
         for number in list(self._next):
             self._end_pass(number)  # one that an error has ended
+        if self._layouts_epoch != epoch_now():
+            self._reopen_layouts()
         if self._layouts_are_open and _layouts.are_open(self._units):
             for unit, layout in zip(self._units, self._agree(_layouts.seen(self._units))):
                 unit.layout = layout
@@ -477,6 +480,17 @@ class Reducer:
                         unit.parameters[0].grad = result
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
+
+    def _reopen_layouts(self) -> None:
+        """In another job: the last one may have ended when some ranks had agreed and others not."""
+        self._layouts_epoch = epoch_now()
+        if self._origins is not None:
+            self._origins.reopen()
+            return
+        for unit in self._units:
+            if unit.is_single:
+                unit.layout = UNKNOWN
+                self._layouts_are_open = True
 
     def _agree(self, mine: List[int]) -> List[int]:
         """Has the ranks agree on layouts, under a name of its own."""

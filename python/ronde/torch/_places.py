@@ -125,8 +125,8 @@ class Unit:
         self.refused_in = 0
 
 
-def _epoch_now() -> int:
-    """0: not initialised."""
+def epoch_now() -> int:
+    """Of the engine: another one after each init; 0: not initialised."""
     return _process.epoch() if _process.is_initialized() else 0
 
 
@@ -150,7 +150,7 @@ class Places:
         parameter = unit.parameters[0]
         place = unit.place
         if place is None or not place.home.fits(parameter):
-            epoch = _epoch_now()
+            epoch = epoch_now()
             if epoch == 0 or unit.refused_in == epoch:
                 return None
             self._lay_out(epoch)
@@ -161,7 +161,7 @@ class Places:
 
     def are_outdated(self) -> bool:
         """Whether the engine that they were made for has ended; they are then forgotten."""
-        if _epoch_now() == self._epoch:
+        if epoch_now() == self._epoch:
             return False
         for unit in self._units:
             unit.place = None

@@ -79,6 +79,11 @@ class Origins:
             if layout not in (UNKNOWN, DENSE):
                 self._sparse[parameter] = layout
 
+    def reopen(self) -> None:
+        """The ranks agree anew."""
+        self._agreed.clear()
+        self._sparse.clear()
+
     def exchange_rows(self, unit: Unit) -> None:
         """Begins to reduce the rows of what is sparse in the unit, once in a round. On all ranks, as the unit itself."""
         for index, parameter in enumerate(unit.parameters):

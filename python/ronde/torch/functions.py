@@ -166,12 +166,15 @@ class _TensorsApart(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.tensors: List[torch.Tensor] = []
+        self._known: Dict[int, int] = {}  # by identity: what is one tensor in several places stays one
 
     def persistent_id(self, obj: Any) -> Optional[Tuple[Any, ...]]:
         if not isinstance(obj, torch.Tensor):
             return None
-        self.tensors.append(obj)
-        return (len(self.tensors) - 1, tuple(obj.shape), obj.dtype)
+        number = self._known.setdefault(id(obj), len(self.tensors))
+        if number == len(self.tensors):
+            self.tensors.append(obj)
+        return (number, tuple(obj.shape), obj.dtype)
 
 
 class _TensorsToCome(pickle.Unpickler):
