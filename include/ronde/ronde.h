@@ -330,8 +330,8 @@ RONDE_API ronde_status ronde_call_site(const char* text, size_t bytes, int32_t* 
 /* Calls without a name. Ranks pair such calls of a group by their order alone: the n-th of one rank meets the n-th of
  * every other, whatever the ranks have waited for; a barrier or a join, which is none of them, with a name or without,
  * begins a new count, so that ranks of which one has made a call too many are in step again after it. *number (> 0) is
- * the next call's, for a request that is then submitted with it, once, by any thread; who takes numbers in one order and
- * submits in another loses time only. A number that is taken and never submitted is a call that the others make in
+ * the next call's, for a request that is then submitted with it, once, by any thread; who takes numbers in one order
+ * and submits in another loses time only. A number that is taken and never submitted is a call that the others make in
  * vain; one whose request is refused fails on them (but for a request of which not even the name can be read, and a
  * barrier or join). RONDE_INVALID_ARGUMENT if this rank belongs to no such group. Not for slots and plans, which have
  * names. */
@@ -368,7 +368,8 @@ RONDE_API ronde_status ronde_wait_all(ronde_ticket* const* tickets, size_t count
 RONDE_API ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double limit_s, size_t* index);
 /* The caller does not want the end of what is under way, since its program was interrupted, say: unless all ranks have
  * submitted it, or do so before they hear of this, it fails on every rank with RONDE_CANCELLED and this rank's number.
- * What has begun is finished. Returns at once; the ticket is done soon after, and its tensors are the caller's again
+ * What has begun is finished. A send or recv that has not met its other side ends alone, as with MPI_Cancel: the other
+ * rank's waits for a later one. Returns at once; the ticket is done soon after, and its tensors are the caller's again
  * then. Nothing for a ticket that is done, or that of a join. */
 RONDE_API ronde_status ronde_cancel(ronde_ticket* ticket);
 /* Frees the ticket, blocking until the engine touches its memory no more; does not cancel. A slot's ticket stays. */

@@ -69,7 +69,8 @@ class Ticket {
   }
 
   /// The program does not want its end: unless all ranks have submitted the request, or do so before they hear of this,
-  /// it fails on every rank with Code::cancelled. Returns at once; wait() tells how it has ended.
+  /// it fails on every rank with Code::cancelled; a send or recv that has not met its other side ends alone. Returns at
+  /// once; wait() tells how it has ended.
   void cancel() const {
     if (handle_) {
       detail::check(ronde_cancel(handle_.get()));

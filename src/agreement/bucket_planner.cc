@@ -430,9 +430,9 @@ bool BucketPlanner::in_phase(const Planned& planned) const {
   return true;
 }
 
-/// Whether the members' last rounds show where their steps begin: each round together, and asked for after the one before
-/// was answered. Then they are in phase, however often each was answered before. Without this a bucket would be out of
-/// phase for ever once one member had come alone: a list that was taken for two, an extra call.
+/// Whether the members' last rounds show where their steps begin: each round together, and asked for after the one
+/// before was answered. Then they are in phase, however often each was answered before. Without this a bucket would be
+/// out of phase for ever once one member had come alone: a list that was taken for two, an extra call.
 bool BucketPlanner::came_in_steps(const Planned& planned) {
   std::uint64_t next_asked = UINT64_MAX;  // of the round after it, by whichever member is first
   for (std::size_t i = 0; i < kEqualAnswers; ++i) {

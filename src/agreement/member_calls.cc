@@ -66,8 +66,9 @@ bool Member::place_call(Turns& turns, Call& call, Sink& sink, Lane& lane) {
 }
 
 /// A program that made its calls one by one when they were planned, and makes lists of them now, would have these
-/// reduced one by one for ever: in force nobody looks at bursts. So they are planned anew, which takes a break. Programs
-/// whose threads call at once, say, gain nothing by that: each break takes twice as many calls as the one before.
+/// reduced one by one for ever: in force nobody looks at bursts. So they are planned anew, which takes a break.
+/// Programs whose threads call at once, say, gain nothing by that: each break takes twice as many calls as the one
+/// before.
 void Member::note_queued(Turns& turns, Sink& sink) {
   const auto is_crowded = [](const Turns& each) { return 4 * each.queued >= each.recent; };
   if (++turns.queued < patience_ || !is_crowded(turns)) {

@@ -270,9 +270,9 @@ class Engine {
   bool leave_noted_ = false;
 
   mutable std::mutex inbox_mutex_;
-  std::vector<TicketPtr> inbox_;                  ///< guarded by inbox_mutex_
-  std::optional<Thresholds> proposed_;            ///< guarded by inbox_mutex_: to be logged
-  std::optional<Thresholds> table_;               ///< guarded by inbox_mutex_: the last that was read in the log
+  std::vector<TicketPtr> inbox_;        ///< guarded by inbox_mutex_
+  std::optional<Thresholds> proposed_;  ///< guarded by inbox_mutex_: to be logged
+  std::optional<Thresholds> table_;     ///< guarded by inbox_mutex_: the last that was read in the log
   Status closed_;           ///< guarded by inbox_mutex_: why submit refuses what all take part in; ok while it does not
   Status closed_to_pairs_;  ///< guarded by inbox_mutex_: the same for sends and recvs; only with closed_
   std::atomic<bool> is_closed_{false};            ///< a hint

@@ -126,8 +126,7 @@ void Engine::fail(const Status& status) {
 
 Status Engine::left_job(int peer) const {
   const int rank = rank_of(peer);
-  return Status::error(Code::peer_left,
-                       "rank " + std::to_string(rank) + " has left the job (it shut down or exited)")
+  return Status::error(Code::peer_left, "rank " + std::to_string(rank) + " has left the job (it shut down or exited)")
       .with_rank(rank);
 }
 

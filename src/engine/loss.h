@@ -28,8 +28,8 @@ class Loss {
 
   /// Takes over what peers have said of deaths that have not been reported here yet. Before any() too.
   void learn_from_peers();
-  /// This rank touches no memory of peers any more, because of all that are lost here: says so, and wakes the survivors if
-  /// that is news.
+  /// This rank touches no memory of peers any more, because of all that are lost here: says so, and wakes the survivors
+  /// if that is news.
   void say_quiet();
   /// Every survivor has said the same.
   bool are_all_quiet() const;

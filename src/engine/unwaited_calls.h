@@ -17,8 +17,8 @@ namespace ronde::engine {
 /// Calls from one thread at a time, in the order in which the program makes its calls.
 class UnwaitedCalls {
  public:
-  /// `ticket` is the next call of its planning name: in a list with the one before if the program has not been told that
-  /// this has ended, else it begins one.
+  /// `ticket` is the next call of its planning name: in a list with the one before if the program has not been told
+  /// that this has ended, else it begins one.
   void add(const TicketPtr& ticket) {
     constexpr std::size_t kMostNames = 4096;
     if (last_.size() >= kMostNames) {

@@ -50,8 +50,7 @@ std::uint32_t HostPeers::frozen_in(int member) const {
 }
 
 bool HostPeers::is_quiet_about(int member, int lost) const {
-  const std::uint64_t word =
-      arena_.control(member).state.quiet[lost / kWordBits].load(std::memory_order_acquire);
+  const std::uint64_t word = arena_.control(member).state.quiet[lost / kWordBits].load(std::memory_order_acquire);
   return (word >> (lost % kWordBits) & 1) != 0;
 }
 

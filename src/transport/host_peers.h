@@ -1,5 +1,5 @@
-// HostPeers: the members of a group on one host, told by words in the shared control block of each (arena.h). Every word
-// has one writer.
+// HostPeers: the members of a group on one host, told by words in the shared control block of each (arena.h). Every
+// word has one writer.
 #pragma once
 
 #include <atomic>

@@ -6,9 +6,9 @@
 // stored something else there: what is computed from it since is worth nothing, and a member that was stopped in the
 // middle, by suspend or a debugger, goes on as if nothing had happened. So a member looks after its last read of what
 // others own, and before it tells anybody of a success; and one that gives up stores its word first and tells its
-// callers then, with a fence between. Whoever has read what a caller stored after that therefore sees the word; one that
-// has seen none has read nothing wrong, and if another gives up after that look it is too late to do harm. It looks as
-// well when what it has published does not move: that needs every member.
+// callers then, with a fence between. Whoever has read what a caller stored after that therefore sees the word; one
+// that has seen none has read nothing wrong, and if another gives up after that look it is too late to do harm. It
+// looks as well when what it has published does not move: that needs every member.
 //
 // Members go by their index in the group. Whoever says something has done before what the word promises, and others who
 // read the word see all that was stored before it.
