@@ -50,8 +50,10 @@ def drop_many(begin, all_are_done, call) -> None:
         for _ in range(TOGETHER):
             begin()
         all_are_done()
-    # It was 2.4 KiB a call. Allocators and the table of what is planned take some for good.
-    assert private_kib() - before <= 6144 + COUNT // 10, f"KiB before: {before}, now {private_kib()}"
+    # It was 2.4 KiB a call. Allocators and the table of what is planned, with a place in it for each of TOGETHER calls,
+    # take some for good.
+    most = 6144 + COUNT // 10 + 1024 * max(0, ronde_torch.size() - 3)
+    assert private_kib() - before <= most, f"KiB before: {before}, now {private_kib()}"
     if SOAK:  # other work on the machine, and plans that are made anew, slow some calls down, and not for good
         wait_until(lambda: everywhere(latency(call) <= 3 * fast + 20e-6), 60, f"latency below 3 times {fast} s")
 
