@@ -495,3 +495,29 @@ def test_lbfgs_searches_by_the_sum_of_losses_where_gradients_are_added_up(hvd, r
     expected = train(lambda optimizer, w: optimizer, [0.5, 1.5])
     summed = train(lambda optimizer, w: hvd.DistributedOptimizer(optimizer, [("lbfgs", w)], op=hvd.Sum), [0.5 + rank])
     assert torch.allclose(summed, expected, atol=1e-5)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}], ids=["", "dense"])
+def test_ranks_may_list_their_parameters_in_any_order(hvd, rank, world, options):
+    """They go by their names, also where the ranks tell each other which gradients are sparse, and where one has none."""
+    names = ["a", "b", "c"]
+    parameters = {name: nn.Parameter(torch.zeros(8, 2)) for name in names}
+    order = names[rank % 3 :] + names[: rank % 3]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameters[name] for name in order], lr=1.0),
+        [(f"listed.{name}", parameters[name]) for name in order],
+        **options,
+    )
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.embedding(torch.tensor([rank]), parameters["b"], sparse=True).sum() + parameters["a"].sum()
+        if rank == 0 or step > 0:
+            loss = loss + 2 * parameters["c"].sum()
+        loss.backward()
+        optimizer.step()
+    assert torch.allclose(parameters["a"], torch.full((8, 2), -3.0))
+    assert torch.allclose(parameters["c"], torch.full((8, 2), -2.0 * (2 + 1 / world)))
+    expected = torch.zeros(8, 2)
+    expected[:world] = -3.0 / world
+    assert torch.allclose(parameters["b"], expected)

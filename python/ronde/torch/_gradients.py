@@ -202,7 +202,7 @@ class Reducer:
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         message = torch.tensor([self.touched], dtype=torch.uint8, device="cpu")
-        name = _names.part_of(self._units[0].name, "touched")
+        name = _names.part_of(self._by_name()[0].name, "touched")
         start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=True)
         return bool(message[0])
 
@@ -427,7 +427,8 @@ class Reducer:
         if self._layouts_epoch != epoch_now():
             self._reopen_layouts()
         if self._layouts_are_open and _layouts.are_open(self._units):
-            for unit, layout in zip(self._units, self._agree(_layouts.seen(self._units))):
+            units = self._by_name()
+            for unit, layout in zip(units, self._agree(_layouts.seen(units))):
                 unit.layout = layout
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
         if len(self._placed) < len(self._units):
@@ -435,7 +436,8 @@ class Reducer:
                 if unit not in self._placed and unit not in self._flights and unit.is_needed:
                     self._start(unit)
         if self._origins is not None and self._origins.are_open():
-            self._origins.settle(self._agree(self._origins.seen()))
+            parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
+            self._origins.settle(parameters, self._agree(self._origins.seen(parameters)))
             for unit in [*self._placed, *self._flights]:
                 self._origins.exchange_rows(unit)
         placed, flights = self._placed, self._flights
@@ -481,6 +483,10 @@ class Reducer:
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
 
+    def _by_name(self) -> List[Unit]:
+        """The units in an order that is the same on all ranks, whatever that of their parameters is."""
+        return sorted(self._units, key=lambda unit: str(unit.name))
+
     def _reopen_layouts(self) -> None:
         """In another job: the last one may have ended when some ranks had agreed and others not."""
         self._layouts_epoch = epoch_now()
@@ -495,7 +501,7 @@ class Reducer:
     def _agree(self, mine: List[int]) -> List[int]:
         """Has the ranks agree on layouts, under a name of its own."""
         try:
-            return _layouts.agree(mine, _names.part_of(self._units[0].name, "layouts"))
+            return _layouts.agree(mine, _names.part_of(self._by_name()[0].name, "layouts"))
         except BaseException:
             self.restart()  # as after any other reduction that fails
             raise

@@ -40,7 +40,7 @@ class Origins:
         self._under_way: Dict[torch.nn.Parameter, Handle[torch.Tensor]] = {}  # the rows of all ranks
 
     def add(self, parameter: torch.nn.Parameter) -> None:
-        """Its gradients travel dense from now on. In the same order on all ranks."""
+        """Its gradients travel dense from now on."""
         self._layouts[parameter] = UNKNOWN
 
     def need(self, parameter: torch.nn.Parameter) -> None:
@@ -67,13 +67,13 @@ class Origins:
         """Whether there is anything to agree on: the same on all ranks."""
         return len(self._agreed) < len(self._layouts) and any(each not in self._agreed for each in self._needed)
 
-    def seen(self) -> List[int]:
-        """What this rank says of them."""
-        return list(self._layouts.values())
+    def seen(self, parameters: Sequence[torch.nn.Parameter]) -> List[int]:
+        """What this rank says of them: all, in an order that is the same on all ranks."""
+        return [self._layouts[parameter] for parameter in parameters]
 
-    def settle(self, layouts: Sequence[int]) -> None:
+    def settle(self, parameters: Sequence[torch.nn.Parameter], layouts: Sequence[int]) -> None:
         """What the ranks have agreed on."""
-        for parameter, layout in zip(self._layouts, layouts):
+        for parameter, layout in zip(parameters, layouts):
             if layout != UNKNOWN:
                 self._layouts[parameter] = self._agreed[parameter] = layout
             if layout not in (UNKNOWN, DENSE):
