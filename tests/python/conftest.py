@@ -127,7 +127,7 @@ def _run_in_pool(item: pytest.Item, mark: pytest.Mark) -> List[pytest.TestReport
         outcome, text = "failed", str(failure)
     if pool is not None:
         if fresh and outcome != "failed":
-            problem = pool.quit()
+            problem = pool.quit(whole=True)
             if problem is not None:
                 outcome, text = "failed", problem
         elif fresh or outcome == "failed":
@@ -140,7 +140,7 @@ def _kept_pool(item: pytest.Item, size: int) -> RankPool:
     pools = item.config.stash[_POOLS]
     if size not in pools:
         for other in list(pools):  # tests are sorted by size: no other will be needed again
-            problem = pools.pop(other).quit()
+            problem = pools.pop(other).quit(whole=False)
             if problem is not None:
                 raise PoolFailure(problem)
         pools[size] = RankPool(size, _zygote(item), item.config.rootpath)
@@ -215,7 +215,7 @@ def _reports(item: pytest.Item, outcome: str, text: str, began: float, seconds: 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Ends the last pool and its zygote; workers that do not end in order fail the session."""
     for pool in session.config.stash[_POOLS].values():
-        problem = pool.quit()
+        problem = pool.quit(whole=False)
         if problem is not None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             print(f"\nERROR: {problem}")

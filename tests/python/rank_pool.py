@@ -19,8 +19,10 @@ from zygote_process import STAND_IN, ZygoteProcess
 
 #: How long PyTorch and the tests may take to load and workers to meet, in seconds.
 _START_LIMIT_S = 120.0
-#: How long they may take to write their stacks, or to leave in order.
-_END_LIMIT_S = 20.0
+#: How long they may take to write their stacks.
+_STACKS_LIMIT_S = 20.0
+#: How long they may take to leave in order.
+_END_LIMIT_S = 60.0
 
 
 class PoolFailure(Exception):
@@ -112,22 +114,25 @@ class RankPool:
                 os.kill(self._pids[rank], signal.SIGABRT)
             except ProcessLookupError:
                 pass
-        wait([self._connections[rank] for rank in ranks], _END_LIMIT_S)
+        wait([self._connections[rank] for rank in ranks], _STACKS_LIMIT_S)
 
     def _say(self, what: str) -> str:
         tail = self._log.read_text(errors="replace").splitlines()[-80:]
         return f"{what}. The end of the workers' log:\n" + "\n".join(tail)
 
-    def quit(self) -> Optional[str]:
-        """Ends the workers in order; None, or what was wrong with that."""
+    def quit(self, whole: bool) -> Optional[str]:
+        """Ends the workers in order; None, or what was wrong with that. ``whole``: the way that any program of Python
+        ends. Else what is registered for the end is run, and the objects of hundreds of tests are left to the kernel:
+        to take them apart one by one has cost seconds, on a busy machine tens of them."""
         for connection in self._connections.values():
             try:
-                connection.send(("quit", ""))
+                connection.send(("quit", "whole" if whole else "short"))
             except OSError:
                 pass
         try:
             code = self._process.wait(timeout=_END_LIMIT_S)
         except subprocess.TimeoutExpired:
+            self._ask_for_stacks(sorted(self._connections))
             problem: Optional[str] = self._say(f"the {self.ranks} workers did not end within {_END_LIMIT_S:.0f} s")
         else:
             problem = None if code == 0 else self._say(f"the {self.ranks} workers ended with code {code}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
+import sys
 from multiprocessing.connection import Connection
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NoReturn
 
 import pytest
 
@@ -37,6 +39,8 @@ class Worker:
             except EOFError:
                 return
             if command == "quit":
+                if node == "short":
+                    _leave()
                 return
             self._reports = []
             item = items.get(node)
@@ -50,3 +54,11 @@ class Worker:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keeps the outcome of a phase for the parent."""
         self._reports.append(report._to_json())
+
+
+def _leave() -> NoReturn:
+    """What is registered for the end of the process is run; what Python holds is not taken apart."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
