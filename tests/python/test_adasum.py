@@ -157,3 +157,24 @@ def test_optimizer_forms(hvd, rank):
         assert torch.equal(everyone[0], everyone[1])
     with pytest.raises(ValueError, match="gradient_predivide_factor"):
         hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), lr=0.1), op=hvd.Adasum, gradient_predivide_factor=2.0)
+
+
+@pytest.mark.ranks(2, 3)
+def test_an_overflow_on_one_rank_is_skipped_by_all(hvd, rank, world):
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1), op=hvd.Adasum)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    steps = [p.detach().clone()]
+    for step in range(4):
+        optimizer.zero_grad()
+        overflows = step == 1 and rank == 0
+        scaler.scale((p * (rank + 1)).sum() * (float("inf") if overflows else 1.0)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        steps.append(p.detach().clone())
+        assert scaler.get_scale() == (8.0 if step == 0 else 4.0)
+    assert torch.equal(steps[1], steps[2]), "nobody steps"
+    assert float(steps[1][0] - steps[3][0]) == pytest.approx(float(steps[0][0] - steps[1][0]), rel=1e-5)
+    assert not torch.equal(steps[2], steps[3])
+    everyone = hvd.allgather(p.detach().reshape(1, -1))
+    assert all(torch.equal(row, everyone[0]) for row in everyone)

@@ -81,8 +81,8 @@ def test_a_loop_of_ddp_needs_no_messages(rank, world):
     before = _process.counters()
     steps(20)
     after = _process.counters()
-    # None in each step. On a busy machine one more was seen after the first steps; which one, is not known yet.
-    assert after["control_messages"] - before["control_messages"] <= 2
+    dist.barrier()  # a rank that leaves the job ends what is replayed, for the others too: not before they have counted
+    assert after["control_messages"] == before["control_messages"]
     assert after["requests"] - before["requests"] >= 3 * 20, "several buckets in each step, and the loss"
     assert after["replayed"] > before["replayed"] and after["breaks"] == before["breaks"]
 

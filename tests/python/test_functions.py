@@ -300,3 +300,58 @@ def test_what_is_one_tensor_in_several_places_stays_one(hvd, rank, world, fresh)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     first, second = (group["lr"] for group in optimizer.param_groups)
     assert first is second and first == torch.tensor(0.1)
+
+
+class FlatMomentum(torch.optim.Optimizer):
+    """Keeps all momentum in one buffer and shows views of it in its state, as fused optimizers do."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+        listed = self.param_groups[0]["params"]
+        self.flat = torch.zeros(sum(p.numel() for p in listed))
+        for p, part in zip(listed, self.flat.split([p.numel() for p in listed])):
+            self.state[p]["momentum"] = part.view_as(p)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        listed = self.param_groups[0]["params"]
+        self.flat.mul_(0.9).add_(torch.cat([p.grad.reshape(-1) for p in listed]))
+        for p in listed:
+            p.sub_(self.state[p]["momentum"], alpha=self.param_groups[0]["lr"])
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("root", [0, 1])
+def test_state_that_is_views_of_one_buffer_stays_so(hvd, rank, root):
+    parameters = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3, 2))]
+    optimizer = hvd.DistributedOptimizer(FlatMomentum(parameters))
+    optimizer.flat.fill_(float(rank))
+    hvd.broadcast_optimizer_state(optimizer, root)
+    assert optimizer.flat.tolist() == [float(root)] * 8
+    for step in range(3):
+        optimizer.zero_grad()
+        sum(p.sum() for p in parameters).backward()
+        optimizer.step()
+    expected, momentum = 1.0, float(root)
+    for step in range(3):
+        momentum = 0.9 * momentum + 1
+        expected -= 0.1 * momentum
+    for p in parameters:
+        torch.testing.assert_close(p.detach(), torch.full_like(p, expected))
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("has_state", [True, False])
+def test_a_learning_rate_that_the_program_changes_in_place_is_followed(hvd, rank, has_state):
+    rate = torch.tensor(0.1 * (rank + 1))
+    p = nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=rate, momentum=0.5))
+    if has_state:
+        p.sum().backward()
+        optimizer.step()
+    momentum = optimizer.state[p]["momentum_buffer"] if has_state else None
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.param_groups[0]["lr"] is rate and float(rate) == pytest.approx(0.1)
+    assert not has_state or optimizer.state[p]["momentum_buffer"] is momentum
+    rate.mul_(0.5)
+    assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.05)

@@ -308,6 +308,7 @@ def test_predivide_factors_reach_the_reduction(hvd, rank, monkeypatch, groups):
 
 
 def skip_by_the_program(scaler, optimizer, step):
+    # Behind synchronize() no rank asks the others, who may be at another optimizer: each must have gradients again.
     if step == 1:
         optimizer.synchronize()
     else:
@@ -339,7 +340,7 @@ def test_after_a_skipped_step_a_rank_without_gradients_takes_part(hvd, rank, wor
         if w.grad is not None:
             w.grad.zero_()
         uses_scaler = go_on is not scaler_at_first or step < 2
-        if step != 2 or rank == 0:
+        if step != 2 or rank == 0 or go_on is skip_by_the_program:
             overflows = go_on is not skip_by_the_program and step == 1 and rank == 0
             loss = (w * (step + 1)).sum() * (math.inf if overflows else 1.0)
             (scaler.scale(loss) if uses_scaler else loss).backward()
@@ -348,5 +349,56 @@ def test_after_a_skipped_step_a_rank_without_gradients_takes_part(hvd, rank, wor
             w.grad = torch.zeros(2) if w.grad is None else w.grad
         go_on(scaler, optimizer, step)
         if step != 1:
-            expected -= (step + 1) / (world if step == 2 else 1)
+            expected -= (step + 1) / (world if step == 2 and go_on is not skip_by_the_program else 1)
         assert torch.allclose(w.detach(), expected), step
+
+
+# ---- What the ranks differ in --------------------------------------------------------------------------------------
+
+
+@pytest.mark.ranks(2, 3)
+def test_the_recipe_with_synchronize_needs_no_order_of_optimizers(hvd, rank, world):
+    made = []
+    for name in ("a", "b"):
+        p = nn.Parameter(torch.ones(3))
+        made.append((p, hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1), [(f"recipe.{name}", p)])))
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    for step in range(4):
+        for _, optimizer in made:
+            optimizer.zero_grad()
+        scaler.scale(sum((p * (rank + 1)).sum() for p, _ in made)).backward()
+        for _, optimizer in made if rank == 0 else reversed(made):
+            optimizer.synchronize()
+            scaler.unscale_(optimizer)
+            with optimizer.skip_synchronize():
+                scaler.step(optimizer)
+        scaler.update()
+    for p, _ in made:
+        torch.testing.assert_close(p.detach(), torch.full((3,), 1 - 0.4 * (world + 1) / 2))
+
+
+class WholeStepScaler(torch.amp.GradScaler):
+    """As programs derive from it: a whole step in one method, which looks at the optimizer before the pass too."""
+
+    def train(self, optimizer, loss_of, unscales):
+        optimizer.zero_grad()
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        self.scale(loss_of()).backward()
+        if unscales:
+            self.unscale_(optimizer)
+        self.step(optimizer)
+        self.update()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("unscales", [True, False])
+def test_a_scaler_may_look_at_the_optimizer_before_the_pass(hvd, rank, world, unscales):
+    v, w = nn.Parameter(torch.ones(20_000)), nn.Parameter(torch.ones(20_000))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([v, w], lr=0.7))
+    scaler = WholeStepScaler("cpu", init_scale=1024.0)
+    for step in range(1, 7):
+        scaler.train(optimizer, lambda: (v * (rank + 1)).sum() + (w * 2 * (rank + 1)).sum(), unscales)
+        expected = 0.1 * step * (world + 1) / 2
+        torch.testing.assert_close(v.detach(), torch.full_like(v, 1 - expected))
+        torch.testing.assert_close(w.detach(), torch.full_like(w, 1 - 2 * expected))

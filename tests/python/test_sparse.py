@@ -419,3 +419,30 @@ def test_a_sparse_gradient_that_is_dense_in_some_steps(hvd, rank, world, who):
     got, seen = train(wrapped, weight, [rank])
     assert torch.allclose(got, expected)
     assert seen == layouts
+
+
+@pytest.mark.ranks(3)
+def test_after_another_init_a_gradient_that_is_sparse_here_may_be_dense_there(hvd, rank, world):
+    """The last rank does not use the embedding at all, and learns the layout from the others."""
+    embedding = torch.nn.Embedding(4, 2, sparse=True)
+    embedding.weight.data.fill_(1.0)
+    expected = embedding.weight.detach().clone()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([embedding.weight], lr=0.1))
+    for step in range(4):
+        if step == 2:
+            hvd.shutdown()
+            hvd.init()
+        optimizer.zero_grad()
+        gradient = torch.zeros(4, 2)
+        for r in range(2):
+            gradient[r] += 1 / world
+        if step >= 2:
+            gradient += 2 * expected / world
+        if rank < 2:
+            loss = embedding(torch.tensor([rank])).sum()
+            if step >= 2 and rank == 1:
+                loss = loss + embedding.weight.pow(2).sum()
+            loss.backward()
+        optimizer.step()
+        expected -= 0.1 * gradient
+        torch.testing.assert_close(embedding.weight.detach(), expected)

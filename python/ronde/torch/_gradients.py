@@ -15,7 +15,7 @@ from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import drive, tickets_of, wait_for
 from ronde.exceptions import DuplicateNameError, ForkedError, UnsupportedError
-from ronde.torch import _layouts, _names
+from ronde.torch import _frozen, _layouts, _names
 from ronde.torch._handles import Handle, synchronize
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
@@ -201,10 +201,18 @@ class Reducer:
             return False
         if self._process_set.process_set_id != self._group:
             self._follow_set()
-        message = torch.tensor([self.touched], dtype=torch.uint8, device="cpu")
+        touched = self.touched or self._meets_unseen_gradients()
+        message = torch.tensor([touched], dtype=torch.uint8, device="cpu")
         name = _names.part_of(self._by_name()[0].name, "touched")
         start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=True)
         return bool(message[0])
+
+    def _meets_unseen_gradients(self) -> bool:
+        """Whether parameters that were frozen until now have gradients, of a pass that no hook could tell."""
+        unwatched = self._unwatched
+        self._watch()
+        seen = [self._members[index].parameter for index in unwatched if index in self._hooks]
+        return any(parameter.grad is not None for parameter in seen)
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again."""
@@ -350,7 +358,7 @@ class Reducer:
             return None
         view = place.view
         if gradient is None:  # unused on this rank, but perhaps not on the others
-            view.zero_()
+            _frozen.fill_with_nothing(view, parameter, self._how.op)
         else:
             view.copy_(gradient)
         if gradient is not None or parameter.requires_grad:
@@ -360,6 +368,8 @@ class Reducer:
     def _start_sparse(self, unit: Unit) -> bool:
         """Whether the gradient goes as a sparse tensor: it is then under way, or held back until ``synchronize()``."""
         parameter = unit.parameters[0]
+        if self._layouts_epoch != epoch_now():
+            self._reopen_layouts()
         if unit.layout == UNKNOWN:
             is_sparse = parameter.grad is not None and parameter.grad.is_sparse
             self._holds_back = self._holds_back or is_sparse
@@ -384,7 +394,8 @@ class Reducer:
     def _pack(self, parameter: torch.nn.Parameter, name: str, is_grouped: bool) -> _Packed:
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is None:  # unused on this rank, but perhaps not on the others
-            gradient = torch.zeros_like(parameter, dtype=gradient_type(parameter))
+            gradient = torch.empty_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
+            _frozen.fill_with_nothing(gradient, parameter, self._how.op)
             if parameter.requires_grad:
                 parameter.grad = gradient
         elif self._origins is not None:
@@ -539,9 +550,7 @@ def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     if current is gradient:
         return
     if current is None:
-        # Where it is frozen, on this rank perhaps and not on others, only what they have is a gradient: one of zeros would
-        # have the optimizer decay its weights.
-        if parameter.requires_grad or bool(gradient.any()):
+        if parameter.requires_grad or not _frozen.is_nothing(gradient):
             parameter.grad = gradient
     else:
         current.detach().copy_(gradient.detach())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, Optional
+import math
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._handles import Handle
 from ronde.torch.compression import AnyCompressor
-from ronde.torch.mpi_ops import Adasum, allreduce_async_, synchronize
+from ronde.torch._scaler import scaler_in
+from ronde.torch.mpi_ops import Adasum, Max, allreduce, allreduce_async_, synchronize
 from ronde.torch.process_sets import ProcessSet, global_process_set
 
 __all__ = ["adasum_optimizer"]
@@ -48,6 +51,29 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         return result
 
     step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
+
+    @property
+    def param_groups(self) -> List[Dict[str, Any]]:
+        """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to look for infinite gradients, the
+        ranks tell each other of theirs first, so that all skip the step or none does."""
+        groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
+        if scaler_in(sys._getframe(1), self) is not None:
+            self._overflow_together(groups)
+        return groups
+
+    @param_groups.setter
+    def param_groups(self, groups: List[Dict[str, Any]]) -> None:
+        self.__dict__["param_groups"] = groups
+
+    def _overflow_together(self, groups: List[Dict[str, Any]]) -> None:
+        gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
+        values = [grad._values() if grad.is_sparse else grad for grad in gradients]
+        is_finite = all(bool(torch.isfinite(value).all()) for value in values)
+        flag = torch.tensor([not is_finite], dtype=torch.uint8, device="cpu")
+        name = f"adasum.{next(iter(self._parameter_names.values()), '')}.overflow"
+        if bool(allreduce(flag, name=name, op=Max, process_set=self._process_set)[0]) and is_finite:
+            for value in values:
+                value.detach().fill_(math.inf)  # what the scaler looks for: it skips the step and drops the gradients
 
     def _begin(self, delta: torch.Tensor, name: str) -> Handle[torch.Tensor]:
         return allreduce_async_(delta, name=f"adasum.{name}", op=Adasum, process_set=self._process_set)

@@ -16,7 +16,7 @@ import torch
 from ronde import _process
 from ronde.exceptions import InvalidArgumentError, MismatchError
 from ronde.torch._handles import synchronize_all
-from ronde.torch._loading import load_in_place
+from ronde.torch._loading import TensorsBefore, load_in_place
 from ronde.torch._tensors import gradient_type
 from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set
@@ -246,10 +246,12 @@ def broadcast_optimizer_state(
                 tensor.copy_(value)
     if not optimizer.state:
         _zero_gradients(optimizer)
+    before = TensorsBefore(optimizer)
     # On the root too: what loading makes of the state, in classes of the program's above all, ranks must not differ in.
     load_in_place(optimizer, lambda: optimizer.load_state_dict(state))
     if is_live:
         _undo_casts(optimizer, state)
+        before.fill(optimizer)
 
 
 def _by_parameter(optimizer: torch.optim.Optimizer, state: Any) -> Iterator[Tuple[Dict[Any, Any], Dict[Any, Any]]]:

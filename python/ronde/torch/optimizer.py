@@ -6,7 +6,6 @@ import contextlib
 import sys
 import warnings
 import weakref
-from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
+from ronde.torch._scaler import scaler_in
 from ronde.torch._tensors import gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
@@ -23,26 +23,7 @@ from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
 
-#: Frames between a scaler's method and what reads an optimizer's ``param_groups`` for it.
-_MOST_FRAMES = 8
-
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
-
-
-def _scaler_in(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> Optional[torch.amp.GradScaler]:
-    """The ``GradScaler``, perhaps of a class of the program's, of which a method is what looks at the optimizer in this
-    frame, and not the optimizer itself, which a scaler calls too."""
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            break
-        if frame.f_code.co_varnames[:1] == ("self",):
-            caller = frame.f_locals.get("self")
-            if caller is optimizer:
-                break
-            if isinstance(caller, torch.amp.GradScaler):
-                return caller
-        frame = frame.f_back
-    return None
 
 
 class _DistributedOptimizer(torch.optim.Optimizer):
@@ -93,7 +74,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         gradients and look for infinite ones, gradients are synchronized first: all ranks then see the same and step, or
         skip the step, together. It has no other way to say that it is about to read ``p.grad``."""
         if self._reducer is not None:
-            scaler = _scaler_in(sys._getframe(1), self)
+            scaler = scaler_in(sys._getframe(1), self)
             if scaler is not None:
                 self._synchronize_for(scaler, self._reducer)
         groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
@@ -108,10 +89,13 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def _synchronize_for(self, scaler: torch.amp.GradScaler, reducer: Reducer) -> None:
         if self._is_synchronized_for_scaler():
-            return  # it looks again
-        if not self._synchronized or reducer.is_touched_anywhere():
+            is_due = reducer.is_touched_anywhere()  # it looks again, and there may have been a pass meanwhile
+        else:
+            # The program has called synchronize(), as Horovod's recipe does, and optimizers then need no order.
+            is_due = not self._synchronized or reducer.touched
+        if is_due:
             self.synchronize()
-            self._synchronized = False
+        self._synchronized = False
         self._scaling = weakref.ref(scaler), scaler._per_optimizer_states
 
     def _is_synchronized_for_scaler(self) -> bool:
@@ -198,8 +182,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                 if isinstance(self, torch.optim.LBFGS):
                     # It decides by the loss how often it evaluates, and where it searches: ranks must decide alike, and
                     # the loss must be the one that the gradients are of.
+                    if not isinstance(loss, torch.Tensor):
+                        loss = torch.tensor(float(loss), dtype=torch.float64)  # as wide as Python's
                     loss = allreduce(
-                        torch.as_tensor(loss).detach(),
+                        loss.detach(),
                         name="lbfgs.loss",
                         op=Sum if self._how.op == Sum else Average,
                         process_set=self._process_set,
