@@ -402,3 +402,41 @@ def test_a_scaler_may_look_at_the_optimizer_before_the_pass(hvd, rank, world, un
         expected = 0.1 * step * (world + 1) / 2
         torch.testing.assert_close(v.detach(), torch.full_like(v, 1 - expected))
         torch.testing.assert_close(w.detach(), torch.full_like(w, 1 - 2 * expected))
+
+
+class Averaged(torch.optim.Optimizer):
+    """Wraps another optimizer and shows that one's groups and state, as programs' own wrappers do."""
+
+    def __init__(self, base):
+        self.base = base
+
+    param_groups = property(lambda self: self.base.param_groups)
+    state = property(lambda self: self.base.state)
+    defaults = property(lambda self: self.base.defaults)
+
+    def zero_grad(self, set_to_none=True):
+        self.base.zero_grad(set_to_none)
+
+    def state_dict(self):
+        return self.base.state_dict()
+
+    def load_state_dict(self, state):
+        self.base.load_state_dict(state)
+
+    def step(self, closure=None):
+        return self.base.step(closure)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_class_whose_groups_are_a_property(hvd, rank, world):
+    p = nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(Averaged(torch.optim.SGD([p], lr=0.1, momentum=0.9)), [("wrapped", p)])
+    expected, momentum = 1.0, 0.0
+    for step in range(4):
+        optimizer.zero_grad()
+        (p * (rank + 1)).sum().backward()
+        optimizer.step()
+        momentum = 0.9 * momentum + (world + 1) / 2
+        expected -= 0.1 * momentum
+        torch.testing.assert_close(p.detach(), torch.full((3,), expected))
+        hvd.broadcast_optimizer_state(optimizer, 0)

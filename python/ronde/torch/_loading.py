@@ -10,6 +10,7 @@ file, they are therefore filled and stay (``TensorsBefore``).
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Dict, List, Set, Tuple
 
 import torch
@@ -30,8 +31,10 @@ def load_in_place(optimizer: torch.optim.Optimizer, load: Callable[[], None]) ->
         loaded = dict(optimizer.state)
         held.clear()
         held.update(loaded)
-    optimizer.param_groups = groups
-    optimizer.state = held
+    with contextlib.suppress(AttributeError):  # a class that wraps another optimizer may show that one's, which stay
+        optimizer.param_groups = groups
+    with contextlib.suppress(AttributeError):
+        optimizer.state = held
 
 
 class TensorsBefore:

@@ -56,7 +56,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     def param_groups(self) -> List[Dict[str, Any]]:
         """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to look for infinite gradients, the
         ranks tell each other of theirs first, so that all skip the step or none does."""
-        groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
+        groups: List[Dict[str, Any]] = self.__dict__.get("param_groups") or super().param_groups
         if scaler_in(sys._getframe(1), self) is not None:
             self._overflow_together(groups)
         return groups

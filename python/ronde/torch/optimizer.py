@@ -77,7 +77,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             scaler = scaler_in(sys._getframe(1), self)
             if scaler is not None:
                 self._synchronize_for(scaler, self._reducer)
-        groups: List[Dict[str, Any]] = self.__dict__["param_groups"]
+        # A class that wraps another optimizer may have a property of its own.
+        groups: List[Dict[str, Any]] = self.__dict__.get("param_groups") or super().param_groups
         return groups
 
     @param_groups.setter
