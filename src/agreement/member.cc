@@ -89,6 +89,7 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
   if (!name.owed.empty()) {
     Status error = std::move(name.owed.front());
     name.owed.pop_front();
+    name.owes = !name.owed.empty();
     sink.fail(name.text, std::move(error));
     return Lane::failed;
   }

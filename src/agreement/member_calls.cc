@@ -124,6 +124,7 @@ void Member::step(const Refused& event, Sink&) {
   if (const auto found = index_of_.find(event.name); found != index_of_.end()) {
     const std::uint32_t index = found->second;
     names_[index].owed.clear();
+    names_[index].owes = false;
     drop_if_idle(index);
   }
   if (is_refused_.insert(event.name).second) {
@@ -210,6 +211,7 @@ void Member::send_held_calls(Sink& sink) {
     }
     Status error = closed_.is_ok() ? std::move(name.owed.front()) : closed_.with_tensor(name.text);
     name.owed.clear();
+    name.owes = false;
     count_lane(name, Lane::none);
     sink.fail(name.text, std::move(error));
     drop_if_idle(index);

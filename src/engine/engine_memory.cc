@@ -108,10 +108,7 @@ Status Engine::with_memory_lost(Status status, const Ticket& ticket) const {
 }
 
 /// A peer has given up what this rank has its part in, so there is no result. True if this rank gives up too.
-bool Engine::follow_who_gave_up(Nanoseconds now) {
-  if (!peers_gave_up_ && !replay_.peers_gave_up()) {
-    return false;
-  }
+bool Engine::give_up_too(Nanoseconds now) {
   now = now == 0 ? clock_.now() : now;
   loss_.learn_from_peers();  // they may have done so because of a death
   if (loss_.any()) {

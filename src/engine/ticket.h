@@ -158,26 +158,27 @@ class Ticket {
   }
 
  private:
-  Request request_;
-  std::size_t input_bytes_ = 0;
-  DoneCallback on_done_;
+  // What a request that is replayed needs comes first, in as few cache lines as can be: there may be thousands in a step.
+  std::atomic<std::uint64_t> name_word_{0};
+  Place place_;
+  Nanoseconds deadline_ = kNever;
   std::atomic<bool> done_{false};
   std::atomic<bool> wanted_{false};
   std::atomic<bool> alone_{false};
   std::atomic<bool> told_{false};
-  std::shared_ptr<List> list_;
-  Place place_;
-  Nanoseconds deadline_ = kNever;
+  bool keeps_name_ = false;
   Status status_;
   std::vector<OwnedOutput> owned_outputs_;
+  Request request_;
+  std::size_t input_bytes_ = 0;
+  DoneCallback on_done_;
+  std::shared_ptr<List> list_;
   std::vector<std::int64_t> received_splits_;
   std::shared_ptr<void> owner_;
   std::shared_ptr<void> stand_in_;
   Status plans_status_;
   int plans_left_ = 0;
   int source_ = -1;
-  bool keeps_name_ = false;
-  std::atomic<std::uint64_t> name_word_{0};
 };
 
 }  // namespace ronde::engine

@@ -51,10 +51,11 @@ std::vector<Bytes> reduced(const Reduction& reduction, const std::vector<Bytes>&
     reduce_at(level, reduction, inputs, kElements, results.emplace_back(bytes).data());
   }
   const Reducer reducer(reduction, inputs.size());
-  reducer(inputs.data(), kElements, results.emplace_back(bytes).data());
+  const DefaultArithmetic arithmetic;
+  reducer(arithmetic, inputs.data(), kElements, results.emplace_back(bytes).data());
   std::vector<Bytes> several(3, Bytes(bytes));
   std::vector<void*> outputs{several[0].data(), several[1].data(), several[2].data()};
-  reducer.to_all(inputs.data(), kElements, outputs);
+  reducer.to_all(arithmetic, inputs.data(), kElements, outputs);
   results.insert(results.end(), several.begin(), several.end());
   return results;
 }

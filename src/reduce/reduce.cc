@@ -104,12 +104,12 @@ Reducer::Reducer(const Reduction& reduction, std::size_t ranks)
       prescale_(reduction.prescale),
       postscale_(reduction.postscale) {}
 
-void Reducer::operator()(const void* const* inputs, std::size_t count, void* output, void* second_output) const {
+void Reducer::operator()(const DefaultArithmetic&, const void* const* inputs, std::size_t count, void* output,
+                         void* second_output) const {
   if (kernel_ == nullptr) {
     copy(inputs[0], count * element_bytes_, output, second_output);
     return;
   }
-  const DefaultArithmetic arithmetic;
   kernel_({.inputs = inputs,
            .ranks = ranks_,
            .count = count,
@@ -119,16 +119,16 @@ void Reducer::operator()(const void* const* inputs, std::size_t count, void* out
            .postscale = postscale_});
 }
 
-void Reducer::to_all(const void* const* inputs, std::size_t count, std::span<void* const> outputs) const {
+void Reducer::to_all(const DefaultArithmetic& arithmetic, const void* const* inputs, std::size_t count,
+                     std::span<void* const> outputs) const {
   if (outputs.size() <= 2) {
-    (*this)(inputs, count, outputs[0], outputs.size() == 2 ? outputs[1] : nullptr);
+    (*this)(arithmetic, inputs, count, outputs[0], outputs.size() == 2 ? outputs[1] : nullptr);
     return;
   }
   // The kernel stores twice from its registers; the others get copies of a block that is still in the nearest cache.
   // A block of every input is read before any of its outputs is written, so an output may be an input.
   constexpr std::size_t kBlockBytes = 4096;
   constexpr std::size_t kMostAtOnce = 64;
-  const DefaultArithmetic arithmetic;  // once for all blocks
   const std::size_t block = kBlockBytes / element_bytes_;
   const void* few[kMostAtOnce];
   std::vector<const void*> many(ranks_ > kMostAtOnce ? ranks_ : 0);
@@ -140,7 +140,7 @@ void Reducer::to_all(const void* const* inputs, std::size_t count, std::span<voi
       at[rank] = static_cast<const std::byte*>(inputs[rank]) + offset;
     }
     void* const first = static_cast<std::byte*>(outputs[0]) + offset;
-    (*this)(at, elements, first, static_cast<std::byte*>(outputs[1]) + offset);
+    (*this)(arithmetic, at, elements, first, static_cast<std::byte*>(outputs[1]) + offset);
     for (void* const output : outputs.subspan(2)) {
       std::memcpy(static_cast<std::byte*>(output) + offset, first, elements * element_bytes_);
     }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "reduce/control_word.h"
 #include "types/op.h"
 #include "types/tensor.h"
 
@@ -61,10 +62,13 @@ class Reducer {
   Reducer(const Reduction& reduction, std::size_t ranks);
 
   std::size_t element_bytes() const { return element_bytes_; }
-  /// `inputs`: one pointer per rank.
-  void operator()(const void* const* inputs, std::size_t count, void* output, void* second_output = nullptr) const;
+  /// `inputs`: one pointer per rank. The caller's thread is in the default floating-point state: looked at once for all
+  /// that is reduced in one go, since a look costs as much as a small tensor.
+  void operator()(const DefaultArithmetic&, const void* const* inputs, std::size_t count, void* output,
+                  void* second_output = nullptr) const;
   /// Stores the same bits to every output; each may be the same pointer as one of the inputs. Requires: at least one.
-  void to_all(const void* const* inputs, std::size_t count, std::span<void* const> outputs) const;
+  void to_all(const DefaultArithmetic& arithmetic, const void* const* inputs, std::size_t count,
+              std::span<void* const> outputs) const;
 
  private:
   void (*kernel_)(const Job& job);  ///< null: one rank's values are copied

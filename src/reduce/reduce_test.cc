@@ -575,9 +575,10 @@ TEST(Reducer, GivesTheBitsOfReduceToEveryOutputAlsoWhereAnOutputIsAnInput) {
       std::vector<std::byte> one(bytes);
       const Reducer reducer(reduction, ranks);
       EXPECT_EQ(reducer.element_bytes(), dtype_bytes(reduction.dtype));
-      reducer(inputs.data(), kCount, one.data());
+      const DefaultArithmetic arithmetic;
+      reducer(arithmetic, inputs.data(), kCount, one.data());
       EXPECT_EQ(one, expected);
-      reducer.to_all(inputs.data(), kCount, outputs);
+      reducer.to_all(arithmetic, inputs.data(), kCount, outputs);
       for (const auto& each : values) {
         EXPECT_EQ(each, expected) << ranks << " ranks, " << dtype_name(reduction.dtype);
       }

@@ -178,3 +178,16 @@ def test_an_overflow_on_one_rank_is_skipped_by_all(hvd, rank, world):
     assert not torch.equal(steps[2], steps[3])
     everyone = hvd.allgather(p.detach().reshape(1, -1))
     assert all(torch.equal(row, everyone[0]) for row in everyone)
+
+
+@pytest.mark.ranks(2)
+def test_a_scheduler_of_the_wrapped_optimizer_is_heard_after_loading(hvd, rank, world):
+    p = torch.nn.Parameter(torch.ones(3))
+    plain = torch.optim.SGD([p], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(plain, 0.5)
+    optimizer = hvd.DistributedOptimizer(plain, op=hvd.Adasum)
+    optimizer.load_state_dict(optimizer.state_dict())
+    p.sum().backward()
+    optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.5

@@ -522,3 +522,17 @@ def test_a_loss_that_is_a_number_of_python_keeps_its_bits(hvd, rank, world, line
     result, evaluations = train(lambda optimizer, x: hvd.DistributedOptimizer(optimizer, [("x", x)]), [rank], "x")
     assert abs(evaluations - alone) <= 2
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.ranks(2)
+def test_a_group_added_to_the_wrapped_optimizer_is_reduced_too(hvd, rank, world):
+    a, b = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    plain = torch.optim.SGD([a], lr=0.1)
+    optimizer = hvd.DistributedOptimizer(plain, [("base.a", a)])
+    plain.add_param_group({"params": [b]})
+    for step in range(3):
+        optimizer.zero_grad()
+        ((a + b) * (rank + 1)).sum().backward()
+        optimizer.step()
+        for p in (a, b):
+            torch.testing.assert_close(p.detach(), torch.full((3,), 1 - 0.1 * (step + 1) * (world + 1) / 2))

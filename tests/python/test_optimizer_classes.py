@@ -404,6 +404,137 @@ def test_a_scaler_may_look_at_the_optimizer_before_the_pass(hvd, rank, world, un
         torch.testing.assert_close(w.detach(), torch.full_like(w, 1 - 2 * expected))
 
 
+class LoggingScaler(torch.amp.GradScaler):
+    """Looks at the optimizer for the sake of its learning rate: on one rank after a step, and in update()."""
+
+    def __init__(self, logs):
+        super().__init__("cpu", init_scale=1024.0)
+        self.logs = logs
+
+    def step(self, optimizer, *args, **kwargs):
+        result = super().step(optimizer, *args, **kwargs)
+        self.optimizer = optimizer
+        if self.logs:
+            assert optimizer.param_groups[0]["lr"] == 0.1
+        return result
+
+    def update(self, new_scale=None):
+        super().update(new_scale)
+        assert self.optimizer.param_groups[0]["lr"] == 0.1
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_scaler_that_looks_for_another_reason_waits_for_nobody(hvd, rank, world):
+    p = nn.Parameter(torch.ones(20_000))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1))
+    scaler = LoggingScaler(rank == 0)
+    for step in range(5):
+        p.grad = None
+        scaler.scale((p * (rank + 1)).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        torch.testing.assert_close(p.detach(), torch.full_like(p, 1 - 0.1 * (step + 1) * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2, 3)
+def test_two_scalers_for_one_optimizer(hvd, rank, world):
+    """Each has a loss of its own, and a step that is skipped says nothing about the other's gradients."""
+    p = nn.Parameter(torch.ones(20_000))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1))
+    scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0) for _ in range(2)]
+    expected = 1.0
+    for step in range(6):
+        for which, scaler in enumerate(scalers):
+            p.grad = None
+            overflows = which == 0 and step in (2, 3)
+            loss = (p * (rank + 1) * (which + 1)).sum()
+            scaler.scale(loss * (math.inf if overflows and rank == 0 else 1.0)).backward()
+            scaler.step(optimizer)
+            expected -= 0.0 if overflows else 0.1 * (which + 1) * (world + 1) / 2
+            torch.testing.assert_close(p.detach(), torch.full_like(p, expected))
+        for scaler in scalers:
+            scaler.update()
+
+
+def set_passes(hvd, optimizer):
+    optimizer.set_backward_passes_per_step(2)
+
+
+def broadcast_state(hvd, optimizer):
+    hvd.broadcast_optimizer_state(optimizer, 0)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("between", [set_passes, broadcast_state])
+@pytest.mark.parametrize("momentum", [0.0, 1e-9], ids=["no state", "state"])
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"compression": "fp16"}], ids=["place", "group", "fp16"])
+def test_what_comes_between_the_passes_and_the_step_reduces_nothing_twice(hvd, rank, world, between, momentum, options):
+    """Ranks may have begun other gradients: one uses a parameter in one of two passes."""
+    if "compression" in options:
+        options = {"compression": hvd.Compression.fp16}
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([a, b], lr=1.0, momentum=momentum), op=hvd.Sum, backward_passes_per_step=2, **options
+    )
+    expected_a = expected_b = 0.0
+    for step in range(5):
+        optimizer.zero_grad()
+        for each in range(2):
+            loss = (a * 2**step).sum()
+            if rank != 1 or each == 0:
+                loss = loss + (b * 2**step).sum()
+            loss.backward()
+        if step in (1, 3):
+            between(hvd, optimizer)
+        optimizer.step()
+        expected_a -= 2 * world * 2**step
+        expected_b -= (2 * world - 1) * 2**step
+        torch.testing.assert_close(a.detach(), torch.full((3,), expected_a))
+        torch.testing.assert_close(b.detach(), torch.full((3,), expected_b))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_a_pass_that_all_ranks_drop_is_forgotten(hvd, rank, world, options):
+    """They load a state in place of a step; one of them has not used a parameter in that pass."""
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), op=hvd.Sum, **options)
+    expected = 0.0
+    for step in range(5):
+        optimizer.zero_grad()
+        is_dropped = step in (1, 3)
+        loss = (a * 10**step).sum()
+        if rank == 0 or not is_dropped:
+            loss = loss + (b * 10**step).sum()
+        loss.backward()
+        if is_dropped:
+            optimizer.load_state_dict(optimizer.state_dict())
+            continue
+        optimizer.step()
+        expected -= world * 10**step
+        for p in (a, b):
+            torch.testing.assert_close(p.detach(), torch.full((3,), expected))
+
+
+@pytest.mark.ranks(2)
+def test_groups_added_to_several_optimizers_have_names_of_their_own(hvd, rank, world):
+    made = []
+    for name in ("added.a", "added.b"):
+        first, second = (nn.Parameter(torch.ones(3)) for _ in range(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first], lr=0.1), [(name, first)])
+        optimizer.add_param_group({"params": [second]})
+        made.append((optimizer, first, second))
+    for step in range(3):
+        for optimizer, _, _ in made:
+            optimizer.zero_grad()
+        sum(((first + 2 * second) * (rank + 1)).sum() for _, first, second in made).backward()
+        for optimizer, _, _ in made:
+            optimizer.step()
+    for _, first, second in made:
+        torch.testing.assert_close(first.detach(), torch.full((3,), 1 - 0.45))
+        torch.testing.assert_close(second.detach(), torch.full((3,), 1 - 0.9))
+
+
 class Averaged(torch.optim.Optimizer):
     """Wraps another optimizer and shows that one's groups and state, as programs' own wrappers do."""
 

@@ -14,7 +14,7 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import drive, tickets_of, wait_for
-from ronde.exceptions import DuplicateNameError, ForkedError, UnsupportedError
+from ronde.exceptions import DuplicateNameError, ForkedError, RondeError, UnsupportedError
 from ronde.torch import _frozen, _layouts, _names
 from ronde.torch._handles import Handle, synchronize
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
@@ -202,10 +202,13 @@ class Reducer:
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         touched = self.touched or self._meets_unseen_gradients()
-        message = torch.tensor([touched], dtype=torch.uint8, device="cpu")
-        name = _names.part_of(self._by_name()[0].name, "touched")
-        start_allreduce([message], [message], name, _abi.MAX, 1.0, 1.0, True, wait=True)
-        return bool(message[0])
+        return bool(self.reduced(torch.tensor([touched], dtype=torch.uint8, device="cpu"), "touched", _abi.MAX)[0])
+
+    def reduced(self, tensor: torch.Tensor, what: str, op: int) -> torch.Tensor:
+        """All-reduces a tensor beside the gradients, under a name that is this reducer's. Requires: it has units."""
+        name = _names.part_of(self._by_name()[0].name, what)
+        result: torch.Tensor = start_allreduce([tensor], None, name, op, 1.0, 1.0, True, wait=True)
+        return result
 
     def _meets_unseen_gradients(self) -> bool:
         """Whether parameters that were frozen until now have gradients, of a pass that no hook could tell."""
@@ -215,8 +218,21 @@ class Reducer:
         return any(parameter.grad is not None for parameter in seen)
 
     def set_passes(self, passes: int) -> None:
-        """How many backward passes add to a gradient before it is reduced; counting starts again."""
+        """How many backward passes add to a gradient before it is reduced; counting starts again. What is under way stays:
+        other ranks may have begun other gradients."""
         self._passes = passes
+        for member in self._members:
+            if member.round == self._round and member.left > 0:
+                member.left = passes
+
+    def drop(self) -> None:
+        """Forgets the gradients of this round. What is under way is finished first: other ranks may have begun others, which
+        would meet this rank's next ones. An error of it is nobody's any more."""
+        if self.touched:
+            try:
+                self.synchronize()
+            except RondeError:
+                pass
         self.restart()
 
     def restart(self) -> None:

@@ -9,9 +9,19 @@ from types import FrameType
 from typing import Optional
 
 import torch
+from torch.amp.grad_scaler import OptState
 
 #: Frames between a scaler's method and what reads an optimizer's ``param_groups`` for it.
 _MOST_FRAMES = 8
+#: The methods of a scaler that read gradients, in classes of the program's too. In others it may look at an optimizer for any
+#: reason, on one rank only perhaps, to log the learning rate.
+_READERS = ("unscale_", "_unscale_grads_", "_check_inf_per_device", "step")
+
+
+def _has_stepped(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> bool:
+    """Whether this iteration's step of the optimizer is over, so that a look at it is for something else."""
+    state = scaler._per_optimizer_states.get(id(optimizer))
+    return state is not None and state["stage"] is OptState.STEPPED
 
 
 def scaler_in(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> Optional[torch.amp.GradScaler]:
@@ -24,7 +34,7 @@ def scaler_in(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> O
             caller = frame.f_locals.get("self")
             if caller is optimizer:
                 break
-            if isinstance(caller, torch.amp.GradScaler):
-                return caller
+            if isinstance(caller, torch.amp.GradScaler) and frame.f_code.co_name in _READERS:
+                return None if _has_stepped(caller, optimizer) else caller
         frame = frame.f_back
     return None

@@ -11,6 +11,7 @@ import torch
 
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._handles import Handle
+from ronde.torch._loading import load_in_place
 from ronde.torch.compression import AnyCompressor
 from ronde.torch._scaler import scaler_in
 from ronde.torch.mpi_ops import Adasum, Max, allreduce, allreduce_async_, synchronize
@@ -92,6 +93,11 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         positive."""
         if passes <= 0:
             raise InvalidArgumentError(f"backward_passes_per_step must be 1 or more, not {passes}", 1)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """As the wrapped optimizer's. What that one, and schedulers made for it, share with this one stays shared."""
+        load = super().load_state_dict
+        load_in_place(self, lambda: load(*args, **kwargs))
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """As the wrapped optimizer's; the new parameters take part under names made by their place."""

@@ -244,11 +244,13 @@ def broadcast_optimizer_state(
         for tensor, value in zip(tensors, received):
             if tensor is not value:
                 tensor.copy_(value)
-    if not optimizer.state:
+    reducer = getattr(optimizer, "_reducer", None)
+    if not optimizer.state and not (reducer is not None and reducer.touched):
         _zero_gradients(optimizer)
     before = TensorsBefore(optimizer)
     # On the root too: what loading makes of the state, in classes of the program's above all, ranks must not differ in.
-    load_in_place(optimizer, lambda: optimizer.load_state_dict(state))
+    load = getattr(optimizer, "_load_beside", optimizer.load_state_dict)  # gradients may be under way
+    load_in_place(optimizer, lambda: load(state))
     if is_live:
         _undo_casts(optimizer, state)
         before.fill(optimizer)

@@ -17,7 +17,7 @@ from ronde.torch._scaler import scaler_in
 from ronde.torch._tensors import gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
-from ronde.torch.mpi_ops import Adasum, Average, Sum, allreduce, allreduce_async_
+from ronde.torch.mpi_ops import Adasum, Average, Sum, allreduce_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import start_sparse_allreduce
 
@@ -34,6 +34,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _synchronized: bool
     _scaling: Optional[Tuple["weakref.ref[torch.amp.GradScaler]", Any]]  # for whose step gradients are synchronized
     _synchronize_in_step: bool
+    _known_groups: int  # of param_groups: how many were there when their parameters' gradients were taken up
     _process_set: ProcessSet
     _how: How
 
@@ -89,7 +90,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank.
 
     def _synchronize_for(self, scaler: torch.amp.GradScaler, reducer: Reducer) -> None:
-        if self._is_synchronized_for_scaler():
+        if self._is_synchronized_for(scaler):
             is_due = reducer.is_touched_anywhere()  # it looks again, and there may have been a pass meanwhile
         else:
             # The program has called synchronize(), as Horovod's recipe does, and optimizers then need no order.
@@ -99,12 +100,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._synchronized = False
         self._scaling = weakref.ref(scaler), scaler._per_optimizer_states
 
-    def _is_synchronized_for_scaler(self) -> bool:
-        """For the step that a scaler is about to make. With ``scaler.update()`` it begins a new one, with new states."""
-        if self._scaling is None:
+    def _is_synchronized_for(self, scaler: Optional[torch.amp.GradScaler]) -> bool:
+        """For the step that this scaler is about to make. With ``scaler.update()`` it begins a new one, with new states."""
+        if scaler is None or self._scaling is None or self._scaling[0]() is not scaler:
             return False
-        scaler = self._scaling[0]()
-        return scaler is not None and scaler._per_optimizer_states is self._scaling[1]
+        return scaler._per_optimizer_states is self._scaling[1]
 
     def synchronize(self) -> None:
         """Waits until the gradients of all ranks are reduced; afterwards ``p.grad`` holds the result.
@@ -114,6 +114,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         does.
         """
         if self._reducer is not None:
+            if len(self.param_groups) > self._known_groups:
+                self._take_added_groups()
             self._reducer.synchronize()
         else:
             self._require_still_alone()
@@ -144,7 +146,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them.
         """
         is_done = not self._synchronize_in_step
-        if not is_done and self._reducer is not None and self._is_synchronized_for_scaler():
+        looked = self._scaling[0]() if self._scaling is not None else None
+        if not is_done and self._reducer is not None and self._is_synchronized_for(looked):
             is_done = not self._reducer.is_touched_anywhere()
         if is_done:
             self._forget_synchronizing()
@@ -185,12 +188,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                     # the loss must be the one that the gradients are of.
                     if not isinstance(loss, torch.Tensor):
                         loss = torch.tensor(float(loss), dtype=torch.float64)  # as wide as Python's
-                    loss = allreduce(
-                        loss.detach(),
-                        name="lbfgs.loss",
-                        op=Sum if self._how.op == Sum else Average,
-                        process_set=self._process_set,
-                    )
+                    loss = self._reducer.reduced(loss.detach(), "loss", Sum if self._how.op == Sum else Average)
             return loss
 
         return evaluate
@@ -214,11 +212,15 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._reducer.set_passes(passes)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """As the wrapped optimizer's; reductions under way are forgotten. What that one, and schedulers made for it, share
-        with this one stays shared."""
+        """As the wrapped optimizer's; gradients of a backward pass without a step are forgotten, on all ranks that load. What
+        that one, and schedulers made for it, share with this one stays shared."""
         if self._reducer is not None:
-            self._reducer.restart()
+            self._reducer.drop()
         self._forget_synchronizing()
+        self._load_beside(*args, **kwargs)
+
+    def _load_beside(self, *args: Any, **kwargs: Any) -> None:
+        """The same, and what is under way stays."""
         load = super().load_state_dict
         load_in_place(self, lambda: load(*args, **kwargs))
 
@@ -226,12 +228,19 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """As the wrapped optimizer's; the new parameters' gradients are reduced too, under names made by their
         place."""
         super().add_param_group(param_group)
-        group = len(self.param_groups) - 1
-        for index, parameter in enumerate(self.param_groups[group]["params"]):
-            name = f"allreduce.noname.{group}.{index}"
-            self._parameter_names[parameter] = name
-            if self._reducer is not None:
-                self._reducer.add_unit([parameter], name)
+        self._take_added_groups()
+
+    def _take_added_groups(self) -> None:
+        """Also those that were added through the wrapped optimizer, which has the same list."""
+        for group in range(self._known_groups, len(self.param_groups)):
+            first = min(self._parameter_names.values(), default="")
+            prefix = "allreduce" if first.startswith("allreduce.noname.") else first  # other optimizers get groups too
+            for index, parameter in enumerate(self.param_groups[group]["params"]):
+                name = f"{prefix}.noname.{group}.{index}"
+                self._parameter_names[parameter] = name
+                if self._reducer is not None:
+                    self._reducer.add_unit([parameter], name)
+        self._known_groups = len(self.param_groups)
 
 
 def _require_positive(passes: int) -> None:
@@ -365,6 +374,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._parameter_names = names
     distributed._forget_synchronizing()
     distributed._synchronize_in_step = True
+    distributed._known_groups = len(optimizer.param_groups)
     distributed._process_set = process_set
     distributed._reducer = None
     factor = gradient_predivide_factor

@@ -137,6 +137,7 @@ class HostBucket {
   GatherList& list() { return list_; }
   transport::HostArena& arena() const { return arena_; }
   const reduce::Reduction& reduction() const { return reduction_; }
+  bool has_unnamed() const { return has_unnamed_; }
   /// The positions of a member in the list.
   Range positions(std::size_t member) const { return positions_[member]; }
 

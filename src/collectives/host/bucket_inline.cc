@@ -56,11 +56,12 @@ class InlineBucket final : public HostBucket {
       return complete_void();
     }
     const void* const* const inputs = inputs_[parity()].data();
+    const reduce::DefaultArithmetic arithmetic;
     if (list().segment_count() == 1) {
-      reducer_(inputs, elements_, list().segment(0).to);
+      reducer_(arithmetic, inputs, elements_, list().segment(0).to);
     } else if (elements_ > 0) {
       alignas(8) std::byte result[kPayloadBytes];
-      reducer_(inputs, elements_, result);
+      reducer_(arithmetic, inputs, elements_, result);
       list().scatter(0, list().bytes(), result);
     }
     return complete();

@@ -39,7 +39,7 @@ class OrderedBucket final : public HostBucket {
   Progress advance() override {
     if (operation_ == nullptr) {
       // Who follows the leader need not look at the others' words, but for which calls they have published.
-      if (!is_ordered_ && (lane_.is_leader() || has_unnamed(description())) && all_published()) {
+      if (!is_ordered_ && (lane_.is_leader() || has_unnamed()) && all_published()) {
         if (is_void()) {
           return complete_void();
         }

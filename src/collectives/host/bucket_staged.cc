@@ -26,12 +26,13 @@ class StagedBucket : public HostBucket {
   /// Reduces [begin, end) of the list from memory and the peers' input slots to the outputs and, if it is
   /// not null, to `second` at the same positions.
   void reduce_range(const Range& range, std::byte* second) {
+    const reduce::DefaultArithmetic arithmetic;
     list().for_each(
         range.begin, range.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
           for (int each = 0; each < size(); ++each) {
             inputs_[static_cast<std::size_t>(each)] = each == rank() ? from : slot(each, SlotUse::input) + at;
           }
-          reducer_(inputs_.data(), bytes / reducer_.element_bytes(), to, second == nullptr ? nullptr : second + at);
+          reducer_(arithmetic, inputs_.data(), bytes / reducer_.element_bytes(), to, second == nullptr ? nullptr : second + at);
         });
   }
 

@@ -193,13 +193,14 @@ class Exchange final : public Operation {
     }
     const Range range = chunk(outgoing_[own_], to_collect_);
     const auto inputs = channel_.pointers();
+    const reduce::DefaultArithmetic arithmetic;
     outgoing_[own_].for_each(range.begin, range.end,
                              [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
                                for (int rank = 0; rank < channel_.size(); ++rank) {
                                  inputs[static_cast<std::size_t>(rank)] =
                                      rank == channel_.rank() ? from : from_peer(rank, to_collect_) + (at - range.begin);
                                }
-                               (*reducer_)(inputs.data(), bytes / reducer_->element_bytes(), to);
+                               (*reducer_)(arithmetic, inputs.data(), bytes / reducer_->element_bytes(), to);
                              });
     budget.spend(range.bytes());
     collected();

@@ -69,13 +69,14 @@ class OneShot final : public Operation {
     }
     const Range whole = chunk(to_reduce_);
     const auto inputs = channel_.pointers();
+    const reduce::DefaultArithmetic arithmetic;
     list_.for_each(whole.begin, whole.end,
                    [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
                      for (int rank = 0; rank < channel_.size(); ++rank) {
                        inputs[static_cast<std::size_t>(rank)] =
                            rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
                      }
-                     reduce_to(to, inputs, bytes);
+                     reduce_to(arithmetic, to, inputs, bytes);
                    });
     // The flags of an operation of one tick follow from `published` (channel.h).
     if (last_ > first_) {
@@ -90,16 +91,17 @@ class OneShot final : public Operation {
     return true;
   }
 
-  void reduce_to(std::byte* to, std::span<const void*> inputs, std::size_t bytes) {
+  void reduce_to(const reduce::DefaultArithmetic& arithmetic, std::byte* to, std::span<const void*> inputs,
+                 std::size_t bytes) {
     if (!is_streaming_) {
-      reducer_(inputs.data(), bytes / reducer_.element_bytes(), to);
+      reducer_(arithmetic, inputs.data(), bytes / reducer_.element_bytes(), to);
       return;
     }
     // The kernel has no streaming stores: block by block through memory that stays in the nearest cache.
     alignas(64) std::byte block[kBlockBytes];
     for (std::size_t at = 0; at < bytes; at += kBlockBytes) {
       const std::size_t part = std::min(kBlockBytes, bytes - at);
-      reducer_(inputs.data(), part / reducer_.element_bytes(), block);
+      reducer_(arithmetic, inputs.data(), part / reducer_.element_bytes(), block);
       stream_copy(to + at, block, part);
       for (const void*& input : inputs) {
         input = static_cast<const std::byte*>(input) + part;

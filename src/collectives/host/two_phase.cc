@@ -89,13 +89,14 @@ class TwoPhase final : public Operation {
     const Range mine = slice(whole, channel_.rank());
     std::byte* result = channel_.result(channel_.rank(), to_reduce_);
     const auto inputs = channel_.pointers();
+    const reduce::DefaultArithmetic arithmetic;
     list_.for_each(mine.begin, mine.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
       for (int rank = 0; rank < channel_.size(); ++rank) {
         inputs[static_cast<std::size_t>(rank)] =
             rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
       }
       std::byte* const slot = result + (at - mine.begin);
-      reducer_(inputs.data(), bytes / reducer_.element_bytes(), is_streaming_ ? slot : to,
+      reducer_(arithmetic, inputs.data(), bytes / reducer_.element_bytes(), is_streaming_ ? slot : to,
                is_streaming_ ? nullptr : slot);
     });
     channel_.set_reduced(to_reduce_++);
