@@ -1,6 +1,7 @@
 #include "reduce/reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -101,6 +102,7 @@ Reducer::Reducer(const Reduction& reduction, std::size_t ranks)
     : kernel_(choose(current_level(), reduction, ranks)),
       ranks_(ranks),
       element_bytes_(dtype_bytes(reduction.dtype)),
+      element_shift_(std::countr_zero(element_bytes_)),
       prescale_(reduction.prescale),
       postscale_(reduction.postscale) {}
 

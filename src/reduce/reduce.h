@@ -61,7 +61,8 @@ class Reducer {
   /// For inputs of `ranks` ranks. Requires: supports(reduction), 1 <= ranks.
   Reducer(const Reduction& reduction, std::size_t ranks);
 
-  std::size_t element_bytes() const { return element_bytes_; }
+  /// How many elements so many bytes are. Requires: whole ones. Without a division, which a small tensor would feel.
+  std::size_t elements(std::size_t bytes) const { return bytes >> element_shift_; }
   /// `inputs`: one pointer per rank. The caller's thread is in the default floating-point state: looked at once for all
   /// that is reduced in one go, since a look costs as much as a small tensor.
   void operator()(const DefaultArithmetic&, const void* const* inputs, std::size_t count, void* output,
@@ -74,6 +75,7 @@ class Reducer {
   void (*kernel_)(const Job& job);  ///< null: one rank's values are copied
   std::size_t ranks_;
   std::size_t element_bytes_;
+  int element_shift_;  ///< sizes of elements are powers of two
   double prescale_;
   double postscale_;
 };

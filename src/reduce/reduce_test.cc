@@ -574,7 +574,7 @@ TEST(Reducer, GivesTheBitsOfReduceToEveryOutputAlsoWhereAnOutputIsAnInput) {
       reduce(reduction, inputs, kCount, expected.data());
       std::vector<std::byte> one(bytes);
       const Reducer reducer(reduction, ranks);
-      EXPECT_EQ(reducer.element_bytes(), dtype_bytes(reduction.dtype));
+      EXPECT_EQ(reducer.elements(bytes), kCount);
       const DefaultArithmetic arithmetic;
       reducer(arithmetic, inputs.data(), kCount, one.data());
       EXPECT_EQ(one, expected);

@@ -140,3 +140,35 @@ def test_a_pass_before_the_closure_counts_where_all_was_frozen_before(hvd, rank,
         train(plain, lambda: sum(loss_of(serial, r) for r in range(world)) / world)
         for p, expected in zip(mine, serial):
             torch.testing.assert_close(p.detach(), expected.detach())
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("is_frozen_by_all", [True, False])
+@pytest.mark.parametrize("kind", ["SGD", "SparseAdam"])
+def test_an_embedding_that_is_frozen_steps_when_the_others_do(hvd, rank, world, kind, is_frozen_by_all):
+    """Also by a gradient without a row: a momentum goes on by it, and so does the count of steps."""
+
+    def made(weight):
+        if kind == "SGD":
+            return torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        return torch.optim.SparseAdam([weight], lr=0.1)
+
+    embedding, serial = nn.Embedding(4, 2, sparse=True), nn.Embedding(4, 2, sparse=True)
+    for each in (embedding, serial):
+        each.weight.data.fill_(1.0)
+    optimizer, plain = hvd.DistributedOptimizer(made(embedding.weight), [("embedding", embedding.weight)]), made(serial.weight)
+    other = nn.Parameter(torch.ones(2))  # a pass without the embedding
+    for step in range(6):
+        optimizer.zero_grad()
+        plain.zero_grad()
+        is_quiet = 2 <= step <= 4
+        embedding.weight.requires_grad_(not (is_quiet and (is_frozen_by_all or rank == 1)))
+        (other.sum() if is_quiet else embedding(torch.tensor([1, 2])).sum()).backward()
+        optimizer.step()
+        if not is_quiet:
+            serial(torch.tensor([1, 2])).sum().backward()
+        elif not is_frozen_by_all:
+            empty = torch.empty((1, 0), dtype=torch.int64)
+            serial.weight.grad = torch.sparse_coo_tensor(empty, torch.empty((0, 2)), (4, 2), is_coalesced=True)
+        plain.step()
+        torch.testing.assert_close(embedding.weight.detach(), serial.weight.detach())

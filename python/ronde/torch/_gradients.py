@@ -7,7 +7,7 @@ import sys
 import weakref
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
 
 import torch
 
@@ -24,7 +24,7 @@ from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
-from ronde.torch.sparse_ops import Finish, start_sparse_allreduce
+from ronde.torch.sparse_ops import start_sparse_allreduce
 
 _OK = _abi.OK
 
@@ -72,7 +72,7 @@ class _Flight(NamedTuple):
 class _SparseFlight(NamedTuple):
     """A sparse gradient under way."""
 
-    finish: Finish
+    finish: Callable[[], Optional[torch.Tensor]]
 
 
 _Flights = Dict[Unit, Union[_Flight, _SparseFlight]]
@@ -393,7 +393,9 @@ class Reducer:
         gradient = _layouts.in_layout(parameter, unit.layout)
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
-        finish = start_sparse_allreduce(gradient, unit.name, how.op, self._group, how.compression, factor)
+        finish = start_sparse_allreduce(
+            gradient, unit.name, how.op, self._group, how.compression, factor, parameter.requires_grad
+        )
         self._flights[unit] = _SparseFlight(finish)
         return True
 
@@ -505,7 +507,7 @@ class Reducer:
             for unit, flight in flights.items():
                 if isinstance(flight, _SparseFlight):
                     result = flight.finish()
-                    if unit.parameters[0].requires_grad or (result.is_sparse and result._nnz() > 0):
+                    if result is not None:
                         unit.parameters[0].grad = result
                 else:
                     self._store(flight.packed, synchronize(flight.handle))

@@ -141,7 +141,9 @@ def allreduce(
         op = reduce_op(op, average)
         if isinstance(tensor, torch.Tensor) and tensor.is_sparse:
             factor = scale(prescale_factor, "prescale_factor") * scale(postscale_factor, "postscale_factor")
-            return start_sparse_allreduce(tensor, full_name if name is None else name, op, group, compression, factor)()
+            base = full_name if name is None else name
+            total: torch.Tensor = start_sparse_allreduce(tensor, base, op, group, compression, factor)()
+            return total
         packed, context = compression.compress(from_plain(tensor))
         if needs_gradient(packed):
             reduced = _autograd.apply(_autograd.Allreduce, packed, full_name, op, prescale_factor, postscale_factor)

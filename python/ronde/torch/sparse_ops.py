@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import torch
 
@@ -57,9 +57,13 @@ def start_sparse_allreduce(
     group: int,
     compression: AnyCompressor = Compression.none,
     factor: float = 1.0,
-) -> Finish:
+    is_somebodys: Optional[bool] = None,
+) -> Callable[[], Any]:
     """The same in the process set with this id. ``base``: the name, or an unnamed call's; ``factor``: what the result is
-    multiplied by; ``compression``: of the values."""
+    multiplied by; ``compression``: of the values.
+
+    ``is_somebodys``: of a gradient, whether its parameter is trainable here. Then an empty one is sent as one entry at
+    index -1, and the result is None if no rank has sent any: it is frozen on all (see ``_frozen``)."""
     shown = base if isinstance(base, str) else "sparse_allreduce"
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
         found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
@@ -68,17 +72,27 @@ def start_sparse_allreduce(
         raise InvalidArgumentError(f"'{shown}' is sparse: its op must be Average or Sum", 1, tensor=shown)
     n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
-    values, context = compression.compress(entries.values())
+    own_indices, own_values = entries.indices().t().contiguous(), entries.values()
+    if is_somebodys and own_indices.shape[0] == 0:
+        own_indices = own_indices.new_full((1, own_indices.shape[1]), -1)
+        own_values = own_values.new_zeros((1, *own_values.shape[1:]))
+    values, context = compression.compress(own_values)
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
-    gathered_indices = start_allgather(entries.indices().t().contiguous(), names[0], wait=False)
+    gathered_indices = start_allgather(own_indices, names[0], wait=False)
     gathered_values = start_allgather(values, names[1], wait=False)
     _calls.say_told(base)
 
-    def finish() -> torch.Tensor:
+    def finish() -> Optional[torch.Tensor]:
         indices, values = synchronize_all([gathered_indices, gathered_values])
         if indices is None:
             raise InvalidArgumentError(f"'{shown}': the result was fetched already", 1, tensor=shown)
         values = compression.decompress(values, context)
+        if is_somebodys is not None:
+            if indices.shape[0] == 0:
+                return None
+            is_entry = indices[:, 0] >= 0
+            if not bool(is_entry.all()):
+                indices, values = indices[is_entry], values[is_entry]
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
         with default_float_state():

@@ -38,7 +38,7 @@ class InlineBucket final : public HostBucket {
         inputs_[parity].push_back(at->payload);
       }
     }
-    elements_ = list().bytes() / reducer_.element_bytes();
+    elements_ = reducer_.elements(list().bytes());
   }
 
   void copy_in(std::size_t member) override {

@@ -32,7 +32,7 @@ class StagedBucket : public HostBucket {
           for (int each = 0; each < size(); ++each) {
             inputs_[static_cast<std::size_t>(each)] = each == rank() ? from : slot(each, SlotUse::input) + at;
           }
-          reducer_(arithmetic, inputs_.data(), bytes / reducer_.element_bytes(), to, second == nullptr ? nullptr : second + at);
+          reducer_(arithmetic, inputs_.data(), reducer_.elements(bytes), to, second == nullptr ? nullptr : second + at);
         });
   }
 

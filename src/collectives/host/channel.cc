@@ -96,7 +96,7 @@ void HostChannel::publish(std::uint64_t tick) {
 
 void HostChannel::publish_for_all(std::uint64_t tick) {
   own_.published.value.store(tick, std::memory_order_release);
-  wake_others_if_last(arena_, [&](int peer) { return look(ticks(peer).published) >= tick; });
+  wake_others_if_last(arena_, rank_, size_, [&](int peer) { return look(ticks(peer).published) >= tick; });
 }
 
 void HostChannel::set_reduced(std::uint64_t tick) {

@@ -105,7 +105,11 @@ class HostChannel {
   std::vector<int> holding_result(std::uint64_t tick) const { return holding(&transport::TickLines::copied, tick); }
 
   /// The rank `distance` after this one. Each rank visits its peers in this order, so that not all read one first.
-  int after(int distance) const { return (rank_ + distance) % size_; }
+  /// Requires: distance < size(). A division would take as long as the look at a peer's word.
+  int after(int distance) const {
+    const int peer = rank_ + distance;
+    return peer < size_ ? peer : peer - size_;
+  }
   /// Room for one pointer per rank, for the arguments of a reduction.
   std::span<const void*> pointers() { return pointers_; }
 

@@ -200,7 +200,7 @@ class Exchange final : public Operation {
                                  inputs[static_cast<std::size_t>(rank)] =
                                      rank == channel_.rank() ? from : from_peer(rank, to_collect_) + (at - range.begin);
                                }
-                               (*reducer_)(arithmetic, inputs.data(), bytes / reducer_->element_bytes(), to);
+                               (*reducer_)(arithmetic, inputs.data(), reducer_->elements(bytes), to);
                              });
     budget.spend(range.bytes());
     collected();

@@ -14,22 +14,22 @@
 
 namespace ronde::collectives {
 
-/// Call after storing this rank's word. `has_stored(peer)`: whether a peer has stored its own, looked at anew.
+/// Call after storing this rank's word. `rank`, `size`: as the arena has them. `has_stored(peer)`: whether a peer has
+/// stored its own, looked at anew.
 /// Requires: whoever sleeps until all have stored theirs has stored its own before.
 template <typename HasStored>
-void wake_others_if_last(transport::HostArena& arena, const HasStored& has_stored) {
+void wake_others_if_last(transport::HostArena& arena, int rank, int size, const HasStored& has_stored) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const int size = arena.size();
   if (size == 2) {  // a look at the other's bell costs as much as one at its word, which may just have changed
     arena.ring_others_after_fence();
     return;
   }
-  for (int peer = arena.rank() + 1; peer < size; ++peer) {
+  for (int peer = rank + 1; peer < size; ++peer) {
     if (!has_stored(peer)) {
       return;
     }
   }
-  for (int peer = 0; peer < arena.rank(); ++peer) {
+  for (int peer = 0; peer < rank; ++peer) {
     if (!has_stored(peer)) {
       return;
     }

@@ -94,14 +94,14 @@ class OneShot final : public Operation {
   void reduce_to(const reduce::DefaultArithmetic& arithmetic, std::byte* to, std::span<const void*> inputs,
                  std::size_t bytes) {
     if (!is_streaming_) {
-      reducer_(arithmetic, inputs.data(), bytes / reducer_.element_bytes(), to);
+      reducer_(arithmetic, inputs.data(), reducer_.elements(bytes), to);
       return;
     }
     // The kernel has no streaming stores: block by block through memory that stays in the nearest cache.
     alignas(64) std::byte block[kBlockBytes];
     for (std::size_t at = 0; at < bytes; at += kBlockBytes) {
       const std::size_t part = std::min(kBlockBytes, bytes - at);
-      reducer_(arithmetic, inputs.data(), part / reducer_.element_bytes(), block);
+      reducer_(arithmetic, inputs.data(), reducer_.elements(part), block);
       stream_copy(to + at, block, part);
       for (const void*& input : inputs) {
         input = static_cast<const std::byte*>(input) + part;

@@ -57,6 +57,7 @@ SharedSlice::SharedSlice(transport::HostArena& arena, const reduce::Reduction& r
                          const std::vector<SharedTensor>& tensors)
     : reducer_(reduction, static_cast<std::size_t>(arena.size())),
       ranks_(static_cast<std::size_t>(arena.size())),
+      most_(std::max(kBudgetBytes / ranks_ / kLineBytes, std::size_t{1}) * kLineBytes),
       mine_(slice_of(tensors, arena.size(), arena.rank())),
       inputs_(ranks_),
       outputs_(ranks_) {
@@ -70,11 +71,10 @@ SharedSlice::SharedSlice(transport::HostArena& arena, const reduce::Reduction& r
 }
 
 bool SharedSlice::advance(Budget& budget) {
-  const std::size_t most = std::max(kBudgetBytes / ranks_ / kLineBytes, std::size_t{1}) * kLineBytes;
   const reduce::DefaultArithmetic arithmetic;
   while (extent_ < mine_.size()) {
     const Extent& extent = mine_[extent_];
-    const std::size_t bytes = std::min(most, extent.bytes - at_);
+    const std::size_t bytes = std::min(most_, extent.bytes - at_);
     if (!budget.allows(bytes * ranks_)) {
       return false;
     }
@@ -83,7 +83,7 @@ bool SharedSlice::advance(Budget& budget) {
       inputs_[rank] = begin.input + at_;
       outputs_[rank] = begin.output + at_;
     }
-    reducer_.to_all(arithmetic, inputs_.data(), bytes / reducer_.element_bytes(), outputs_);
+    reducer_.to_all(arithmetic, inputs_.data(), reducer_.elements(bytes), outputs_);
     budget.spend(bytes * ranks_);
     at_ += bytes;
     if (at_ == extent.bytes) {

@@ -50,6 +50,7 @@ class SharedSlice {
  private:
   const reduce::Reducer reducer_;
   const std::size_t ranks_;
+  const std::size_t most_;  ///< bytes of a tensor that are reduced at a time
   std::vector<Extent> mine_;
   struct Begin {
     const std::byte* input;

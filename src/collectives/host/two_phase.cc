@@ -96,7 +96,7 @@ class TwoPhase final : public Operation {
             rank == channel_.rank() ? from : channel_.input(rank, to_reduce_) + (at - whole.begin);
       }
       std::byte* const slot = result + (at - mine.begin);
-      reducer_(arithmetic, inputs.data(), bytes / reducer_.element_bytes(), is_streaming_ ? slot : to,
+      reducer_(arithmetic, inputs.data(), reducer_.elements(bytes), is_streaming_ ? slot : to,
                is_streaming_ ? nullptr : slot);
     });
     channel_.set_reduced(to_reduce_++);
