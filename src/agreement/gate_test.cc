@@ -82,8 +82,6 @@ class RankOfThreads final : public Sink {
   std::uint64_t breaks() const { return breaks_; }
 
   void publish(std::uint32_t, Flag flag) override { lines().pub.store(flag, std::memory_order_release); }
-  void reduce(std::uint32_t, Flag) override {}
-  void set_done(std::uint32_t, Flag flag) override { lines().done.store(flag, std::memory_order_release); }
   void complete(std::uint32_t, std::uint64_t) override {
     ++replayed_;
     completed_.fetch_add(1, std::memory_order_release);
@@ -234,8 +232,7 @@ class RankOfThreads final : public Sink {
       const Flag flag = member_.next_flag(0);
       const auto reached_it = [flag](Flag word) { return reached(word, flag); };
       if (member_.stage(0) == Stage::none && everyone(&Lines::pub, reached_it)) {
-        member_.step(AllPublished{0}, *this);
-        slice = true;
+        slice = member_.step(AllPublished{0}, *this);
       } else if (member_.stage(0) == Stage::reduced && everyone(&Lines::done, reached_it)) {
         member_.step(AllDone{0}, *this);
       }
@@ -243,6 +240,7 @@ class RankOfThreads final : public Sink {
     if (slice) {
       reduce_slice();  // outside the gate: a submitter may freeze meanwhile
       std::lock_guard gate(gate_);
+      lines().done.store(member_.next_flag(0), std::memory_order_release);
       member_.step(Reduced{0}, *this);
     }
   }

@@ -29,8 +29,6 @@ class CountingSink final : public Sink {
   int published = 0;
   int completed = 0;
   void publish(std::uint32_t, Flag) override { ++published; }
-  void reduce(std::uint32_t, Flag) override {}
-  void set_done(std::uint32_t, Flag) override {}
   void complete(std::uint32_t, std::uint64_t) override { ++completed; }
   void voided(std::uint32_t) override {}
   void copy_in(std::uint32_t, std::uint32_t, std::uint64_t) override {}

@@ -67,11 +67,13 @@ struct Submit {
 struct Refused {
   std::string name;
 };
-/// All ranks have published the instance that this rank has published.
+/// All ranks have published the instance that this rank has published. step() says whether this rank's slice of it is
+/// reduced now (of an inline bucket all payloads are read); step(Reduced) comes when it is.
 struct AllPublished {
   std::uint32_t bucket = 0;
 };
-/// This rank's slice of it is finished (a rank that fails may have given it up).
+/// This rank's slice of it is finished, and done (staged: mid; ordered: its own; inline: none) stored = next_flag(bucket)
+/// (release). A rank that fails may have given it up, and has stored nothing then.
 struct Reduced {
   std::uint32_t bucket = 0;
 };
@@ -143,7 +145,7 @@ class Member {
   Lane step(const SubmitPlace& event, S& sink);
   Lane step(Submit event, Sink& sink);
   template <typename S>
-  void step(const AllPublished& event, S& sink);
+  bool step(const AllPublished& event, S& sink);
   template <typename S>
   void step(const Reduced& event, S& sink);
   template <typename S>
@@ -389,22 +391,22 @@ void Member::put(std::uint32_t id, std::uint32_t place, Name& name, Flag copied,
 }
 
 template <typename S>
-void Member::step(const AllPublished& event, S& sink) {
+bool Member::step(const AllPublished& event, S& sink) {
   if (over()) {
-    return;  // nothing new begins
+    return false;  // nothing new begins
   }
   Place& bucket = buckets_[event.bucket];
   if (!bucket.published || bucket.stage != Stage::none) [[unlikely]] {
     sink.bug("all published a bucket that this rank has not, or whose slice it has begun");
-    return;
+    return false;
   }
   // In a break too: what all have published needs this rank's slice (trap 3).
   if (in_break() && broken(Trap::frozen_stops_reducing)) {
-    return;
+    return false;
   }
   bucket.stage = Stage::reducing;
   ++slices_;
-  sink.reduce(event.bucket, next_flag(event.bucket));
+  return true;
 }
 
 template <typename S>
@@ -417,9 +419,6 @@ void Member::step(const Reduced& event, S& sink) {
   bucket.stage = Stage::reduced;
   --slices_;
   const bool inlined = bucket.agreed.kind == BucketKind::inlined;
-  if (!inlined) {
-    sink.set_done(event.bucket, next_flag(event.bucket));
-  }
   if (mode_ == Mode::failing) {
     if (slices_ == 0 && !quiet_) {
       quiet_ = true;

@@ -15,8 +15,6 @@ class RecordingSink final : public Sink {
   std::vector<std::string> take() { return std::exchange(lines_, {}); }
 
   void publish(std::uint32_t bucket, Flag flag) override { add("publish " + number(bucket) + " " + text(flag)); }
-  void reduce(std::uint32_t bucket, Flag flag) override { add("reduce " + number(bucket) + " " + text(flag)); }
-  void set_done(std::uint32_t bucket, Flag flag) override { add("done " + number(bucket) + " " + text(flag)); }
   void complete(std::uint32_t bucket, std::uint64_t instance) override {
     add("complete " + number(bucket) + " instance " + number(instance));
   }

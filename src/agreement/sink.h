@@ -52,10 +52,6 @@ class Sink {
 
   /// Store pub = flag (release). What was copied in before is part of it.
   virtual void publish(std::uint32_t bucket, Flag flag) = 0;
-  /// Begin this rank's slice of the instance (inline: read all payloads); step(Reduced) when it is finished.
-  virtual void reduce(std::uint32_t bucket, Flag flag) = 0;
-  /// Store done (staged: mid; ordered: its own) = flag (release).
-  virtual void set_done(std::uint32_t bucket, Flag flag) = 0;
   /// The instance has succeeded: every place's request is over. Tickets are finished after the gate.
   virtual void complete(std::uint32_t bucket, std::uint64_t instance) = 0;
   /// The instance is over and nothing came of it: its requests go to the coordinator.

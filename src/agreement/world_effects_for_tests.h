@@ -14,16 +14,6 @@ inline void RankSink::publish(std::uint32_t bucket, Flag flag) {
   world_.store_pub(rank_, bucket, flag);
 }
 
-inline void RankSink::reduce(std::uint32_t bucket, Flag flag) {
-  world_.note(rank_, "begins its slice of bucket " + std::to_string(bucket));
-  world_.touch_all(rank_, bucket, flag);
-}
-
-inline void RankSink::set_done(std::uint32_t bucket, Flag flag) {
-  world_.memory(rank_, bucket).result[flag % 2] = flag;
-  world_.write(rank_, {Update::Kind::done, bucket, flag, {}, {}});
-}
-
 inline void RankSink::complete(std::uint32_t bucket, std::uint64_t instance) {
   const Member& member = world_.rank(rank_).member;
   world_.read_results(rank_, bucket, make_flag(member.epoch(), instance));

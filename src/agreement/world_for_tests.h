@@ -95,7 +95,7 @@ class World : public WorldMoves {
         }
         count(Row::all_published, mode);
         tell(move.rank, id);
-        own.member.step(AllPublished{id}, own.sink);
+        begin_slice(move.rank, id);
         return;
       case Kind::reduced:
         count(Row::reduced, mode);
@@ -123,8 +123,21 @@ class World : public WorldMoves {
     }
   }
 
+  void begin_slice(std::size_t i, std::uint32_t id) {
+    const Flag flag = rank(i).member.next_flag(id);
+    if (rank(i).member.step(AllPublished{id}, rank(i).sink)) {
+      note(i, "begins its slice of bucket " + std::to_string(id));
+      touch_all(i, id, flag);
+    }
+  }
+
   void finish_slice(std::size_t i, std::uint32_t id) {
-    touch_all(i, id, rank(i).member.next_flag(id));
+    const Flag flag = rank(i).member.next_flag(id);
+    touch_all(i, id, flag);
+    if (bucket(i, id).kind != BucketKind::inlined) {
+      memory(i, id).result[flag % 2] = flag;
+      write(i, {Update::Kind::done, id, flag, {}, {}});
+    }
     rank(i).member.step(Reduced{id}, rank(i).sink);
   }
 

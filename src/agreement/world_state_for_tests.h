@@ -75,8 +75,6 @@ class RankSink final : public Sink {
  public:
   RankSink(WorldState& world, std::size_t rank) : world_(world), rank_(rank) {}
   void publish(std::uint32_t bucket, Flag flag) override;
-  void reduce(std::uint32_t bucket, Flag flag) override;
-  void set_done(std::uint32_t bucket, Flag flag) override;
   void complete(std::uint32_t bucket, std::uint64_t instance) override;
   void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;

@@ -71,8 +71,11 @@ bool EngineSet::any_called() const {
 }
 
 bool EngineSet::has_input() const {
-  if (job_->has_input() || !any_groups_.load(std::memory_order_acquire)) {
-    return job_->has_input();
+  if (job_->has_input()) {
+    return true;
+  }
+  if (!any_groups_.load(std::memory_order_acquire)) {
+    return false;
   }
   std::shared_lock lock(mutex_);
   return any_called() ||
@@ -80,8 +83,11 @@ bool EngineSet::has_input() const {
 }
 
 bool EngineSet::has_outstanding() const {
-  if (job_->has_outstanding() || !any_groups_.load(std::memory_order_acquire)) {
-    return job_->has_outstanding();
+  if (job_->has_outstanding()) {
+    return true;
+  }
+  if (!any_groups_.load(std::memory_order_acquire)) {
+    return false;
   }
   // None is put to rest with something outstanding.
   std::shared_lock lock(mutex_);

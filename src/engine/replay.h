@@ -151,8 +151,6 @@ class Replay final : public agreement::Sink {
   // ---- For the member, which calls these under the gate.
 
   void publish(std::uint32_t bucket, agreement::Flag flag) override;
-  void reduce(std::uint32_t, agreement::Flag) override {}    // advance() has begun it
-  void set_done(std::uint32_t, agreement::Flag) override {}  // the bucket stores it itself
   void complete(std::uint32_t bucket, std::uint64_t instance) override;
   void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;

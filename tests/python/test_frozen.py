@@ -75,6 +75,23 @@ def test_who_has_it_frozen_steps_when_the_others_do(hvd, rank, world, options, i
 
 
 @pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Min", "Max", "Product"])
+def test_what_cannot_be_told_is_a_gradient_of_zeros(hvd, rank, world, op):
+    """As for Horovod, and alike on all ranks: a frozen rank's zero makes a negative zero of a product."""
+    a, b = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([a, b], lr=0.1, momentum=0.9, weight_decay=0.01), op=getattr(hvd, op)
+    )
+    for step in range(4):
+        optimizer.zero_grad()
+        b.requires_grad_(step == 0 or rank != 1)
+        (a.sum() - b.sum()).backward()
+        optimizer.step()
+        everyone = hvd.allgather(b.detach().reshape(1, -1))
+        assert all(torch.equal(row, everyone[0]) for row in everyone), step
+
+
+@pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64], ids=str)
 @pytest.mark.parametrize("size", [1, 3, 70_000])
 def test_what_is_frozen_on_all_ranks_has_no_gradient(hvd, rank, world, dtype, size):

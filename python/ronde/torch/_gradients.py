@@ -100,6 +100,7 @@ class Reducer:
 
     def __init__(self, passes: int, how: How) -> None:
         self._how = how
+        self._tells_frozen = _frozen.can_be_told(how.op, how.compression)
         self._passes = passes
         self._process_set = how.process_set
         self._group = group_of(how.process_set)
@@ -374,7 +375,7 @@ class Reducer:
             return None
         view = place.view
         if gradient is None:  # unused on this rank, but perhaps not on the others
-            _frozen.fill_with_nothing(view, parameter, self._how.op)
+            _frozen.fill_with_nothing(view, self._tells_frozen and not parameter.requires_grad)
         else:
             view.copy_(gradient)
         if gradient is not None or parameter.requires_grad:
@@ -413,7 +414,7 @@ class Reducer:
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is None:  # unused on this rank, but perhaps not on the others
             gradient = torch.empty_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
-            _frozen.fill_with_nothing(gradient, parameter, self._how.op)
+            _frozen.fill_with_nothing(gradient, self._tells_frozen and not parameter.requires_grad)
             if parameter.requires_grad:
                 parameter.grad = gradient
         elif self._origins is not None:
@@ -480,7 +481,7 @@ class Reducer:
                 place.busy = False
                 result = place.result()
                 if unit.parameters[0].grad is not result:
-                    _put(unit.parameters[0], result)
+                    self._put(unit.parameters[0], result)
             if flights:
                 self._land(flights)
             if self._origins is not None:
@@ -539,7 +540,17 @@ class Reducer:
         for item, result in zip(packed, results):
             if item.sent is not item.bare:
                 item.bare.copy_(self._how.compression.decompress(result, item.context))
-            _put(item.parameter, item.gradient)
+            self._put(item.parameter, item.gradient)
+
+    def _put(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+        """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
+        current = parameter.grad
+        if current is gradient:
+            return
+        if current is not None:
+            current.detach().copy_(gradient.detach())
+        elif parameter.requires_grad or not (self._tells_frozen and _frozen.is_nothing(gradient)):
+            parameter.grad = gradient
 
 
 def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]], placed: Dict[Unit, Place]) -> None:
@@ -560,15 +571,3 @@ def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     """If this is the parameter's gradient, a copy is from now on."""
     if parameter.grad is gradient:
         parameter.grad = gradient.detach().clone()
-
-
-def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
-    """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
-    current = parameter.grad
-    if current is gradient:
-        return
-    if current is None:
-        if parameter.requires_grad or not _frozen.is_nothing(gradient):
-            parameter.grad = gradient
-    else:
-        current.detach().copy_(gradient.detach())
