@@ -102,6 +102,11 @@ class Slot:
         library().ronde_wait_slot(self.number, SLICE)
         return True
 
+    def cancel(self) -> None:
+        """Unless all ranks have submitted what is under way, it ends on all of them with an error. Waits for nothing."""
+        if self.ticket is not None:
+            library().ronde_cancel(self.ticket)
+
     def settle(self) -> None:
         """After a submit that nobody has waited for: waits for its end, however it ends, for GRACE_S at most. Ctrl-C is
         answered meanwhile."""

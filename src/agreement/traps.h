@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "types/instance_word.h"
+
 namespace ronde::agreement {
 
 enum class Trap : std::int32_t {
@@ -36,8 +38,13 @@ enum class Trap : std::int32_t {
 /// The rule that is broken now. One thread.
 inline Trap broken_trap = Trap::none;
 inline bool broken(Trap trap) { return trap == broken_trap; }
+/// Of flags.h.
+struct EpochFault {
+  static bool ignores_epoch() { return broken(Trap::no_epoch_in_flag); }
+};
 #else
 constexpr bool broken(Trap) { return false; }
+using EpochFault = NoFault;
 #endif
 
 }  // namespace ronde::agreement

@@ -161,14 +161,19 @@ def test_optimizer_forms(hvd, rank):
 
 @pytest.mark.ranks(2, 3)
 def test_an_overflow_on_one_rank_is_skipped_by_all(hvd, rank, world):
-    p = torch.nn.Parameter(torch.ones(3))
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1), op=hvd.Adasum)
+    """Also where ranks list their parameters in different orders."""
+    p, other = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2))
+    listed = [("p", p), ("other", other)]
+    listed = listed if rank == 0 else listed[::-1]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameter for _, parameter in listed], lr=0.1), listed, op=hvd.Adasum
+    )
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     steps = [p.detach().clone()]
     for step in range(4):
         optimizer.zero_grad()
         overflows = step == 1 and rank == 0
-        scaler.scale((p * (rank + 1)).sum() * (float("inf") if overflows else 1.0)).backward()
+        scaler.scale(((p * (rank + 1)).sum() + other.sum()) * (float("inf") if overflows else 1.0)).backward()
         scaler.step(optimizer)
         scaler.update()
         steps.append(p.detach().clone())

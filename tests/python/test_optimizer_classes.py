@@ -407,8 +407,8 @@ def test_a_scaler_may_look_at_the_optimizer_before_the_pass(hvd, rank, world, un
 class LoggingScaler(torch.amp.GradScaler):
     """Looks at the optimizer for the sake of its learning rate: on one rank after a step, and in update()."""
 
-    def __init__(self, logs):
-        super().__init__("cpu", init_scale=1024.0)
+    def __init__(self, logs, enabled):
+        super().__init__("cpu", init_scale=1024.0, enabled=enabled)
         self.logs = logs
 
     def step(self, optimizer, *args, **kwargs):
@@ -424,10 +424,11 @@ class LoggingScaler(torch.amp.GradScaler):
 
 
 @pytest.mark.ranks(2, 3)
-def test_a_scaler_that_looks_for_another_reason_waits_for_nobody(hvd, rank, world):
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_scaler_that_looks_for_another_reason_waits_for_nobody(hvd, rank, world, enabled):
     p = nn.Parameter(torch.ones(20_000))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=0.1))
-    scaler = LoggingScaler(rank == 0)
+    scaler = LoggingScaler(rank == 0, enabled)
     for step in range(5):
         p.grad = None
         scaler.scale((p * (rank + 1)).sum()).backward()
@@ -514,6 +515,37 @@ def test_a_pass_that_all_ranks_drop_is_forgotten(hvd, rank, world, options):
         expected -= world * 10**step
         for p in (a, b):
             torch.testing.assert_close(p.detach(), torch.full((3,), expected))
+
+
+@pytest.mark.ranks(2, 3)
+def test_loading_in_the_middle_of_accumulation_adds_nothing_twice(hvd, rank, world):
+    """Nothing is under way then; what the first pass has left in p.grad stays there."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), op=hvd.Sum, backward_passes_per_step=2)
+    for step in range(3):
+        optimizer.zero_grad()
+        (p * (rank + 1)).sum().backward()
+        optimizer.load_state_dict(optimizer.state_dict())
+        (p * (rank + 1) * 10).sum().backward()
+        optimizer.step()
+        torch.testing.assert_close(p.detach(), torch.full((3,), -11.0 * (step + 1) * world * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2)
+def test_loading_waits_for_no_rank(hvd, rank, world):
+    """One rank drops its pass while the other waits for it in a call before its own."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("waits.for.no", p)])
+    for step in range(2):  # so that it is replayed, or not
+        optimizer.zero_grad()
+        if rank == 0:
+            p.sum().backward()
+            optimizer.load_state_dict(optimizer.state_dict())
+        hvd.allreduce(torch.ones(1), name="behind")
+        if rank == 1:
+            p.sum().backward()
+            optimizer.load_state_dict(optimizer.state_dict())
+        hvd.barrier()
 
 
 @pytest.mark.ranks(2)

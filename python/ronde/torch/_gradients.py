@@ -7,7 +7,7 @@ import sys
 import weakref
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
 
 import torch
 
@@ -24,7 +24,7 @@ from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
-from ronde.torch.sparse_ops import start_sparse_allreduce
+from ronde.torch.sparse_ops import SparseReduction, start_sparse_allreduce
 
 _OK = _abi.OK
 
@@ -68,11 +68,17 @@ class _Flight(NamedTuple):
     handle: Handle[List[torch.Tensor]]
     packed: List[_Packed]
 
+    def cancel(self) -> None:
+        self.handle.cancel()
+
 
 class _SparseFlight(NamedTuple):
     """A sparse gradient under way."""
 
-    finish: Callable[[], Optional[torch.Tensor]]
+    finish: SparseReduction
+
+    def cancel(self) -> None:
+        self.finish.cancel()
 
 
 _Flights = Dict[Unit, Union[_Flight, _SparseFlight]]
@@ -227,14 +233,38 @@ class Reducer:
                 member.left = passes
 
     def drop(self) -> None:
-        """Forgets the gradients of this round. What is under way is finished first: other ranks may have begun others, which
-        would meet this rank's next ones. An error of it is nobody's any more."""
-        if self.touched:
+        """Forgets the gradients of this round. Other ranks may have begun others, so what this rank has not begun is begun
+        here, and then all is cancelled: every rank that drops a pass has asked for each gradient once, and none of them meets
+        a later one. Waits for no rank's program, so it cannot help where a rank has made no pass at all."""
+        # In the middle of accumulation nothing is, and p.grad is to stay as it is.
+        is_complete = any(member.round == self._round and member.left == 0 for member in self._members)
+        if self.under_way > 0 or is_complete:
             try:
-                self.synchronize()
+                for number in list(self._next):
+                    self._end_pass(number)
+                self._start_rest(is_dropped=True)
+                self._cancel()
             except RondeError:
                 pass
         self.restart()
+
+    def _start_rest(self, is_dropped: bool = False) -> None:
+        """Starts what no hook has. ``is_dropped``: but for what has no layout yet."""
+        if len(self._placed) < len(self._units):
+            for unit in self._units:
+                is_under_way = unit in self._placed or unit in self._flights
+                if not is_under_way and unit.is_needed and not (is_dropped and unit.layout == UNKNOWN):
+                    self._start(unit)
+
+    def _cancel(self) -> None:
+        """Ends what is under way: on all ranks, unless all have begun it."""
+        slots = [place.slot for place in self._placed.values()]
+        for slot in slots:
+            slot.cancel()
+        for flight in self._flights.values():
+            flight.cancel()
+        for slot in slots:
+            slot.settle()
 
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
@@ -461,10 +491,7 @@ class Reducer:
             for unit, layout in zip(units, self._agree(_layouts.seen(units))):
                 unit.layout = layout
             self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
-        if len(self._placed) < len(self._units):
-            for unit in self._units:
-                if unit not in self._placed and unit not in self._flights and unit.is_needed:
-                    self._start(unit)
+        self._start_rest()
         if self._origins is not None and self._origins.are_open():
             parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
             self._origins.settle(parameters, self._agree(self._origins.seen(parameters)))

@@ -49,6 +49,11 @@ class Handle(Generic[Result]):
         if operation is not None:
             operation.abandon()
 
+    def cancel(self) -> None:
+        """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended."""
+        if self._operation is not None:
+            self._operation.cancel()
+
     def __del__(self) -> None:
         self.abandon()
 

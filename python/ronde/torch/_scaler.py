@@ -35,6 +35,7 @@ def scaler_in(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> O
             if caller is optimizer:
                 break
             if isinstance(caller, torch.amp.GradScaler) and frame.f_code.co_name in _READERS:
-                return None if _has_stepped(caller, optimizer) else caller
+                # One that is not enabled reads no gradients.
+                return None if not caller.is_enabled() or _has_stepped(caller, optimizer) else caller
         frame = frame.f_back
     return None

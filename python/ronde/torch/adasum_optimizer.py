@@ -71,7 +71,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         values = [grad._values() if grad.is_sparse else grad for grad in gradients]
         is_finite = all(bool(torch.isfinite(value).all()) for value in values)
         flag = torch.tensor([not is_finite], dtype=torch.uint8, device="cpu")
-        name = f"adasum.{next(iter(self._parameter_names.values()), '')}.overflow"
+        name = f"adasum.{min(self._parameter_names.values(), default='')}.overflow"
         if bool(allreduce(flag, name=name, op=Max, process_set=self._process_set)[0]) and is_finite:
             for value in values:
                 value.detach().fill_(math.inf)  # what the scaler looks for: it skips the step and drops the gradients

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
 import torch
 
@@ -13,7 +13,7 @@ from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _names
 from ronde.torch._arguments import Average, Sum, reduce_op
 from ronde.torch._float_state import default_float_state, scale_and_divide
-from ronde.torch._handles import synchronize_all
+from ronde.torch._handles import Handle, synchronize_all
 from ronde.torch._start import start_allgather
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
@@ -58,7 +58,7 @@ def start_sparse_allreduce(
     compression: AnyCompressor = Compression.none,
     factor: float = 1.0,
     is_somebodys: Optional[bool] = None,
-) -> Callable[[], Any]:
+) -> SparseReduction:
     """The same in the process set with this id. ``base``: the name, or an unnamed call's; ``factor``: what the result is
     multiplied by; ``compression``: of the values.
 
@@ -82,12 +82,41 @@ def start_sparse_allreduce(
     gathered_values = start_allgather(values, names[1], wait=False)
     _calls.say_told(base)
 
-    def finish() -> Optional[torch.Tensor]:
-        indices, values = synchronize_all([gathered_indices, gathered_values])
+    return SparseReduction(
+        tensor, shown, [gathered_indices, gathered_values], compression, context, factor, n_ranks if op == Average else 1,
+        is_somebodys is not None,
+    )
+
+
+class SparseReduction:
+    """One under way: called once, it waits and returns the result, or None (see :func:`start_sparse_allreduce`)."""
+
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        shown: str,
+        gathered: List[Handle[torch.Tensor]],
+        compression: AnyCompressor,
+        context: Any,
+        factor: float,
+        divisor: int,
+        may_be_nobodys: bool,
+    ) -> None:
+        self._tensor, self._shown, self._gathered = tensor, shown, gathered
+        self._compression, self._context = compression, context
+        self._factor, self._divisor, self._may_be_nobodys = factor, divisor, may_be_nobodys
+
+    def cancel(self) -> None:
+        """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended."""
+        for handle in self._gathered:
+            handle.cancel()
+
+    def __call__(self) -> Any:
+        indices, values = synchronize_all(self._gathered)
         if indices is None:
-            raise InvalidArgumentError(f"'{shown}': the result was fetched already", 1, tensor=shown)
-        values = compression.decompress(values, context)
-        if is_somebodys is not None:
+            raise InvalidArgumentError(f"'{self._shown}': the result was fetched already", 1, tensor=self._shown)
+        values = self._compression.decompress(values, self._context)
+        if self._may_be_nobodys:
             if indices.shape[0] == 0:
                 return None
             is_entry = indices[:, 0] >= 0
@@ -95,14 +124,13 @@ def start_sparse_allreduce(
                 indices, values = indices[is_entry], values[is_entry]
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+        shape = self._tensor.shape
         with default_float_state():
             total = torch.sparse_coo_tensor(
-                indices.t(), wide, tensor.shape, device=values.device, check_invariants=True
+                indices.t(), wide, shape, device=values.device, check_invariants=True
             ).coalesce()
-            scaled = scale_and_divide(total.values(), factor, n_ranks if op == Average else 1)
+            scaled = scale_and_divide(total.values(), self._factor, self._divisor)
         reduced = scaled.to(values.dtype)
         return torch.sparse_coo_tensor(
-            total.indices(), reduced, tensor.shape, device=values.device, is_coalesced=True, check_invariants=False
+            total.indices(), reduced, shape, device=values.device, is_coalesced=True, check_invariants=False
         )
-
-    return finish

@@ -125,7 +125,7 @@ class MemberHalf : public Half {
       return false;
     }
     for (int other = 0; other < study_.ranks; ++other) {
-      if (!has_reached(words(other).done[b], instance(b))) {
+      if (!FlagWord::has_reached(words(other).done[b], flag(b))) {
         return false;
       }
     }
@@ -221,15 +221,14 @@ class MemberHalf : public Half {
   Words& own_words() { return words(own_); }
   bool is_in_force(int b) const { return (me_.in_force >> b & 1) != 0; }
   int instance(int b) const { return me_.instances[b] + 1; }
-  Byte flag(int b) const { return static_cast<Byte>(me_.epoch << 4 | instance(b)); }
+  Byte flag(int b) const { return FlagWord::encode(me_.epoch, static_cast<std::uint64_t>(instance(b))); }
   int parity(int b) const { return instance(b) & 1; }
   int word_parity(int b) const { return broken(Fault::one_word_for_both_parities) ? 0 : parity(b); }
   bool has_ended(int index) const { return me_.calls[index].lane >= Lane::succeeded; }
-  bool has_reached(Byte word, int wanted) const { return word >> 4 == me_.epoch && (word & 15) >= wanted; }
   int published_by(int other, int b) {
     int most = 0;
     for (const Byte word : words(other).flag[b]) {
-      most = word >> 4 == me_.epoch ? std::max(most, word & 15) : most;
+      most = std::max<int>(most, FlagWord::instance(word, me_.epoch));
     }
     return most;
   }

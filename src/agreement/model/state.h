@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "scenario.h"
+#include "types/instance_word.h"
 
 namespace ronde::agreement::calls_model {
 
@@ -43,7 +44,10 @@ struct Rank {
   std::array<Stage, kBuckets> stage{};
 };
 
-/// Flags are epoch * 16 + instance. What alternates by the parity of the instance is the second index.
+/// The codec of the product, in fewer bits.
+using FlagWord = InstanceWord<Byte, 4>;
+
+/// What alternates by the parity of the instance is the second index.
 struct Words {
   Grid<Byte, kBuckets, 2> flag{};
   std::array<Grid<Byte, 2, kPlaces>, kBuckets> numbers{};

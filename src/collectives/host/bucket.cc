@@ -49,7 +49,7 @@ void HostBucket::bind(std::size_t member, std::span<const RequestTensor> tensors
 }
 
 void HostBucket::publish(std::uint64_t calls) {
-  wanted_ = BucketWord::encode(epoch_, instance_ + 1);
+  wanted_ = BucketWord::Codec::encode(epoch_, instance_ + 1);
   is_published_ = true;
   was_void_ = false;
   if (has_unnamed_) {

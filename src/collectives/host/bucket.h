@@ -49,6 +49,7 @@
 #include "transport/arena.h"
 #include "types/bucket.h"
 #include "types/heap_places.h"
+#include "types/instance_word.h"
 #include "types/operation.h"
 
 namespace ronde::collectives {
@@ -58,22 +59,16 @@ class OrderedLane;
 /// A word in shared memory: 24 bits of epoch, 40 bits of instance.
 class BucketWord {
  public:
-  static constexpr int kInstanceBits = 40;
-  static constexpr std::uint64_t kInstances = std::uint64_t{1} << kInstanceBits;
+  using Codec = InstanceWord<std::uint64_t, 40>;
 
-  static std::uint64_t encode(std::uint32_t epoch, std::uint64_t instance) {
-    return (std::uint64_t{epoch} << kInstanceBits) | instance;
-  }
   void store(std::uint64_t word) { word_.store(word, std::memory_order_release); }
   /// True if the word is of the same epoch as `wanted` and of its instance or a later one.
   bool has_reached(std::uint64_t wanted) const {
-    // Below `wanted` the difference wraps, and a later epoch is too far above.
-    return word_.load(std::memory_order_acquire) - wanted < kInstances - (wanted & (kInstances - 1));
+    return Codec::has_reached(word_.load(std::memory_order_acquire), wanted);
   }
   /// The instance, 0 if the word is of another epoch.
   std::uint64_t instance(std::uint32_t epoch) const {
-    const std::uint64_t word = word_.load(std::memory_order_acquire);
-    return word >> kInstanceBits == epoch ? word & (kInstances - 1) : 0;
+    return Codec::instance(word_.load(std::memory_order_acquire), epoch);
   }
 
  private:

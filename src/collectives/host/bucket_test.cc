@@ -134,20 +134,20 @@ INSTANTIATE_TEST_SUITE_P(Worlds, Buckets, testing::Values(1, 2, 3, 5, 8));
 
 TEST(BucketWords, OfAnotherEpochReadAsNothing) {
   BucketWord word;
-  EXPECT_FALSE(word.has_reached(BucketWord::encode(1, 1)));
+  EXPECT_FALSE(word.has_reached(BucketWord::Codec::encode(1, 1)));
   EXPECT_EQ(word.instance(1), 0u);
-  word.store(BucketWord::encode(3, 7));
+  word.store(BucketWord::Codec::encode(3, 7));
   EXPECT_EQ(word.instance(3), 7u);
   EXPECT_EQ(word.instance(2), 0u);
   EXPECT_EQ(word.instance(4), 0u);
-  EXPECT_TRUE(word.has_reached(BucketWord::encode(3, 7)));
-  EXPECT_TRUE(word.has_reached(BucketWord::encode(3, 6)));
-  EXPECT_FALSE(word.has_reached(BucketWord::encode(3, 8)));
-  EXPECT_FALSE(word.has_reached(BucketWord::encode(4, 1)));
-  EXPECT_FALSE(word.has_reached(BucketWord::encode(2, 1)));
-  word.store(BucketWord::encode((1u << 24) - 1, BucketWord::kInstances - 1));
-  EXPECT_TRUE(word.has_reached(BucketWord::encode((1u << 24) - 1, 1)));
-  EXPECT_FALSE(word.has_reached(BucketWord::encode(0, 1)));
+  EXPECT_TRUE(word.has_reached(BucketWord::Codec::encode(3, 7)));
+  EXPECT_TRUE(word.has_reached(BucketWord::Codec::encode(3, 6)));
+  EXPECT_FALSE(word.has_reached(BucketWord::Codec::encode(3, 8)));
+  EXPECT_FALSE(word.has_reached(BucketWord::Codec::encode(4, 1)));
+  EXPECT_FALSE(word.has_reached(BucketWord::Codec::encode(2, 1)));
+  word.store(BucketWord::Codec::encode((1u << 24) - 1, BucketWord::Codec::kMaxInstance));
+  EXPECT_TRUE(word.has_reached(BucketWord::Codec::encode((1u << 24) - 1, 1)));
+  EXPECT_FALSE(word.has_reached(BucketWord::Codec::encode(0, 1)));
 }
 
 class EachKind : public testing::TestWithParam<BucketKind> {};
