@@ -72,8 +72,8 @@ struct Refused {
 struct AllPublished {
   std::uint32_t bucket = 0;
 };
-/// This rank's slice of it is finished, and done (staged: mid; ordered: its own; inline: none) stored = next_flag(bucket)
-/// (release). A rank that fails may have given it up, and has stored nothing then.
+/// This rank's slice of it is finished, and done (staged: mid; ordered: its own; inline: none) stored =
+/// next_flag(bucket) (release). A rank that fails may have given it up, and has stored nothing then.
 struct Reduced {
   std::uint32_t bucket = 0;
 };
@@ -364,7 +364,8 @@ template <typename S>
 Lane Member::step(const SubmitPlace& event, S& sink) {
   Place& bucket = buckets_[event.bucket];
   Name& name = names_[bucket.names[event.place]];
-  if (mode_ != Mode::replay || !bucket.in_force || name.lane != Lane::none || name.owes || join_ != Wish::no || !closed_) [[unlikely]] {
+  if (mode_ != Mode::replay || !bucket.in_force || name.lane != Lane::none || name.owes || join_ != Wish::no ||
+      !closed_) [[unlikely]] {
     return submit_slowly(event, sink);
   }
   name.deadline = event.deadline;

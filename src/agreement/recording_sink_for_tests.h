@@ -69,7 +69,9 @@ class RecordingSink final : public Sink {
 
  private:
   static std::string number(std::uint64_t value) { return std::to_string(value); }
-  static std::string text(Flag flag) { return number(flag >> FlagWord::kInstanceBits) + "." + number(flag & kMaxInstance); }
+  static std::string text(Flag flag) {
+    return number(flag >> FlagWord::kInstanceBits) + "." + number(flag & kMaxInstance);
+  }
   void add(std::string line) { lines_.push_back(std::move(line)); }
 
   std::vector<std::string> lines_;

@@ -209,9 +209,7 @@ class Engine {
   Status make_private(const HeapSpan& span);
   bool works_in(const std::byte* begin, std::size_t bytes) const;
   Status with_memory_lost(Status status, const Ticket& ticket) const;
-  bool follow_who_gave_up(Nanoseconds now) {
-    return (peers_gave_up_ || replay_.peers_gave_up()) && give_up_too(now);
-  }
+  bool follow_who_gave_up(Nanoseconds now) { return (peers_gave_up_ || replay_.peers_gave_up()) && give_up_too(now); }
   bool give_up_too(Nanoseconds now);
   void close(const Status& reason);
   void close_to_collectives(const Status& reason);

@@ -158,7 +158,8 @@ class Ticket {
   }
 
  private:
-  // What a request that is replayed needs comes first, in as few cache lines as can be: there may be thousands in a step.
+  // What a request that is replayed needs comes first, in as few cache lines as can be: there may be thousands in a
+  // step.
   std::atomic<std::uint64_t> name_word_{0};
   Place place_;
   Nanoseconds deadline_ = kNever;
