@@ -7,7 +7,7 @@ import sys
 import weakref
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
 import torch
 
@@ -16,7 +16,8 @@ from ronde._lib import last_error, library
 from ronde._slot import drive, tickets_of, wait_for
 from ronde.exceptions import DuplicateNameError, ForkedError, RondeError, UnsupportedError
 from ronde.torch import _frozen, _layouts, _names
-from ronde.torch._handles import Handle, synchronize
+from ronde.torch._flights import Flight, Flights, Packed, SparseFlight, give_up
+from ronde.torch._handles import synchronize
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
@@ -24,7 +25,7 @@ from ronde.torch._start import scale, start_allreduce
 from ronde.torch._tensors import as_sent, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
-from ronde.torch.sparse_ops import SparseReduction, start_sparse_allreduce
+from ronde.torch.sparse_ops import start_sparse_allreduce
 
 _OK = _abi.OK
 
@@ -50,38 +51,6 @@ class _Member:
         self.unit = unit
         self.round = 0  # in which a backward pass reached it last
         self.left = 0  # in that round: backward passes until its gradient is complete
-
-
-class _Packed(NamedTuple):
-    """A gradient as it travels from private memory."""
-
-    parameter: torch.nn.Parameter
-    gradient: torch.Tensor  # as autograd has left it in p.grad
-    bare: torch.Tensor  # its memory, in the order in which it travels
-    sent: torch.Tensor  # the same, or a compressed copy
-    context: Any  # of the compressor
-
-
-class _Flight(NamedTuple):
-    """One request under way from private memory: a gradient, or a group of them."""
-
-    handle: Handle[List[torch.Tensor]]
-    packed: List[_Packed]
-
-    def cancel(self) -> None:
-        self.handle.cancel()
-
-
-class _SparseFlight(NamedTuple):
-    """A sparse gradient under way."""
-
-    finish: SparseReduction
-
-    def cancel(self) -> None:
-        self.finish.cancel()
-
-
-_Flights = Dict[Unit, Union[_Flight, _SparseFlight]]
 
 
 #: All there are; a forked child's leave the job.
@@ -124,7 +93,7 @@ class Reducer:
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._round = 1  # from one synchronize() to the next
         self._groups: List[Unit] = []
-        self._flights: _Flights = {}
+        self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
         self._all_tickets: Optional["Array[c_void_p]"] = None  # of all units, while each has a place
         self._tickets_of_generation = 0
@@ -269,7 +238,7 @@ class Reducer:
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
         if self._flights or self._placed:
-            _give_up(self._flights.values(), self._placed)
+            give_up(self._flights.values(), self._placed)
             self._flights, self._placed = {}, {}
         if self._origins is not None:
             self._origins.forget()
@@ -427,7 +396,7 @@ class Reducer:
         finish = start_sparse_allreduce(
             gradient, unit.name, how.op, self._group, how.compression, factor, parameter.requires_grad
         )
-        self._flights[unit] = _SparseFlight(finish)
+        self._flights[unit] = SparseFlight(finish)
         return True
 
     def _start_private(self, unit: Unit) -> None:
@@ -438,9 +407,9 @@ class Reducer:
         packed = [self._pack(parameter, unit.name, len(unit.parameters) > 1) for parameter in unit.parameters]
         tensors = [item.sent for item in packed]
         handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
-        self._flights[unit] = _Flight(handle, packed)
+        self._flights[unit] = Flight(handle, packed)
 
-    def _pack(self, parameter: torch.nn.Parameter, name: str, is_grouped: bool) -> _Packed:
+    def _pack(self, parameter: torch.nn.Parameter, name: str, is_grouped: bool) -> Packed:
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is None:  # unused on this rank, but perhaps not on the others
             gradient = torch.empty_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
@@ -469,7 +438,7 @@ class Reducer:
             gradient = parameter.grad = bare
         bare = as_sent(bare, memory_order(parameter))
         sent, context = self._how.compression.compress(bare.clone() if is_seen else bare)
-        return _Packed(parameter, gradient, bare, sent, context)
+        return Packed(parameter, gradient, bare, sent, context)
 
     def synchronize(self) -> None:
         """Starts what no hook has started, waits for all, and leaves the results in ``p.grad``.
@@ -514,7 +483,7 @@ class Reducer:
             if self._origins is not None:
                 self._origins.restore()
         except BaseException:
-            _give_up(flights.values(), placed)
+            give_up(flights.values(), placed)
             raise
         finally:
             self.restart()
@@ -530,10 +499,10 @@ class Reducer:
             self._all_tickets, self._tickets_of_generation = tickets, self._places.generation
         return tickets
 
-    def _land(self, flights: _Flights) -> None:
+    def _land(self, flights: Flights) -> None:
         with torch.no_grad():
             for unit, flight in flights.items():
-                if isinstance(flight, _SparseFlight):
+                if isinstance(flight, SparseFlight):
                     result = flight.finish()
                     if result is not None:
                         unit.parameters[0].grad = result
@@ -563,7 +532,7 @@ class Reducer:
             self.restart()  # as after any other reduction that fails
             raise
 
-    def _store(self, packed: Iterable[_Packed], results: Iterable[torch.Tensor]) -> None:
+    def _store(self, packed: Iterable[Packed], results: Iterable[torch.Tensor]) -> None:
         for item, result in zip(packed, results):
             if item.sent is not item.bare:
                 item.bare.copy_(self._how.compression.decompress(result, item.context))
@@ -578,23 +547,3 @@ class Reducer:
             current.detach().copy_(gradient.detach())
         elif parameter.requires_grad or not (self._tells_frozen and _frozen.is_nothing(gradient)):
             parameter.grad = gradient
-
-
-def _give_up(flights: Iterable[Union[_Flight, _SparseFlight]], placed: Dict[Unit, Place]) -> None:
-    """Nobody waits for these any more, however long an error's traceback keeps them alive. Who uses their names again
-    waits for their end first. Results that are still to come must not reach what becomes of ``p.grad``."""
-    for flight in flights:
-        if isinstance(flight, _Flight):
-            flight.handle.abandon()
-            for item in flight.packed:
-                if item.sent.untyped_storage().data_ptr() == item.bare.untyped_storage().data_ptr():
-                    _move_out(item.parameter, item.gradient)
-    for unit, place in placed.items():
-        if not place.is_free():
-            _move_out(unit.parameters[0], place.view)
-
-
-def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
-    """If this is the parameter's gradient, a copy is from now on."""
-    if parameter.grad is gradient:
-        parameter.grad = gradient.detach().clone()

@@ -1,0 +1,99 @@
+"""What a program may call between ``backward()`` and ``step()``, or in place of ``step()``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+
+
+def set_passes(hvd, optimizer):
+    optimizer.set_backward_passes_per_step(2)
+
+
+def broadcast_state(hvd, optimizer):
+    hvd.broadcast_optimizer_state(optimizer, 0)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("between", [set_passes, broadcast_state])
+@pytest.mark.parametrize("momentum", [0.0, 1e-9], ids=["no state", "state"])
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"compression": "fp16"}], ids=["place", "group", "fp16"])
+def test_what_comes_between_the_passes_and_the_step_reduces_nothing_twice(hvd, rank, world, between, momentum, options):
+    """Ranks may have begun other gradients: one uses a parameter in one of two passes."""
+    if "compression" in options:
+        options = {"compression": hvd.Compression.fp16}
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([a, b], lr=1.0, momentum=momentum), op=hvd.Sum, backward_passes_per_step=2, **options
+    )
+    expected_a = expected_b = 0.0
+    for step in range(5):
+        optimizer.zero_grad()
+        for each in range(2):
+            loss = (a * 2**step).sum()
+            if rank != 1 or each == 0:
+                loss = loss + (b * 2**step).sum()
+            loss.backward()
+        if step in (1, 3):
+            between(hvd, optimizer)
+        optimizer.step()
+        expected_a -= 2 * world * 2**step
+        expected_b -= (2 * world - 1) * 2**step
+        torch.testing.assert_close(a.detach(), torch.full((3,), expected_a))
+        torch.testing.assert_close(b.detach(), torch.full((3,), expected_b))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_a_pass_that_all_ranks_drop_is_forgotten(hvd, rank, world, options):
+    """They load a state in place of a step; one of them has not used a parameter in that pass."""
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), op=hvd.Sum, **options)
+    expected = 0.0
+    for step in range(5):
+        optimizer.zero_grad()
+        is_dropped = step in (1, 3)
+        loss = (a * 10**step).sum()
+        if rank == 0 or not is_dropped:
+            loss = loss + (b * 10**step).sum()
+        loss.backward()
+        if is_dropped:
+            optimizer.load_state_dict(optimizer.state_dict())
+            continue
+        optimizer.step()
+        expected -= world * 10**step
+        for p in (a, b):
+            torch.testing.assert_close(p.detach(), torch.full((3,), expected))
+
+
+@pytest.mark.ranks(2, 3)
+def test_loading_in_the_middle_of_accumulation_adds_nothing_twice(hvd, rank, world):
+    """Nothing is under way then; what the first pass has left in p.grad stays there."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), op=hvd.Sum, backward_passes_per_step=2)
+    for step in range(3):
+        optimizer.zero_grad()
+        (p * (rank + 1)).sum().backward()
+        optimizer.load_state_dict(optimizer.state_dict())
+        (p * (rank + 1) * 10).sum().backward()
+        optimizer.step()
+        torch.testing.assert_close(p.detach(), torch.full((3,), -11.0 * (step + 1) * world * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2)
+def test_loading_waits_for_no_rank(hvd, rank, world):
+    """One rank drops its pass while the other waits for it in a call before its own."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("waits.for.no", p)])
+    for step in range(2):  # so that it is replayed, or not
+        optimizer.zero_grad()
+        if rank == 0:
+            p.sum().backward()
+            optimizer.load_state_dict(optimizer.state_dict())
+        hvd.allreduce(torch.ones(1), name="behind")
+        if rank == 1:
+            p.sum().backward()
+            optimizer.load_state_dict(optimizer.state_dict())
+        hvd.barrier()
