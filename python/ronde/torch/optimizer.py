@@ -78,13 +78,16 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             scaler = scaler_in(sys._getframe(1), self)
             if scaler is not None:
                 self._synchronize_for(scaler, self._reducer)
-        # A class that wraps another optimizer may have a property of its own.
-        groups: List[Dict[str, Any]] = self.__dict__.get("param_groups") or super().param_groups
-        return groups
+        return self._groups()
 
     @param_groups.setter
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
         self.__dict__["param_groups"] = groups
+
+    def _groups(self) -> List[Dict[str, Any]]:
+        # A class that wraps another optimizer may have a property of its own.
+        groups: List[Dict[str, Any]] = self.__dict__.get("param_groups") or super().param_groups
+        return groups
 
     # Whether a rank takes part in a synchronize() must be the same on all: it may hang on what the program has called, and
     # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank.
@@ -114,7 +117,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         does.
         """
         if self._reducer is not None:
-            if len(self.param_groups) > self._known_groups:
+            if len(self._groups()) > self._known_groups:
                 self._take_added_groups()
             self._reducer.synchronize()
         else:
