@@ -20,6 +20,8 @@ class Backend {
   /// Begins the plan. Plans of one backend are launched and finished one at a time, in the same order on every rank.
   /// `plan` must outlive the operation.
   virtual std::unique_ptr<Operation> launch(const Plan& plan) = 0;
+  /// What all ranks begin with, as the first of them has it; the log tells of other rows. Any thread.
+  virtual Thresholds first_thresholds() const = 0;
   /// For the plans launched from now on. Every rank calls it between the same two plans.
   virtual void set_thresholds(const Thresholds&) {}
 };

@@ -40,7 +40,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       loss_(*peers_),
-      replay_(group_, *arena_, *peers_, loss_, pending_, clock),
+      replay_(group_, *arena_, *backend_, *peers_, loss_, pending_, clock),
       executor_(
           *backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
@@ -49,7 +49,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       stall_(settings.stall),
       pair_is_gone_(static_cast<std::size_t>(topology.size)) {
   if (topology.rank == kCoordinator) {
-    const collectives::Thresholds thresholds = collectives::load_thresholds(arena_->control(0).rules);
+    const Thresholds thresholds = backend_->first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
     coordinator_.emplace(

@@ -411,6 +411,7 @@ class Interrupted : public backend::Backend {
 
   std::string_view name() const override { return inner_->name(); }
   Status supports(const Plan& plan) const override { return inner_->supports(plan); }
+  Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
   std::unique_ptr<Operation> launch(const Plan& plan) override {
     return std::make_unique<Work>(inner_->launch(plan), then_);
   }

@@ -190,7 +190,7 @@ void Engine::propose_table(const Thresholds& thresholds) {
 
 Thresholds Engine::thresholds() const {
   std::lock_guard lock(inbox_mutex_);
-  return table_ ? *table_ : collectives::load_thresholds(arena_->control(0).rules);
+  return table_ ? *table_ : backend_->first_thresholds();
 }
 
 void Engine::use_table(const Thresholds& thresholds) {

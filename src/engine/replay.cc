@@ -24,9 +24,10 @@ agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) 
   return range;
 }
 
-Replay::Replay(Group group, transport::HostArena& arena, transport::Peers& peers, Loss& loss,
-               const PendingTable& pending, const Clock& clock)
+Replay::Replay(Group group, transport::HostArena& arena, const backend::Backend& backend, transport::Peers& peers,
+               Loss& loss, const PendingTable& pending, const Clock& clock)
     : arena_(arena),
+      backend_(backend),
       pending_(pending),
       peers_(peers),
       loss_(loss),
@@ -219,9 +220,9 @@ void Replay::table(const Thresholds& thresholds) {
   outcome_.agreed.emplace_back(thresholds);
 }
 
-/// What the log has told, else what the first rank left in shared memory.
+/// What the log has told, else what all began with.
 Thresholds Replay::in_force(const std::optional<Thresholds>& told) const {
-  return told ? *told : collectives::load_thresholds(arena_.control(0).rules);
+  return told ? *told : backend_.first_thresholds();
 }
 
 bool Replay::take(Outcome& outcome) {

@@ -19,6 +19,7 @@
 
 #include "agreement/heap_map.h"
 #include "agreement/member.h"
+#include "backend/backend.h"
 #include "base/gate.h"
 #include "collectives/host/bucket.h"
 #include "collectives/host/ordered_lane.h"
@@ -57,8 +58,8 @@ class Replay final : public agreement::Sink {
     std::optional<std::string> bug;
   };
 
-  Replay(Group group, transport::HostArena& arena, transport::Peers& peers, Loss& loss, const PendingTable& pending,
-         const Clock& clock);
+  Replay(Group group, transport::HostArena& arena, const backend::Backend& backend, transport::Peers& peers, Loss& loss,
+         const PendingTable& pending, const Clock& clock);
 
   /// Where in the heap the ordered lane lies, and what is left of `range` for the coordinator.
   static agreement::HeapRange behind_lane(agreement::HeapRange range, int ranks);
@@ -211,6 +212,7 @@ class Replay final : public agreement::Sink {
   bool is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason);
 
   transport::HostArena& arena_;
+  const backend::Backend& backend_;
   const PendingTable& pending_;
   transport::Peers& peers_;
   Loss& loss_;

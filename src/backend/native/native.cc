@@ -44,7 +44,7 @@ std::size_t slot_bytes_of(const Plan& plan) {
 class NativeBackend final : public Backend {
  public:
   NativeBackend(transport::HostArena& arena, const collectives::Table& table)
-      : channel_(arena, table.of(arena.size())) {}
+      : arena_(arena), channel_(arena, table.of(arena.size())) {}
 
   std::string_view name() const override { return "native"; }
 
@@ -79,9 +79,11 @@ class NativeBackend final : public Backend {
     }
     return collectives::start(channel_, plan);
   }
+  Thresholds first_thresholds() const override { return collectives::load_thresholds(arena_.control(0).rules); }
   void set_thresholds(const Thresholds& thresholds) override { channel_.set_thresholds(thresholds); }
 
  private:
+  const transport::HostArena& arena_;
   collectives::HostChannel channel_;
 };
 
