@@ -207,7 +207,8 @@ class Reducer:
         a later one. Waits for no rank's program, so it cannot help where a rank has made no pass at all."""
         # In the middle of accumulation nothing is, and p.grad is to stay as it is.
         is_complete = any(member.round == self._round and member.left == 0 for member in self._members)
-        if self.under_way > 0 or is_complete:
+        is_of_this_job = self._layouts_epoch == epoch_now()  # what an ended one has left needs nothing
+        if is_of_this_job and (self.under_way > 0 or is_complete):
             try:
                 for number in list(self._next):
                     self._end_pass(number)

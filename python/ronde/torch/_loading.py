@@ -103,6 +103,7 @@ def _can_be_filled(old: torch.Tensor, new: torch.Tensor) -> bool:
         and old.device == new.device
         and old.layout is new.layout is torch.strided
         and not is_expanded(old)
+        and not old.is_inference()  # which may be changed in inference mode only
     )
 
 
