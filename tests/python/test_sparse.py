@@ -446,3 +446,17 @@ def test_after_another_init_a_gradient_that_is_sparse_here_may_be_dense_there(hv
         optimizer.step()
         expected -= 0.1 * gradient
         torch.testing.assert_close(embedding.weight.detach(), expected)
+
+
+@pytest.mark.ranks(2)
+def test_expanded_values_of_one_element_are_not_lost(hvd, rank, world):
+    """PyTorch's own to_dense() makes zeros of them."""
+    embedding = torch.nn.Embedding(4, 1, sparse=True)
+    torch.nn.init.ones_(embedding.weight)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=0.1), sparse_as_dense=True)
+    for step in range(3):
+        optimizer.zero_grad()
+        embedding(torch.tensor([0])).sum().backward()
+        optimizer.step()
+        expected = torch.tensor([[1 - 0.1 * (step + 1)], [1], [1], [1]])
+        torch.testing.assert_close(embedding.weight.detach(), expected)

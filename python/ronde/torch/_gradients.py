@@ -22,7 +22,7 @@ from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
-from ronde.torch._tensors import as_sent, gradient_type, is_expanded, memory_order
+from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import start_sparse_allreduce
@@ -368,7 +368,7 @@ class Reducer:
             if gradient.layout is not torch.strided:
                 if unit.layout != DENSE or is_fresh:
                     return None  # as long as it stays sparse, further passes add their rows
-                gradient = gradient.to_dense()
+                gradient = dense_of(gradient)
             elif is_seen_elsewhere(gradient) and not (is_fresh and gradient._version == 0):
                 return None  # autograd has added to what was there; else it has made this one, of another's memory perhaps
         if not place.make_room():
@@ -394,8 +394,9 @@ class Reducer:
         gradient = _layouts.in_layout(parameter, unit.layout)
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
+        is_somebodys = parameter.requires_grad or parameter.grad is not None
         finish = start_sparse_allreduce(
-            gradient, unit.name, how.op, self._group, how.compression, factor, parameter.requires_grad
+            gradient, unit.name, how.op, self._group, how.compression, factor, is_somebodys
         )
         self._flights[unit] = SparseFlight(finish)
         return True
@@ -432,7 +433,7 @@ class Reducer:
                     3,
                     tensor=name,
                 )
-            bare = bare.to_dense()
+            bare = dense_of(bare)
             gradient = parameter.grad = bare
         if is_expanded(bare):  # nothing can be written there
             bare = bare.contiguous()

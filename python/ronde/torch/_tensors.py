@@ -109,6 +109,18 @@ def copies_back(
     return copies
 
 
+def dense_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A sparse tensor as a dense one. PyTorch's own ``to_dense()`` loses values of one element that are expanded, which
+    autograd makes of an embedding of dimension 1."""
+    values = tensor._values()
+    if 0 in values.stride():
+        values = values.clone(memory_format=torch.contiguous_format)
+        tensor = torch.sparse_coo_tensor(
+            tensor._indices(), values, tensor.shape, is_coalesced=tensor.is_coalesced(), check_invariants=False
+        )
+    return tensor.to_dense()
+
+
 def is_expanded(tensor: torch.Tensor) -> bool:
     """Whether several elements are one place in memory, as after ``expand()``."""
     return not tensor.is_contiguous() and any(

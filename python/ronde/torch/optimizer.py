@@ -14,7 +14,7 @@ from ronde.exceptions import InvalidArgumentError
 from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
 from ronde.torch._scaler import scaler_in
-from ronde.torch._tensors import gradient_type
+from ronde.torch._tensors import dense_of, gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.mpi_ops import Adasum, Average, Sum, allreduce_async_
@@ -58,7 +58,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             factor = how.prescale * how.postscale
             group = group_of(how.process_set)
             return start_sparse_allreduce(p.grad, name, how.op, group, how.compression, factor), None
-        tensor, context = how.compression.compress(p.grad.to_dense() if p.grad.is_sparse else p.grad)
+        tensor, context = how.compression.compress(dense_of(p.grad) if p.grad.is_sparse else p.grad)
         handle = allreduce_async_(
             tensor,
             name=name,
