@@ -52,6 +52,15 @@ std::array<std::byte, kLongestElement> neutral_of(DType dtype, ReduceOp op) {
   std::array<std::byte, kLongestElement> element{};
   const Extremes extremes = extremes_of(dtype);
   switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::average:
+      if (!is_integer(dtype) && dtype != DType::boolean) {
+        // Negative zero: the positive one would make a positive zero of a negative one (IEEE 754, 6.3).
+        const std::size_t bytes = dtype_bytes(dtype);
+        element[bytes - 1] = std::byte{0x80};
+        element[is_complex(dtype) ? bytes / 2 - 1 : bytes - 1] = std::byte{0x80};
+      }
+      break;
     case ReduceOp::product: std::memcpy(element.data(), &extremes.one, sizeof extremes.one); break;
     case ReduceOp::min: std::memcpy(element.data(), &extremes.largest, sizeof extremes.largest); break;
     case ReduceOp::max: std::memcpy(element.data(), &extremes.smallest, sizeof extremes.smallest); break;

@@ -189,3 +189,18 @@ def test_an_embedding_that_is_frozen_steps_when_the_others_do(hvd, rank, world, 
             serial.weight.grad = torch.sparse_coo_tensor(empty, torch.empty((0, 2)), (4, 2), is_coalesced=True)
         plain.step()
         torch.testing.assert_close(embedding.weight.detach(), serial.weight.detach())
+
+
+@pytest.mark.ranks(2, 3)
+def test_what_is_frozen_stays_when_a_rank_has_joined(hvd, rank, world):
+    a, b = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=0.1, momentum=0.9, weight_decay=0.1))
+    for step in range(6 if rank == 0 else 3):
+        optimizer.zero_grad()
+        b.requires_grad_(step < 1)
+        (a.sum() + (b.sum() if step < 1 else 0)).backward()
+        optimizer.step()
+        if step == 0:
+            frozen = b.detach().clone()
+    hvd.join()
+    assert torch.equal(b.detach(), frozen)

@@ -524,12 +524,31 @@ def test_a_loss_that_is_a_number_of_python_keeps_its_bits(hvd, rank, world, line
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-9)
 
 
+def add_to_the_wrapped(plain, optimizer, group):
+    plain.add_param_group(group)
+
+
+def replace_a_group(plain, optimizer, group):
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    del optimizer.param_groups[1]
+    optimizer.add_param_group(group)
+
+
+def begin_anew(plain, optimizer, group):
+    first = optimizer.param_groups[0]["params"]
+    optimizer.param_groups.clear()
+    optimizer.add_param_group({"params": first})
+    optimizer.add_param_group(group)
+
+
 @pytest.mark.ranks(2)
-def test_a_group_added_to_the_wrapped_optimizer_is_reduced_too(hvd, rank, world):
+@pytest.mark.parametrize("op", ["Average", "Adasum"])
+@pytest.mark.parametrize("add", [add_to_the_wrapped, replace_a_group, begin_anew])
+def test_a_group_that_comes_later_is_reduced_too(hvd, rank, world, op, add):
     a, b = (nn.Parameter(torch.ones(3)) for _ in range(2))
     plain = torch.optim.SGD([a], lr=0.1)
-    optimizer = hvd.DistributedOptimizer(plain, [("base.a", a)])
-    plain.add_param_group({"params": [b]})
+    optimizer = hvd.DistributedOptimizer(plain, [("base.a", a)], op=getattr(hvd, op))
+    add(plain, optimizer, {"params": [b]})
     for step in range(3):
         optimizer.zero_grad()
         ((a + b) * (rank + 1)).sum().backward()

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import torch
 
 from ronde.exceptions import InvalidArgumentError
+from ronde.torch._added_groups import AddedGroups
 from ronde.torch._handles import Handle
 from ronde.torch._loading import load_in_place
 from ronde.torch.compression import AnyCompressor
@@ -26,6 +27,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     _parameter_names: Dict[torch.nn.Parameter, str]
     _compression: AnyCompressor
     _process_set: ProcessSet
+    _added_groups: AddedGroups
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Steps as the wrapped optimizer does, with this rank's gradients; then moves each parameter by the Adasum of
@@ -34,6 +36,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         Every parameter takes part on every rank, with zeros where a rank has not moved it. Raises what
         ``ronde.torch.synchronize`` does; the parameters are then where this rank alone has brought them.
         """
+        self._take_added_groups()
         parameters = self._parameter_names
         before = {parameter: parameter.detach().clone() for parameter in parameters}
         result = super().step(closure)
@@ -57,7 +60,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     def param_groups(self) -> List[Dict[str, Any]]:
         """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to look for infinite gradients, the
         ranks tell each other of theirs first, so that all skip the step or none does."""
-        groups: List[Dict[str, Any]] = self.__dict__.get("param_groups") or super().param_groups
+        groups = self._groups()
         if scaler_in(sys._getframe(1), self) is not None:
             self._overflow_together(groups)
         return groups
@@ -65,6 +68,14 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     @param_groups.setter
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
         self.__dict__["param_groups"] = groups
+
+    def _groups(self) -> List[Dict[str, Any]]:
+        # A class that wraps another optimizer may have a property of its own.
+        own: Optional[List[Dict[str, Any]]] = self.__dict__.get("param_groups")
+        return own if own is not None else super().param_groups
+
+    def _take_added_groups(self) -> None:
+        self._parameter_names.update(self._added_groups.named(self._groups(), self._parameter_names, "adasum"))
 
     def _overflow_together(self, groups: List[Dict[str, Any]]) -> None:
         gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
@@ -102,9 +113,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """As the wrapped optimizer's; the new parameters take part under names made by their place."""
         super().add_param_group(param_group)
-        group = len(self.param_groups) - 1
-        for index, parameter in enumerate(self.param_groups[group]["params"]):
-            self._parameter_names[parameter] = f"noname.{group}.{index}"
+        self._take_added_groups()
 
 
 def adasum_optimizer(
@@ -132,4 +141,5 @@ def adasum_optimizer(
     distributed._parameter_names = names
     distributed._compression = compression
     distributed._process_set = process_set
+    distributed._added_groups = AddedGroups(optimizer.param_groups)
     return distributed

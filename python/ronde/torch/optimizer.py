@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import torch
 
 from ronde.exceptions import InvalidArgumentError
+from ronde.torch._added_groups import AddedGroups
 from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
 from ronde.torch._scaler import scaler_in
@@ -34,7 +35,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     _synchronized: bool
     _scaling: Optional[Tuple["weakref.ref[torch.amp.GradScaler]", Any]]  # for whose step gradients are synchronized
     _synchronize_in_step: bool
-    _known_groups: int  # of param_groups: how many were there when their parameters' gradients were taken up
+    _added_groups: AddedGroups
+    _prefix: str  # of the names of what is added: other optimizers get groups too
     _process_set: ProcessSet
     _how: How
 
@@ -86,8 +88,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def _groups(self) -> List[Dict[str, Any]]:
         # A class that wraps another optimizer may have a property of its own.
-        groups: List[Dict[str, Any]] = self.__dict__.get("param_groups") or super().param_groups
-        return groups
+        own: Optional[List[Dict[str, Any]]] = self.__dict__.get("param_groups")
+        return own if own is not None else super().param_groups
 
     # Whether a rank takes part in a synchronize() must be the same on all: it may hang on what the program has called, and
     # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank.
@@ -117,8 +119,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         does.
         """
         if self._reducer is not None:
-            if len(self._groups()) > self._known_groups:
-                self._take_added_groups()
+            self._take_added_groups()
             self._reducer.synchronize()
         else:
             self._require_still_alone()
@@ -235,16 +236,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._take_added_groups()
 
     def _take_added_groups(self) -> None:
-        """Also those that were added through the wrapped optimizer, which has the same list."""
-        for group in range(self._known_groups, len(self.param_groups)):
-            first = min(self._parameter_names.values(), default="")
-            prefix = "allreduce" if first.startswith("allreduce.noname.") else first  # other optimizers get groups too
-            for index, parameter in enumerate(self.param_groups[group]["params"]):
-                name = f"{prefix}.noname.{group}.{index}"
-                self._parameter_names[parameter] = name
-                if self._reducer is not None:
-                    self._reducer.add_unit([parameter], name)
-        self._known_groups = len(self.param_groups)
+        for parameter, name in self._added_groups.named(self._groups(), self._parameter_names, self._prefix):
+            self._parameter_names[parameter] = name
+            if self._reducer is not None:
+                self._reducer.add_unit([parameter], name)
 
 
 def _require_positive(passes: int) -> None:
@@ -378,7 +373,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._parameter_names = names
     distributed._forget_synchronizing()
     distributed._synchronize_in_step = True
-    distributed._known_groups = len(optimizer.param_groups)
+    distributed._added_groups = AddedGroups(optimizer.param_groups)
+    distributed._prefix = "allreduce" if named_parameters is None else min(names.values(), default="allreduce")
     distributed._process_set = process_set
     distributed._reducer = None
     factor = gradient_predivide_factor
