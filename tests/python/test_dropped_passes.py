@@ -97,3 +97,30 @@ def test_loading_waits_for_no_rank(hvd, rank, world):
             p.sum().backward()
             optimizer.load_state_dict(optimizer.state_dict())
         hvd.barrier()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize(
+    "options, is_sparse",
+    [({}, False), ({"groups": 1}, False), ({"compression": "fp16"}, False), ({}, True), ({"compression": "fp16"}, True)],
+    ids=["place", "group", "fp16", "sparse", "sparse fp16"],
+)
+def test_a_gradient_that_the_program_takes_away_is_not_stepped(hvd, rank, world, options, is_sparse):
+    """As DINO does with its last layer at first."""
+    if "compression" in options:
+        options = {"compression": hvd.Compression.fp16}
+    a, b = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(4, 2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), **options)
+    steps = 0
+    for step in range(5):
+        optimizer.zero_grad()
+        rows = nn.functional.embedding(torch.tensor([0, 1, 2, 3]), b, sparse=is_sparse)
+        (a.sum() + (rows * (rank + 1)).sum()).backward()
+        is_kept = step in (0, 3)
+        if not is_kept:
+            b.grad = None
+        optimizer.step()
+        steps += is_kept
+        torch.testing.assert_close(a.detach(), torch.full((3,), -1.0 * (step + 1)))
+        # In the first pass layouts are not agreed yet, and what is sparse is held back.
+        torch.testing.assert_close(b.detach(), torch.full((4, 2), -steps * (world + 1) / 2))

@@ -196,7 +196,6 @@ def test_replaced_gradients(hvd, rank, world):
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.0), model.named_parameters())
     x = torch.full((1, 3), rank + 1.0)
     for replacement in (
-        lambda: None,
         lambda: torch.ones(1, 3),
         lambda: torch.ones(3, 1).t(),
         lambda: model.weight.grad,

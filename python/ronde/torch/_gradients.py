@@ -92,6 +92,7 @@ class Reducer:
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._round = 1  # from one synchronize() to the next
+        self._without: Set[torch.nn.Parameter] = set()  # had no gradient when the reduction under way began, and got none
         self._groups: List[Unit] = []
         self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
@@ -245,6 +246,7 @@ class Reducer:
             self._origins.forget()
         self._next.clear()
         self._passes_seen.clear()
+        self._without.clear()
         self._holds_back = False
         self._round += 1
         for unit in self._groups:
@@ -380,6 +382,8 @@ class Reducer:
             view.copy_(gradient)
         if gradient is not None or parameter.requires_grad:
             parameter.grad = view
+        else:
+            self._without.add(parameter)
         return place
 
     def _start_sparse(self, unit: Unit) -> bool:
@@ -395,6 +399,8 @@ class Reducer:
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
         is_somebodys = parameter.requires_grad or parameter.grad is not None
+        if parameter.grad is None:
+            self._without.add(parameter)
         finish = start_sparse_allreduce(
             gradient, unit.name, how.op, self._group, how.compression, factor, is_somebodys
         )
@@ -418,6 +424,8 @@ class Reducer:
             _frozen.fill_with_nothing(gradient, self._tells_frozen and not parameter.requires_grad)
             if parameter.requires_grad:
                 parameter.grad = gradient
+            else:
+                self._without.add(parameter)
         elif self._origins is not None:
             self._origins.note(parameter, gradient)
         # Autograd may have made several gradients of one memory, or have to compute others from it; and the program keeps
@@ -506,8 +514,9 @@ class Reducer:
             for unit, flight in flights.items():
                 if isinstance(flight, SparseFlight):
                     result = flight.finish()
-                    if result is not None:
-                        unit.parameters[0].grad = result
+                    parameter = unit.parameters[0]
+                    if result is not None and (parameter.grad is not None or parameter in self._without):
+                        parameter.grad = result
                 else:
                     self._store(flight.packed, synchronize(flight.handle))
 
@@ -541,11 +550,12 @@ class Reducer:
             self._put(item.parameter, item.gradient)
 
     def _put(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
-        """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
+        """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place. One that the program has taken
+        away meanwhile (``p.grad = None``, so that it is not stepped) stays away."""
         current = parameter.grad
         if current is gradient:
             return
         if current is not None:
             current.detach().copy_(gradient.detach())
-        elif parameter.requires_grad or not (self._tells_frozen and _frozen.is_nothing(gradient)):
+        elif parameter in self._without and not (self._tells_frozen and _frozen.is_nothing(gradient)):
             parameter.grad = gradient

@@ -50,7 +50,8 @@ class Handle(Generic[Result]):
             operation.abandon()
 
     def cancel(self) -> None:
-        """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended."""
+        """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended, or after some
+        seconds; raises nothing."""
         if self._operation is not None:
             self._operation.cancel()
 
