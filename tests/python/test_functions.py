@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 import torch
 from torch import nn
@@ -355,3 +357,17 @@ def test_a_learning_rate_that_the_program_changes_in_place_is_followed(hvd, rank
     assert not has_state or optimizer.state[p]["momentum_buffer"] is momentum
     rate.mul_(0.5)
     assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.05)
+
+
+@pytest.mark.ranks(2)
+def test_state_of_other_types_arrives_as_it_is(hvd, rank):
+    p = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    kept = collections.deque([rank], maxlen=3)
+    counts = collections.defaultdict(int, a=rank)
+    optimizer.state[p] = {"text": f"of {rank}", "recent": kept, "counts": counts, "pair": (rank, torch.full((1,), float(rank)))}
+    hvd.broadcast_optimizer_state(optimizer, 1)
+    state = optimizer.state[p]
+    assert state["text"] == "of 1" and state["recent"] == collections.deque([1]) and state["recent"].maxlen == 3
+    assert state["counts"] == {"a": 1} and state["counts"]["b"] == 0
+    assert state["pair"] == (1, torch.ones(1))

@@ -274,10 +274,10 @@ def _is_live(optimizer: torch.optim.Optimizer, state: Any) -> bool:
 
 def _undo_casts(optimizer: torch.optim.Optimizer, state: Any) -> None:
     """PyTorch's ``load_state_dict`` gives floating state the type of its parameter: float32 state, a master copy of
-    the weights above all, of parameters of 16 bits would be rounded."""
+    the weights above all, of parameters of 16 bits would be rounded. What is no tensor is put back as it was sent."""
     for loaded, sent in _by_parameter(optimizer, state):
         for key, value in loaded.items():
-            loaded[key] = _as_sent(value, sent.get(key))
+            loaded[key] = _as_sent(value, sent.get(key, value))
 
 
 def _as_sent(loaded: Any, sent: Any) -> Any:
@@ -285,6 +285,8 @@ def _as_sent(loaded: Any, sent: Any) -> Any:
         return loaded if loaded.dtype == sent.dtype else sent.to(loaded.device)
     if isinstance(loaded, (list, tuple)) and type(loaded) in (list, tuple) and isinstance(sent, (list, tuple)):
         return type(loaded)(_as_sent(one, other) for one, other in zip(loaded, sent))
-    if type(loaded) is dict and isinstance(sent, dict):
-        return {key: _as_sent(value, sent.get(key)) for key, value in loaded.items()}
-    return loaded
+    if type(loaded) is dict and type(sent) is dict:
+        return {key: _as_sent(value, sent.get(key, value)) for key, value in loaded.items()}
+    if isinstance(loaded, torch.Tensor) or isinstance(sent, torch.Tensor):
+        return loaded  # the class makes a tensor of a number, or the reverse
+    return sent  # PyTorch makes a new one of everything that can be gone through: of a str, that of a generator
