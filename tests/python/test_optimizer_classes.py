@@ -267,3 +267,16 @@ def test_a_class_whose_groups_are_a_property(hvd, rank, world):
         expected -= 0.1 * momentum
         torch.testing.assert_close(p.detach(), torch.full((3,), expected))
         hvd.broadcast_optimizer_state(optimizer, 0)
+
+
+@pytest.mark.ranks(2)
+def test_such_a_class_follows_its_learning_rate_after_loading(hvd, rank, world):
+    p = nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(Averaged(torch.optim.SGD([p], lr=0.1)), [("follows", p)])
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    optimizer.load_state_dict(optimizer.state_dict())
+    for group in optimizer.param_groups:
+        group["lr"] = 0.5
+    p.sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(p.detach(), torch.full((3,), 0.5))

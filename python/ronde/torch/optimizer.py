@@ -84,6 +84,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     @param_groups.setter
     def param_groups(self, groups: List[Dict[str, Any]]) -> None:
+        if "param_groups" not in self.__dict__ and hasattr(super(), "param_groups"):
+            raise AttributeError(f"the param_groups of {type(self).__name__} are a property of its class")
         self.__dict__["param_groups"] = groups
 
     def _groups(self) -> List[Dict[str, Any]]:
