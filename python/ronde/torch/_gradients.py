@@ -216,7 +216,7 @@ class Reducer:
                 self._start_rest(is_dropped=True)
                 self._cancel()
             except RondeError:
-                pass
+                pass  # nobody's any more
         self.restart()
 
     def _start_rest(self, is_dropped: bool = False) -> None:

@@ -94,7 +94,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         return own if own is not None else super().param_groups
 
     # Whether a rank takes part in a synchronize() must be the same on all: it may hang on what the program has called, and
-    # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank.
+    # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank. One
+    # exception: behind a synchronize() of the program's a scaler's look asks nobody, as in Horovod's recipe, which needs no
+    # order of optimizers.
 
     def _synchronize_for(self, scaler: torch.amp.GradScaler, reducer: Reducer) -> None:
         if self._is_synchronized_for(scaler):
