@@ -5,8 +5,9 @@ A scaler has no other way to say so than to read the optimizer's ``param_groups`
 
 from __future__ import annotations
 
+import sys
 from types import FrameType
-from typing import Optional
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch.amp.grad_scaler import OptState
@@ -39,3 +40,30 @@ def scaler_in(frame: Optional[FrameType], optimizer: torch.optim.Optimizer) -> O
                 return None if not caller.is_enabled() or _has_stepped(caller, optimizer) else caller
         frame = frame.f_back
     return None
+
+
+class ReadByScalers(torch.optim.Optimizer):
+    """An optimizer that learns of it. Before the wrapped optimizer's class in the order of methods."""
+
+    @property
+    def param_groups(self) -> List[Dict[str, Any]]:
+        """As the wrapped optimizer's, the same list. When a ``GradScaler``, or what derives from it, reads it, to unscale
+        gradients and look for infinite ones, the ranks first see to it that all step, or skip the step, together."""
+        scaler = scaler_in(sys._getframe(1), self)
+        if scaler is not None:
+            self._before_reading(scaler)
+        return self._groups()
+
+    @param_groups.setter
+    def param_groups(self, groups: List[Dict[str, Any]]) -> None:
+        if "param_groups" not in self.__dict__ and hasattr(super(), "param_groups"):
+            raise AttributeError(f"the param_groups of {type(self).__name__} are a property of its class")
+        self.__dict__["param_groups"] = groups
+
+    def _groups(self) -> List[Dict[str, Any]]:
+        # A class that wraps another optimizer may have a property of its own.
+        own: Optional[List[Dict[str, Any]]] = self.__dict__.get("param_groups")
+        return own if own is not None else super().param_groups
+
+    def _before_reading(self, scaler: torch.amp.GradScaler) -> None:
+        raise NotImplementedError

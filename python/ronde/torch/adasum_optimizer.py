@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -14,14 +13,14 @@ from ronde.torch._added_groups import AddedGroups
 from ronde.torch._handles import Handle
 from ronde.torch._loading import load_in_place
 from ronde.torch.compression import AnyCompressor
-from ronde.torch._scaler import scaler_in
+from ronde.torch._scaler import ReadByScalers
 from ronde.torch.mpi_ops import Adasum, Max, allreduce, allreduce_async_, synchronize
 from ronde.torch.process_sets import ProcessSet, global_process_set
 
 __all__ = ["adasum_optimizer"]
 
 
-class _AdasumOptimizer(torch.optim.Optimizer):
+class _AdasumOptimizer(ReadByScalers):
     """The methods that come before the wrapped optimizer's own, see :func:`adasum_optimizer`."""
 
     _parameter_names: Dict[torch.nn.Parameter, str]
@@ -56,25 +55,9 @@ class _AdasumOptimizer(torch.optim.Optimizer):
 
     step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
 
-    @property
-    def param_groups(self) -> List[Dict[str, Any]]:
-        """As the wrapped optimizer's, the same list. When a ``GradScaler`` reads it, to look for infinite gradients, the
-        ranks tell each other of theirs first, so that all skip the step or none does."""
-        groups = self._groups()
-        if scaler_in(sys._getframe(1), self) is not None:
-            self._overflow_together(groups)
-        return groups
-
-    @param_groups.setter
-    def param_groups(self, groups: List[Dict[str, Any]]) -> None:
-        if "param_groups" not in self.__dict__ and hasattr(super(), "param_groups"):
-            raise AttributeError(f"the param_groups of {type(self).__name__} are a property of its class")
-        self.__dict__["param_groups"] = groups
-
-    def _groups(self) -> List[Dict[str, Any]]:
-        # A class that wraps another optimizer may have a property of its own.
-        own: Optional[List[Dict[str, Any]]] = self.__dict__.get("param_groups")
-        return own if own is not None else super().param_groups
+    def _before_reading(self, scaler: torch.amp.GradScaler) -> None:
+        """The ranks tell each other of infinite gradients, so that all skip the step or none does."""
+        self._overflow_together(self._groups())
 
     def _take_added_groups(self) -> None:
         self._parameter_names.update(self._added_groups.named(self._groups(), self._parameter_names, "adasum"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
@@ -14,7 +13,7 @@ from ronde.exceptions import InvalidArgumentError
 from ronde.torch._added_groups import AddedGroups
 from ronde.torch._gradients import How, Reducer
 from ronde.torch._loading import load_in_place
-from ronde.torch._scaler import scaler_in
+from ronde.torch._scaler import ReadByScalers
 from ronde.torch._tensors import dense_of, gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
@@ -27,7 +26,7 @@ __all__ = ["DistributedOptimizer"]
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
 
 
-class _DistributedOptimizer(torch.optim.Optimizer):
+class _DistributedOptimizer(ReadByScalers):
     """The methods that come before the wrapped optimizer's own, see :func:`DistributedOptimizer`."""
 
     _reducer: Optional[Reducer]  # None in a job of one rank
@@ -71,27 +70,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         )
         return handle, context
 
-    @property
-    def param_groups(self) -> List[Dict[str, Any]]:
-        """As the wrapped optimizer's, the same list. When a ``GradScaler``, or what derives from it, reads it, to unscale
-        gradients and look for infinite ones, gradients are synchronized first: all ranks then see the same and step, or
-        skip the step, together. It has no other way to say that it is about to read ``p.grad``."""
+    def _before_reading(self, scaler: torch.amp.GradScaler) -> None:
         if self._reducer is not None:
-            scaler = scaler_in(sys._getframe(1), self)
-            if scaler is not None:
-                self._synchronize_for(scaler, self._reducer)
-        return self._groups()
-
-    @param_groups.setter
-    def param_groups(self, groups: List[Dict[str, Any]]) -> None:
-        if "param_groups" not in self.__dict__ and hasattr(super(), "param_groups"):
-            raise AttributeError(f"the param_groups of {type(self).__name__} are a property of its class")
-        self.__dict__["param_groups"] = groups
-
-    def _groups(self) -> List[Dict[str, Any]]:
-        # A class that wraps another optimizer may have a property of its own.
-        own: Optional[List[Dict[str, Any]]] = self.__dict__.get("param_groups")
-        return own if own is not None else super().param_groups
+            self._synchronize_for(scaler, self._reducer)
 
     # Whether a rank takes part in a synchronize() must be the same on all: it may hang on what the program has called, and
     # on what all ranks have told each other, but not on whether a backward pass has reached anything on this rank. One
