@@ -183,9 +183,12 @@ class Reducer:
 
     def reduced(self, tensor: torch.Tensor, what: str, op: int) -> torch.Tensor:
         """All-reduces a tensor beside the gradients, under a name that is this reducer's. Requires: it has units."""
-        name = _names.part_of(self._by_name()[0].name, what)
-        result: torch.Tensor = start_allreduce([tensor], None, name, op, 1.0, 1.0, True, wait=True)
+        result: torch.Tensor = start_allreduce([tensor], None, self._name_of(what), op, 1.0, 1.0, True, wait=True)
         return result
+
+    def _name_of(self, what: str) -> str:
+        """Of a request beside the gradients: the same on all ranks, and no other reducer's. Requires: it has units."""
+        return _names.part_of(min(self._units, key=lambda unit: str(unit.name)).name, what)
 
     def _meets_unseen_gradients(self) -> bool:
         """Whether parameters that were frozen until now have gradients, of a pass that no hook could tell."""
@@ -538,7 +541,7 @@ class Reducer:
     def _agree(self, mine: List[int]) -> List[int]:
         """Has the ranks agree on layouts, under a name of its own."""
         try:
-            return _layouts.agree(mine, _names.part_of(self._by_name()[0].name, "layouts"))
+            return _layouts.agree(mine, self._name_of("layouts"))
         except BaseException:
             self.restart()  # as after any other reduction that fails
             raise
