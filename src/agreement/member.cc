@@ -87,10 +87,7 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
     return Lane::held;
   }
   if (!name.owed.empty()) {
-    Status error = std::move(name.owed.front());
-    name.owed.pop_front();
-    name.owes = !name.owed.empty();
-    sink.fail(name.text, std::move(error));
+    sink.fail(name.text, name.pay());
     return Lane::failed;
   }
   if (name.bucket == kNowhere) {

@@ -239,7 +239,7 @@ class Member {
   /// What a request that is replayed needs of it comes first, in one cache line: there may be thousands in a step.
   struct alignas(64) Name {
     Lane lane = Lane::none;
-    bool owes = false;                ///< `owed` is not empty
+    bool owes = false;                ///< `owed` is not empty; in step with it by the three functions below
     std::uint32_t kept = 0;           ///< buckets that refer to it
     std::uint32_t bucket = kNowhere;  ///< in force, kNowhere if in none
     std::uint32_t place = 0;
@@ -251,6 +251,21 @@ class Member {
     Descriptor descriptor;      ///< of a request that is sent or held; of a placed one it is the bucket's
     std::string planning_name;  ///< of an unnamed call, or of such a place
     std::deque<Status> owed;    ///< one for each error that other ranks saw and this rank has yet to
+
+    void owe(Status error) {
+      owed.push_back(std::move(error));
+      owes = true;
+    }
+    Status pay() {
+      Status error = std::move(owed.front());
+      owed.pop_front();
+      owes = !owed.empty();
+      return error;
+    }
+    void forgive() {
+      owed.clear();
+      owes = false;
+    }
   };
 
   /// An unnamed call behind another in its place.

@@ -123,8 +123,7 @@ void Member::step(const Refused& event, Sink&) {
   constexpr std::size_t kMostRefused = 4096;  // the others' answers are on their way for so long at most
   if (const auto found = index_of_.find(event.name); found != index_of_.end()) {
     const std::uint32_t index = found->second;
-    names_[index].owed.clear();
-    names_[index].owes = false;
+    names_[index].forgive();
     drop_if_idle(index);
   }
   if (is_refused_.insert(event.name).second) {
@@ -209,9 +208,8 @@ void Member::send_held_calls(Sink& sink) {
       send(name, sink);
       continue;
     }
-    Status error = closed_.is_ok() ? std::move(name.owed.front()) : closed_.with_tensor(name.text);
-    name.owed.clear();
-    name.owes = false;
+    Status error = closed_.is_ok() ? name.pay() : closed_.with_tensor(name.text);
+    name.forgive();
     count_lane(name, Lane::none);
     sink.fail(name.text, std::move(error));
     drop_if_idle(index);

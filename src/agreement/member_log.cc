@@ -101,8 +101,7 @@ void Member::read_error(const control::ErrorEntry& entry, Sink& sink) {
   // Not made yet (or the one before it is still under way): it fails when it comes, or it would meet the others' next
   // one, which is data of another step. A count: it may happen again before this rank comes (trap 10).
   if (!broken(Trap::no_owed_error) && (name.owed.empty() || !broken(Trap::owed_is_a_flag))) {
-    name.owed.push_back(std::move(status));
-    name.owes = true;
+    name.owe(std::move(status));
   }
 }
 
