@@ -15,6 +15,7 @@ _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
 _INTERRUPTED = _abi.INTERRUPTED
 _AT_ONCE = c_double(0.0)
+_FIRST_LOOK = c_double(0.002)  # in seconds: longer than ranks that keep step wait for each other
 
 
 class Slot:
@@ -114,6 +115,16 @@ class Slot:
         while not self.reclaim() and time.monotonic() < until:
             library().ronde_wait_slot(self.number, SLICE)
 
+    def has_failed_in_the_end(self) -> bool:
+        """Of what is under way and was cancelled: whether it has ended with an error, so that nobody has used this rank's
+        values. Waits for the end as :meth:`settle` does."""
+        until = time.monotonic() + GRACE_S
+        while not self.done() and time.monotonic() < until:
+            library().ronde_wait_slot(self.number, SLICE)
+        has_failed = self._has_failed()
+        self.reclaim()
+        return has_failed
+
     def release(self) -> None:
         """Forgets the slot. Requires: :meth:`done`. Again, or in a forked child: does nothing."""
         number = self.number
@@ -133,24 +144,33 @@ class Slot:
 
 
 def tickets_of(slots: Sequence[Slot]) -> "Array[c_void_p]":
-    """What :func:`wait_for` takes; good for as long as the slots are. Requires: each has been submitted before."""
-    return (c_void_p * len(slots))(*[slot.ticket for slot in slots])
+    """What :func:`wait_for` takes, with room for one more at the end; good for as long as the slots are. Requires: each has
+    been submitted before."""
+    return (c_void_p * (len(slots) + 1))(*[slot.ticket for slot in slots])
 
 
-def drive(tickets: "Array[c_void_p]") -> None:
-    """Does what this rank can do for them now, in the calling thread, and waits for nobody. Whether any has failed, the
-    next wait says."""
-    library().ronde_wait_all(tickets, len(tickets), _AT_ONCE)
+def drive(tickets: "Array[c_void_p]", count: int) -> None:
+    """Does what this rank can do for the first of them now, in the calling thread, and waits for nobody. Whether any has
+    failed, the next wait says."""
+    library().ronde_wait_all(tickets, count, _AT_ONCE)
 
 
-def wait_for(tickets: "Array[c_void_p]", slots: Callable[[], Iterable[Slot]]) -> None:
+def wait_for(
+    tickets: "Array[c_void_p]", slots: Callable[[], Iterable[Slot]], look: Optional[Callable[[], bool]] = None
+) -> bool:
     """As :meth:`Slot.wait` for all of them, in one call: mostly all are done once the slowest rank is. Raises for the
     first, in the order of ``slots()``, that failed, without waiting for the others; then they may be in another order
-    than the tickets."""
+    than the tickets.
+
+    ``look`` is asked from time to time; if it says so, nothing is waited for any more. Returns whether all are done.
+    """
     wait_all = library().ronde_wait_all
-    status = wait_all(tickets, len(tickets), SLICE)
+    status = wait_all(tickets, len(tickets), SLICE if look is None else _FIRST_LOOK)
     while (status == _TIMED_OUT or status == _INTERRUPTED) and not any(slot._has_failed() for slot in slots()):
+        if look is not None and look():
+            return False
         status = wait_all(tickets, len(tickets), SLICE)
     if status != _OK:
         for slot in sorted(slots(), key=lambda slot: not slot._has_failed()):
             slot.wait()
+    return True

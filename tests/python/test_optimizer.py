@@ -379,6 +379,7 @@ def test_what_programs_read_and_call_of_horovods(hvd, rank, world):
     model, table = torch.nn.Linear(3, 1), torch.nn.Embedding(8, 1, sparse=True)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([*model.parameters(), *table.parameters()], lr=1.0),
+        [(f"read and call.{i}", parameter) for i, parameter in enumerate([*model.parameters(), *table.parameters()])],
         gradient_predivide_factor=2.0,
         compression=hvd.Compression.fp16,
     )

@@ -138,7 +138,9 @@ def test_memory_is_split_by_type_and_size(hvd, monkeypatch):
     homes = dict(_buckets.homes_for(tensors, "test", pytest.fail))
     assert sorted(homes) == list(range(5))
     for index, home in homes.items():
-        assert home.fits(tensors[index]) and not home.tensor.any() and home.address % 128 == 0
+        like = tensors[index]
+        assert (home.dtype, home.shape, home.stride) == (like.dtype, like.shape, like.stride())
+        assert not home.tensor.any() and home.address % 128 == 0
         home.tensor.fill_(index)
     assert all(bool((home.tensor == index).all()) for index, home in homes.items())
     assert homes[3].address % 4096 == 0 and homes[4].address == homes[3].address + 512
@@ -393,10 +395,10 @@ def test_what_is_forgotten_harms_nothing(hvd, rank, world):
     optimizer = distributed(hvd, "sgd", model)
     for batch in batches(3):
         loss_of(model, share(batch, rank, world)).backward()
+        flights = [unit.place for unit in optimizer._reducer._units]
         optimizer.load_state_dict(optimizer.state_dict())
         optimizer.zero_grad()
         hvd.barrier()
-        flights = [unit.place for unit in optimizer._reducer._units]
         while not all(place.slot.done() for place in flights):
             pass
     step(model, optimizer, batches(1)[0], rank, world)
@@ -443,7 +445,7 @@ def test_an_interrupted_wait(hvd, rank, world, monkeypatch):
     assert bits_of(model) == bits_of(train(hvd, rank, world, steps=2))
 
 
-@pytest.mark.ranks(2)
+@pytest.mark.ranks(2, fresh=True)  # no optimizer of this job has dropped a pass: names are the program's
 def test_one_that_is_still_under_way_is_not_overwritten(hvd, rank, world):
     parameter = nn.Parameter(torch.ones(1000))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), [("alone", parameter)])
@@ -475,7 +477,7 @@ def test_one_that_is_still_under_way_is_not_overwritten(hvd, rank, world):
     assert is_shared(parameter.grad) and bool((parameter.grad == 1.5).all())
 
 
-@pytest.mark.ranks(2)
+@pytest.mark.ranks(2, fresh=True)
 def test_errors_are_those_of_private_memory(hvd, rank, world):
     def mismatch():
         model = nn.Linear(2 + rank, 1, bias=False)

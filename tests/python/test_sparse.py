@@ -309,7 +309,7 @@ def test_nothing_is_agreed_in_later_steps_of_a_model_that_is_used_whole(hvd, ran
         model(torch.ones(1, 3)).sum().backward()
         optimizer.step()
         counts.append(_process.counters()["requests"] - before)
-    assert counts == [3, 2, 2]
+    assert counts == [4, 3, 3]  # the gradients and the summary of the step; at first the layouts too
 
 
 @pytest.mark.ranks(3)

@@ -32,17 +32,6 @@ class Home(NamedTuple):
     dtype: torch.dtype
     sent: View  # the same memory as it travels
 
-    def fits(self, other: torch.Tensor) -> bool:
-        """Whether the tensor's gradient has the layout and type of this place, and this place is still where it was:
-        ``module.to()`` puts another storage under a gradient."""
-        return (
-            gradient_type(other) is self.dtype
-            and other.shape == self.shape
-            and other.stride() == self.stride
-            and other.is_cpu
-            and self.tensor.data_ptr() == self.address
-        )
-
 
 def can_have_home(tensor: torch.Tensor) -> bool:
     """Whether a bucket can hold its like: dense, in host memory, and no more than an ordinary tensor or parameter."""

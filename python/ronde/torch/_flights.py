@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Dict, Iterable, List, NamedTuple, Union
 
 import torch
 
+from ronde.exceptions import UnsupportedError
 from ronde.torch._handles import Handle
+from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import Place, Unit
+from ronde.torch._tensors import as_sent, dense_of, is_expanded, memory_order
+from ronde.torch.compression import AnyCompressor
+from ronde.torch.process_sets import ProcessSet, global_process_set
 from ronde.torch.sparse_ops import SparseReduction
+
+
+class How(NamedTuple):
+    """How gradients are reduced."""
+
+    compression: AnyCompressor
+    op: int
+    prescale: float
+    postscale: float
+    sparse_as_dense: bool
+    process_set: ProcessSet = global_process_set
 
 
 class Packed(NamedTuple):
@@ -21,14 +38,41 @@ class Packed(NamedTuple):
     context: Any  # of the compressor
 
 
+def pack(parameter: torch.nn.Parameter, how: How, name: str, is_grouped: bool) -> Packed:
+    """The parameter's gradient, ready to travel. Requires: it has one."""
+    gradient = parameter.grad
+    # Autograd may have made several gradients of one memory, or have to compute others from it; and the program keeps its
+    # own, whatever comes after an error.
+    is_seen = sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE
+    assert gradient is not None
+    is_seen = is_seen or (gradient.layout is torch.strided and is_seen_elsewhere(gradient))
+    bare = gradient.detach()
+    if bare.layout is not torch.strided:
+        if is_grouped and not how.sparse_as_dense:
+            raise UnsupportedError(
+                f"'{name}' has a sparse gradient in a group: leave it out of groups=, or give sparse_as_dense=True to "
+                "DistributedOptimizer",
+                3,
+                tensor=name,
+            )
+        bare = dense_of(bare)
+        gradient = parameter.grad = bare
+    if is_expanded(bare):  # nothing can be written there
+        bare = bare.contiguous()
+        gradient = parameter.grad = bare
+    bare = as_sent(bare, memory_order(parameter))
+    sent, context = how.compression.compress(bare.clone() if is_seen else bare)
+    return Packed(parameter, gradient, bare, sent, context)
+
+
 class Flight(NamedTuple):
     """One request under way from private memory: a gradient, or a group of them."""
 
     handle: Handle[List[torch.Tensor]]
     packed: List[Packed]
 
-    def cancel(self) -> None:
-        self.handle.cancel()
+    def cancel(self) -> bool:
+        return self.handle.cancel()
 
 
 class SparseFlight(NamedTuple):
@@ -36,8 +80,8 @@ class SparseFlight(NamedTuple):
 
     finish: SparseReduction
 
-    def cancel(self) -> None:
-        self.finish.cancel()
+    def cancel(self) -> bool:
+        return self.finish.cancel()
 
 
 Flights = Dict[Unit, Union[Flight, SparseFlight]]

@@ -2,67 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import weakref
+import threading
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+from typing import Dict, List, Optional, Sequence, Set
 
 import torch
 
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
-from ronde._slot import drive, tickets_of, wait_for
-from ronde.exceptions import DuplicateNameError, ForkedError, RondeError, UnsupportedError
-from ronde.torch import _frozen, _layouts, _names
-from ronde.torch._flights import Flight, Flights, Packed, SparseFlight, give_up
+from ronde._slot import Slot, drive, tickets_of, wait_for
+from ronde.exceptions import DuplicateNameError, ForkedError, MismatchError, RondeError
+from ronde.torch import _layouts, _living_reducers, _names
+from ronde.torch._flights import Flight, Flights, How, Packed, SparseFlight, give_up, pack
 from ronde.torch._handles import synchronize
+from ronde.torch._generations import latest_generation, reached
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
+from ronde.torch._left_out import left_out
+from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import scale, start_allreduce
-from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
-from ronde.torch.compression import AnyCompressor, Compression
-from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
+from ronde.torch._step_summary import StepSummary
+from ronde.torch._tensors import dense_of, gradient_type
+from ronde.torch.compression import Compression
+from ronde.torch.process_sets import group_of
 from ronde.torch.sparse_ops import start_sparse_allreduce
 
 _OK = _abi.OK
-
-
-class How(NamedTuple):
-    """How gradients are reduced."""
-
-    compression: AnyCompressor
-    op: int
-    prescale: float
-    postscale: float
-    sparse_as_dense: bool
-    process_set: ProcessSet = global_process_set
-
-
-class _Member:
-    """A parameter in its unit."""
-
-    __slots__ = ("parameter", "unit", "round", "left")
-
-    def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
-        self.parameter = parameter
-        self.unit = unit
-        self.round = 0  # in which a backward pass reached it last
-        self.left = 0  # in that round: backward passes until its gradient is complete
-
-
-#: All there are; a forked child's leave the job.
-_reducers: "weakref.WeakSet[Reducer]" = weakref.WeakSet()
-
-
-def _leave_job() -> None:
-    for reducer in _reducers:
-        reducer.leave_job()
-
-
-os.register_at_fork(after_in_child=_leave_job)
 
 
 class Reducer:
@@ -75,24 +43,22 @@ class Reducer:
 
     def __init__(self, passes: int, how: How) -> None:
         self._how = how
-        self._tells_frozen = _frozen.can_be_told(how.op, how.compression)
         self._passes = passes
         self._process_set = how.process_set
         self._group = group_of(how.process_set)
         self._units: List[Unit] = []
-        self._members: List[_Member] = []
-        self._unwatched: List[int] = []  # members without a hook, since they were frozen
-        self._hooks: Dict[int, torch.utils.hooks.RemovableHandle] = {}  # of the others
-        #: By backward pass, of which several may run at once: whose gradient is there, but may not be complete before other
-        #: hooks of the program's have run.
-        self._next: Dict[int, Unit] = {}
-        self._passes_seen: Set[int] = set()  # at the end of each the last one is started
+        self._members: List[Member] = []
+        self._hooks = Hooks(self, Reducer._note_and_count if how.sparse_as_dense else Reducer._count)
+        self._ready: Dict[int, Ready] = {}  # by the number of the backward pass that runs
         self._layouts_are_open = False
-        self._layouts_epoch = epoch_now()  # in which the ranks agree on layouts
+        self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
+        self._generation = latest_generation()
+        self._is_used = False  # in this job
+        self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._round = 1  # from one synchronize() to the next
-        self._without: Set[torch.nn.Parameter] = set()  # had no gradient when the reduction under way began, and got none
+        self._without: Set[torch.nn.Parameter] = set()  # frozen, and had no gradient when its reduction began
         self._groups: List[Unit] = []
         self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
@@ -101,7 +67,9 @@ class Reducer:
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
-        _reducers.add(self)
+        self._thread = threading.get_ident()  # whose waiting is seen
+        self.name = ""  # the first unit's in the order of names: the same on all ranks, and no other reducer's
+        _living_reducers.enter(self)
 
     def add_unit(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:
         """From now on these parameters' gradients are reduced, together, under this name."""
@@ -113,6 +81,9 @@ class Reducer:
             # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
             is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,
         )
+        if not self._units or unit.first_name < self.name:
+            self.name = unit.first_name
+        unit.begin(self._generation)
         if is_single and not how.sparse_as_dense:
             unit.layout = UNKNOWN
             self._layouts_are_open = True
@@ -122,45 +93,28 @@ class Reducer:
         for parameter in parameters:
             if self._origins is not None:
                 self._origins.add(parameter)
-            self._members.append(_Member(parameter, unit))
-            self._unwatched.append(len(self._members) - 1)
+            self._members.append(Member(parameter, unit))
+            self._hooks.add(self._members[-1])
         self._watch()
 
-    def _watch(self) -> None:
-        """Has autograd call for the members that need a gradient; what is frozen waits for a later call."""
-        for index in self._unwatched:
-            member = self._members[index]
-            if member.parameter.requires_grad:
-                self._add_hook(index)
-                member.unit.is_needed = True
-                if self._origins is not None:
-                    self._origins.need(member.parameter)
-        self._unwatched = [i for i in self._unwatched if not self._members[i].parameter.requires_grad]
-
-    def _add_hook(self, index: int) -> None:
-        # A model outlives its optimizer at times; then its gradients must neither be sent nor keep memory any more.
-        reference = weakref.ref(self)
-        count = Reducer._count if self._origins is None else Reducer._note_and_count
-
-        def on_gradient(_: torch.Tensor) -> None:
-            reducer = reference()
-            if reducer is not None:
-                count(reducer, reducer._members[index])
-
-        parameter = self._members[index].parameter
-        hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
-        self._hooks[index] = hook
+    def _watch(self) -> List[Member]:
+        """Has autograd call for the members that need a gradient now for the first time, and returns them."""
+        members = self._hooks.watch()
+        for member in members:
+            member.unit.is_needed = True
+            if self._origins is not None:
+                self._origins.need(member.parameter)
+        return members
 
     def leave_job(self) -> None:
         """In a forked child, which is no rank: the model may be trained there, by the child alone."""
         self._is_in_forked_child = True
-        for hook in self._hooks.values():
-            hook.remove()
+        self._hooks.remove_all()
 
     @property
     def under_way(self) -> int:
         """How many reductions are, or are about to be."""
-        return len(self._placed) + len(self._flights) + len(self._next)
+        return len(self._placed) + len(self._flights) + sum(len(ready.units) for ready in self._ready.values())
 
     @property
     def pending(self) -> bool:
@@ -188,14 +142,11 @@ class Reducer:
 
     def _name_of(self, what: str) -> str:
         """Of a request beside the gradients: the same on all ranks, and no other reducer's. Requires: it has units."""
-        return _names.part_of(min(self._units, key=lambda unit: str(unit.name)).name, what)
+        return _names.part_of(self.name, what)
 
     def _meets_unseen_gradients(self) -> bool:
         """Whether parameters that were frozen until now have gradients, of a pass that no hook could tell."""
-        unwatched = self._unwatched
-        self._watch()
-        seen = [self._members[index].parameter for index in unwatched if index in self._hooks]
-        return any(parameter.grad is not None for parameter in seen)
+        return any(member.parameter.grad is not None for member in self._watch())
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again. What is under way stays:
@@ -206,39 +157,58 @@ class Reducer:
                 member.left = passes
 
     def drop(self) -> None:
-        """Forgets the gradients of this round. Other ranks may have begun others, so what this rank has not begun is begun
-        here, and then all is cancelled: every rank that drops a pass has asked for each gradient once, and none of them meets
-        a later one. Waits for no rank's program, so it cannot help where a rank has made no pass at all."""
-        # In the middle of accumulation nothing is, and p.grad is to stay as it is.
-        is_complete = any(member.round == self._round and member.left == 0 for member in self._members)
-        is_of_this_job = self._layouts_epoch == epoch_now()  # what an ended one has left needs nothing
-        if is_of_this_job and (self.under_way > 0 or is_complete):
+        """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made: later
+        gradients have other names. A rank that does not follows with its next step. Waits for no rank's program."""
+        self._enter_job()
+        if self.under_way > 0:
             try:
-                for number in list(self._next):
-                    self._end_pass(number)
-                self._start_rest(is_dropped=True)
                 self._cancel()
             except RondeError:
                 pass  # nobody's any more
         self.restart()
+        if self._is_used:
+            self._begin(latest_generation() + 1)
 
-    def _start_rest(self, is_dropped: bool = False) -> None:
-        """Starts what no hook has. ``is_dropped``: but for what has no layout yet."""
+    def _begin(self, generation: int) -> None:
+        self._generation = generation
+        reached(generation)
+        for unit in self._units:
+            unit.begin(generation)
+        self._places.generation += 1
+
+    def _enter_job(self) -> None:
+        """In another job than the last: it may have ended when some ranks had agreed on layouts and others not, and some of
+        this one's may be new."""
+        epoch = epoch_now()
+        if self._epoch == epoch or epoch == 0:
+            return
+        self._epoch, self._is_used = epoch, False
+        self._begin(latest_generation())
+        if self._origins is not None:
+            self._origins.reopen()
+            return
+        for unit in self._units:
+            if unit.is_single:
+                unit.layout = UNKNOWN
+                self._layouts_are_open = True
+
+    def _start_rest(self, is_first: bool = False) -> None:
+        """Starts what no hook has. ``is_first``: but for what may be sparse on the other ranks, as far as is known."""
         if len(self._placed) < len(self._units):
             for unit in self._units:
-                is_under_way = unit in self._placed or unit in self._flights
-                if not is_under_way and unit.is_needed and not (is_dropped and unit.layout == UNKNOWN):
+                if not unit.is_needed or unit in self._placed or unit in self._flights:
+                    continue
+                if not (is_first and unit.layout == UNKNOWN and unit.parameters[0].grad is None):
                     self._start(unit)
 
-    def _cancel(self) -> None:
-        """Ends what is under way: on all ranks, unless all have begun it."""
+    def _cancel(self) -> bool:
+        """Ends what is under way: on all ranks, unless all have begun it. Whether none was, or may be, reduced."""
         slots = [place.slot for place in self._placed.values()]
         for slot in slots:
             slot.cancel()
-        for flight in self._flights.values():
-            flight.cancel()
-        for slot in slots:
-            slot.settle()
+        have_failed = [flight.cancel() for flight in self._flights.values()]
+        have_failed += [slot.has_failed_in_the_end() for slot in slots]
+        return all(have_failed)
 
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
@@ -247,8 +217,9 @@ class Reducer:
             self._flights, self._placed = {}, {}
         if self._origins is not None:
             self._origins.forget()
-        self._next.clear()
-        self._passes_seen.clear()
+        self._ready.clear()
+        for parameter in self._without:  # what was sent for it is none
+            parameter.grad = None
         self._without.clear()
         self._holds_back = False
         self._round += 1
@@ -262,18 +233,20 @@ class Reducer:
         self._group = group_of(self._process_set)
         for unit in self._units:
             unit.move_to(self._group)
+            unit.begin(self._generation)
+        self.name = min((unit.first_name for unit in self._units), default="")
 
-    def _note_and_count(self, member: _Member) -> None:
+    def _note_and_count(self, member: Member) -> None:
         assert self._origins is not None
         if member.parameter.grad is not None:
             self._origins.note(member.parameter, member.parameter.grad)
         self._count(member)
 
-    def _count(self, member: _Member) -> None:
+    def _count(self, member: Member) -> None:
         """A backward pass has reached the parameter.
 
-        Its gradient is started by the next one's call: the program's hooks may change it until autograd has left this
-        parameter, and of some, at the gradient accumulator, nothing tells that they are there. The last one's is started
+        Its gradient is started by a later one's call: the program's hooks may change it until autograd has left this
+        parameter, and of some, at the gradient accumulator, nothing tells that they are there. The last ones are started
         when the pass ends.
         """
         if self._process_set.process_set_id != self._group:
@@ -290,30 +263,39 @@ class Reducer:
                 "gradients; torch.utils.checkpoint needs use_reentrant=False."
             )
         member.left = left
-        now = torch._C._current_graph_task_id()
-        waiting = self._next.pop(now, None)
-        if now not in self._passes_seen and now != -1:
-            self._passes_seen.add(now)
-            torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, now))
+        now = current_pass()
+        ready = self._ready.get(now)
+        if ready is None:
+            ready = self._begin_pass(now)
+        waiting = ready.take() if ready.n_bytes >= TOGETHER else ()
         if left == 0:
             if not unit.is_single:
                 unit.missing -= 1
             if unit.is_single or unit.missing == 0:
-                self._next[now] = unit
-        if not unit.is_private and unit.layout in (DENSE, UNKNOWN):
+                ready.add(unit)
+        if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN):
             self._move_in(unit)  # now, while it can be told who has made it; what is still to come is added there
-        if waiting is not None:
+        if waiting:
             try:
-                self._start(waiting)
+                for each in waiting:
+                    self._start(each)
             except BaseException:
-                self._next.pop(now, None)  # the pass ends here
+                self._ready.pop(now, None)  # the pass ends here
                 raise
 
+    def _begin_pass(self, number: int) -> Ready:
+        self._enter_job()
+        self._is_used = True
+        if number != -1:
+            torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, number))
+        ready = self._ready[number] = Ready()
+        return ready
+
     def _end_pass(self, number: int) -> None:
-        self._passes_seen.discard(number)
-        unit = self._next.pop(number, None)
-        if unit is not None:
-            self._start(unit)
+        ready = self._ready.pop(number, None)
+        if ready is not None:
+            for unit in ready.units:
+                self._start(unit)
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
@@ -336,7 +318,7 @@ class Reducer:
         if len(self._placed) == len(self._units):
             # The last one. The others may be waiting for nothing but this rank's share of the work, and it takes a while
             # until autograd has wound up and the caller waits.
-            drive(self._tickets_of(self._placed))
+            drive(self._tickets_of(self._placed), len(self._placed))
 
     def _submit_again(self, unit: Unit, place: Place, status: int) -> None:
         error = last_error(status, unit.name)
@@ -356,10 +338,12 @@ class Reducer:
     def _move_in(self, unit: Unit, is_fresh: bool = True) -> Optional[Place]:
         """Brings the gradient to its place, which becomes ``p.grad``; None: it has none, or the program knows the gradient
         elsewhere, and stays where it is. ``is_fresh``: autograd has just computed the gradient, or added to it."""
-        place = None if unit.is_private else self._places.of(unit)
-        if place is None:
-            return None
+        place = unit.place
         parameter = unit.parameters[0]
+        if place is None or place.busy or not place.fits(parameter):
+            place = None if unit.is_private else self._places.of(unit)
+            if place is None:
+                return None
         gradient: Optional[torch.Tensor] = parameter.grad
         if gradient is place.view:
             return place
@@ -374,26 +358,25 @@ class Reducer:
                 if unit.layout != DENSE or is_fresh:
                     return None  # as long as it stays sparse, further passes add their rows
                 gradient = dense_of(gradient)
-            elif is_seen_elsewhere(gradient) and not (is_fresh and gradient._version == 0):
-                return None  # autograd has added to what was there; else it has made this one, of another's memory perhaps
+            elif not (is_fresh and not gradient.is_inference() and gradient._version == 0):
+                # Autograd has added to what was there; else it has made this one, of another's memory perhaps.
+                if is_seen_elsewhere(gradient):
+                    return None
         if not place.make_room():
             return None
         view = place.view
-        if gradient is None:  # unused on this rank, but perhaps not on the others
-            _frozen.fill_with_nothing(view, self._tells_frozen and not parameter.requires_grad)
-        else:
+        if gradient is not None:
             view.copy_(gradient)
-        if gradient is not None or parameter.requires_grad:
-            parameter.grad = view
-        else:
-            self._without.add(parameter)
+        else:  # unused on this rank, but perhaps not on the others
+            view.detach().zero_()
+            if not parameter.requires_grad:
+                self._without.add(parameter)
+        parameter.grad = view
         return place
 
     def _start_sparse(self, unit: Unit) -> bool:
         """Whether the gradient goes as a sparse tensor: it is then under way, or held back until ``synchronize()``."""
         parameter = unit.parameters[0]
-        if self._layouts_epoch != epoch_now():
-            self._reopen_layouts()
         if unit.layout == UNKNOWN:
             is_sparse = parameter.grad is not None and parameter.grad.is_sparse
             self._holds_back = self._holds_back or is_sparse
@@ -401,12 +384,9 @@ class Reducer:
         gradient = _layouts.in_layout(parameter, unit.layout)
         how = self._how
         factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
-        is_somebodys = parameter.requires_grad or parameter.grad is not None
-        if parameter.grad is None:
+        if parameter.grad is None and not parameter.requires_grad:
             self._without.add(parameter)
-        finish = start_sparse_allreduce(
-            gradient, unit.name, how.op, self._group, how.compression, factor, is_somebodys
-        )
+        finish = start_sparse_allreduce(gradient, unit.name, how.op, self._group, how.compression, factor)
         self._flights[unit] = SparseFlight(finish)
         return True
 
@@ -415,43 +395,19 @@ class Reducer:
         if unit.place is not None and not unit.place.is_free():  # frees the name
             unit.place.slot.settle()
         _operation.settle(unit.name)
-        packed = [self._pack(parameter, unit.name, len(unit.parameters) > 1) for parameter in unit.parameters]
+        packed = [self._pack(parameter, unit) for parameter in unit.parameters]
         tensors = [item.sent for item in packed]
         handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
         self._flights[unit] = Flight(handle, packed)
 
-    def _pack(self, parameter: torch.nn.Parameter, name: str, is_grouped: bool) -> Packed:
-        gradient: Optional[torch.Tensor] = parameter.grad
-        if gradient is None:  # unused on this rank, but perhaps not on the others
-            gradient = torch.empty_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
-            _frozen.fill_with_nothing(gradient, self._tells_frozen and not parameter.requires_grad)
-            if parameter.requires_grad:
-                parameter.grad = gradient
-            else:
+    def _pack(self, parameter: torch.nn.Parameter, unit: Unit) -> Packed:
+        if parameter.grad is None:  # unused on this rank, but perhaps not on the others
+            if not parameter.requires_grad:
                 self._without.add(parameter)
+            parameter.grad = torch.zeros_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
         elif self._origins is not None:
-            self._origins.note(parameter, gradient)
-        # Autograd may have made several gradients of one memory, or have to compute others from it; and the program keeps
-        # its own, whatever comes after an error.
-        is_seen = sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE
-        is_seen = is_seen or (gradient.layout is torch.strided and is_seen_elsewhere(gradient))
-        bare = gradient.detach()
-        if bare.layout is not torch.strided:
-            if is_grouped and not self._how.sparse_as_dense:
-                raise UnsupportedError(
-                    f"'{name}' has a sparse gradient in a group: leave it out of groups=, or give sparse_as_dense=True "
-                    "to DistributedOptimizer",
-                    3,
-                    tensor=name,
-                )
-            bare = dense_of(bare)
-            gradient = parameter.grad = bare
-        if is_expanded(bare):  # nothing can be written there
-            bare = bare.contiguous()
-            gradient = parameter.grad = bare
-        bare = as_sent(bare, memory_order(parameter))
-        sent, context = self._how.compression.compress(bare.clone() if is_seen else bare)
-        return Packed(parameter, gradient, bare, sent, context)
+            self._origins.note(parameter, parameter.grad)
+        return pack(parameter, self._how, str(unit.name), not unit.is_single)
 
     def synchronize(self) -> None:
         """Starts what no hook has started, waits for all, and leaves the results in ``p.grad``.
@@ -462,103 +418,158 @@ class Reducer:
             raise ForkedError("a forked child of a rank is none: it cannot average gradients with the others", _abi.FORKED)
         if self._process_set.process_set_id != self._group:
             self._follow_set()
-        if self._unwatched:
-            self._watch()
-        for number in list(self._next):
+        self._watch()
+        self._enter_job()
+        for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
-        if self._layouts_epoch != epoch_now():
-            self._reopen_layouts()
-        if self._layouts_are_open and _layouts.are_open(self._units):
-            units = self._by_name()
-            for unit, layout in zip(units, self._agree(_layouts.seen(units))):
-                unit.layout = layout
-            self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
-        self._start_rest()
-        if self._origins is not None and self._origins.are_open():
-            parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
-            self._origins.settle(parameters, self._agree(self._origins.seen(parameters)))
-            for unit in [*self._placed, *self._flights]:
-                self._origins.exchange_rows(unit)
-        placed, flights = self._placed, self._flights
-        self._placed, self._flights = {}, {}
+        taken = self._taken()
+        has_exceptions = bool(taken) or self._has_frozen_ones()
+        self._start_rest(is_first=True)
         try:
-            # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done
-            # afterwards is, all the more as memory is cold after a backward pass.
-            if placed:
-                wait_for(self._tickets_of(placed), lambda: [place.slot for place in placed.values()])
-            for unit, place in placed.items():
+            if self._units:
+                self._say(has_exceptions)
+            left_out_here = self._wait(taken)
+            for unit, place in self._placed.items():
                 place.busy = False
                 result = place.result()
                 if unit.parameters[0].grad is not result:
-                    self._put(unit.parameters[0], result)
-            if flights:
-                self._land(flights)
+                    _put(unit.parameters[0], result)
+            if self._flights:
+                self._land()
             if self._origins is not None:
                 self._origins.restore()
-        except BaseException:
-            give_up(flights.values(), placed)
-            raise
+            for parameter in left_out_here:
+                parameter.grad = None
+            self._placed, self._flights = {}, {}
+            self._without.clear()
         finally:
+            self._summary.end_step()
             self.restart()
 
-    def _tickets_of(self, placed: Dict[Unit, Place]) -> "Array[c_void_p]":
-        """The tickets of what is under way, found made in most steps."""
+    def say_early(self) -> None:
+        """Tells the other ranks how this one stands before it has come to the end of its step, if backward passes have reached
+        it and none runs."""
+        is_mine = self._thread == threading.get_ident() and self._process_set.process_set_id == self._group
+        if is_mine and not self._ready and (self._placed or self._flights) and self._epoch == epoch_now():
+            self._say(bool(self._taken()) or self._has_frozen_ones())
+
+    def _taken(self) -> Set[torch.nn.Parameter]:
+        """A backward pass has reached them, and the program has taken ``p.grad`` away."""
+        return {member.parameter for member in self._members if member.round == self._round and member.parameter.grad is None}
+
+    def _has_frozen_ones(self) -> bool:
+        """Whether a parameter that is reduced requires no gradient, and has none."""
+        return any([not m.parameter.requires_grad and m.unit.is_needed and m.parameter.grad is None for m in self._members])
+
+    def _say(self, has_exceptions: bool) -> None:
+        needed = sum([unit.is_needed for unit in self._units])
+        self._summary.send(self._name_of("step"), self._generation, needed, self._are_layouts_open(), has_exceptions)
+
+    def _are_layouts_open(self) -> bool:
+        if self._origins is not None:
+            return self._origins.are_open()
+        return self._layouts_are_open and _layouts.are_open(self._units)
+
+    def _agree_on_layouts(self) -> None:
+        """On all ranks, as some of them do not know all."""
+        units = self._by_name()
+        if self._origins is not None:
+            parameters = [parameter for unit in units for parameter in unit.parameters]
+            self._origins.settle(parameters, _layouts.agree(self._origins.seen(parameters), self._name_of("layouts")))
+            for unit in [*self._placed, *self._flights]:
+                self._origins.exchange_rows(unit)
+            return
+        for unit, layout in zip(units, _layouts.agree(_layouts.seen(units), self._name_of("layouts"))):
+            unit.layout = layout
+        self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
+
+    def _wait(self, taken: Set[torch.nn.Parameter]) -> Set[torch.nn.Parameter]:
+        """Until all that has a place is reduced, and the other ranks have come here. Returns what is left out."""
+        if not self._units:
+            return set()
+        # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
+        # is, all the more as memory is cold after a backward pass.
+        is_done = wait_for(self._tickets_of(self._placed, self._summary.slot), self._slots, self._is_waited_for)
+        said = self._summary.said()
+        if said.generation > self._generation:
+            self._follow(said.generation)
+        if said.is_uneven:
+            self._need_what_others_have()
+        if said.are_layouts_open:
+            self._agree_on_layouts()
+        self._start_rest()
+        if not is_done or said.is_uneven or said.are_layouts_open:
+            wait_for(self._tickets_of(self._placed, self._summary.slot), self._slots)
+        if not said.has_exceptions:
+            return set()
+        parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
+        return left_out(parameters, self._without, taken, self.reduced)
+
+    def _slots(self) -> List[Slot]:
+        return [*(place.slot for place in self._placed.values()), self._summary.slot]
+
+    def _is_waited_for(self) -> bool:
+        """Asked while this rank waits for others: whether they have said that they wait for something that it has not begun."""
+        _living_reducers.say_early()
+        if not self._summary.slot.done():
+            return False
+        said = self._summary.said()
+        return said.is_uneven or said.are_layouts_open or said.generation > self._generation
+
+    def _follow(self, generation: int) -> None:
+        """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
+        the old ones ends and begins anew."""
+        if not self._cancel():
+            raise MismatchError(
+                f"'{self.name}': this rank's gradients were added to those of a backward pass that another rank has dropped "
+                "by load_state_dict(): call that on all ranks, or on none",
+                5,
+            )
+        give_up(self._flights.values(), self._placed)
+        self._placed, self._flights = {}, {}
+        self._begin(generation)
+
+    def _need_what_others_have(self) -> None:
+        """A parameter may never have been trainable here when its optimizer looked."""
+        units = self._by_name()
+        needed = torch.tensor([unit.is_needed for unit in units], dtype=torch.uint8, device="cpu")
+        for unit, is_needed in zip(units, self.reduced(needed, "needed", _abi.MAX).tolist()):
+            unit.is_needed = bool(is_needed)
+
+    def _tickets_of(self, placed: Dict[Unit, Place], last: Optional[Slot] = None) -> "Array[c_void_p]":
+        """The tickets of what is under way, found made in most steps, and that of ``last`` or what was there before."""
         is_all = len(placed) == len(self._units)
         if is_all and self._all_tickets is not None and self._tickets_of_generation == self._places.generation:
-            return self._all_tickets
-        tickets = tickets_of([place.slot for place in placed.values()])
-        # What was submitted before its unit got another place goes with this step, and its ticket with it.
-        if is_all and all(unit.place is place for unit, place in placed.items()):
-            self._all_tickets, self._tickets_of_generation = tickets, self._places.generation
+            tickets = self._all_tickets
+        else:
+            tickets = tickets_of([place.slot for place in placed.values()])
+            # What was submitted before its unit got another place goes with this step, and its ticket with it.
+            if is_all and all(unit.place is place for unit, place in placed.items()):
+                self._all_tickets, self._tickets_of_generation = tickets, self._places.generation
+        if last is not None:
+            tickets[-1] = last.ticket
         return tickets
 
-    def _land(self, flights: Flights) -> None:
+    def _land(self) -> None:
         with torch.no_grad():
-            for unit, flight in flights.items():
+            for unit, flight in self._flights.items():
                 if isinstance(flight, SparseFlight):
-                    result = flight.finish()
-                    parameter = unit.parameters[0]
-                    if result is not None and (parameter.grad is not None or parameter in self._without):
-                        parameter.grad = result
+                    unit.parameters[0].grad = flight.finish()
                 else:
-                    self._store(flight.packed, synchronize(flight.handle))
+                    for item, result in zip(flight.packed, synchronize(flight.handle)):
+                        if item.sent is not item.bare:
+                            item.bare.copy_(self._how.compression.decompress(result, item.context))
+                        _put(item.parameter, item.gradient)
 
     def _by_name(self) -> List[Unit]:
         """The units in an order that is the same on all ranks, whatever that of their parameters is."""
-        return sorted(self._units, key=lambda unit: str(unit.name))
+        return sorted(self._units, key=lambda unit: str(unit.first_name))
 
-    def _reopen_layouts(self) -> None:
-        """In another job: the last one may have ended when some ranks had agreed and others not."""
-        self._layouts_epoch = epoch_now()
-        if self._origins is not None:
-            self._origins.reopen()
-            return
-        for unit in self._units:
-            if unit.is_single:
-                unit.layout = UNKNOWN
-                self._layouts_are_open = True
 
-    def _agree(self, mine: List[int]) -> List[int]:
-        """Has the ranks agree on layouts, under a name of its own."""
-        try:
-            return _layouts.agree(mine, self._name_of("layouts"))
-        except BaseException:
-            self.restart()  # as after any other reduction that fails
-            raise
-
-    def _store(self, packed: Iterable[Packed], results: Iterable[torch.Tensor]) -> None:
-        for item, result in zip(packed, results):
-            if item.sent is not item.bare:
-                item.bare.copy_(self._how.compression.decompress(result, item.context))
-            self._put(item.parameter, item.gradient)
-
-    def _put(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
-        """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place. One that the program has taken
-        away meanwhile (``p.grad = None``, so that it is not stepped) stays away."""
-        current = parameter.grad
-        if current is gradient:
-            return
-        if current is not None:
-            current.detach().copy_(gradient.detach())
-        elif parameter in self._without and not (self._tells_frozen and _frozen.is_nothing(gradient)):
-            parameter.grad = gradient
+def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
+    current = parameter.grad
+    if current is None:
+        parameter.grad = gradient
+    elif current is not gradient:
+        current.detach().copy_(gradient.detach())

@@ -49,11 +49,13 @@ class Handle(Generic[Result]):
         if operation is not None:
             operation.abandon()
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended, or after some
-        seconds; raises nothing."""
-        if self._operation is not None:
-            self._operation.cancel()
+        seconds, whether it has ended so; raises nothing."""
+        if self._operation is None:
+            return False
+        self._operation.cancel()
+        return self._operation._has_failed()
 
     def __del__(self) -> None:
         self.abandon()

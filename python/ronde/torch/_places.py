@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import weakref
+from sys import getrefcount
 from typing import Iterable, List, NamedTuple, Optional
 
 import torch
@@ -24,6 +24,7 @@ from ronde.torch import _names
 from ronde.torch._buckets import Home, can_have_home, homes_for
 from ronde.torch._freed_memory import keep_freed_memory
 from ronde.torch._holders import holders_of, users_of
+from ronde.torch._tensors import gradient_type
 
 _log = logging.getLogger("ronde")
 
@@ -39,14 +40,16 @@ class Reduction(NamedTuple):
 class Place:
     """The home of one parameter's gradient, with the slot that reduces it there."""
 
-    __slots__ = ("home", "view", "address", "storage", "slot", "number", "busy", "own_holders", "own_users")
+    __slots__ = (
+        "view", "address", "shape", "stride", "dtype", "storage", "storage_number", "slot", "number", "busy",
+        "own_references", "own_holders", "own_users",
+    )
 
     def __init__(self, home: Home, name: str, reduction: Reduction) -> None:
-        self.home = home
-        self.view = home.tensor
-        self.address = home.address
+        self.view, self.address, self.shape, self.stride, self.dtype, _ = home
         # Of the view itself, which is p.grad, module.to() and p.grad.data = ... put another storage into the same object.
         self.storage = home.tensor.untyped_storage()
+        self.storage_number = self.storage._cdata
         self.slot = Slot(
             name,
             home.sent,
@@ -58,30 +61,52 @@ class Place:
         )
         self.number = self.slot.number
         self.busy = False  # submitted, and nobody has seen it end
-        self.own_holders = (0, 0)  # of the view while it is no gradient: those that are always there; (0, 0): not known
-        self.own_users = 0  # of the storage, likewise
+        # While the view is no gradient, those that are always there; 0: not known.
+        self.own_references = 0  # to the view, in Python
+        self.own_holders = 0  # of the view, in C++
+        self.own_users = 0  # of the storage
+
+    def fits(self, parameter: torch.Tensor) -> bool:
+        """Whether the parameter's gradient has the layout and type of this place, and the view is still here:
+        ``module.to()`` puts another storage under a gradient."""
+        return (
+            gradient_type(parameter) is self.dtype
+            and parameter.shape == self.shape
+            and parameter.stride() == self.stride
+            and parameter.is_cpu
+            and self.view.data_ptr() == self.address
+        )
 
     def make_room(self) -> bool:
         """Before another gradient comes here: a program that has kept the last one keeps it, in memory of its own. False:
         that cannot be, since other tensors or arrays lie in this memory. Requires: the view is no parameter's gradient, as
         far as is known."""
-        holders = sys.getrefcount(self.view), holders_of(self.view)
-        users = users_of(self.storage._cdata)
-        if self.own_users == 0:  # the first time: nobody can have seen it
-            self.own_holders, self.own_users = holders, users
+        references = getrefcount(self.view)
+        if (
+            references == self.own_references
+            and holders_of(self.view) == self.own_holders
+            and users_of(self.storage_number) == self.own_users
+        ):
             return True
-        if users > self.own_users:
+        if self.own_users > 0:
+            return self._move_out()
+        # The first time: nobody can have seen it.
+        self.own_references, self.own_holders = references, holders_of(self.view)
+        self.own_users = users_of(self.storage_number)
+        return True
+
+    def _move_out(self) -> bool:
+        """Leaves the view to those who hold it, in memory of its own, and makes another."""
+        if users_of(self.storage_number) > self.own_users:
             return False
-        if holders != self.own_holders:
-            self.view.data = self.view.detach().clone()
-            self.view = self._view()
-            self.home = self.home._replace(tensor=self.view)
+        self.view.data = self.view.detach().clone()
+        self.view = self._view()
         return True
 
     def _view(self) -> torch.Tensor:
         with torch.inference_mode(False), torch.no_grad():
-            here = torch.empty(0, dtype=self.home.dtype, device="cpu")
-            return here.set_(self.storage, 0, self.home.shape, self.home.stride)
+            here = torch.empty(0, dtype=self.dtype, device="cpu")
+            return here.set_(self.storage, 0, self.shape, self.stride)
 
     def result(self) -> torch.Tensor:
         """What was reduced here: the view, unless that is somewhere else by now."""
@@ -102,11 +127,14 @@ class Unit:
     """What is reduced by one request: a parameter's gradient, or those of a group."""
 
     __slots__ = (
-        "name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "is_needed",
+        "name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "is_needed", "n_bytes",
+        "first_name",
     )
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
+        self.first_name = name  # in the first generation
+        self.n_bytes = sum(parameter.numel() * gradient_type(parameter).itemsize for parameter in parameters)
         self.parameters = parameters
         self.is_single = len(parameters) == 1
         self.missing = len(parameters)  # of a group: members whose gradient is still to come
@@ -120,9 +148,17 @@ class Unit:
 
     def move_to(self, group: int) -> None:
         """From now on it is reduced in the process set with this id, in a place of that set's."""
-        self.name = _names.in_group(group, str(self.name))
+        self.name = self.first_name = _names.in_group(group, str(self.first_name))
         self.place = None
         self.refused_in = 0
+
+    def begin(self, generation: int) -> None:
+        """From now on it is reduced under the name that this generation of gradients has: none meets those of another."""
+        name = _names.part_of(self.first_name, f"generation {generation}") if generation else self.first_name
+        if name != self.name:
+            self.name = name
+            self.place = None
+            self.refused_in = 0
 
 
 def epoch_now() -> int:
@@ -149,15 +185,15 @@ class Places:
         private."""
         parameter = unit.parameters[0]
         place = unit.place
-        if place is None or not place.home.fits(parameter):
+        if place is None or not place.fits(parameter):
             epoch = epoch_now()
             if epoch == 0 or unit.refused_in == epoch:
                 return None
             self._lay_out(epoch)
             place = unit.place
-            if place is None or not place.home.fits(parameter):
+            if place is None or not place.fits(parameter):
                 return None
-        return place if place.is_free() else None
+        return place if not place.busy or place.is_free() else None
 
     def are_outdated(self) -> bool:
         """Whether the engine that they were made for has ended; they are then forgotten."""
@@ -202,7 +238,7 @@ class Places:
             unit.refused_in = self._epoch
             unit.place = None
             return False
-        return unit.place is None or (not unit.place.home.fits(parameter) and unit.place.is_free())
+        return unit.place is None or (not unit.place.fits(parameter) and unit.place.is_free())
 
 
 # ---- Forked children ------------------------------------------------------------------------------------------------

@@ -35,13 +35,16 @@ DTYPE_CODES: Dict[torch.dtype, int] = {
 if hasattr(torch, "uint16"):  # from 2.3 on
     DTYPE_CODES[torch.uint16] = _abi.UINT16
 
+#: From 2.10 on the gradient of a parameter may have another type.
+_HAVE_GRAD_DTYPE = hasattr(torch.Tensor, "grad_dtype")
+
 TORCH_DTYPES: Dict[int, torch.dtype] = {code: dtype for dtype, code in DTYPE_CODES.items()}
 
 
 def gradient_type(parameter: torch.Tensor) -> torch.dtype:
     """The type of the parameter's gradient: its own, unless ``grad_dtype`` (PyTorch 2.10) says another, or None, which
     allows any; then that of the gradient that is there."""
-    dtype: Optional[torch.dtype] = getattr(parameter, "grad_dtype", parameter.dtype)
+    dtype: Optional[torch.dtype] = parameter.grad_dtype if _HAVE_GRAD_DTYPE else parameter.dtype
     if dtype is not None:
         return dtype
     return parameter.dtype if parameter.grad is None else parameter.grad.dtype

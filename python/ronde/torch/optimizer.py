@@ -11,7 +11,8 @@ import torch
 
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._added_groups import AddedGroups
-from ronde.torch._gradients import How, Reducer
+from ronde.torch._flights import How
+from ronde.torch._gradients import Reducer
 from ronde.torch._loading import load_in_place
 from ronde.torch._scaler import ReadByScalers
 from ronde.torch._tensors import dense_of, gradient_type

@@ -57,13 +57,9 @@ def start_sparse_allreduce(
     group: int,
     compression: AnyCompressor = Compression.none,
     factor: float = 1.0,
-    is_somebodys: Optional[bool] = None,
 ) -> SparseReduction:
     """The same in the process set with this id. ``base``: the name, or an unnamed call's; ``factor``: what the result is
-    multiplied by; ``compression``: of the values.
-
-    ``is_somebodys``: of a gradient, whether its parameter is trainable here. Then an empty one is sent as one entry at
-    index -1, and the result is None if no rank has sent any: it is frozen on all (see ``_frozen``)."""
+    multiplied by; ``compression``: of the values."""
     shown = base if isinstance(base, str) else "sparse_allreduce"
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:
         found = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
@@ -73,9 +69,6 @@ def start_sparse_allreduce(
     n_ranks = process_sets.size_of(group)
     entries = tensor.detach().coalesce()
     own_indices, own_values = entries.indices().t().contiguous(), entries.values()
-    if is_somebodys and own_indices.shape[0] == 0:
-        own_indices = own_indices.new_full((1, own_indices.shape[1]), -1)
-        own_values = own_values.new_zeros((1, *own_values.shape[1:]))
     values, context = compression.compress(own_values)
     names = [_names.name_of("allgather", f"{base}.{part}", group) for part in ("indices", "values")]
     gathered_indices = start_allgather(own_indices, names[0], wait=False)
@@ -83,13 +76,12 @@ def start_sparse_allreduce(
     _calls.say_told(base)
 
     return SparseReduction(
-        tensor, shown, [gathered_indices, gathered_values], compression, context, factor, n_ranks if op == Average else 1,
-        is_somebodys is not None,
+        tensor, shown, [gathered_indices, gathered_values], compression, context, factor, n_ranks if op == Average else 1
     )
 
 
 class SparseReduction:
-    """One under way: called once, it waits and returns the result, or None (see :func:`start_sparse_allreduce`)."""
+    """One under way: called once, it waits and returns the result."""
 
     def __init__(
         self,
@@ -100,28 +92,22 @@ class SparseReduction:
         context: Any,
         factor: float,
         divisor: int,
-        may_be_nobodys: bool,
     ) -> None:
         self._tensor, self._shown, self._gathered = tensor, shown, gathered
         self._compression, self._context = compression, context
-        self._factor, self._divisor, self._may_be_nobodys = factor, divisor, may_be_nobodys
+        self._factor, self._divisor = factor, divisor
 
-    def cancel(self) -> None:
-        """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended."""
-        for handle in self._gathered:
-            handle.cancel()
+    def cancel(self) -> bool:
+        """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended, whether it has
+        ended so."""
+        have_failed = [handle.cancel() for handle in self._gathered]
+        return all(have_failed)
 
     def __call__(self) -> Any:
         indices, values = synchronize_all(self._gathered)
         if indices is None:
             raise InvalidArgumentError(f"'{self._shown}': the result was fetched already", 1, tensor=self._shown)
         values = self._compression.decompress(values, self._context)
-        if self._may_be_nobodys:
-            if indices.shape[0] == 0:
-                return None
-            is_entry = indices[:, 0] >= 0
-            if not bool(is_entry.all()):
-                indices, values = indices[is_entry], values[is_entry]
         # What has 16 bits is added in 32, as everywhere.
         wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
         shape = self._tensor.shape

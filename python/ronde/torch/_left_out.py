@@ -1,0 +1,38 @@
+"""Parameters that a step leaves without a gradient, alike on all ranks.
+
+A rank without a gradient contributes zeros, so that the others' sum stays what it is, and takes part in their step. But zeros
+are no gradient where nobody has one: an optimizer would decay the weights of what is frozen on all ranks, or go on with a
+momentum. And a gradient that the program has taken away (``p.grad = None`` behind the backward pass, as DINO does with its
+last layer) is to stay away, on the ranks too that had none. No rank knows either by itself: where :class:`StepSummary
+<ronde.torch._step_summary.StepSummary>` tells that there may be such parameters, the ranks say of each what they know.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Container, Sequence, Set
+
+import torch
+
+from ronde import _abi
+
+#: All-reduces a small tensor beside the gradients: the tensor, what it is, the operation.
+Reduce = Callable[[torch.Tensor, str, int], torch.Tensor]
+
+
+def left_out(
+    parameters: Sequence[torch.nn.Parameter],
+    frozen: Container[torch.nn.Parameter],
+    taken: Container[torch.nn.Parameter],
+    reduce: Reduce,
+) -> Set[torch.nn.Parameter]:
+    """Those that get no gradient in this step. Collective.
+
+    Args:
+        parameters: all, in an order that is the same on all ranks.
+        frozen: those that have no gradient on this rank and require none.
+        taken: those whose gradient the program has taken away.
+    """
+    words = [parameter not in frozen for parameter in parameters] + [parameter in taken for parameter in parameters]
+    everyone = reduce(torch.tensor(words, dtype=torch.uint8, device="cpu"), "left out", _abi.MAX).tolist()
+    count = len(parameters)
+    return {p for p, is_somebodys, is_taken in zip(parameters, everyone, everyone[count:]) if is_taken or not is_somebodys}

@@ -1,0 +1,95 @@
+"""What backward passes have brought until now: how often each parameter was reached, and whose gradients may be reduced."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, List
+
+import torch
+
+from ronde.torch._places import Unit
+
+#: The number of the backward pass that calls the hook; -1: none does.
+current_pass: Callable[[], int] = torch._C._current_graph_task_id
+
+#: What is called for a member that a backward pass has reached, of its owner.
+OnGradient = Callable[[Any, "Member"], None]
+
+#: Gradients are started so many bytes at a time: each start costs the same, and interrupts the backward pass.
+TOGETHER = 256 * 1024
+
+
+class Member:
+    """A parameter in its unit."""
+
+    __slots__ = ("parameter", "unit", "round", "left")
+
+    def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
+        self.parameter = parameter
+        self.unit = unit
+        self.round = 0  # in which a backward pass reached it last
+        self.left = 0  # in that round: backward passes until its gradient is complete
+
+
+class Ready:
+    """Units of one backward pass, of which several may run at once: their gradients are there, but may not be complete
+    before other hooks of the program's have run."""
+
+    __slots__ = ("units", "n_bytes")
+
+    def __init__(self) -> None:
+        self.units: List[Unit] = []
+        self.n_bytes = 0
+
+    def add(self, unit: Unit) -> None:
+        """Its last gradient has come."""
+        self.units.append(unit)
+        self.n_bytes += unit.n_bytes
+
+    def take(self) -> List[Unit]:
+        """All of them: they are started now."""
+        units, self.units, self.n_bytes = self.units, [], 0
+        return units
+
+
+class Hooks:
+    """Has autograd call for the members that need a gradient; what is frozen waits for a later :meth:`watch`."""
+
+    def __init__(self, owner: Any, call: OnGradient) -> None:
+        # A model outlives its optimizer at times; then its gradients must neither be sent nor keep memory any more.
+        self._owner = weakref.ref(owner)
+        self._call = call
+        self._members: List[Member] = []
+        self._unwatched: List[int] = []  # members without a hook, since they were frozen
+        self._handles: List[torch.utils.hooks.RemovableHandle] = []
+
+    def add(self, member: Member) -> None:
+        """It is watched from the next :meth:`watch` on in which it requires a gradient."""
+        self._unwatched.append(len(self._members))
+        self._members.append(member)
+
+    def watch(self) -> List[Member]:
+        """Adds the hooks that are due. Returns the members that got one."""
+        due = [index for index in self._unwatched if self._members[index].parameter.requires_grad]
+        if due:
+            self._unwatched = [index for index in self._unwatched if not self._members[index].parameter.requires_grad]
+        for index in due:
+            self._add(index)
+        return [self._members[index] for index in due]
+
+    def _add(self, index: int) -> None:
+        reference, call = weakref.ref(self), self._call
+
+        def on_gradient(_: torch.Tensor) -> None:
+            hooks = reference()
+            owner = hooks._owner() if hooks is not None else None
+            if hooks is not None and owner is not None:
+                call(owner, hooks._members[index])
+
+        parameter = self._members[index].parameter
+        self._handles.append(parameter.register_post_accumulate_grad_hook(on_gradient))  # type: ignore[no-untyped-call]
+
+    def remove_all(self) -> None:
+        """No member is watched any more."""
+        for handle in self._handles:
+            handle.remove()
