@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Iterable, List, NamedTuple, Union
+from ctypes import Array, c_void_p
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Union
 
 import torch
 
+from ronde._slot import Slot, tickets_of
 from ronde.exceptions import UnsupportedError
 from ronde.torch._handles import Handle
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
@@ -85,6 +87,29 @@ class SparseFlight(NamedTuple):
 
 
 Flights = Dict[Unit, Union[Flight, SparseFlight]]
+
+
+class KeptTickets:
+    """The tickets of what is under way from places; those of all units are found made in most steps."""
+
+    def __init__(self) -> None:
+        self._all: Optional["Array[c_void_p]"] = None
+        self._generation = 0
+
+    def of(
+        self, placed: Dict[Unit, Place], is_all: bool, generation: int, last: Optional[Slot] = None
+    ) -> "Array[c_void_p]":
+        """And that of ``last``, or what was there before. ``generation``: of the places, if ``placed`` has all."""
+        if is_all and self._all is not None and self._generation == generation:
+            tickets = self._all
+        else:
+            tickets = tickets_of([place.slot for place in placed.values()])
+            # What was submitted before its unit got another place goes with this step, and its ticket with it.
+            if is_all and all(unit.place is place for unit, place in placed.items()):
+                self._all, self._generation = tickets, generation
+        if last is not None:
+            tickets[-1] = last.ticket
+        return tickets
 
 
 def give_up(flights: Iterable[Union[Flight, SparseFlight]], placed: Dict[Unit, Place]) -> None:

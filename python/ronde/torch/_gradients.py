@@ -6,16 +6,16 @@ import sys
 import threading
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Dict, List, Optional, Sequence, Set
+from typing import Callable, Dict, List, Optional, Sequence, Set
 
 import torch
 
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
-from ronde._slot import Slot, drive, tickets_of, wait_for
+from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import DuplicateNameError, ForkedError, MismatchError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
-from ronde.torch._flights import Flight, Flights, How, Packed, SparseFlight, give_up, pack
+from ronde.torch._flights import Flight, Flights, How, KeptTickets, Packed, SparseFlight, give_up, pack
 from ronde.torch._handles import synchronize
 from ronde.torch._generations import latest_generation, reached
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
@@ -52,7 +52,11 @@ class Reducer:
         self._ready: Dict[int, Ready] = {}  # by the number of the backward pass that runs
         self._layouts_are_open = False
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
+        if _living_reducers.is_any_touched():
+            reached(latest_generation() + 1)  # this may be the successor of one that ends in the middle of a step
         self._generation = latest_generation()
+        #: Looks for parameters that have come or gone since.
+        self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None
         self._is_used = False  # in this job
         self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
@@ -62,8 +66,7 @@ class Reducer:
         self._groups: List[Unit] = []
         self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
-        self._all_tickets: Optional["Array[c_void_p]"] = None  # of all units, while each has a place
-        self._tickets_of_generation = 0
+        self._kept_tickets = KeptTickets()
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
@@ -97,6 +100,24 @@ class Reducer:
             self._hooks.add(self._members[-1])
         self._watch()
 
+    def remove(self, parameter: torch.nn.Parameter) -> None:
+        """Its gradients are reduced no more, but for what is under way."""
+        member = next(member for member in self._members if member.parameter is parameter)
+        member.is_removed = True
+        self._members.remove(member)
+        self._hooks.remove(member)
+        if self._origins is not None:
+            self._origins.remove(parameter)
+        unit = member.unit
+        if len(unit.parameters) > 1:
+            unit.leave(parameter, was_missing=member.round != self._round or member.left > 0)
+            return
+        self._units.remove(unit)
+        if not unit.is_single:
+            self._groups.remove(unit)
+        self._places.generation += 1  # what was known of all of them holds no more
+        self.name = min((unit.first_name for unit in self._units), default="")
+
     def _watch(self) -> List[Member]:
         """Has autograd call for the members that need a gradient now for the first time, and returns them."""
         members = self._hooks.watch()
@@ -105,6 +126,14 @@ class Reducer:
             if self._origins is not None:
                 self._origins.need(member.parameter)
         return members
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An optimizer that ends in the middle of a step: its successor's gradients must not meet what it has asked for.
+        if is_finalizing() or self._is_in_forked_child or not self.touched or self._epoch != epoch_now():
+            return
+        for place in self._placed.values():
+            place.slot.cancel()
+        reached(latest_generation() + 1)
 
     def leave_job(self) -> None:
         """In a forked child, which is no rank: the model may be trained there, by the child alone."""
@@ -267,6 +296,8 @@ class Reducer:
         ready = self._ready.get(now)
         if ready is None:
             ready = self._begin_pass(now)
+            if member.is_removed:
+                return
         waiting = ready.take() if ready.n_bytes >= TOGETHER else ()
         if left == 0:
             if not unit.is_single:
@@ -286,6 +317,9 @@ class Reducer:
     def _begin_pass(self, number: int) -> Ready:
         self._enter_job()
         self._is_used = True
+        refresh = self.refresh()
+        if refresh is not None:
+            refresh()
         if number != -1:
             torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, number))
         ready = self._ready[number] = Ready()
@@ -318,7 +352,7 @@ class Reducer:
         if len(self._placed) == len(self._units):
             # The last one. The others may be waiting for nothing but this rank's share of the work, and it takes a while
             # until autograd has wound up and the caller waits.
-            drive(self._tickets_of(self._placed), len(self._placed))
+            drive(self._tickets(), len(self._placed))
 
     def _submit_again(self, unit: Unit, place: Place, status: int) -> None:
         error = last_error(status, unit.name)
@@ -489,7 +523,7 @@ class Reducer:
             return set()
         # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
         # is, all the more as memory is cold after a backward pass.
-        is_done = wait_for(self._tickets_of(self._placed, self._summary.slot), self._slots, self._is_waited_for)
+        is_done = wait_for(self._tickets(self._summary.slot), self._slots, self._is_waited_for)
         said = self._summary.said()
         if said.generation > self._generation:
             self._follow(said.generation)
@@ -499,7 +533,7 @@ class Reducer:
             self._agree_on_layouts()
         self._start_rest()
         if not is_done or said.is_uneven or said.are_layouts_open:
-            wait_for(self._tickets_of(self._placed, self._summary.slot), self._slots)
+            wait_for(self._tickets(self._summary.slot), self._slots)
         if not said.has_exceptions:
             return set()
         parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
@@ -536,19 +570,9 @@ class Reducer:
         for unit, is_needed in zip(units, self.reduced(needed, "needed", _abi.MAX).tolist()):
             unit.is_needed = bool(is_needed)
 
-    def _tickets_of(self, placed: Dict[Unit, Place], last: Optional[Slot] = None) -> "Array[c_void_p]":
-        """The tickets of what is under way, found made in most steps, and that of ``last`` or what was there before."""
-        is_all = len(placed) == len(self._units)
-        if is_all and self._all_tickets is not None and self._tickets_of_generation == self._places.generation:
-            tickets = self._all_tickets
-        else:
-            tickets = tickets_of([place.slot for place in placed.values()])
-            # What was submitted before its unit got another place goes with this step, and its ticket with it.
-            if is_all and all(unit.place is place for unit, place in placed.items()):
-                self._all_tickets, self._tickets_of_generation = tickets, self._places.generation
-        if last is not None:
-            tickets[-1] = last.ticket
-        return tickets
+    def _tickets(self, last: Optional[Slot] = None) -> "Array[c_void_p]":
+        is_all = len(self._placed) == len(self._units)
+        return self._kept_tickets.of(self._placed, is_all, self._places.generation, last)
 
     def _land(self) -> None:
         with torch.no_grad():

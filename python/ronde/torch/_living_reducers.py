@@ -15,6 +15,10 @@ class _Reducer(Protocol):
     def name(self) -> str:
         """The same on all ranks; empty while it reduces nothing."""
 
+    @property
+    def touched(self) -> bool:
+        """Whether a backward pass has reached it since the end of its last step."""
+
     def say_early(self) -> None:
         """Tells other ranks how this one stands, if they may wait for that."""
 
@@ -30,6 +34,11 @@ _numbers = itertools.count()
 def enter(reducer: _Reducer) -> None:
     """From now on until it goes."""
     _living[reducer] = next(_numbers)
+
+
+def is_any_touched() -> bool:
+    """Whether an optimizer is in the middle of a step."""
+    return any(reducer.touched for reducer in list(_living))
 
 
 def say_early() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 import torch
 
@@ -22,13 +22,14 @@ TOGETHER = 256 * 1024
 class Member:
     """A parameter in its unit."""
 
-    __slots__ = ("parameter", "unit", "round", "left")
+    __slots__ = ("parameter", "unit", "round", "left", "is_removed")
 
     def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
         self.parameter = parameter
         self.unit = unit
         self.round = 0  # in which a backward pass reached it last
         self.left = 0  # in that round: backward passes until its gradient is complete
+        self.is_removed = False  # the optimizer has it no more
 
 
 class Ready:
@@ -59,37 +60,47 @@ class Hooks:
         # A model outlives its optimizer at times; then its gradients must neither be sent nor keep memory any more.
         self._owner = weakref.ref(owner)
         self._call = call
-        self._members: List[Member] = []
+        self._members: Dict[int, Member] = {}  # by number
+        self._count = 0  # of all that there ever were
         self._unwatched: List[int] = []  # members without a hook, since they were frozen
-        self._handles: List[torch.utils.hooks.RemovableHandle] = []
+        self._handles: Dict[int, torch.utils.hooks.RemovableHandle] = {}
 
     def add(self, member: Member) -> None:
         """It is watched from the next :meth:`watch` on in which it requires a gradient."""
-        self._unwatched.append(len(self._members))
-        self._members.append(member)
+        self._unwatched.append(self._count)
+        self._members[self._count] = member
+        self._count += 1
 
     def watch(self) -> List[Member]:
         """Adds the hooks that are due. Returns the members that got one."""
-        due = [index for index in self._unwatched if self._members[index].parameter.requires_grad]
+        due = [number for number in self._unwatched if self._members[number].parameter.requires_grad]
         if due:
-            self._unwatched = [index for index in self._unwatched if not self._members[index].parameter.requires_grad]
-        for index in due:
-            self._add(index)
-        return [self._members[index] for index in due]
+            self._unwatched = [number for number in self._unwatched if not self._members[number].parameter.requires_grad]
+        for number in due:
+            self._add(number)
+        return [self._members[number] for number in due]
 
-    def _add(self, index: int) -> None:
+    def _add(self, number: int) -> None:
         reference, call = weakref.ref(self), self._call
 
         def on_gradient(_: torch.Tensor) -> None:
             hooks = reference()
             owner = hooks._owner() if hooks is not None else None
             if hooks is not None and owner is not None:
-                call(owner, hooks._members[index])
+                call(owner, hooks._members[number])
 
-        parameter = self._members[index].parameter
-        self._handles.append(parameter.register_post_accumulate_grad_hook(on_gradient))  # type: ignore[no-untyped-call]
+        parameter = self._members[number].parameter
+        self._handles[number] = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
+
+    def remove(self, member: Member) -> None:
+        """It is watched no more."""
+        for number in [number for number, each in self._members.items() if each is member]:
+            del self._members[number]
+            self._unwatched = [each for each in self._unwatched if each != number]
+            if number in self._handles:
+                self._handles.pop(number).remove()
 
     def remove_all(self) -> None:
         """No member is watched any more."""
-        for handle in self._handles:
+        for handle in self._handles.values():
             handle.remove()

@@ -146,6 +146,11 @@ class Unit:
         # not be on the others: they would wait, and later gradients would meet earlier ones.
         self.is_needed = False
 
+    def leave(self, parameter: torch.nn.Parameter, was_missing: bool) -> None:
+        """A group goes on without this one."""
+        self.parameters = [each for each in self.parameters if each is not parameter]
+        self.missing -= 1 if was_missing else 0
+
     def move_to(self, group: int) -> None:
         """From now on it is reduced in the process set with this id, in a place of that set's."""
         self.name = self.first_name = _names.in_group(group, str(self.first_name))

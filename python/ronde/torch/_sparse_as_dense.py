@@ -47,6 +47,12 @@ class Origins:
         """It requires a gradient."""
         self._needed.add(parameter)
 
+    def remove(self, parameter: torch.nn.Parameter) -> None:
+        """It is reduced no more."""
+        for known in (self._layouts, self._agreed, self._sparse, self._rows):
+            known.pop(parameter, None)
+        self._needed.discard(parameter)
+
     def note(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         """What autograd has made of a parameter, before it is made dense."""
         if self._layouts[parameter] == UNKNOWN:

@@ -60,7 +60,10 @@ class _AdasumOptimizer(ReadByScalers):
         self._overflow_together(self._groups())
 
     def _take_added_groups(self) -> None:
-        self._parameter_names.update(self._added_groups.named(self._groups(), self._parameter_names, "adasum"))
+        added, removed = self._added_groups.changes(self._groups(), self._parameter_names, "adasum")
+        for parameter in removed:
+            del self._parameter_names[parameter]
+        self._parameter_names.update(added)
 
     def _overflow_together(self, groups: List[Dict[str, Any]]) -> None:
         gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]

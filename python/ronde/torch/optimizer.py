@@ -222,7 +222,12 @@ class _DistributedOptimizer(ReadByScalers):
         self._take_added_groups()
 
     def _take_added_groups(self) -> None:
-        for parameter, name in self._added_groups.named(self._groups(), self._parameter_names, self._prefix):
+        added, removed = self._added_groups.changes(self._groups(), self._parameter_names, self._prefix)
+        for parameter in removed:
+            del self._parameter_names[parameter]
+            if self._reducer is not None:
+                self._reducer.remove(parameter)
+        for parameter, name in added:
             self._parameter_names[parameter] = name
             if self._reducer is not None:
                 self._reducer.add_unit([parameter], name)
@@ -372,4 +377,5 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])
+        distributed._reducer.refresh = weakref.WeakMethod(distributed._take_added_groups)
     return distributed
