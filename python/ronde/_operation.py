@@ -12,7 +12,7 @@ import ctypes
 import os
 import time
 from ctypes import addressof, byref, c_double, c_int32, c_int64, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Protocol, Sequence, Set, Tuple, Union
 
 from ronde import _abi
 from ronde._call_site import call_site
@@ -28,9 +28,6 @@ SLICE = c_double(0.05)
 
 #: What nobody waits for any more may be under way for moments longer, until the slowest rank has done its part.
 GRACE_S = 1.0
-
-#: What this rank may do for the others while it waits for them itself, called from time to time, on any thread.
-while_waiting: List[Callable[[], None]] = []
 
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
@@ -182,8 +179,6 @@ class Operation:
         try:
             status = wait(self._ticket, SLICE)
             while (status == _TIMED_OUT or status == _INTERRUPTED) and not self._has_failed():
-                for call in while_waiting:
-                    call()
                 status = wait(self._ticket, SLICE)
         except BaseException:
             if not again:

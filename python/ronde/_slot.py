@@ -144,9 +144,8 @@ class Slot:
 
 
 def tickets_of(slots: Sequence[Slot]) -> "Array[c_void_p]":
-    """What :func:`wait_for` takes, with room for one more at the end; good for as long as the slots are. Requires: each has
-    been submitted before."""
-    return (c_void_p * (len(slots) + 1))(*[slot.ticket for slot in slots])
+    """What :func:`wait_for` takes; good for as long as the slots are. Requires: each has been submitted before."""
+    return (c_void_p * len(slots))(*[slot.ticket for slot in slots])
 
 
 def drive(tickets: "Array[c_void_p]", count: int) -> None:

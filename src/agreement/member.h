@@ -327,6 +327,7 @@ class Member {
   void leave_epoch(Sink& sink);
   void try_join(Sink& sink);
   void read(control::Message entry, Sink& sink);
+  void forgive_all();
   void read_exec(control::ExecEntry entry, Sink& sink);
   void read_error(const control::ErrorEntry& entry, Sink& sink);
   void read_retire(const control::RetireEntry& entry, Sink& sink);

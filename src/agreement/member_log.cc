@@ -35,6 +35,7 @@ void Member::read(control::Message entry, Sink& sink) {
       sink.bug("all have joined, and this rank has not");
     }
     join_ = Wish::no;
+    forgive_all();
     sink.join_done(*done);
   } else if (const auto* left = std::get_if<control::LeftEntry>(&entry)) {
     read_left(*left, sink);
@@ -46,6 +47,17 @@ void Member::read(control::Message entry, Sink& sink) {
     all_left_ = true;
   } else {
     sink.bug("a message to the coordinator came to a member");
+  }
+}
+
+/// What others have asked for and this rank has not, before all had joined: it never will, and its next request of that name
+/// belongs to their next.
+void Member::forgive_all() {
+  for (std::uint32_t index = 0; index < names_.size(); ++index) {
+    if (names_[index].owes) {
+      names_[index].forgive();
+      drop_if_idle(index);
+    }
   }
 }
 

@@ -197,6 +197,19 @@ TEST_F(MemberTest, AnErrorDoesNotConcernWhoHasJoined) {
   EXPECT_EQ(member_.owed("a"), 0u);
 }
 
+TEST_F(MemberTest, NothingIsOwedAnyMoreWhenAllHaveJoined) {
+  read(control::ErrorEntry{"a", Code::timed_out, 0, "late", {}});
+  read(control::ErrorEntry{"never.again", Code::timed_out, 0, "late", {}});
+  EXPECT_EQ(member_.owed("a"), 1u);
+  const std::size_t known = member_.names_known();
+  member_.step(JoinCalled{}, sink_);
+  EXPECT_EQ(member_.owed("a"), 1u) << "the others may still be in the middle of theirs";
+  read(control::JoinDoneEntry{1});
+  EXPECT_EQ(member_.owed("a"), 0u);
+  EXPECT_LT(member_.names_known(), known);
+  EXPECT_EQ(submit_a(), Lane::sent);
+}
+
 TEST_F(MemberTest, NoErrorIsOwedToWhoHasRefusedTheCall) {
   read(control::ErrorEntry{"noname.0.1", Code::mismatch, 0, "refused there", {}});
   EXPECT_EQ(member_.owed("noname.0.1"), 1u);

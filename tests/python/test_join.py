@@ -45,6 +45,19 @@ def test_unnamed_operations_meet_again_after_join(hvd, rank, world):
     assert hvd.allreduce(torch.full((2,), float(rank)), op=hvd.Max).tolist() == [world - 1] * 2
 
 
+@pytest.mark.ranks(2, 3)
+def test_a_call_that_only_one_rank_made_before_the_join_is_nobodys_after_it(hvd, rank, world):
+    """It has failed there, and the others owe it no call any more."""
+    hvd.allreduce(torch.ones(1), name="joined.loss")
+    if rank == 0:
+        alone = hvd.allreduce_async(torch.full((1,), 1000.0), name="joined.loss", op=hvd.Sum)
+        assert alone.cancel()
+    hvd.barrier()
+    hvd.join()
+    for value in (10.0, 20.0, 30.0):
+        assert hvd.allreduce(torch.full((1,), value), name="joined.loss", op=hvd.Sum).item() == value * world
+
+
 def what_each_rank_has_a_part_in(hvd, world):
     """Calls that fail while a rank has joined."""
     rows = torch.ones(world, 2)

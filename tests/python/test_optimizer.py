@@ -556,3 +556,24 @@ def test_a_group_that_comes_later_is_reduced_too(hvd, rank, world, op, add):
         optimizer.step()
         for p in (a, b):
             torch.testing.assert_close(p.detach(), torch.full((3,), 1 - 0.1 * (step + 1) * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("is_skipped", [False, True])
+def test_a_closure_that_synchronizes_by_itself(hvd, rank, world, is_skipped):
+    """As Horovod wants it. Once is enough."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("closed", p)], op=hvd.Sum)
+
+    def closure():
+        optimizer.zero_grad()
+        (p * (rank + 1)).sum().backward()
+        optimizer.synchronize()
+
+    for step in range(3):
+        if is_skipped:
+            with optimizer.skip_synchronize():
+                optimizer.step(closure)
+        else:
+            optimizer.step(closure)
+        torch.testing.assert_close(p.detach(), torch.full((3,), -(step + 1) * world * (world + 1) / 2))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from ctypes import Array, c_void_p
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Union
 
 import torch
 
-from ronde._slot import Slot, tickets_of
+from ronde._slot import Slot
 from ronde.exceptions import UnsupportedError
-from ronde.torch._handles import Handle
+from ronde.torch._handles import Handle, synchronize
+from ronde.torch._layouts import in_layout
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import Place, Unit
-from ronde.torch._tensors import as_sent, dense_of, is_expanded, memory_order
+from ronde.torch._sparse_as_dense import Origins
+from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor
 from ronde.torch.process_sets import ProcessSet, global_process_set
-from ronde.torch.sparse_ops import SparseReduction
+from ronde.torch._start import scale
+from ronde.torch.sparse_ops import SparseReduction, start_sparse_allreduce
 
 
 class How(NamedTuple):
@@ -40,8 +43,17 @@ class Packed(NamedTuple):
     context: Any  # of the compressor
 
 
-def pack(parameter: torch.nn.Parameter, how: How, name: str, is_grouped: bool) -> Packed:
-    """The parameter's gradient, ready to travel. Requires: it has one."""
+def pack(
+    parameter: torch.nn.Parameter, unit: Unit, how: How, without: Set[torch.nn.Parameter], origins: Optional[Origins]
+) -> Packed:
+    """The parameter's gradient, ready to travel: zeros if it has none here; ``without`` gets those that are frozen too.
+    ``origins`` learns in which layout autograd has made it."""
+    if parameter.grad is None:
+        if not parameter.requires_grad:
+            without.add(parameter)
+        parameter.grad = torch.zeros_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
+    elif origins is not None:
+        origins.note(parameter, parameter.grad)
     gradient = parameter.grad
     # Autograd may have made several gradients of one memory, or have to compute others from it; and the program keeps its
     # own, whatever comes after an error.
@@ -50,12 +62,12 @@ def pack(parameter: torch.nn.Parameter, how: How, name: str, is_grouped: bool) -
     is_seen = is_seen or (gradient.layout is torch.strided and is_seen_elsewhere(gradient))
     bare = gradient.detach()
     if bare.layout is not torch.strided:
-        if is_grouped and not how.sparse_as_dense:
+        if not unit.is_single and not how.sparse_as_dense:
             raise UnsupportedError(
-                f"'{name}' has a sparse gradient in a group: leave it out of groups=, or give sparse_as_dense=True to "
+                f"'{unit.name}' has a sparse gradient in a group: leave it out of groups=, or give sparse_as_dense=True to "
                 "DistributedOptimizer",
                 3,
-                tensor=name,
+                tensor=unit.name,
             )
         bare = dense_of(bare)
         gradient = parameter.grad = bare
@@ -86,6 +98,13 @@ class SparseFlight(NamedTuple):
         return self.finish.cancel()
 
 
+def start_sparse(unit: Unit, how: How, group: int) -> SparseFlight:
+    """Begins to reduce a gradient in the sparse layout that all ranks know it in, empty if there is none here."""
+    factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
+    gradient = in_layout(unit.parameters[0], unit.layout)
+    return SparseFlight(start_sparse_allreduce(gradient, unit.name, how.op, group, how.compression, factor))
+
+
 Flights = Dict[Unit, Union[Flight, SparseFlight]]
 
 
@@ -103,7 +122,7 @@ class KeptTickets:
         if is_all and self._all is not None and self._generation == generation:
             tickets = self._all
         else:
-            tickets = tickets_of([place.slot for place in placed.values()])
+            tickets = (c_void_p * (len(placed) + 1))(*[place.slot.ticket for place in placed.values()])
             # What was submitted before its unit got another place goes with this step, and its ticket with it.
             if is_all and all(unit.place is place for unit, place in placed.items()):
                 self._all, self._generation = tickets, generation
@@ -130,3 +149,25 @@ def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     """If this is the parameter's gradient, a copy is from now on."""
     if parameter.grad is gradient:
         parameter.grad = gradient.detach().clone()
+
+
+def land(flights: Flights, compression: AnyCompressor) -> None:
+    """Waits for all, and leaves the results in ``p.grad``. Raises what ``ronde.torch.synchronize`` does."""
+    with torch.no_grad():
+        for unit, flight in flights.items():
+            if isinstance(flight, SparseFlight):
+                unit.parameters[0].grad = flight.finish()
+                continue
+            for item, result in zip(flight.packed, synchronize(flight.handle)):
+                if item.sent is not item.bare:
+                    item.bare.copy_(compression.decompress(result, item.context))
+                put(item.parameter, item.gradient)
+
+
+def put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
+    current = parameter.grad
+    if current is None:
+        parameter.grad = gradient
+    elif current is not gradient:
+        current.detach().copy_(gradient.detach())

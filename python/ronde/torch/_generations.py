@@ -1,27 +1,55 @@
 """Generations of gradients: those of a later one never meet those of an earlier one, since their names differ.
 
-A rank that drops a backward pass (``load_state_dict()``) may have asked the others for gradients that they never ask for, or not
-have asked for those of the others. Whatever is asked for afterwards belongs to another generation. Ranks that have not
-dropped a pass follow with their next step (see ``_step_summary``).
+A rank that drops a backward pass (``load_state_dict()``), or whose step fails, may have asked the others for gradients that they
+never ask for, or not have asked for theirs. What it asks for afterwards belongs to another generation, and the others follow
+(see ``_step_summary``).
 """
 
 from __future__ import annotations
 
+from typing import Dict
+
+import torch
+
+from ronde import _abi
+from ronde.torch import _living_reducers, _names
 from ronde.torch._places import epoch_now
+from ronde.torch._start import start_allreduce
 
 
 class _Latest:
-    """Of this process, in the job that it remembers."""
+    """Of this process, in the job of this epoch."""
 
     epoch = 0
-    number = 0
+    numbers: Dict[str, int] = {}  # by the name of the optimizer, which its successors have too
+    least = 0  # of all
 
 
-def latest_generation() -> int:
-    """What an optimizer begins with: earlier ones of this job may have used its names. 0 in a new job."""
-    return _Latest.number if _Latest.epoch == epoch_now() else 0
+def latest_generation(name: str) -> int:
+    """What an optimizer of this name begins with: earlier ones of this job may have got so far. 0 in a new job."""
+    return max(_Latest.numbers.get(name, 0), _Latest.least) if _Latest.epoch == epoch_now() else 0
 
 
-def reached(generation: int) -> None:
+def reached(name: str, generation: int) -> None:
     """An optimizer goes on with this one."""
-    _Latest.epoch, _Latest.number = epoch_now(), max(generation, latest_generation())
+    _enter_job()
+    if generation > 0:
+        _Latest.numbers[name] = generation
+
+
+def _enter_job() -> None:
+    if _Latest.epoch != epoch_now():
+        _Latest.epoch, _Latest.numbers, _Latest.least = epoch_now(), {}, 0
+
+
+def agree_after_join(group: int) -> None:
+    """All ranks of the process set have joined: those that had while others dropped a pass were not told. From now on all of
+    their optimizers are in one generation. Collective."""
+    _enter_job()
+    mine = torch.tensor([max(_Latest.numbers.values(), default=0)], dtype=torch.int32, device="cpu")
+    mine.clamp_(min=_Latest.least)
+    name = _names.in_group(group, "generations after join")
+    latest = int(start_allreduce([mine], None, name, _abi.MAX, 1.0, 1.0, True, wait=True)[0])
+    if latest > 0:
+        _Latest.least = latest
+        _living_reducers.go_on_in(latest, group)

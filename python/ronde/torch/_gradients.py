@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import sys
-import threading
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Callable, Dict, List, Optional, Sequence, Set
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
-from ronde.exceptions import DuplicateNameError, ForkedError, MismatchError, RondeError
+from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, MismatchError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
-from ronde.torch._flights import Flight, Flights, How, KeptTickets, Packed, SparseFlight, give_up, pack
-from ronde.torch._handles import synchronize
+from ronde.torch._flights import Flight, Flights, How, KeptTickets, give_up, land, pack, put, start_sparse
 from ronde.torch._generations import latest_generation, reached
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._left_out import left_out
-from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass
+from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, lack_a_gradient
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
-from ronde.torch._start import scale, start_allreduce
-from ronde.torch._step_summary import StepSummary
+from ronde.torch._start import start_allreduce
+from ronde.torch._step_summary import CANCELLED, Said, StepSummary
 from ronde.torch._tensors import dense_of, gradient_type
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import group_of
-from ronde.torch.sparse_ops import start_sparse_allreduce
 
 _OK = _abi.OK
 
@@ -48,16 +45,14 @@ class Reducer:
         self._group = group_of(how.process_set)
         self._units: List[Unit] = []
         self._members: List[Member] = []
-        self._hooks = Hooks(self, Reducer._note_and_count if how.sparse_as_dense else Reducer._count)
+        self._hooks = Hooks(self, Reducer._count)
         self._ready: Dict[int, Ready] = {}  # by the number of the backward pass that runs
         self._layouts_are_open = False
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
-        if _living_reducers.is_any_touched():
-            reached(latest_generation() + 1)  # this may be the successor of one that ends in the middle of a step
-        self._generation = latest_generation()
+        #: Another one after each load_state_dict(): no gradient meets one of a pass that a rank has dropped.
+        self._generation = 0
         #: Looks for parameters that have come or gone since.
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None
-        self._is_used = False  # in this job
         self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
@@ -70,7 +65,7 @@ class Reducer:
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
-        self._thread = threading.get_ident()  # whose waiting is seen
+        self._has_lost_a_pass = False
         self.name = ""  # the first unit's in the order of names: the same on all ranks, and no other reducer's
         _living_reducers.enter(self)
 
@@ -99,6 +94,12 @@ class Reducer:
             self._members.append(Member(parameter, unit))
             self._hooks.add(self._members[-1])
         self._watch()
+
+    def begin(self) -> None:
+        """It has its units now. Others of its name may have been before it in this job."""
+        for other in _living_reducers.in_the_middle_of_a_step(self.name):
+            other.end_for_successor()
+        self._begin(latest_generation(self.name))
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more, but for what is under way."""
@@ -129,11 +130,10 @@ class Reducer:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # An optimizer that ends in the middle of a step: its successor's gradients must not meet what it has asked for.
-        if is_finalizing() or self._is_in_forked_child or not self.touched or self._epoch != epoch_now():
-            return
-        for place in self._placed.values():
-            place.slot.cancel()
-        reached(latest_generation() + 1)
+        if not is_finalizing() and not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
+            for place in self._placed.values():
+                place.slot.cancel()
+            self._leave_generation()
 
     def leave_job(self) -> None:
         """In a forked child, which is no rank: the model may be trained there, by the child alone."""
@@ -159,9 +159,9 @@ class Reducer:
         """Whether :attr:`touched` says so on any rank. Collective."""
         if not self._units:
             return False
-        if self._process_set.process_set_id != self._group:
-            self._follow_set()
-        touched = self.touched or self._meets_unseen_gradients()
+        self._follow_set()
+        # What was frozen until now may have gradients of a pass that no hook could tell.
+        touched = self.touched or any(member.parameter.grad is not None for member in self._watch())
         return bool(self.reduced(torch.tensor([touched], dtype=torch.uint8, device="cpu"), "touched", _abi.MAX)[0])
 
     def reduced(self, tensor: torch.Tensor, what: str, op: int) -> torch.Tensor:
@@ -172,10 +172,6 @@ class Reducer:
     def _name_of(self, what: str) -> str:
         """Of a request beside the gradients: the same on all ranks, and no other reducer's. Requires: it has units."""
         return _names.part_of(self.name, what)
-
-    def _meets_unseen_gradients(self) -> bool:
-        """Whether parameters that were frozen until now have gradients, of a pass that no hook could tell."""
-        return any(member.parameter.grad is not None for member in self._watch())
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again. What is under way stays:
@@ -189,21 +185,47 @@ class Reducer:
         """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made: later
         gradients have other names. A rank that does not follows with its next step. Waits for no rank's program."""
         self._enter_job()
+        self._look_for_changes()
         if self.under_way > 0:
             try:
                 self._cancel()
             except RondeError:
                 pass  # nobody's any more
+        self._give_up_generation()
+
+    def end_for_successor(self) -> None:
+        """Another optimizer has its names, and it is in the middle of a step."""
+        self.drop()
+        self._has_lost_a_pass = True
+
+    def _give_up_generation(self) -> None:
+        """Forgets what is under way, and begins another. The others are told, if they are not in that one themselves."""
         self.restart()
-        if self._is_used:
-            self._begin(latest_generation() + 1)
+        if self._units and self._epoch != 0 and self._epoch == epoch_now():
+            self._leave_generation()
+            self._begin(latest_generation(self.name))
+
+    def go_on_in(self, generation: int, group: int) -> None:
+        """With the next step. Nothing is under way: all ranks of the process set have joined, if it is this one's."""
+        if group == self._group and generation != self._generation and self._epoch == epoch_now():
+            self._begin(generation)
+
+    def _leave_generation(self) -> None:
+        try:
+            self._summary.drop(self._name_of_summary())
+        except RondeError:
+            pass  # where nothing can be told any more, nobody is left behind
+        reached(self.name, self._generation + 1)
 
     def _begin(self, generation: int) -> None:
         self._generation = generation
-        reached(generation)
         for unit in self._units:
             unit.begin(generation)
         self._places.generation += 1
+        self._summary.is_sent = False
+
+    def _name_of_summary(self) -> str:
+        return self._name_of(f"step in generation {self._generation}" if self._generation else "step")
 
     def _enter_job(self) -> None:
         """In another job than the last: it may have ended when some ranks had agreed on layouts and others not, and some of
@@ -211,8 +233,8 @@ class Reducer:
         epoch = epoch_now()
         if self._epoch == epoch or epoch == 0:
             return
-        self._epoch, self._is_used = epoch, False
-        self._begin(latest_generation())
+        self._epoch = epoch
+        self._begin(latest_generation(self.name))
         if self._origins is not None:
             self._origins.reopen()
             return
@@ -258,18 +280,14 @@ class Reducer:
     def _follow_set(self) -> None:
         """A process set that is registered anew, in another job above all, has an id of its own there, and the id that
         it had may be another set's. ValueError if it is not registered."""
+        if self._process_set.process_set_id == self._group:
+            return
         self.restart()  # what was under way ended with the set
         self._group = group_of(self._process_set)
         for unit in self._units:
             unit.move_to(self._group)
             unit.begin(self._generation)
         self.name = min((unit.first_name for unit in self._units), default="")
-
-    def _note_and_count(self, member: Member) -> None:
-        assert self._origins is not None
-        if member.parameter.grad is not None:
-            self._origins.note(member.parameter, member.parameter.grad)
-        self._count(member)
 
     def _count(self, member: Member) -> None:
         """A backward pass has reached the parameter.
@@ -281,6 +299,8 @@ class Reducer:
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         unit = member.unit
+        if self._origins is not None and member.parameter.grad is not None:
+            self._origins.note(member.parameter, member.parameter.grad)
         if member.round != self._round:
             member.round = self._round
             member.left = self._passes
@@ -316,20 +336,25 @@ class Reducer:
 
     def _begin_pass(self, number: int) -> Ready:
         self._enter_job()
-        self._is_used = True
-        refresh = self.refresh()
-        if refresh is not None:
-            refresh()
+        self._look_for_changes()
+        self._watch()
         if number != -1:
             torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, number))
         ready = self._ready[number] = Ready()
         return ready
+
+    def _look_for_changes(self) -> None:
+        refresh = self.refresh()
+        if refresh is not None:
+            refresh()
 
     def _end_pass(self, number: int) -> None:
         ready = self._ready.pop(number, None)
         if ready is not None:
             for unit in ready.units:
                 self._start(unit)
+            if not self._summary.is_sent and (self._placed or self._flights):
+                self._say(lack_a_gradient(self._members))
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
@@ -415,13 +440,9 @@ class Reducer:
             is_sparse = parameter.grad is not None and parameter.grad.is_sparse
             self._holds_back = self._holds_back or is_sparse
             return is_sparse
-        gradient = _layouts.in_layout(parameter, unit.layout)
-        how = self._how
-        factor = scale(how.prescale, "prescale_factor") * scale(how.postscale, "postscale_factor")
         if parameter.grad is None and not parameter.requires_grad:
             self._without.add(parameter)
-        finish = start_sparse_allreduce(gradient, unit.name, how.op, self._group, how.compression, factor)
-        self._flights[unit] = SparseFlight(finish)
+        self._flights[unit] = start_sparse(unit, self._how, self._group)
         return True
 
     def _start_private(self, unit: Unit) -> None:
@@ -429,19 +450,10 @@ class Reducer:
         if unit.place is not None and not unit.place.is_free():  # frees the name
             unit.place.slot.settle()
         _operation.settle(unit.name)
-        packed = [self._pack(parameter, unit) for parameter in unit.parameters]
+        packed = [pack(parameter, unit, how, self._without, self._origins) for parameter in unit.parameters]
         tensors = [item.sent for item in packed]
         handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
         self._flights[unit] = Flight(handle, packed)
-
-    def _pack(self, parameter: torch.nn.Parameter, unit: Unit) -> Packed:
-        if parameter.grad is None:  # unused on this rank, but perhaps not on the others
-            if not parameter.requires_grad:
-                self._without.add(parameter)
-            parameter.grad = torch.zeros_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
-        elif self._origins is not None:
-            self._origins.note(parameter, parameter.grad)
-        return pack(parameter, self._how, str(unit.name), not unit.is_single)
 
     def synchronize(self) -> None:
         """Starts what no hook has started, waits for all, and leaves the results in ``p.grad``.
@@ -450,54 +462,46 @@ class Reducer:
         """
         if self._is_in_forked_child:
             raise ForkedError("a forked child of a rank is none: it cannot average gradients with the others", _abi.FORKED)
-        if self._process_set.process_set_id != self._group:
-            self._follow_set()
+        self._follow_set()
+        if self._has_lost_a_pass and not self.touched:
+            what = "an optimizer with the same names was made between this one's backward() and step()"
+            raise InvalidArgumentError(f"'{self.name}': {what}: give them named_parameters= with other names", 1)
+        self._has_lost_a_pass = False
         self._watch()
         self._enter_job()
         for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
-        taken = self._taken()
-        has_exceptions = bool(taken) or self._has_frozen_ones()
+        # A backward pass has reached them, and the program has taken p.grad away.
+        taken = {member.parameter for member in self._members if member.round == self._round and member.parameter.grad is None}
+        has_unused = lack_a_gradient(self._members)
         self._start_rest(is_first=True)
         try:
-            if self._units:
-                self._say(has_exceptions)
+            if self._units and not self._summary.is_sent:
+                self._say(has_unused)
             left_out_here = self._wait(taken)
             for unit, place in self._placed.items():
                 place.busy = False
                 result = place.result()
                 if unit.parameters[0].grad is not result:
-                    _put(unit.parameters[0], result)
+                    put(unit.parameters[0], result)
             if self._flights:
-                self._land()
+                land(self._flights, self._how.compression)
             if self._origins is not None:
                 self._origins.restore()
             for parameter in left_out_here:
                 parameter.grad = None
             self._placed, self._flights = {}, {}
             self._without.clear()
-        finally:
-            self._summary.end_step()
-            self.restart()
+        except BaseException:
+            self._give_up_generation()
+            raise
+        self.restart()
+        self._summary.is_sent = False
 
-    def say_early(self) -> None:
-        """Tells the other ranks how this one stands before it has come to the end of its step, if backward passes have reached
-        it and none runs."""
-        is_mine = self._thread == threading.get_ident() and self._process_set.process_set_id == self._group
-        if is_mine and not self._ready and (self._placed or self._flights) and self._epoch == epoch_now():
-            self._say(bool(self._taken()) or self._has_frozen_ones())
-
-    def _taken(self) -> Set[torch.nn.Parameter]:
-        """A backward pass has reached them, and the program has taken ``p.grad`` away."""
-        return {member.parameter for member in self._members if member.round == self._round and member.parameter.grad is None}
-
-    def _has_frozen_ones(self) -> bool:
-        """Whether a parameter that is reduced requires no gradient, and has none."""
-        return any([not m.parameter.requires_grad and m.unit.is_needed and m.parameter.grad is None for m in self._members])
-
-    def _say(self, has_exceptions: bool) -> None:
+    def _say(self, has_unused: bool) -> None:
+        """Tells the other ranks how this one stands (see ``_step_summary``)."""
         needed = sum([unit.is_needed for unit in self._units])
-        self._summary.send(self._name_of("step"), self._generation, needed, self._are_layouts_open(), has_exceptions)
+        self._summary.send(self._name_of_summary(), needed, self._are_layouts_open(), has_unused)
 
     def _are_layouts_open(self) -> bool:
         if self._origins is not None:
@@ -513,55 +517,71 @@ class Reducer:
             for unit in [*self._placed, *self._flights]:
                 self._origins.exchange_rows(unit)
             return
-        for unit, layout in zip(units, _layouts.agree(_layouts.seen(units), self._name_of("layouts"))):
-            unit.layout = layout
-        self._layouts_are_open = any(unit.layout == UNKNOWN for unit in self._units)
+        self._layouts_are_open = _layouts.settle(units, self._name_of("layouts"))
 
     def _wait(self, taken: Set[torch.nn.Parameter]) -> Set[torch.nn.Parameter]:
-        """Until all that has a place is reduced, and the other ranks have come here. Returns what is left out."""
+        """Until all that has a place is reduced, and the other ranks have said how they stand. Returns what is left out."""
         if not self._units:
             return set()
-        # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
-        # is, all the more as memory is cold after a backward pass.
-        is_done = wait_for(self._tickets(self._summary.slot), self._slots, self._is_waited_for)
-        said = self._summary.said()
-        if said.generation > self._generation:
-            self._follow(said.generation)
+        said, is_done = self._wait_for_summary()
+        while said.is_dropped:
+            self._follow()
+            said, is_done = self._wait_for_summary()
         if said.is_uneven:
             self._need_what_others_have()
-        if said.are_layouts_open:
+        if said.are_layouts_open or self._are_layouts_open():
+            is_done = False
             self._agree_on_layouts()
         self._start_rest()
-        if not is_done or said.is_uneven or said.are_layouts_open:
+        if not is_done or said.is_uneven:
             wait_for(self._tickets(self._summary.slot), self._slots)
-        if not said.has_exceptions:
-            return set()
+        if not said.has_unused:
+            return taken  # on all ranks, which had all gradients
         parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
         return left_out(parameters, self._without, taken, self.reduced)
+
+    def _wait_for_summary(self) -> Tuple[Said, bool]:
+        """And for the gradients, unless they wait for something that this rank has to do first. Returns what all have said, and
+        whether all that had been begun is done."""
+        # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
+        # is, all the more as memory is cold after a backward pass.
+        try:
+            is_done = wait_for(self._tickets(self._summary.slot), self._slots, self._has_more_to_do)
+        except CollectiveError as error:
+            if error.code != CANCELLED:
+                raise
+            said = self._summary.wait()
+            if not said.is_dropped:
+                raise
+            return said, False
+        return self._summary.said(), is_done
 
     def _slots(self) -> List[Slot]:
         return [*(place.slot for place in self._placed.values()), self._summary.slot]
 
-    def _is_waited_for(self) -> bool:
+    def _has_more_to_do(self) -> bool:
         """Asked while this rank waits for others: whether they have said that they wait for something that it has not begun."""
-        _living_reducers.say_early()
         if not self._summary.slot.done():
             return False
         said = self._summary.said()
-        return said.is_uneven or said.are_layouts_open or said.generation > self._generation
+        return said.is_dropped or said.is_uneven or said.are_layouts_open
 
-    def _follow(self, generation: int) -> None:
+    def _follow(self) -> None:
         """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
         the old ones ends and begins anew."""
-        if not self._cancel():
-            raise MismatchError(
-                f"'{self.name}': this rank's gradients were added to those of a backward pass that another rank has dropped "
-                "by load_state_dict(): call that on all ranks, or on none",
-                5,
-            )
+        is_unused = self._cancel()
+        if self._origins is not None:
+            is_unused = self._origins.take_back() and is_unused
+        if not is_unused:
+            what = "this rank's gradients were added to those of a backward pass that another rank has dropped"
+            raise MismatchError(f"'{self.name}': {what}: call load_state_dict() on all ranks, or on none", 5)
         give_up(self._flights.values(), self._placed)
         self._placed, self._flights = {}, {}
-        self._begin(generation)
+        reached(self.name, self._generation + 1)
+        self._begin(self._generation + 1)
+        has_unused = bool(self._without) or lack_a_gradient(self._members)
+        self._start_rest(is_first=True)
+        self._say(has_unused)
 
     def _need_what_others_have(self) -> None:
         """A parameter may never have been trainable here when its optimizer looked."""
@@ -571,29 +591,8 @@ class Reducer:
             unit.is_needed = bool(is_needed)
 
     def _tickets(self, last: Optional[Slot] = None) -> "Array[c_void_p]":
-        is_all = len(self._placed) == len(self._units)
-        return self._kept_tickets.of(self._placed, is_all, self._places.generation, last)
-
-    def _land(self) -> None:
-        with torch.no_grad():
-            for unit, flight in self._flights.items():
-                if isinstance(flight, SparseFlight):
-                    unit.parameters[0].grad = flight.finish()
-                else:
-                    for item, result in zip(flight.packed, synchronize(flight.handle)):
-                        if item.sent is not item.bare:
-                            item.bare.copy_(self._how.compression.decompress(result, item.context))
-                        _put(item.parameter, item.gradient)
+        return self._kept_tickets.of(self._placed, len(self._placed) == len(self._units), self._places.generation, last)
 
     def _by_name(self) -> List[Unit]:
         """The units in an order that is the same on all ranks, whatever that of their parameters is."""
         return sorted(self._units, key=lambda unit: str(unit.first_name))
-
-
-def _put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
-    """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
-    current = parameter.grad
-    if current is None:
-        parameter.grad = gradient
-    elif current is not gradient:
-        current.detach().copy_(gradient.detach())

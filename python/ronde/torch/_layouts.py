@@ -7,7 +7,7 @@ are parameters that no rank has had a gradient of. Until then sparse gradients a
 
 from __future__ import annotations
 
-from typing import Iterable, List
+from typing import Iterable, List, Sequence
 
 import torch
 
@@ -52,6 +52,13 @@ def agree(mine: List[int], name: str) -> List[int]:
 def seen(units: Iterable[Unit]) -> List[int]:
     """What this rank says of them."""
     return [_seen(unit) if unit.layout == UNKNOWN else unit.layout for unit in units]
+
+
+def settle(units: Sequence[Unit], name: str) -> bool:
+    """Has all ranks agree, and returns whether it is open still of any. ``units``: in the same order on all ranks."""
+    for unit, layout in zip(units, agree(seen(units), name)):
+        unit.layout = layout
+    return any(unit.layout == UNKNOWN for unit in units)
 
 
 def in_layout(parameter: torch.nn.Parameter, layout: int) -> torch.Tensor:

@@ -1,13 +1,10 @@
-"""The reducers of all optimizers of this process, which does something with all of them at times."""
+"""The reducers of all optimizers of this process."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import weakref
-from typing import Dict, Protocol
-
-from ronde import _operation
+from typing import List, Protocol
 
 
 class _Reducer(Protocol):
@@ -19,35 +16,33 @@ class _Reducer(Protocol):
     def touched(self) -> bool:
         """Whether a backward pass has reached it since the end of its last step."""
 
-    def say_early(self) -> None:
-        """Tells other ranks how this one stands, if they may wait for that."""
+    def end_for_successor(self) -> None:
+        """Another optimizer has its names, and it is in the middle of a step."""
+
+    def go_on_in(self, generation: int, group: int) -> None:
+        """With what comes next, if it belongs to this process set."""
 
     def leave_job(self) -> None:
         """This is a forked child now."""
 
 
-#: With the order in which they were made.
-_living: "weakref.WeakKeyDictionary[_Reducer, int]" = weakref.WeakKeyDictionary()
-_numbers = itertools.count()
+_living: "weakref.WeakSet[_Reducer]" = weakref.WeakSet()
 
 
 def enter(reducer: _Reducer) -> None:
     """From now on until it goes."""
-    _living[reducer] = next(_numbers)
+    _living.add(reducer)
 
 
-def is_any_touched() -> bool:
-    """Whether an optimizer is in the middle of a step."""
-    return any(reducer.touched for reducer in list(_living))
+def in_the_middle_of_a_step(name: str) -> List[_Reducer]:
+    """Those of this name."""
+    return [reducer for reducer in list(_living) if reducer.name == name and reducer.touched]
 
 
-def say_early() -> None:
-    """This thread waits for other ranks, which may wait for it in an optimizer that it will come to."""
-    newest: Dict[str, _Reducer] = {}  # an optimizer that is no more, or should be, does not speak for its successor
-    for reducer, _ in sorted(_living.items(), key=lambda item: item[1]):
-        newest[reducer.name] = reducer
-    for reducer in newest.values():
-        reducer.say_early()
+def go_on_in(generation: int, group: int) -> None:
+    """All that belong to this process set, with what comes next."""
+    for reducer in list(_living):
+        reducer.go_on_in(generation, group)
 
 
 def _leave_job() -> None:
@@ -55,5 +50,4 @@ def _leave_job() -> None:
         reducer.leave_job()
 
 
-_operation.while_waiting.append(say_early)
 os.register_at_fork(after_in_child=_leave_job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterable, List
 
 import torch
 
@@ -30,6 +30,11 @@ class Member:
         self.round = 0  # in which a backward pass reached it last
         self.left = 0  # in that round: backward passes until its gradient is complete
         self.is_removed = False  # the optimizer has it no more
+
+
+def lack_a_gradient(members: Iterable[Member]) -> bool:
+    """Whether any of what is reduced has none, at the end of a pass or of the step."""
+    return any([member.parameter.grad is None and member.unit.is_needed for member in members])
 
 
 class Ready:
@@ -90,7 +95,8 @@ class Hooks:
                 call(owner, hooks._members[number])
 
         parameter = self._members[number].parameter
-        self._handles[number] = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call]
+        hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
+        self._handles[number] = hook
 
     def remove(self, member: Member) -> None:
         """It is watched no more."""

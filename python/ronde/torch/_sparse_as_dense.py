@@ -11,7 +11,7 @@ that row all the same. So the ranks' rows are reduced beside, a byte for each.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -37,7 +37,8 @@ class Origins:
         self._agreed: Dict[torch.nn.Parameter, int] = {}
         self._sparse: Dict[torch.nn.Parameter, int] = {}  # of these, with how many sparse dimensions
         self._rows: Dict[torch.nn.Parameter, torch.Tensor] = {}  # of this rank and round: where there is a row
-        self._under_way: Dict[torch.nn.Parameter, Handle[torch.Tensor]] = {}  # the rows of all ranks
+        #: The rows of all ranks, and this rank's, which they take the place of.
+        self._under_way: Dict[torch.nn.Parameter, Tuple[Handle[torch.Tensor], torch.Tensor]] = {}
 
     def add(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients travel dense from now on."""
@@ -100,11 +101,11 @@ class Origins:
             name = part_of(unit.name, f"rows {index}")
             settle(name)
             handle = start_allreduce([rows], [rows], name, _abi.MAX, 1.0, 1.0, True, wait=False)
-            self._under_way[parameter] = handle
+            self._under_way[parameter] = handle, rows
 
     def restore(self) -> None:
         """Makes those gradients sparse again that autograd makes so."""
-        for parameter, handle in list(self._under_way.items()):
+        for parameter, (handle, _) in list(self._under_way.items()):
             rows = synchronize(handle)
             gradient = parameter.grad
             if bool((rows == _ALL_DENSE).any()):
@@ -116,10 +117,20 @@ class Origins:
                     indices, values, gradient.shape, is_coalesced=True, check_invariants=False
                 )
 
+    def take_back(self) -> bool:
+        """Ends what is under way, to begin it anew: on all ranks, unless all have begun it. Whether none was, or may be,
+        reduced."""
+        have_failed = [handle.cancel() for handle, _ in self._under_way.values()]
+        for parameter, (handle, rows) in self._under_way.items():
+            handle.abandon()
+            self._rows[parameter] = rows
+        self._under_way.clear()
+        return all(have_failed)
+
     def forget(self) -> None:
         """The round is over, well or not."""
         self._rows.clear()
-        for handle in self._under_way.values():
+        for handle, _ in self._under_way.values():
             handle.abandon()
         self._under_way.clear()
 

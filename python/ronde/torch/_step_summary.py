@@ -1,11 +1,16 @@
 """What ranks tell each other once in each step of an optimizer, beside the gradients.
 
 Gradients meet by name and in the order in which each rank has asked for them. That is not enough where ranks differ in what
-their gradients cannot say: one has dropped a backward pass that others have not made; it has frozen a parameter, and zeros
-are not the same as no gradient; it has taken ``p.grad`` away; it does not know that the others reduce a parameter, or what they
-have agreed on while it had joined. So each
-``synchronize()`` sends a few numbers, of which every rank gets the largest. They cost one small request, which the step
-waits for together with its gradients, and mostly say that nothing is to be done.
+their gradients cannot say: one has dropped a backward pass that others have not made; it has no gradient of a parameter, and
+zeros are not the same as none; it does not know that the others reduce a parameter, or what they have agreed on while it had
+joined. So each rank sends a few numbers, of which every rank gets the largest. It does so when the first backward pass of
+the step ends that has begun a reduction, so that ranks may do other things before they wait for the step, and otherwise in
+``synchronize()``. They cost one small request, which the step waits for together with its gradients, and mostly say that
+nothing is to be done.
+
+They belong to a generation, as gradients do: ``load_state_dict()`` begins another one, under other names, so that nothing
+meets what a rank has dropped. Ranks that have not dropped are told by the summary that they wait for: it is cancelled, or
+says so.
 """
 
 from __future__ import annotations
@@ -15,24 +20,25 @@ from typing import NamedTuple, Optional
 
 from ronde import _abi, _operation
 from ronde._lib import check, last_error, library
-from ronde._operation import SLICE
 from ronde._slot import Slot
-from ronde.exceptions import DuplicateNameError
+from ronde.exceptions import CollectiveError, DuplicateNameError
 from ronde.torch import _names
 from ronde.torch._places import epoch_now
 
 _NUMBERS = 5
 #: More reductions than an optimizer has.
 _MANY = 1 << 30
+#: The code of an error: a rank has cancelled a request.
+CANCELLED = 10
 
 
 class Said(NamedTuple):
-    """What a rank says, and what all have said together."""
+    """What all ranks have said together."""
 
-    generation: int  # the latest in which any asks for gradients
+    is_dropped: bool  # a rank has dropped this generation's gradients
     is_uneven: bool  # some reduce more parameters than others
     are_layouts_open: bool  # some do not know of all gradients whether they are sparse
-    has_exceptions: bool  # some have a parameter that may have to stay without a gradient
+    has_unused: bool  # some have no gradient of a parameter
 
 
 class StepSummary:
@@ -42,8 +48,7 @@ class StepSummary:
         self._numbers = (c_int32 * _NUMBERS)()
         self._slot: Optional[Slot] = None
         self._epoch = 0  # of the engine that the slot belongs to
-        self._is_sent = False  # in this step
-        self._is_under_way = False  # as far as is known
+        self.is_sent = False  # in this step
 
     @property
     def slot(self) -> Slot:
@@ -51,26 +56,23 @@ class StepSummary:
         assert self._slot is not None
         return self._slot
 
-    def send(self, name: str, generation: int, needed: int, are_layouts_open: bool, has_exceptions: bool) -> None:
-        """Says so to the other ranks, unless it has in this step. ``name``: the same on all ranks; ``needed``: how many
-        reductions this rank takes part in. Raises what a submit raises."""
+    def send(
+        self, name: str, needed: int = 0, are_layouts_open: bool = False, has_unused: bool = False, is_dropped: bool = False
+    ) -> None:
+        """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: how many reductions this rank takes part
+        in. Requires: not sent in this step. Raises what a submit raises."""
+        self.is_sent = True
         slot = self._slot
-        if slot is None or slot.name != name or self._epoch != epoch_now():
+        if slot is None or slot.name != name or self._epoch != epoch_now() or not slot.done():
             slot = self._slot = self._made(name)
-        elif self._is_sent:
-            return
-        elif self._is_under_way:  # Of a step that an error has ended here. The others still come to it, and this is their next.
-            while not slot.reclaim():
-                library().ronde_wait_slot(slot.number, SLICE)
-        self._numbers[:] = [generation, needed, _MANY - needed, int(are_layouts_open), int(has_exceptions)]
+        self._numbers[:] = [int(is_dropped), needed, _MANY - needed, int(are_layouts_open), int(has_unused)]
         status = library().ronde_submit_slot(slot.number)
         if status != _abi.OK:
             error = last_error(status, name)
             if not isinstance(error, DuplicateNameError):
                 raise error
-            _operation.settle(name)  # an optimizer that is no more had it
+            _operation.settle(name)
             check(library().ronde_submit_slot(slot.number))
-        self._is_sent = self._is_under_way = True
 
     def _made(self, name: str) -> Slot:
         self._epoch = epoch_now()
@@ -78,12 +80,26 @@ class StepSummary:
         view = addressof(self._numbers), (_NUMBERS,), _abi.INT32
         return Slot(name, view, self._numbers, reduce_op=_abi.MAX, group=_names.group_of(name))
 
-    def said(self) -> Said:
-        """Requires: it was sent and has ended."""
-        self._is_under_way = False
-        generation, most, fewest, are_layouts_open, has_exceptions = self._numbers
-        return Said(generation, most + fewest != _MANY, are_layouts_open > 0, has_exceptions > 0)
+    def wait(self) -> Said:
+        """What all ranks have said, once they have. Raises what :meth:`Slot.wait` does, but for a cancelled one."""
+        try:
+            self.slot.wait()
+        except CollectiveError as error:
+            if error.code != CANCELLED:
+                raise
+            return Said(True, False, False, False)
+        return self.said()
 
-    def end_step(self) -> None:
-        """Well or not."""
-        self._is_sent = False
+    def said(self) -> Said:
+        """The same of one that has ended well."""
+        is_dropped, most, fewest, are_layouts_open, has_unused = self._numbers
+        return Said(is_dropped > 0, most + fewest != _MANY, are_layouts_open > 0, has_unused > 0)
+
+    def drop(self, name: str) -> None:
+        """Tells the ranks that have not yet that this one has dropped the gradients of the generation that ``name`` is of."""
+        if self.is_sent and self.slot.name == name:
+            self.slot.cancel()
+            if self.slot.has_failed_in_the_end():
+                return
+        self.send(name, is_dropped=True)
+        self.slot.cancel()

@@ -24,6 +24,7 @@ from ronde.torch._arguments import (
     reduce_op,
     some,
 )
+from ronde.torch._generations import agree_after_join
 from ronde.torch._handles import Handle, poll, synchronize
 from ronde.torch._start import scale, start_allreduce, start_broadcast
 from ronde.torch._tensors import from_plain
@@ -454,4 +455,5 @@ def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
     operation = _operation.submit(_abi.JOIN, "join.noname", [], None, None, group=group, wait=True)
     last = ctypes.c_int32.from_address(operation.output().address).value
     operation.release()
+    agree_after_join(group)
     return last

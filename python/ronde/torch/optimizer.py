@@ -169,9 +169,11 @@ class _DistributedOptimizer(ReadByScalers):
             self.synchronize()
 
         def evaluate() -> Any:
+            self._synchronized = False
             loss = closure()
             if self._reducer is not None:
-                if not before or self._reducer.is_touched_anywhere():
+                # The closure may do it itself, as Horovod wants it.
+                if not self._synchronized and (not before or self._reducer.is_touched_anywhere()):
                     self.synchronize()
                 if isinstance(self, torch.optim.LBFGS):
                     # It decides by the loss how often it evaluates, and where it searches: ranks must decide alike, and
@@ -377,5 +379,6 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])
+        distributed._reducer.begin()
         distributed._reducer.refresh = weakref.WeakMethod(distributed._take_added_groups)
     return distributed

@@ -1,0 +1,292 @@
+"""What only one rank knows must not decide alone: passes that some drop, gradients that some have, parameters that some use."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pytest
+import torch
+from torch import nn
+
+KINDS = ["place", "group", "fp16"]
+
+
+def options_of(hvd, kind):
+    return {"place": {}, "group": {"groups": 1}, "fp16": {"compression": hvd.Compression.fp16}}[kind]
+
+
+def made(hvd, kind="place", **more):
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    named = [("apart.a", a), ("apart.b", b)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), named, op=hvd.Sum, **options_of(hvd, kind), **more)
+    return a, b, optimizer
+
+
+def are(parameter, value):
+    torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, float(value)))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dropped", [0, 2], ids=["the first", "a later"])
+def test_a_pass_that_only_one_rank_has_made_is_dropped(hvd, rank, world, kind, dropped):
+    """Its gradients do not meet the others' next ones."""
+    a, b, optimizer = made(hvd, kind)
+    expected = 0.0
+    for step in range(5):
+        optimizer.zero_grad()
+        if step == dropped:
+            if rank == 0:
+                ((a + b) * 100).sum().backward()
+            hvd.barrier()
+            optimizer.load_state_dict(optimizer.state_dict())
+            continue
+        ((a + b) * (step + 1)).sum().backward()
+        optimizer.step()
+        expected -= world * (step + 1)
+        are(a, expected)
+        are(b, expected)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_parameter_that_only_one_rank_used_in_a_dropped_pass(hvd, rank, world, kind):
+    """For the first time in it, so that no rank knows yet whether its gradients are sparse."""
+    a, b, optimizer = made(hvd, kind)
+    for step in range(5):
+        optimizer.zero_grad()
+        loss = (a * 2**step).sum()
+        if step > 1 or (step == 1 and rank == 0):
+            loss = loss + (b * 2**step).sum()
+        loss.backward()
+        if step == 1:
+            optimizer.load_state_dict(optimizer.state_dict())
+        else:
+            optimizer.step()
+    are(a, -world * (1 + 4 + 8 + 16))
+    are(b, -world * (4 + 8 + 16))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_passes_of_one_step_reach_other_parameters_and_are_dropped(hvd, rank, world, kind):
+    a, b, optimizer = made(hvd, kind, backward_passes_per_step=2)
+    for step in range(4):
+        optimizer.zero_grad()
+        for each in range(2):
+            if step == 1 and rank != 0:
+                loss = (b if each else a).sum() * 100
+            else:
+                loss = ((a + b) * 2**step).sum()
+            loss.backward()
+        if step == 1:
+            optimizer.load_state_dict(optimizer.state_dict())
+        else:
+            optimizer.step()
+    for parameter in (a, b):
+        are(parameter, -2 * world * (1 + 4 + 8))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_rank_loads_a_state_between_steps(hvd, rank, world, kind):
+    """And the others follow: they have dropped nothing."""
+    a, b, optimizer = made(hvd, kind)
+    for step in range(4):
+        optimizer.zero_grad()
+        if step == 2 and rank == 0:
+            optimizer.load_state_dict(optimizer.state_dict())
+        ((a + b) * 2**step).sum().backward()
+        optimizer.step()
+    for parameter in (a, b):
+        are(parameter, -world * 15)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_collected", [True, False])
+def test_the_successor_of_an_optimizer_that_ends_in_the_middle_of_a_step(hvd, rank, world, kind, is_collected):
+    a, b, optimizer = made(hvd, kind)
+    (a.sum() + (b.sum() if rank == 0 else 0)).backward()
+    old = None if is_collected else optimizer
+    del optimizer
+    gc.collect()
+    for parameter in (a, b):
+        parameter.grad = None
+    named = [("apart.a", a), ("apart.b", b)]
+    if old is not None:
+        a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+        named = [("apart.a", a), ("apart.b", b)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), named, op=hvd.Sum, **options_of(hvd, kind))
+    for step in range(3):
+        optimizer.zero_grad()
+        ((a + b) * 2**step).sum().backward()
+        optimizer.step()
+    for parameter in (a, b):
+        are(parameter, -world * 7)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("unused_on", ["no rank", "one rank"])
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_what_the_program_takes_away_stays_away_on_all_ranks(hvd, rank, world, kind, unused_on, is_slow):
+    a, b, optimizer = made(hvd, kind)
+    steps = 0
+    for step in range(4):
+        optimizer.zero_grad()
+        loss = a.sum()
+        if unused_on == "no rank" or rank != 1:
+            loss = loss + b.sum()
+        loss.backward()
+        if is_slow and step == 2:  # so long that the others say how they stand before they come to the step
+            if rank == 0:
+                time.sleep(0.2)
+            hvd.allreduce(torch.ones(1), name="apart.loss")
+        if step % 2:
+            b.grad = None
+        else:
+            steps += 1
+        optimizer.step()
+        assert (b.grad is None) == bool(step % 2)
+    are(a, -4 * world)
+    are(b, -steps * (world if unused_on == "no rank" else world - 1))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", ["fp16", "half", "bf16", "average"])
+def test_gradients_that_vanish_on_their_way_are_gradients(hvd, rank, world, kind):
+    """Also of a parameter that another rank has frozen: it steps by its momentum with the others."""
+    dtype = torch.float16 if kind == "half" else torch.float32
+    a, b = (nn.Parameter(torch.ones(3, dtype=dtype)) for _ in range(2))
+    options = {"fp16": {"compression": hvd.Compression.fp16}, "bf16": {"compression": hvd.Compression.bf16}}.get(kind, {})
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=0.5, momentum=0.5), [("tiny.a", a), ("tiny.b", b)], **options)
+    tiny = -(2.0**-24) if kind == "half" else -1e-42 if kind == "bf16" else -1e-9 if kind == "fp16" else -1e-45
+    for step in range(3):
+        optimizer.zero_grad()
+        b.requires_grad_(step == 0 or rank == 0)
+        loss = a.sum() + (b.sum() if step == 0 else 0)
+        loss.backward()
+        if step > 0 and rank == 0:
+            b.grad = torch.full_like(b, tiny)
+        optimizer.step()
+    torch.testing.assert_close(b.detach(), torch.full_like(b, 1 - 0.5 * (1 + 0.5 + 0.25)))
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_parameter_that_one_rank_freezes_before_its_optimizer_has_seen_it(hvd, rank, world):
+    """Added to the wrapped optimizer, so that this one finds it in its next step."""
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    base = torch.optim.SGD([a], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(base, [("late.a", a)], op=hvd.Sum)
+    base.add_param_group({"params": [b]})
+    for step in range(4):
+        optimizer.zero_grad()
+        b.requires_grad_(step > 1 or rank != 0)
+        (a + b).sum().backward()
+        optimizer.step()
+    are(a, -4 * world)
+    are(b, -4 * world + 2)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}], ids=["", "sparse as dense"])
+@pytest.mark.parametrize("first_used", ["in the epoch", "in its tail"])
+def test_a_rank_that_had_joined_learns_what_the_others_have_agreed_on(hvd, rank, world, options, first_used):
+    """It never uses a parameter that they have used first while it had no data."""
+    a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), [("joined.a", a), ("joined.b", b)], op=hvd.Sum, **options)
+    batches = 1 if first_used == "in its tail" else 0
+    for epoch in range(2):
+        for step in range(3 if rank != 1 or epoch else batches):
+            optimizer.zero_grad()
+            is_used = rank != 1 and (step >= batches or epoch)
+            (a.sum() + (b.sum() if is_used else 0)).backward()
+            optimizer.step()
+        hvd.join()
+    hvd.broadcast_parameters({"a": a.data, "b": b.data}, 0)
+    are(a, -(3 * world + 3 * (world - 1) + batches))
+    are(b, -(3 + 3 - batches) * (world - 1))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Sum", "Adasum"])
+@pytest.mark.parametrize("through", ["the distributed", "the wrapped"])
+def test_a_parameter_that_another_one_replaces(hvd, rank, world, op, through):
+    """In its group, under its number: as where a cloud of points grows."""
+    p = nn.Parameter(torch.zeros(3))
+    base = torch.optim.SGD([p], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(base, [("grows", p)], op=getattr(hvd, op))
+    for step in range(4):
+        optimizer.zero_grad()
+        (p * (rank + 1)).sum().backward()
+        optimizer.step()
+        if step == 1:
+            p = nn.Parameter(torch.cat([p.detach(), torch.zeros(2)]))
+            (base if through == "the wrapped" else optimizer).param_groups[0]["params"][0] = p
+    gathered = hvd.allgather(p.detach().reshape(1, -1))
+    assert all(torch.equal(row, gathered[0]) for row in gathered)
+    if op == "Sum":
+        total = world * (world + 1) / 2
+        torch.testing.assert_close(p.detach(), torch.tensor([-4 * total] * 3 + [-2 * total] * 2))
+        assert len(optimizer._reducer._units) == 1
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_a_parameter_that_goes_to_another_optimizer(hvd, rank, world, size):
+    a, b, c = (nn.Parameter(torch.zeros(size)) for _ in range(3))
+    first = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), [("moves.a", a), ("moves.b", b)], op=hvd.Sum)
+    second = hvd.DistributedOptimizer(torch.optim.SGD([c], lr=1.0), [("moves.c", c)], op=hvd.Sum)
+    for step in range(5):
+        first.zero_grad()
+        second.zero_grad()
+        (a + b + c).sum().backward()
+        first.step()
+        second.step()
+        if step == 2:
+            first.param_groups[0]["params"] = [a]
+            second.add_param_group({"params": [b]})
+    for parameter in (a, b, c):
+        are(parameter, -5 * world)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_member_that_leaves_its_group(hvd, rank, world):
+    a, b, c = (nn.Parameter(torch.zeros(3)) for _ in range(3))
+    named = [("leaves.a", a), ("leaves.b", b), ("leaves.c", c)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b, c], lr=1.0), named, op=hvd.Sum, groups=[[a, b], [c]])
+    for step in range(6):
+        optimizer.zero_grad()
+        (a + b + c).sum().backward()
+        optimizer.step()
+        if step == 1:
+            optimizer.param_groups[0]["params"] = [b, c]
+        if step == 3:
+            optimizer.param_groups[0]["params"] = [c]
+    are(a, -2 * world)
+    are(b, -4 * world)
+    are(c, -6 * world)
+
+
+@pytest.mark.ranks(2, 3)
+def test_ranks_do_other_things_before_their_steps(hvd, rank, world):
+    """One waits for a value of all ranks first, the other in its step."""
+    a, b, optimizer = made(hvd)
+    other = nn.Parameter(torch.zeros(3))
+    second = hvd.DistributedOptimizer(torch.optim.SGD([other], lr=1.0), [("apart.other", other)], op=hvd.Sum)
+    for step in range(4):
+        optimizer.zero_grad()
+        second.zero_grad()
+        (a + b + other).sum().backward()
+        if rank == 0:
+            optimizer.step()
+            hvd.allreduce(torch.ones(1), name="apart.value")
+            second.step()
+        else:
+            hvd.allreduce(torch.ones(1), name="apart.value")
+            second.step()
+            optimizer.step()
+    for parameter in (a, b, other):
+        are(parameter, -4 * world)
