@@ -197,7 +197,7 @@ def test_predivide_factors_reach_the_reduction(hvd, rank, monkeypatch, groups):
     fill = _operation.fill
 
     def spy(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more):
-        if "layouts" not in name and not name.startswith("step of"):
+        if "layouts" not in name and not name.startswith("step "):
             said.append((reduce_op, prescale, postscale))
         return fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more)
 

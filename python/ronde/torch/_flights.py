@@ -145,6 +145,18 @@ def give_up(flights: Iterable[Union[Flight, SparseFlight]], placed: Dict[Unit, P
             _move_out(unit.parameters[0], place.view)
 
 
+def end(unit: Unit, flights: Flights, placed: Dict[Unit, Place]) -> None:
+    """If this one is under way, it is no more: on all ranks, unless all have begun it."""
+    flight, place = flights.pop(unit, None), placed.pop(unit, None)
+    if flight is not None:
+        flight.cancel()
+        give_up([flight], {})
+    if place is not None:
+        place.slot.cancel()
+        place.slot.settle()
+        give_up([], {unit: place})
+
+
 def _move_out(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     """If this is the parameter's gradient, a copy is from now on."""
     if parameter.grad is gradient:

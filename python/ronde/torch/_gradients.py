@@ -14,7 +14,7 @@ from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, MismatchError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
-from ronde.torch._flights import Flight, Flights, How, KeptTickets, give_up, land, pack, put, start_sparse
+from ronde.torch._flights import Flight, Flights, How, KeptTickets, end, give_up, land, pack, put, start_sparse
 from ronde.torch._generations import latest_generation, reached
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._left_out import left_out
@@ -66,7 +66,8 @@ class Reducer:
         self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
         self._has_lost_a_pass = False
-        self.name = ""  # the first unit's in the order of names: the same on all ranks, and no other reducer's
+        self._has_new_units = False  # since the last step
+        self.name = ""  # that of the first unit that it began with: the same on all ranks, and no other reducer's
         _living_reducers.enter(self)
 
     def add_unit(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:
@@ -79,13 +80,12 @@ class Reducer:
             # The C interface takes a factor of 0 for none; the way from private memory says what is wrong with it.
             is_private=not is_single or how.compression is not Compression.none or how.prescale * how.postscale == 0,
         )
-        if not self._units or unit.first_name < self.name:
-            self.name = unit.first_name
         unit.begin(self._generation)
         if is_single and not how.sparse_as_dense:
             unit.layout = UNKNOWN
             self._layouts_are_open = True
         self._units.append(unit)
+        self._has_new_units = True
         if not is_single:
             self._groups.append(unit)
         for parameter in parameters:
@@ -97,27 +97,29 @@ class Reducer:
 
     def begin(self) -> None:
         """It has its units now. Others of its name may have been before it in this job."""
+        self.name = min((unit.first_name for unit in self._units), default="")
         for other in _living_reducers.in_the_middle_of_a_step(self.name):
             other.end_for_successor()
         self._begin(latest_generation(self.name))
+        self._has_new_units = False
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
-        """Its gradients are reduced no more, but for what is under way."""
+        """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
         member = next(member for member in self._members if member.parameter is parameter)
-        member.is_removed = True
         self._members.remove(member)
         self._hooks.remove(member)
         if self._origins is not None:
             self._origins.remove(parameter)
         unit = member.unit
+        end(unit, self._flights, self._placed)
+        reached(self.name, self._generation + 1)  # by this one's successors: what has ended may be owed under its name
         if len(unit.parameters) > 1:
-            unit.leave(parameter, was_missing=member.round != self._round or member.left > 0)
-            return
-        self._units.remove(unit)
-        if not unit.is_single:
-            self._groups.remove(unit)
+            unit.leave(parameter, self._generation, was_missing=member.round != self._round or member.left > 0)
+        else:
+            self._units.remove(unit)
+            if not unit.is_single:
+                self._groups.remove(unit)
         self._places.generation += 1  # what was known of all of them holds no more
-        self.name = min((unit.first_name for unit in self._units), default="")
 
     def _watch(self) -> List[Member]:
         """Has autograd call for the members that need a gradient now for the first time, and returns them."""
@@ -185,7 +187,7 @@ class Reducer:
         """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made: later
         gradients have other names. A rank that does not follows with its next step. Waits for no rank's program."""
         self._enter_job()
-        self._look_for_changes()
+        self.look_for_changes(None)
         if self.under_way > 0:
             try:
                 self._cancel()
@@ -287,7 +289,7 @@ class Reducer:
         for unit in self._units:
             unit.move_to(self._group)
             unit.begin(self._generation)
-        self.name = min((unit.first_name for unit in self._units), default="")
+        self.name = _names.in_group(self._group, str(self.name))
 
     def _count(self, member: Member) -> None:
         """A backward pass has reached the parameter.
@@ -316,8 +318,6 @@ class Reducer:
         ready = self._ready.get(now)
         if ready is None:
             ready = self._begin_pass(now)
-            if member.is_removed:
-                return
         waiting = ready.take() if ready.n_bytes >= TOGETHER else ()
         if left == 0:
             if not unit.is_single:
@@ -336,16 +336,16 @@ class Reducer:
 
     def _begin_pass(self, number: int) -> Ready:
         self._enter_job()
-        self._look_for_changes()
         self._watch()
         if number != -1:
             torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, number))
         ready = self._ready[number] = Ready()
         return ready
 
-    def _look_for_changes(self) -> None:
+    def look_for_changes(self, parameter: Optional[torch.nn.Parameter]) -> None:
+        """Whether parameters have come or gone. ``parameter``: only if it has this one. To be called where all ranks do."""
         refresh = self.refresh()
-        if refresh is not None:
+        if refresh is not None and (parameter is None or any(m.parameter is parameter for m in self._members)):
             refresh()
 
     def _end_pass(self, number: int) -> None:
@@ -527,13 +527,14 @@ class Reducer:
         while said.is_dropped:
             self._follow()
             said, is_done = self._wait_for_summary()
-        if said.is_uneven:
+        has_new_units, self._has_new_units = self._has_new_units, False  # on all ranks, perhaps after they have said so
+        if said.is_uneven or has_new_units:
             self._need_what_others_have()
-        if said.are_layouts_open or self._are_layouts_open():
+        if said.are_layouts_open or has_new_units:
             is_done = False
             self._agree_on_layouts()
         self._start_rest()
-        if not is_done or said.is_uneven:
+        if not is_done or said.is_uneven or has_new_units:
             wait_for(self._tickets(self._summary.slot), self._slots)
         if not said.has_unused:
             return taken  # on all ranks, which had all gradients
@@ -560,11 +561,11 @@ class Reducer:
         return [*(place.slot for place in self._placed.values()), self._summary.slot]
 
     def _has_more_to_do(self) -> bool:
-        """Asked while this rank waits for others: whether they have said that they wait for something that it has not begun."""
+        """Asked while this rank waits for others, which may wait for something that it has not begun."""
         if not self._summary.slot.done():
             return False
         said = self._summary.said()
-        return said.is_dropped or said.is_uneven or said.are_layouts_open
+        return said.is_dropped or said.is_uneven or said.are_layouts_open or self._has_new_units
 
     def _follow(self) -> None:
         """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import List, Protocol
+from typing import Any, List, Protocol
 
 
 class _Reducer(Protocol):
@@ -18,6 +18,9 @@ class _Reducer(Protocol):
 
     def end_for_successor(self) -> None:
         """Another optimizer has its names, and it is in the middle of a step."""
+
+    def look_for_changes(self, parameter: Any) -> None:
+        """Whether parameters have come or gone, if it has this one."""
 
     def go_on_in(self, generation: int, group: int) -> None:
         """With what comes next, if it belongs to this process set."""
@@ -37,6 +40,12 @@ def enter(reducer: _Reducer) -> None:
 def in_the_middle_of_a_step(name: str) -> List[_Reducer]:
     """Those of this name."""
     return [reducer for reducer in list(_living) if reducer.name == name and reducer.touched]
+
+
+def moves_here(parameter: Any) -> None:
+    """An optimizer has got this parameter: another one may have it no more, and must not reduce it any longer."""
+    for reducer in list(_living):
+        reducer.look_for_changes(parameter)
 
 
 def go_on_in(generation: int, group: int) -> None:

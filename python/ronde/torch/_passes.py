@@ -22,14 +22,13 @@ TOGETHER = 256 * 1024
 class Member:
     """A parameter in its unit."""
 
-    __slots__ = ("parameter", "unit", "round", "left", "is_removed")
+    __slots__ = ("parameter", "unit", "round", "left")
 
     def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
         self.parameter = parameter
         self.unit = unit
         self.round = 0  # in which a backward pass reached it last
         self.left = 0  # in that round: backward passes until its gradient is complete
-        self.is_removed = False  # the optimizer has it no more
 
 
 def lack_a_gradient(members: Iterable[Member]) -> bool:

@@ -146,10 +146,12 @@ class Unit:
         # not be on the others: they would wait, and later gradients would meet earlier ones.
         self.is_needed = False
 
-    def leave(self, parameter: torch.nn.Parameter, was_missing: bool) -> None:
-        """A group goes on without this one."""
+    def leave(self, parameter: torch.nn.Parameter, generation: int, was_missing: bool) -> None:
+        """A group goes on without this one, under another name: some ranks may have begun it as it was."""
         self.parameters = [each for each in self.parameters if each is not parameter]
         self.missing -= 1 if was_missing else 0
+        self.first_name = _names.part_of(self.first_name, "rest")
+        self.begin(generation)
 
     def move_to(self, group: int) -> None:
         """From now on it is reduced in the process set with this id, in a place of that set's."""

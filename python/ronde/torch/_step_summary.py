@@ -63,7 +63,8 @@ class StepSummary:
         in. Requires: not sent in this step. Raises what a submit raises."""
         self.is_sent = True
         slot = self._slot
-        if slot is None or slot.name != name or self._epoch != epoch_now() or not slot.done():
+        is_same = slot is not None and slot.name == name and _names.group_of(slot.name) == _names.group_of(name)
+        if slot is None or not is_same or self._epoch != epoch_now() or not slot.done():
             slot = self._slot = self._made(name)
         self._numbers[:] = [int(is_dropped), needed, _MANY - needed, int(are_layouts_open), int(has_unused)]
         status = library().ronde_submit_slot(slot.number)
@@ -97,7 +98,7 @@ class StepSummary:
 
     def drop(self, name: str) -> None:
         """Tells the ranks that have not yet that this one has dropped the gradients of the generation that ``name`` is of."""
-        if self.is_sent and self.slot.name == name:
+        if self.is_sent and self.slot.name == name and self._epoch == epoch_now():
             self.slot.cancel()
             if self.slot.has_failed_in_the_end():
                 return

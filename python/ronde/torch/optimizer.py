@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import torch
 
 from ronde.exceptions import InvalidArgumentError
+from ronde.torch import _living_reducers
 from ronde.torch._added_groups import AddedGroups
 from ronde.torch._flights import How
 from ronde.torch._gradients import Reducer
@@ -230,6 +231,7 @@ class _DistributedOptimizer(ReadByScalers):
             if self._reducer is not None:
                 self._reducer.remove(parameter)
         for parameter, name in added:
+            _living_reducers.moves_here(parameter)
             self._parameter_names[parameter] = name
             if self._reducer is not None:
                 self._reducer.add_unit([parameter], name)
