@@ -146,11 +146,10 @@ def give_up(flights: Iterable[Union[Flight, SparseFlight]], placed: Dict[Unit, P
 
 
 def end(unit: Unit, flights: Flights, placed: Dict[Unit, Place]) -> None:
-    """If this one is under way, it is no more: on all ranks, unless all have begun it."""
-    flight, place = flights.pop(unit, None), placed.pop(unit, None)
-    if flight is not None:
-        flight.cancel()
-        give_up([flight], {})
+    """If this one is under way, it is no more: on all ranks, unless all have begun it. Then a group's result is good."""
+    flight, place = flights.get(unit), placed.pop(unit, None)
+    if flight is not None and (flight.cancel() or unit.is_single):
+        give_up([flights.pop(unit)], {})
     if place is not None:
         place.slot.cancel()
         place.slot.settle()
