@@ -205,9 +205,8 @@ class _DistributedOptimizer(ReadByScalers):
             self._reducer.set_passes(passes)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """As the wrapped optimizer's; gradients of a backward pass without a step are forgotten. Every rank must have made such
-        a pass, or none: call ``synchronize()`` on all of them first otherwise. What the wrapped optimizer, and schedulers made
-        for it, share with this one stays shared."""
+        """As the wrapped optimizer's; gradients of a backward pass without a step are forgotten, whichever ranks have made one.
+        What the wrapped optimizer, and schedulers made for it, share with this one stays shared."""
         if self._reducer is not None:
             self._reducer.drop()
         self._forget_synchronizing()
