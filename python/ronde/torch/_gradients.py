@@ -38,6 +38,8 @@ class Reducer:
     from there by slot; groups, what is compressed and what has no place go from private memory.
     """
 
+    _epoch = -1  # of what could not be made
+
     def __init__(self, passes: int, how: How) -> None:
         self._how = how
         self._passes = passes
@@ -164,16 +166,18 @@ class Reducer:
         self._follow_set()
         # What was frozen until now may have gradients of a pass that no hook could tell.
         touched = self.touched or any(member.parameter.grad is not None for member in self._watch())
-        return bool(self.reduced(torch.tensor([touched], dtype=torch.uint8, device="cpu"), "touched", _abi.MAX)[0])
+        return bool(self.reduced(torch.tensor([touched], dtype=torch.uint8, device="cpu"), "touched")[0])
 
-    def reduced(self, tensor: torch.Tensor, what: str, op: int) -> torch.Tensor:
-        """All-reduces a tensor beside the gradients, under a name that is this reducer's. Requires: it has units."""
-        result: torch.Tensor = start_allreduce([tensor], None, self._name_of(what), op, 1.0, 1.0, True, wait=True)
+    def reduced(self, tensor: torch.Tensor, what: str, op: int = _abi.MAX, is_in_step: bool = False) -> torch.Tensor:
+        """All-reduces a tensor beside the gradients. Requires: it has units."""
+        name = self._name_of(what, is_in_step)
+        result: torch.Tensor = start_allreduce([tensor], None, name, op, 1.0, 1.0, True, wait=True)
         return result
 
-    def _name_of(self, what: str) -> str:
-        """Of a request beside the gradients: the same on all ranks, and no other reducer's. Requires: it has units."""
-        return _names.part_of(self.name, what)
+    def _name_of(self, what: str, is_in_step: bool = True) -> str:
+        """Of a request beside the gradients, of this generation or of any: the same on all ranks, and no other reducer's."""
+        is_first = self._generation == 0 or not is_in_step
+        return _names.part_of(self.name, what if is_first else f"{what} in generation {self._generation}")
 
     def set_passes(self, passes: int) -> None:
         """How many backward passes add to a gradient before it is reduced; counting starts again. What is under way stays:
@@ -214,7 +218,7 @@ class Reducer:
 
     def _leave_generation(self) -> None:
         try:
-            self._summary.drop(self._name_of_summary())
+            self._summary.drop(self._name_of("step"))
         except RondeError:
             pass  # where nothing can be told any more, nobody is left behind
         reached(self.name, self._generation + 1)
@@ -226,9 +230,6 @@ class Reducer:
         self._places.generation += 1
         self._summary.is_sent = False
 
-    def _name_of_summary(self) -> str:
-        return self._name_of(f"step in generation {self._generation}" if self._generation else "step")
-
     def _enter_job(self) -> None:
         """In another job than the last: it may have ended when some ranks had agreed on layouts and others not, and some of
         this one's may be new."""
@@ -239,11 +240,8 @@ class Reducer:
         self._begin(latest_generation(self.name))
         if self._origins is not None:
             self._origins.reopen()
-            return
-        for unit in self._units:
-            if unit.is_single:
-                unit.layout = UNKNOWN
-                self._layouts_are_open = True
+        else:
+            self._layouts_are_open = _layouts.reopen(self._units)
 
     def _start_rest(self, is_first: bool = False) -> None:
         """Starts what no hook has. ``is_first``: but for what may be sparse on the other ranks, as far as is known."""
@@ -501,7 +499,7 @@ class Reducer:
     def _say(self, has_unused: bool) -> None:
         """Tells the other ranks how this one stands (see ``_step_summary``)."""
         needed = sum([unit.is_needed for unit in self._units])
-        self._summary.send(self._name_of_summary(), needed, self._are_layouts_open(), has_unused)
+        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), has_unused)
 
     def _are_layouts_open(self) -> bool:
         if self._origins is not None:
@@ -511,13 +509,13 @@ class Reducer:
     def _agree_on_layouts(self) -> None:
         """On all ranks, as some of them do not know all."""
         units = self._by_name()
-        if self._origins is not None:
-            parameters = [parameter for unit in units for parameter in unit.parameters]
-            self._origins.settle(parameters, _layouts.agree(self._origins.seen(parameters), self._name_of("layouts")))
-            for unit in [*self._placed, *self._flights]:
-                self._origins.exchange_rows(unit)
+        name = self._name_of("layouts")
+        if self._origins is None:
+            self._layouts_are_open = _layouts.settle(units, name)
             return
-        self._layouts_are_open = _layouts.settle(units, self._name_of("layouts"))
+        self._origins.agree([parameter for unit in units for parameter in unit.parameters], name)
+        for unit in [*self._placed, *self._flights]:
+            self._origins.exchange_rows(unit)
 
     def _wait(self, taken: Set[torch.nn.Parameter]) -> Set[torch.nn.Parameter]:
         """Until all that has a place is reduced, and the other ranks have said how they stand. Returns what is left out."""
@@ -531,15 +529,15 @@ class Reducer:
         if said.is_uneven or has_new_units:
             self._need_what_others_have()
         if said.are_layouts_open or has_new_units:
-            is_done = False
             self._agree_on_layouts()
+        begun = len(self._placed)
         self._start_rest()
-        if not is_done or said.is_uneven or has_new_units:
+        if not is_done or len(self._placed) > begun:
             wait_for(self._tickets(self._summary.slot), self._slots)
         if not said.has_unused:
             return taken  # on all ranks, which had all gradients
         parameters = [parameter for unit in self._by_name() for parameter in unit.parameters]
-        return left_out(parameters, self._without, taken, self.reduced)
+        return left_out(parameters, self._without, taken, partial(self.reduced, is_in_step=True))
 
     def _wait_for_summary(self) -> Tuple[Said, bool]:
         """And for the gradients, unless they wait for something that this rank has to do first. Returns what all have said, and
@@ -588,7 +586,7 @@ class Reducer:
         """A parameter may never have been trainable here when its optimizer looked."""
         units = self._by_name()
         needed = torch.tensor([unit.is_needed for unit in units], dtype=torch.uint8, device="cpu")
-        for unit, is_needed in zip(units, self.reduced(needed, "needed", _abi.MAX).tolist()):
+        for unit, is_needed in zip(units, self.reduced(needed, "needed", is_in_step=True).tolist()):
             unit.is_needed = bool(is_needed)
 
     def _tickets(self, last: Optional[Slot] = None) -> "Array[c_void_p]":

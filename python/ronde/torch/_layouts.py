@@ -54,6 +54,14 @@ def seen(units: Iterable[Unit]) -> List[int]:
     return [_seen(unit) if unit.layout == UNKNOWN else unit.layout for unit in units]
 
 
+def reopen(units: Iterable[Unit]) -> bool:
+    """Nothing is known any more. Whether there is anything to agree on."""
+    singles = [unit for unit in units if unit.is_single]
+    for unit in singles:
+        unit.layout = UNKNOWN
+    return bool(singles)
+
+
 def settle(units: Sequence[Unit], name: str) -> bool:
     """Has all ranks agree, and returns whether it is open still of any. ``units``: in the same order on all ranks."""
     for unit, layout in zip(units, agree(seen(units), name)):

@@ -13,17 +13,15 @@ from typing import Callable, Container, Sequence, Set
 
 import torch
 
-from ronde import _abi
-
-#: All-reduces a small tensor beside the gradients: the tensor, what it is, the operation.
-Reduce = Callable[[torch.Tensor, str, int], torch.Tensor]
+#: Gives the largest values that ranks have in a small tensor, which it names.
+Vote = Callable[[torch.Tensor, str], torch.Tensor]
 
 
 def left_out(
     parameters: Sequence[torch.nn.Parameter],
     frozen: Container[torch.nn.Parameter],
     taken: Container[torch.nn.Parameter],
-    reduce: Reduce,
+    vote: Vote,
 ) -> Set[torch.nn.Parameter]:
     """Those that get no gradient in this step. Collective.
 
@@ -33,6 +31,6 @@ def left_out(
         taken: those whose gradient the program has taken away.
     """
     words = [parameter not in frozen for parameter in parameters] + [parameter in taken for parameter in parameters]
-    everyone = reduce(torch.tensor(words, dtype=torch.uint8, device="cpu"), "left out", _abi.MAX).tolist()
+    everyone = vote(torch.tensor(words, dtype=torch.uint8, device="cpu"), "left out").tolist()
     count = len(parameters)
     return {p for p, is_somebodys, is_taken in zip(parameters, everyone, everyone[count:]) if is_taken or not is_somebodys}

@@ -11,14 +11,14 @@ that row all the same. So the ranks' rows are reduced beside, a byte for each.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Optional, Sequence, Set, Tuple
 
 import torch
 
 from ronde import _abi
 from ronde._operation import settle
 from ronde.torch._handles import Handle, synchronize
-from ronde.torch._layouts import layout_here
+from ronde.torch._layouts import agree, layout_here
 from ronde.torch._names import part_of
 from ronde.torch._places import DENSE, UNKNOWN, Unit
 from ronde.torch._start import start_allreduce
@@ -74,12 +74,9 @@ class Origins:
         """Whether there is anything to agree on: the same on all ranks."""
         return len(self._agreed) < len(self._layouts) and any(each not in self._agreed for each in self._needed)
 
-    def seen(self, parameters: Sequence[torch.nn.Parameter]) -> List[int]:
-        """What this rank says of them: all, in an order that is the same on all ranks."""
-        return [self._layouts[parameter] for parameter in parameters]
-
-    def settle(self, parameters: Sequence[torch.nn.Parameter], layouts: Sequence[int]) -> None:
-        """What the ranks have agreed on."""
+    def agree(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:
+        """Has the ranks agree on them: all, in an order that is the same on all ranks. Collective, under this name."""
+        layouts = agree([self._layouts[parameter] for parameter in parameters], name)
         for parameter, layout in zip(parameters, layouts):
             if layout != UNKNOWN:
                 self._layouts[parameter] = self._agreed[parameter] = layout
