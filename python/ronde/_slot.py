@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from ctypes import Array, byref, c_double, c_int32, c_int64, c_void_p
-from typing import Any, Callable, Iterable, NoReturn, Optional, Sequence
+from typing import Any, Callable, Iterable, NoReturn, Optional
 
 from ronde import _abi, _operation
 from ronde._lib import check, error_from, last_error, library, new_error_info
@@ -141,11 +141,6 @@ class Slot:
             self.release()
         else:
             _operation.abandon(self)
-
-
-def tickets_of(slots: Sequence[Slot]) -> "Array[c_void_p]":
-    """What :func:`wait_for` takes; good for as long as the slots are. Requires: each has been submitted before."""
-    return (c_void_p * len(slots))(*[slot.ticket for slot in slots])
 
 
 def drive(tickets: "Array[c_void_p]", count: int) -> None:

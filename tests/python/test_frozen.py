@@ -77,7 +77,7 @@ def test_who_has_it_frozen_steps_when_the_others_do(hvd, rank, world, options, i
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("op", ["Min", "Max", "Product"])
 def test_what_cannot_be_told_is_a_gradient_of_zeros(hvd, rank, world, op):
-    """As for Horovod, and alike on all ranks: a frozen rank's zero makes a negative zero of a product."""
+    """Alike on all ranks: a frozen rank's zero is the least or the largest, or makes the product zero."""
     a, b = (nn.Parameter(torch.ones(3)) for _ in range(2))
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([a, b], lr=0.1, momentum=0.9, weight_decay=0.01), op=getattr(hvd, op)

@@ -23,6 +23,13 @@ def made(hvd, kind="place", **more):
     return a, b, optimizer
 
 
+def take_steps(optimizer, a, b, numbers):
+    for step in numbers:
+        optimizer.zero_grad()
+        ((a + b) * 2**step).sum().backward()
+        optimizer.step()
+
+
 def are(parameter, value):
     torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, float(value)))
 
@@ -93,12 +100,11 @@ def test_passes_of_one_step_reach_other_parameters_and_are_dropped(hvd, rank, wo
 def test_one_rank_loads_a_state_between_steps(hvd, rank, world, kind):
     """And the others follow: they have dropped nothing."""
     a, b, optimizer = made(hvd, kind)
-    for step in range(4):
+    take_steps(optimizer, a, b, range(2))
+    if rank == 0:
         optimizer.zero_grad()
-        if step == 2 and rank == 0:
-            optimizer.load_state_dict(optimizer.state_dict())
-        ((a + b) * 2**step).sum().backward()
-        optimizer.step()
+        optimizer.load_state_dict(optimizer.state_dict())
+    take_steps(optimizer, a, b, range(2, 4))
     for parameter in (a, b):
         are(parameter, -world * 15)
 
@@ -119,10 +125,7 @@ def test_the_successor_of_an_optimizer_that_ends_in_the_middle_of_a_step(hvd, ra
         a, b = (nn.Parameter(torch.zeros(3)) for _ in range(2))
         named = [("apart.a", a), ("apart.b", b)]
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a, b], lr=1.0), named, op=hvd.Sum, **options_of(hvd, kind))
-    for step in range(3):
-        optimizer.zero_grad()
-        ((a + b) * 2**step).sum().backward()
-        optimizer.step()
+    take_steps(optimizer, a, b, range(3))
     for parameter in (a, b):
         are(parameter, -world * 7)
 

@@ -18,7 +18,7 @@ from ronde.torch._flights import Flight, Flights, How, KeptTickets, end, give_up
 from ronde.torch._generations import latest_generation, reached
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._left_out import left_out
-from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, lack_a_gradient
+from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is_any_reduced, without_gradient
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import start_allreduce
@@ -352,7 +352,7 @@ class Reducer:
             for unit in ready.units:
                 self._start(unit)
             if not self._summary.is_sent and (self._placed or self._flights):
-                self._say(lack_a_gradient(self._members))
+                self._say(is_any_reduced(without_gradient(self._members)))
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
@@ -469,9 +469,10 @@ class Reducer:
         self._enter_job()
         for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
+        lacking = without_gradient(self._members)
+        has_unused = is_any_reduced(lacking)
         # A backward pass has reached them, and the program has taken p.grad away.
-        taken = {member.parameter for member in self._members if member.round == self._round and member.parameter.grad is None}
-        has_unused = lack_a_gradient(self._members)
+        taken = {member.parameter for member in lacking if member.round == self._round}
         self._start_rest(is_first=True)
         try:
             if self._units and not self._summary.is_sent:
@@ -578,7 +579,7 @@ class Reducer:
         self._placed, self._flights = {}, {}
         reached(self.name, self._generation + 1)
         self._begin(self._generation + 1)
-        has_unused = bool(self._without) or lack_a_gradient(self._members)
+        has_unused = bool(self._without) or is_any_reduced(without_gradient(self._members))
         self._start_rest(is_first=True)
         self._say(has_unused)
 

@@ -29,7 +29,7 @@ def _seen(unit: Unit) -> int:
 
 
 def are_open(units: Iterable[Unit]) -> bool:
-    """Whether there is anything to agree on: the same on all ranks."""
+    """Whether this rank does not know all layouts. One that had joined may not know what the others have agreed on."""
     return any(unit.layout == UNKNOWN and unit.is_needed for unit in units)
 
 

@@ -31,9 +31,14 @@ class Member:
         self.left = 0  # in that round: backward passes until its gradient is complete
 
 
-def lack_a_gradient(members: Iterable[Member]) -> bool:
-    """Whether any of what is reduced has none, at the end of a pass or of the step."""
-    return any([member.parameter.grad is None and member.unit.is_needed for member in members])
+def without_gradient(members: Iterable[Member]) -> List[Member]:
+    """Those that have none, at the end of a pass or of the step: none, mostly."""
+    return [member for member in members if member.parameter.grad is None]
+
+
+def is_any_reduced(members: Iterable[Member]) -> bool:
+    """Whether this rank takes part in the reduction of any of them."""
+    return any(member.unit.is_needed for member in members)
 
 
 class Ready:

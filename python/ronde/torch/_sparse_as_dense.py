@@ -71,7 +71,7 @@ class Origins:
             rows.fill_(_ALL_DENSE)
 
     def are_open(self) -> bool:
-        """Whether there is anything to agree on: the same on all ranks."""
+        """Whether this rank does not know all layouts. One that had joined may not know what the others have agreed on."""
         return len(self._agreed) < len(self._layouts) and any(each not in self._agreed for each in self._needed)
 
     def agree(self, parameters: Sequence[torch.nn.Parameter], name: str) -> None:

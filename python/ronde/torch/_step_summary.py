@@ -64,7 +64,7 @@ class StepSummary:
         self.is_sent = True
         slot = self._slot
         is_same = slot is not None and slot.name == name and _names.group_of(slot.name) == _names.group_of(name)
-        if slot is None or not is_same or self._epoch != epoch_now() or not slot.done():
+        if slot is None or not is_same or self._epoch != epoch_now():
             slot = self._slot = self._made(name)
         self._numbers[:] = [int(is_dropped), needed, _MANY - needed, int(are_layouts_open), int(has_unused)]
         status = library().ronde_submit_slot(slot.number)
