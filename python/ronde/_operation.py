@@ -209,12 +209,15 @@ class Operation:
 
     def cancel(self) -> None:
         """A signal handler has raised in a call that waits for it: it ends on every rank, unless all ranks have made the
-        call by now. Returns when it has ended and its tensors are the program's again, or after GRACE_S."""
+        call by now. Returns when it has ended, its tensors are the program's again and its name is free, or after
+        GRACE_S."""
         if alone("ronde_cancel")(self._ticket) != _OK:
             return  # released, or in a forked child
         until = time.monotonic() + GRACE_S
-        while not self.done() and time.monotonic() < until:
-            library().ronde_wait(self._ticket, SLICE)
+        while True:
+            library().ronde_wait(self._ticket, SLICE)  # at least once: what has ended unwaited for keeps its name
+            if self.done() or time.monotonic() >= until:
+                return
 
     def output(self, index: int = 0) -> Output:
         """Memory that the ticket made, after :meth:`wait`; valid until :meth:`release`."""

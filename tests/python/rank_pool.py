@@ -29,6 +29,19 @@ class PoolFailure(Exception):
     """The pool is of no use any more: a rank was silent or has ended. The text says which, with the log's end."""
 
 
+def _told_by(rank: int, answer: Any) -> str:
+    """What went wrong on a rank that has answered, and is most likely why others wait; empty if nothing has."""
+    reports = answer if isinstance(answer, list) else []
+    failed = [report for report in reports if report.get("outcome") == "failed"]
+    texts = [str(report.get("longrepr", {})["reprcrash"]["message"]) for report in failed if _has_crash(report)]
+    return f"; rank {rank} failed: {' / '.join(texts)}" if texts else ""
+
+
+def _has_crash(report: Dict[str, Any]) -> bool:
+    long = report.get("longrepr")
+    return isinstance(long, dict) and isinstance(long.get("reprcrash"), dict)
+
+
 class RankPool:
     """The workers of one world size. They run one test after the other; between two tests all of them have reported,
     which is the barrier before and after each."""
@@ -96,7 +109,8 @@ class RankPool:
             if not ready:
                 silent = sorted(set(self._connections) - set(answers))
                 self._ask_for_stacks(silent)
-                raise PoolFailure(self._say(f"no answer from rank {silent} within {limit_s:.0f} s, asked {what}"))
+                told = "".join(_told_by(rank, answer) for rank, answer in sorted(answers.items()))
+                raise PoolFailure(self._say(f"no answer from rank {silent} within {limit_s:.0f} s, asked {what}" + told))
             for connection in ready:
                 assert isinstance(connection, Connection)
                 try:

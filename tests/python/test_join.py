@@ -58,6 +58,19 @@ def test_a_call_that_only_one_rank_made_before_the_join_is_nobodys_after_it(hvd,
         assert hvd.allreduce(torch.full((1,), value), name="joined.loss", op=hvd.Sum).item() == value * world
 
 
+def test_the_name_of_a_call_that_was_cancelled_is_free(hvd, rank, world):
+    """Also where the cancelled call has ended before anybody looked."""
+    if rank == 0:
+        for value in range(3):
+            alone = hvd.allreduce_async(torch.full((1,), float(value)), name="cancelled.alone")
+            library().ronde_cancel(alone._operation._ticket)
+            until = time.monotonic() + 20
+            while not hvd.poll(alone) and time.monotonic() < until:
+                pass
+            assert alone.cancel()
+    hvd.barrier()
+
+
 def what_each_rank_has_a_part_in(hvd, world):
     """Calls that fail while a rank has joined."""
     rows = torch.ones(world, 2)
