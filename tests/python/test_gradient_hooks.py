@@ -164,7 +164,7 @@ def test_a_parameter_frozen_after_the_pass_is_reduced(hvd, rank, world):
         model[0].requires_grad_(True)
         backward_of_ones(model, rank)
         model[0].requires_grad_(False)
-        assert optimizer._reducer.under_way == 2
+        assert optimizer._reducer._under_way == 2
         if rank == 0 or step == 0:  # the first synchronize() is one more call of all ranks
             optimizer.synchronize()
         hvd.allreduce(torch.ones(1), name="loss")

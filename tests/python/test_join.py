@@ -1,7 +1,11 @@
 """Ranks that run out of data join; the others go on."""
 
+import time
+
 import pytest
 import torch
+
+from ronde._lib import library
 
 
 @pytest.mark.ranks(1, 2, 3, 5)
@@ -58,6 +62,7 @@ def test_a_call_that_only_one_rank_made_before_the_join_is_nobodys_after_it(hvd,
         assert hvd.allreduce(torch.full((1,), value), name="joined.loss", op=hvd.Sum).item() == value * world
 
 
+@pytest.mark.ranks(2, 3)
 def test_the_name_of_a_call_that_was_cancelled_is_free(hvd, rank, world):
     """Also where the cancelled call has ended before anybody looked."""
     if rank == 0:
@@ -69,6 +74,43 @@ def test_the_name_of_a_call_that_was_cancelled_is_free(hvd, rank, world):
                 pass
             assert alone.cancel()
     hvd.barrier()
+
+
+@pytest.mark.ranks(3, 5)
+@pytest.mark.parametrize("then", ["a step", "a state is loaded", "a new optimizer"])
+def test_a_join_of_some_ranks_leaves_the_optimizers_of_all_alone(hvd, rank, world, then):
+    some = hvd.add_process_set([0, 1])
+
+    def made(name, **more):
+        weight = torch.nn.Parameter(torch.zeros(3))
+        return weight, hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [(name, weight)], op=hvd.Sum, **more)
+
+    def step(weight, optimizer):
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+
+    weight, optimizer = made("everyones")
+    step(weight, optimizer)
+    if rank < 2:
+        of_some = made("of.some", process_set=some)
+        for _ in range(3):
+            of_some[1].load_state_dict(of_some[1].state_dict())
+        step(*of_some)
+        if rank == 0:
+            step(*of_some)
+        hvd.join(process_set=some)
+        step(*of_some)
+    hvd.barrier()
+    if then == "a state is loaded":
+        optimizer.load_state_dict(optimizer.state_dict())
+    if then == "a new optimizer":
+        new = made("new")
+        step(*new)
+        assert new[0].tolist() == [-float(world)] * 3
+    step(weight, optimizer)
+    assert weight.tolist() == [-2.0 * world] * 3
+    hvd.remove_process_set(some)
 
 
 def what_each_rank_has_a_part_in(hvd, world):

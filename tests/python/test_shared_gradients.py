@@ -167,7 +167,7 @@ def test_freezing_and_unfreezing(hvd, rank, world):
         # What is thawed is reduced during the backward pass as well.
         optimizer.zero_grad()
         loss_of(model, share(more[2], rank, world)).backward()
-        assert optimizer._reducer.under_way == 6
+        assert optimizer._reducer._under_way == 6
         optimizer.step()
         return model
 

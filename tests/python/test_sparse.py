@@ -194,7 +194,7 @@ def test_sparse_reductions_start_during_backward_once_known(hvd, rank, world):
     for step in range(3):
         optimizer.zero_grad()
         model(words(step, rank), True).sum().backward()
-        assert (optimizer._reducer.under_way > 0) == (step > 0)
+        assert (optimizer._reducer._under_way > 0) == (step > 0)
         with pytest.raises(AssertionError, match="zero_grad"):
             optimizer.zero_grad()
         optimizer.step()

@@ -237,6 +237,94 @@ def test_a_parameter_that_another_one_replaces(hvd, rank, world, op, through):
 
 
 @pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("unused_on", ["one rank", "all ranks"])
+def test_what_is_taken_away_of_gradients_that_were_zeroed_in_place(hvd, rank, world, kind, unused_on):
+    """A rank that has not used the parameter has zeros of an earlier step, and takes them away too."""
+    a, b, optimizer = made(hvd, kind)
+    for group in optimizer.param_groups:
+        group["weight_decay"] = 0.5
+    steps = []
+    for step in range(4):
+        optimizer.zero_grad(set_to_none=False)
+        is_taken = step % 2 == 1
+        is_used = not is_taken or (unused_on == "one rank" and rank != 1)
+        (a.sum() + (b.sum() if is_used else 0.0)).backward()
+        if is_taken:
+            b.grad = None
+        before = b.detach().clone()
+        optimizer.step()
+        steps.append(bool(torch.equal(before, b.detach())))
+    assert steps == [False, True, False, True]
+    are(b, -1.5 * world)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_taken_away_in_the_step_in_which_a_rank_follows(hvd, rank, world, kind):
+    a, b, optimizer = made(hvd, kind)
+    take_steps(optimizer, a, b, [0])
+    optimizer.zero_grad()
+    if rank == 0:
+        optimizer.load_state_dict(optimizer.state_dict())
+    (a.sum() + (b.sum() if rank != 1 else 0.0)).backward()
+    b.grad = None
+    optimizer.step()
+    assert b.grad is None
+    are(a, -2 * world)
+    are(b, -world)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("loaded", ["the first", "the second", "both"])
+@pytest.mark.parametrize("on", ["one rank", "all ranks"])
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_optimizers_of_the_same_names_load_their_states(hvd, rank, world, loaded, on, is_under_way):
+    """As two without names have, of a generator and a discriminator."""
+    one, two = made(hvd), made(hvd)
+    load_from = {"the first": [one], "the second": [two], "both": [one, two]}[loaded]
+    for step in range(6):
+        if step in (0, 3) and (rank == 0 or on == "all ranks"):
+            for *_, optimizer in load_from:
+                optimizer.load_state_dict(optimizer.state_dict())
+        for a, b, optimizer in (one, two):
+            optimizer.zero_grad()
+            ((a + b) * 2**step).sum().backward()
+            if is_under_way and step == 4 and optimizer is two[2] and rank == 0:
+                one[2].load_state_dict(one[2].state_dict())
+            optimizer.step()
+    for a, b, _ in (one, two):
+        are(a, -world * 63)
+        are(b, -world * 63)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("name", ["apart.a", "apart.z", None], ids=["of its own", "another", "none"])
+@pytest.mark.parametrize("steps_first", ["new", "old"])
+def test_a_parameter_that_goes_to_a_new_optimizer(hvd, rank, world, name, steps_first):
+    """The first of its old one, which has its name from that."""
+    a, b, optimizer = made(hvd)
+    both = [optimizer]
+    for step in range(5):
+        if step == 2:
+            optimizer.param_groups[0]["params"] = [b]
+            named = None if name is None else [(name, a)]
+            new = hvd.DistributedOptimizer(torch.optim.SGD([a], lr=10.0), named, op=hvd.Sum)
+            both = [new, optimizer] if steps_first == "new" else [optimizer, new]
+        for each in both:
+            each.zero_grad()
+        (a + b).sum().backward()
+        for each in both:
+            each.step()
+        if step == 3:
+            for each in both:
+                if rank == 0:
+                    each.load_state_dict(each.state_dict())
+    are(a, -32 * world)
+    are(b, -5 * world)
+
+
+@pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_a_parameter_that_goes_to_another_optimizer(hvd, rank, world, size):
     a, b, c = (nn.Parameter(torch.zeros(size)) for _ in range(3))

@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Union
 
 import torch
 
+from ronde import _operation
 from ronde._slot import Slot
 from ronde.exceptions import UnsupportedError
 from ronde.torch._handles import Handle, synchronize
@@ -18,7 +19,7 @@ from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor
 from ronde.torch.process_sets import ProcessSet, global_process_set
-from ronde.torch._start import scale
+from ronde.torch._start import scale, start_allreduce
 from ronde.torch.sparse_ops import SparseReduction, start_sparse_allreduce
 
 
@@ -87,6 +88,17 @@ class Flight(NamedTuple):
 
     def cancel(self) -> bool:
         return self.handle.cancel()
+
+
+def start_private(
+    unit: Unit, how: How, without: Set[torch.nn.Parameter], origins: Optional[Origins]
+) -> Flight:
+    """Begins to reduce the gradients of a unit from private memory; ``without`` and ``origins`` as in :func:`pack`."""
+    _operation.settle(unit.name)
+    packed = [pack(parameter, unit, how, without, origins) for parameter in unit.parameters]
+    tensors = [item.sent for item in packed]
+    handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
+    return Flight(handle, packed)
 
 
 class SparseFlight(NamedTuple):

@@ -22,34 +22,42 @@ class _Latest:
 
     epoch = 0
     numbers: Dict[str, int] = {}  # by the name of the optimizer, which its successors have too
-    least = 0  # of all
+    least: Dict[int, int] = {}  # of all, by their process set
 
 
 def latest_generation(name: str) -> int:
     """What an optimizer of this name begins with: earlier ones of this job may have got so far. 0 in a new job."""
-    return max(_Latest.numbers.get(name, 0), _Latest.least) if _Latest.epoch == epoch_now() else 0
+    if _Latest.epoch != epoch_now():
+        return 0
+    return max(_Latest.numbers.get(name, 0), _Latest.least.get(_names.group_of(name), 0))
 
 
 def reached(name: str, generation: int) -> None:
-    """An optimizer goes on with this one."""
+    """Optimizers of this name begin with this one."""
     _enter_job()
     if generation > 0:
-        _Latest.numbers[name] = generation
+        _Latest.numbers[name] = max(generation, _Latest.numbers.get(name, 0))
+
+
+def all_reached(name: str, generation: int) -> None:
+    """The same, and those that there are go on with it, since their gradients have the same names."""
+    reached(name, generation)
+    _living_reducers.go_along(name, generation)
 
 
 def _enter_job() -> None:
     if _Latest.epoch != epoch_now():
-        _Latest.epoch, _Latest.numbers, _Latest.least = epoch_now(), {}, 0
+        _Latest.epoch, _Latest.numbers, _Latest.least = epoch_now(), {}, {}
 
 
 def agree_after_join(group: int) -> None:
     """All ranks of the process set have joined: those that had while others dropped a pass were not told. From now on all of
-    their optimizers are in one generation. Collective."""
+    its optimizers are in one generation. Collective."""
     _enter_job()
-    mine = torch.tensor([max(_Latest.numbers.values(), default=0)], dtype=torch.int32, device="cpu")
-    mine.clamp_(min=_Latest.least)
+    numbers = [number for name, number in _Latest.numbers.items() if _names.group_of(name) == group]
+    mine = torch.tensor([max([*numbers, _Latest.least.get(group, 0)])], dtype=torch.int32, device="cpu")
     name = _names.in_group(group, "generations after join")
     latest = int(start_allreduce([mine], None, name, _abi.MAX, 1.0, 1.0, True, wait=True)[0])
     if latest > 0:
-        _Latest.least = latest
+        _Latest.least[group] = latest
         _living_reducers.go_on_in(latest, group)

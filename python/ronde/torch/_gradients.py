@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from ctypes import Array, c_void_p
 from functools import partial
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -14,10 +14,10 @@ from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, MismatchError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
-from ronde.torch._flights import Flight, Flights, How, KeptTickets, end, give_up, land, pack, put, start_sparse
-from ronde.torch._generations import latest_generation, reached
+from ronde.torch._flights import Flights, How, KeptTickets, end, give_up, land, put, start_private, start_sparse
+from ronde.torch._generations import all_reached, latest_generation, reached
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
-from ronde.torch._left_out import left_out
+from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is_any_reduced, without_gradient
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
@@ -53,6 +53,7 @@ class Reducer:
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
         #: Another one after each load_state_dict(): no gradient meets one of a pass that a rank has dropped.
         self._generation = 0
+        self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
         #: Looks for parameters that have come or gone since.
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None
         self._summary = StepSummary()
@@ -60,7 +61,9 @@ class Reducer:
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
         self._round = 1  # from one synchronize() to the next
         self._without: Set[torch.nn.Parameter] = set()  # frozen, and had no gradient when its reduction began
-        self._groups: List[Unit] = []
+        #: That had no gradient when a pass has ended of this step; of the last one before this rank has said how it stands.
+        self._lacking: Optional[List[Member]] = None
+        self._groups: List[Unit] = []  # of several parameters
         self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
         self._kept_tickets = KeptTickets()
@@ -95,15 +98,20 @@ class Reducer:
                 self._origins.add(parameter)
             self._members.append(Member(parameter, unit))
             self._hooks.add(self._members[-1])
+            if self._lacking is not None:
+                self._lacking.append(self._members[-1])  # nobody has looked for its gradient
         self._watch()
 
     def begin(self) -> None:
         """It has its units now. Others of its name may have been before it in this job."""
-        self.name = min((unit.first_name for unit in self._units), default="")
+        self.name = self._first_name()
         for other in _living_reducers.in_the_middle_of_a_step(self.name):
             other.end_for_successor()
         self._begin(latest_generation(self.name))
         self._has_new_units = False
+
+    def _first_name(self) -> str:
+        return min((unit.first_name for unit in self._units), default="")
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
@@ -121,6 +129,9 @@ class Reducer:
             self._units.remove(unit)
             if not unit.is_single:
                 self._groups.remove(unit)
+            if self._units and str(self.name) == str(unit.first_name):  # another optimizer may have that one now
+                self.name = self._first_name()
+                reached(self.name, self._generation)
         self._places.generation += 1  # what was known of all of them holds no more
 
     def _watch(self) -> List[Member]:
@@ -145,14 +156,13 @@ class Reducer:
         self._hooks.remove_all()
 
     @property
-    def under_way(self) -> int:
-        """How many reductions are, or are about to be."""
+    def _under_way(self) -> int:
         return len(self._placed) + len(self._flights) + sum(len(ready.units) for ready in self._ready.values())
 
     @property
     def pending(self) -> bool:
         """Whether reductions are under way, or held back."""
-        return self.under_way > 0 or self._holds_back
+        return self._under_way > 0 or self._holds_back
 
     @property
     def touched(self) -> bool:
@@ -192,7 +202,7 @@ class Reducer:
         gradients have other names. A rank that does not follows with its next step. Waits for no rank's program."""
         self._enter_job()
         self.look_for_changes(None)
-        if self.under_way > 0:
+        if self._under_way > 0:
             try:
                 self._cancel()
             except RondeError:
@@ -216,12 +226,21 @@ class Reducer:
         if group == self._group and generation != self._generation and self._epoch == epoch_now():
             self._begin(generation)
 
+    def go_along(self, generation: int) -> None:
+        """An optimizer of the same names goes on with it: so does this one, behind the step that it has begun."""
+        if generation <= self._generation or self._epoch != epoch_now():
+            return
+        if self._under_way == 0 and not self._summary.is_sent:
+            self._begin(generation)
+        else:
+            self._next_generation = generation
+
     def _leave_generation(self) -> None:
         try:
             self._summary.drop(self._name_of("step"))
         except RondeError:
             pass  # where nothing can be told any more, nobody is left behind
-        reached(self.name, self._generation + 1)
+        all_reached(self.name, self._generation + 1)
 
     def _begin(self, generation: int) -> None:
         self._generation = generation
@@ -273,6 +292,7 @@ class Reducer:
             parameter.grad = None
         self._without.clear()
         self._holds_back = False
+        self._lacking = None
         self._round += 1
         for unit in self._groups:
             unit.missing = len(unit.parameters)
@@ -340,10 +360,10 @@ class Reducer:
         ready = self._ready[number] = Ready()
         return ready
 
-    def look_for_changes(self, parameter: Optional[torch.nn.Parameter]) -> None:
-        """Whether parameters have come or gone. ``parameter``: only if it has this one. To be called where all ranks do."""
+    def look_for_changes(self, among: Optional[Container[torch.nn.Parameter]]) -> None:
+        """Whether parameters have come or gone. ``among``: only if it has one of these. To be called where all ranks do."""
         refresh = self.refresh()
-        if refresh is not None and (parameter is None or any(m.parameter is parameter for m in self._members)):
+        if refresh is not None and (among is None or any(m.parameter in among for m in self._members)):
             refresh()
 
     def _end_pass(self, number: int) -> None:
@@ -351,8 +371,10 @@ class Reducer:
         if ready is not None:
             for unit in ready.units:
                 self._start(unit)
-            if not self._summary.is_sent and (self._placed or self._flights):
-                self._say(is_any_reduced(without_gradient(self._members)))
+            if not self._summary.is_sent:
+                self._lacking = without_gradient(self._members)
+                if self._placed or self._flights:
+                    self._say(self._lacking)
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
@@ -444,14 +466,9 @@ class Reducer:
         return True
 
     def _start_private(self, unit: Unit) -> None:
-        how = self._how
         if unit.place is not None and not unit.place.is_free():  # frees the name
             unit.place.slot.settle()
-        _operation.settle(unit.name)
-        packed = [pack(parameter, unit, how, self._without, self._origins) for parameter in unit.parameters]
-        tensors = [item.sent for item in packed]
-        handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
-        self._flights[unit] = Flight(handle, packed)
+        self._flights[unit] = start_private(unit, self._how, self._without, self._origins)
 
     def synchronize(self) -> None:
         """Starts what no hook has started, waits for all, and leaves the results in ``p.grad``.
@@ -470,14 +487,14 @@ class Reducer:
         for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
         lacking = without_gradient(self._members)
-        has_unused = is_any_reduced(lacking)
-        # A backward pass has reached them, and the program has taken p.grad away.
-        taken = {member.parameter for member in lacking if member.round == self._round}
+        # The program has taken p.grad away: a backward pass had reached them, or there was one when this was looked at.
+        before = None if self._lacking is None else set(self._lacking)
+        taken = {m.parameter for m in lacking if m.round == self._round or (before is not None and m not in before)}
         self._start_rest(is_first=True)
         try:
             if self._units and not self._summary.is_sent:
-                self._say(has_unused)
-            left_out_here = self._wait(taken)
+                self._say(lacking)
+            left_out_here = self._wait(lacking, taken)
             for unit, place in self._placed.items():
                 place.busy = False
                 result = place.result()
@@ -496,11 +513,14 @@ class Reducer:
             raise
         self.restart()
         self._summary.is_sent = False
+        if self._next_generation > self._generation:
+            self._leave_generation()  # the other one could not tell, as this one's summary had its name
+            self._begin(self._next_generation)
 
-    def _say(self, has_unused: bool) -> None:
-        """Tells the other ranks how this one stands (see ``_step_summary``)."""
+    def _say(self, lacking: List[Member]) -> None:
+        """Tells the other ranks how this one stands (see ``_step_summary``). ``lacking``: what has no gradient."""
         needed = sum([unit.is_needed for unit in self._units])
-        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), has_unused)
+        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), is_any_reduced(lacking))
 
     def _are_layouts_open(self) -> bool:
         if self._origins is not None:
@@ -518,17 +538,18 @@ class Reducer:
         for unit in [*self._placed, *self._flights]:
             self._origins.exchange_rows(unit)
 
-    def _wait(self, taken: Set[torch.nn.Parameter]) -> Set[torch.nn.Parameter]:
-        """Until all that has a place is reduced, and the other ranks have said how they stand. Returns what is left out."""
+    def _wait(self, lacking: List[Member], taken: Set[torch.nn.Parameter]) -> Set[torch.nn.Parameter]:
+        """Until all that has a place is reduced, and the other ranks have said how they stand. Returns what is left out.
+        ``lacking``: what had no gradient before the rest was started; ``taken``: of these, what the program took away."""
         if not self._units:
             return set()
         said, is_done = self._wait_for_summary()
         while said.is_dropped:
-            self._follow()
+            self._follow(lacking)
             said, is_done = self._wait_for_summary()
         has_new_units, self._has_new_units = self._has_new_units, False  # on all ranks, perhaps after they have said so
         if said.is_uneven or has_new_units:
-            self._need_what_others_have()
+            vote_on_needed(self._by_name(), partial(self.reduced, is_in_step=True))
         if said.are_layouts_open or has_new_units:
             self._agree_on_layouts()
         begun = len(self._placed)
@@ -566,7 +587,7 @@ class Reducer:
         said = self._summary.said()
         return said.is_dropped or said.is_uneven or said.are_layouts_open or self._has_new_units
 
-    def _follow(self) -> None:
+    def _follow(self, lacking: List[Member]) -> None:
         """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
         the old ones ends and begins anew."""
         is_unused = self._cancel()
@@ -577,18 +598,10 @@ class Reducer:
             raise MismatchError(f"'{self.name}': {what}: call load_state_dict() on all ranks, or on none", 5)
         give_up(self._flights.values(), self._placed)
         self._placed, self._flights = {}, {}
-        reached(self.name, self._generation + 1)
+        all_reached(self.name, self._generation + 1)
         self._begin(self._generation + 1)
-        has_unused = bool(self._without) or is_any_reduced(without_gradient(self._members))
         self._start_rest(is_first=True)
-        self._say(has_unused)
-
-    def _need_what_others_have(self) -> None:
-        """A parameter may never have been trainable here when its optimizer looked."""
-        units = self._by_name()
-        needed = torch.tensor([unit.is_needed for unit in units], dtype=torch.uint8, device="cpu")
-        for unit, is_needed in zip(units, self.reduced(needed, "needed", is_in_step=True).tolist()):
-            unit.is_needed = bool(is_needed)
+        self._say([*lacking, *(member for member in self._members if member.parameter in self._without)])
 
     def _tickets(self, last: Optional[Slot] = None) -> "Array[c_void_p]":
         return self._kept_tickets.of(self._placed, len(self._placed) == len(self._units), self._places.generation, last)

@@ -1,4 +1,4 @@
-"""Parameters that a step leaves without a gradient, alike on all ranks.
+"""What ranks vote on in a step: which parameters are reduced, and which the step leaves without a gradient.
 
 A rank without a gradient contributes zeros, so that the others' sum stays what it is, and takes part in their step. But zeros
 are no gradient where nobody has one: an optimizer would decay the weights of what is frozen on all ranks, or go on with a
@@ -13,8 +13,18 @@ from typing import Callable, Container, Sequence, Set
 
 import torch
 
+from ronde.torch._places import Unit
+
 #: Gives the largest values that ranks have in a small tensor, which it names.
 Vote = Callable[[torch.Tensor, str], torch.Tensor]
+
+
+def vote_on_needed(units: Sequence[Unit], vote: Vote) -> None:
+    """What one rank reduces all do: a parameter may never have been trainable on this rank when its optimizer looked.
+    Collective. ``units``: in an order that is the same on all ranks."""
+    needed = torch.tensor([unit.is_needed for unit in units], dtype=torch.uint8, device="cpu")
+    for unit, is_needed in zip(units, vote(needed, "needed").tolist()):
+        unit.is_needed = bool(is_needed)
 
 
 def left_out(

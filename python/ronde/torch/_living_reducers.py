@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, List, Protocol
+from typing import Any, Container, List, Protocol
 
 
 class _Reducer(Protocol):
@@ -19,8 +19,11 @@ class _Reducer(Protocol):
     def end_for_successor(self) -> None:
         """Another optimizer has its names, and it is in the middle of a step."""
 
-    def look_for_changes(self, parameter: Any) -> None:
-        """Whether parameters have come or gone, if it has this one."""
+    def look_for_changes(self, among: Container[Any]) -> None:
+        """Whether parameters have come or gone, if it has one of these."""
+
+    def go_along(self, generation: int) -> None:
+        """With what comes next: another optimizer of its names does."""
 
     def go_on_in(self, generation: int, group: int) -> None:
         """With what comes next, if it belongs to this process set."""
@@ -42,10 +45,17 @@ def in_the_middle_of_a_step(name: str) -> List[_Reducer]:
     return [reducer for reducer in list(_living) if reducer.name == name and reducer.touched]
 
 
-def moves_here(parameter: Any) -> None:
-    """An optimizer has got this parameter: another one may have it no more, and must not reduce it any longer."""
+def move_here(parameters: Container[Any]) -> None:
+    """An optimizer has got these: another one may have them no more, and must not reduce them any longer."""
     for reducer in list(_living):
-        reducer.look_for_changes(parameter)
+        reducer.look_for_changes(parameters)
+
+
+def go_along(name: str, generation: int) -> None:
+    """All of this name, with what comes next."""
+    for reducer in list(_living):
+        if reducer.name == name:
+            reducer.go_along(generation)
 
 
 def go_on_in(generation: int, group: int) -> None:

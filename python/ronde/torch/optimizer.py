@@ -229,8 +229,9 @@ class _DistributedOptimizer(ReadByScalers):
             del self._parameter_names[parameter]
             if self._reducer is not None:
                 self._reducer.remove(parameter)
+        if added:
+            _living_reducers.move_here({parameter for parameter, _ in added})
         for parameter, name in added:
-            _living_reducers.moves_here(parameter)
             self._parameter_names[parameter] = name
             if self._reducer is not None:
                 self._reducer.add_unit([parameter], name)
@@ -377,6 +378,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed.op, distributed.process_set, distributed.sparse_as_dense = op, process_set, sparse_as_dense
     distributed.backward_passes_per_step, distributed.gradient_predivide_factor = backward_passes_per_step, factor
     if not is_alone:
+        _living_reducers.move_here(names)
         distributed._reducer = Reducer(backward_passes_per_step, how)
         for unit in units:
             distributed._reducer.add_unit(unit, names[unit[0]])
