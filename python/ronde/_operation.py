@@ -207,12 +207,16 @@ class Operation:
             self.release()
         raise error
 
+    def ask_to_cancel(self) -> bool:
+        """Begins what :meth:`cancel` does. False if there is nothing to end: it is released, or this is a forked child."""
+        return bool(alone("ronde_cancel")(self._ticket) == _OK)
+
     def cancel(self) -> None:
         """A signal handler has raised in a call that waits for it: it ends on every rank, unless all ranks have made the
         call by now. Returns when it has ended, its tensors are the program's again and its name is free, or after
         GRACE_S."""
-        if alone("ronde_cancel")(self._ticket) != _OK:
-            return  # released, or in a forked child
+        if not self.ask_to_cancel():
+            return
         until = time.monotonic() + GRACE_S
         while True:
             library().ronde_wait(self._ticket, SLICE)  # at least once: what has ended unwaited for keeps its name

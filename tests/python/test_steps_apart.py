@@ -276,6 +276,51 @@ def test_what_is_taken_away_in_the_step_in_which_a_rank_follows(hvd, rank, world
 
 
 @pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pass_that_all_drop_after_one_has_loaded_a_state(hvd, rank, world, kind):
+    """The others have got the state from it, and learn then that its gradients have other names."""
+    a, b, optimizer = made(hvd, kind)
+    take_steps(optimizer, a, b, [0])
+    for _ in range(2):
+        if rank == 0:
+            optimizer.load_state_dict(optimizer.state_dict())
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+        optimizer.zero_grad()
+        ((a + b) * 1000).sum().backward()
+        hvd.barrier()
+        if rank == 0:
+            time.sleep(0.05)
+        optimizer.load_state_dict(optimizer.state_dict())
+    take_steps(optimizer, a, b, range(1, 4))
+    are(a, -15 * world)
+    are(b, -15 * world)
+
+
+@pytest.mark.ranks(2, 3, 5)
+@pytest.mark.parametrize("kind", KINDS)
+def test_ranks_that_have_stepped_with_what_others_have_dropped_are_told(hvd, rank, world, kind):
+    """All of them, in the next step; then they go on together."""
+    a, b, optimizer = made(hvd, kind)
+    take_steps(optimizer, a, b, [0])
+    optimizer.zero_grad()
+    (a + b).sum().backward()
+    hvd.barrier()
+    if rank == 0:
+        optimizer.load_state_dict(optimizer.state_dict())
+    else:
+        optimizer.step()
+    optimizer.zero_grad()
+    (a + b).sum().backward()
+    with pytest.raises(hvd.HorovodInternalError, match="some ranks have stepped with gradients that others have dropped"):
+        optimizer.step()
+    hvd.broadcast_parameters({"apart.a": a, "apart.b": b}, root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    take_steps(optimizer, a, b, range(1, 3))
+    are(a, -7 * world)
+    are(b, -7 * world)
+
+
+@pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("loaded", ["the first", "the second", "both"])
 @pytest.mark.parametrize("on", ["one rank", "all ranks"])
 @pytest.mark.parametrize("is_under_way", [False, True])

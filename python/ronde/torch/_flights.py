@@ -54,7 +54,7 @@ def pack(
             without.add(parameter)
         parameter.grad = torch.zeros_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
     elif origins is not None:
-        origins.note(parameter, parameter.grad)
+        origins.note_at_start(parameter, parameter.grad)
     gradient = parameter.grad
     # Autograd may have made several gradients of one memory, or have to compute others from it; and the program keeps its
     # own, whatever comes after an error.
@@ -86,6 +86,9 @@ class Flight(NamedTuple):
     handle: Handle[List[torch.Tensor]]
     packed: List[Packed]
 
+    def ask_to_cancel(self) -> None:
+        self.handle.ask_to_cancel()
+
     def cancel(self) -> bool:
         return self.handle.cancel()
 
@@ -105,6 +108,9 @@ class SparseFlight(NamedTuple):
     """A sparse gradient under way."""
 
     finish: SparseReduction
+
+    def ask_to_cancel(self) -> None:
+        self.finish.ask_to_cancel()
 
     def cancel(self) -> bool:
         return self.finish.cancel()

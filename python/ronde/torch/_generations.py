@@ -7,36 +7,42 @@ never ask for, or not have asked for theirs. What it asks for afterwards belongs
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, Tuple
 
 import torch
 
 from ronde import _abi
+from ronde.exceptions import MismatchError
 from ronde.torch import _living_reducers, _names
 from ronde.torch._places import epoch_now
 from ronde.torch._start import start_allreduce
+
+
+#: The process set and the name of an optimizer.
+Key = Tuple[int, str]
 
 
 class _Latest:
     """Of this process, in the job of this epoch."""
 
     epoch = 0
-    numbers: Dict[str, int] = {}  # by the name of the optimizer, which its successors have too
+    numbers: Dict[Key, int] = {}  # of an optimizer, and of its successors
     least: Dict[int, int] = {}  # of all, by their process set
+    steps: Dict[Key, int] = {}  # that were made
 
 
 def latest_generation(name: str) -> int:
     """What an optimizer of this name begins with: earlier ones of this job may have got so far. 0 in a new job."""
     if _Latest.epoch != epoch_now():
         return 0
-    return max(_Latest.numbers.get(name, 0), _Latest.least.get(_names.group_of(name), 0))
+    return max(_Latest.numbers.get(_key(name), 0), _Latest.least.get(_names.group_of(name), 0))
 
 
 def reached(name: str, generation: int) -> None:
     """Optimizers of this name begin with this one."""
     _enter_job()
     if generation > 0:
-        _Latest.numbers[name] = max(generation, _Latest.numbers.get(name, 0))
+        _Latest.numbers[_key(name)] = max(generation, _Latest.numbers.get(_key(name), 0))
 
 
 def all_reached(name: str, generation: int) -> None:
@@ -45,18 +51,43 @@ def all_reached(name: str, generation: int) -> None:
     _living_reducers.go_along(name, generation)
 
 
+def steps_made(name: str) -> int:
+    """By optimizers of this name in this job, or since all ranks have joined: as many as on the other ranks, unless one has
+    dropped the gradients that others have stepped with."""
+    return _Latest.steps.get(_key(name), 0) if _Latest.epoch == epoch_now() else 0
+
+
+def count_step(name: str, steps: int, are_apart: bool) -> None:
+    """All ranks make another one. ``steps``: the most that any has made; ``are_apart``: others have made fewer, and then all
+    raise MismatchError."""
+    _enter_job()
+    _Latest.steps[_key(name)] = steps if are_apart else steps + 1
+    if are_apart:
+        raise MismatchError(
+            f"'{name}': before this step some ranks have stepped with gradients that others have dropped (load_state_dict() in "
+            "place of step()), so their weights differ: broadcast parameters and the optimizer's state from one rank, and call "
+            "load_state_dict() on all ranks, or on none",
+            5,
+        )
+
+
+def _key(name: str) -> Key:
+    return _names.group_of(name), str(name)  # names of several process sets are equal strings
+
+
 def _enter_job() -> None:
     if _Latest.epoch != epoch_now():
-        _Latest.epoch, _Latest.numbers, _Latest.least = epoch_now(), {}, {}
+        _Latest.epoch, _Latest.numbers, _Latest.least, _Latest.steps = epoch_now(), {}, {}, {}
 
 
 def agree_after_join(group: int) -> None:
     """All ranks of the process set have joined: those that had while others dropped a pass were not told. From now on all of
     its optimizers are in one generation. Collective."""
     _enter_job()
-    numbers = [number for name, number in _Latest.numbers.items() if _names.group_of(name) == group]
+    numbers = [number for key, number in _Latest.numbers.items() if key[0] == group]
     mine = torch.tensor([max([*numbers, _Latest.least.get(group, 0)])], dtype=torch.int32, device="cpu")
     name = _names.in_group(group, "generations after join")
+    _Latest.steps = {key: steps for key, steps in _Latest.steps.items() if key[0] != group}
     latest = int(start_allreduce([mine], None, name, _abi.MAX, 1.0, 1.0, True, wait=True)[0])
     if latest > 0:
         _Latest.least[group] = latest

@@ -12,18 +12,17 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
-from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, MismatchError, RondeError
+from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, MismatchError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
 from ronde.torch._flights import Flights, How, KeptTickets, end, give_up, land, put, start_private, start_sparse
-from ronde.torch._generations import all_reached, latest_generation, reached
-from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
+from ronde.torch._generations import all_reached, count_step, latest_generation, reached, steps_made
 from ronde.torch._left_out import left_out, vote_on_needed
-from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is_any_reduced, without_gradient
+from ronde.torch._moving_in import move_in
+from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is_any_reduced, taken_away, without_gradient
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import start_allreduce
-from ronde.torch._step_summary import CANCELLED, Said, StepSummary
-from ronde.torch._tensors import dense_of, gradient_type
+from ronde.torch._step_summary import Said, StepSummary
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import group_of
 
@@ -104,14 +103,14 @@ class Reducer:
 
     def begin(self) -> None:
         """It has its units now. Others of its name may have been before it in this job."""
-        self.name = self._first_name()
+        self._take_name()
         for other in _living_reducers.in_the_middle_of_a_step(self.name):
             other.end_for_successor()
         self._begin(latest_generation(self.name))
         self._has_new_units = False
 
-    def _first_name(self) -> str:
-        return min((unit.first_name for unit in self._units), default="")
+    def _take_name(self) -> None:
+        self.name = min((unit.first_name for unit in self._units), default="")
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
@@ -130,7 +129,7 @@ class Reducer:
             if not unit.is_single:
                 self._groups.remove(unit)
             if self._units and str(self.name) == str(unit.first_name):  # another optimizer may have that one now
-                self.name = self._first_name()
+                self._take_name()
                 reached(self.name, self._generation)
         self._places.generation += 1  # what was known of all of them holds no more
 
@@ -145,9 +144,11 @@ class Reducer:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # An optimizer that ends in the middle of a step: its successor's gradients must not meet what it has asked for.
-        if not is_finalizing() and not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
-            for place in self._placed.values():
-                place.slot.cancel()
+        if is_finalizing():
+            return
+        self._hooks.remove_all()
+        if not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
+            self._ask_to_cancel()
             self._leave_generation()
 
     def leave_job(self) -> None:
@@ -208,6 +209,18 @@ class Reducer:
             except RondeError:
                 pass  # nobody's any more
         self._give_up_generation()
+
+    @property
+    def belongs_to_all(self) -> bool:
+        """Whether its ranks are those of the job."""
+        return self._group == 0
+
+    def agree_on_generation(self) -> None:
+        """All ranks are at the same place of the program, and go on in one. Collective."""
+        self._enter_job()
+        if self._units:
+            mine = torch.tensor([self._generation], dtype=torch.int32, device="cpu")
+            all_reached(self.name, int(self.reduced(mine, "generation")[0]))
 
     def end_for_successor(self) -> None:
         """Another optimizer has its names, and it is in the middle of a step."""
@@ -273,12 +286,16 @@ class Reducer:
 
     def _cancel(self) -> bool:
         """Ends what is under way: on all ranks, unless all have begun it. Whether none was, or may be, reduced."""
-        slots = [place.slot for place in self._placed.values()]
-        for slot in slots:
-            slot.cancel()
+        self._ask_to_cancel()
         have_failed = [flight.cancel() for flight in self._flights.values()]
-        have_failed += [slot.has_failed_in_the_end() for slot in slots]
+        have_failed += [place.slot.has_failed_in_the_end() for place in self._placed.values()]
         return all(have_failed)
+
+    def _ask_to_cancel(self) -> None:
+        for place in self._placed.values():
+            place.slot.cancel()
+        for flight in self._flights.values():
+            flight.ask_to_cancel()
 
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
@@ -310,12 +327,9 @@ class Reducer:
         self.name = _names.in_group(self._group, str(self.name))
 
     def _count(self, member: Member) -> None:
-        """A backward pass has reached the parameter.
-
-        Its gradient is started by a later one's call: the program's hooks may change it until autograd has left this
-        parameter, and of some, at the gradient accumulator, nothing tells that they are there. The last ones are started
-        when the pass ends.
-        """
+        """A backward pass has reached the parameter. Its gradient is started by a later one's call: the program's hooks may
+        change it until autograd has left this parameter, and of some, at the gradient accumulator, nothing tells that they
+        are there. The last ones are started when the pass ends."""
         if self._process_set.process_set_id != self._group:
             self._follow_set()
         unit = member.unit
@@ -343,7 +357,7 @@ class Reducer:
             if unit.is_single or unit.missing == 0:
                 ready.add(unit)
         if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN):
-            self._move_in(unit)  # now, while it can be told who has made it; what is still to come is added there
+            move_in(unit, self._places, self._origins, self._without, is_fresh=True)  # now, while it can be told who has made it; what is still to come is added there
         if waiting:
             try:
                 for each in waiting:
@@ -381,7 +395,7 @@ class Reducer:
         if place is None or unit.parameters[0].grad is not place.view or place.view.data_ptr() != place.address:
             if unit.layout != DENSE and self._start_sparse(unit):
                 return
-            place = self._move_in(unit, is_fresh=False)
+            place = move_in(unit, self._places, self._origins, self._without, is_fresh=False)
         if place is None:
             self._start_private(unit)
         if self._origins is not None:
@@ -413,45 +427,6 @@ class Reducer:
                 return
             error = last_error(status, unit.name)
         raise error
-
-    def _move_in(self, unit: Unit, is_fresh: bool = True) -> Optional[Place]:
-        """Brings the gradient to its place, which becomes ``p.grad``; None: it has none, or the program knows the gradient
-        elsewhere, and stays where it is. ``is_fresh``: autograd has just computed the gradient, or added to it."""
-        place = unit.place
-        parameter = unit.parameters[0]
-        if place is None or place.busy or not place.fits(parameter):
-            place = None if unit.is_private else self._places.of(unit)
-            if place is None:
-                return None
-        gradient: Optional[torch.Tensor] = parameter.grad
-        if gradient is place.view:
-            return place
-        if sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE and gradient is not None:
-            return None  # in a variable of the program, which expects the result there too, as Horovod leaves it
-        if gradient is not None:
-            if gradient.requires_grad:  # of create_graph=True: the graph belongs to this tensor and no other
-                return None
-            if self._origins is not None:
-                self._origins.note(parameter, gradient)
-            if gradient.layout is not torch.strided:
-                if unit.layout != DENSE or is_fresh:
-                    return None  # as long as it stays sparse, further passes add their rows
-                gradient = dense_of(gradient)
-            elif not (is_fresh and not gradient.is_inference() and gradient._version == 0):
-                # Autograd has added to what was there; else it has made this one, of another's memory perhaps.
-                if is_seen_elsewhere(gradient):
-                    return None
-        if not place.make_room():
-            return None
-        view = place.view
-        if gradient is not None:
-            view.copy_(gradient)
-        else:  # unused on this rank, but perhaps not on the others
-            view.detach().zero_()
-            if not parameter.requires_grad:
-                self._without.add(parameter)
-        parameter.grad = view
-        return place
 
     def _start_sparse(self, unit: Unit) -> bool:
         """Whether the gradient goes as a sparse tensor: it is then under way, or held back until ``synchronize()``."""
@@ -487,9 +462,7 @@ class Reducer:
         for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
         lacking = without_gradient(self._members)
-        # The program has taken p.grad away: a backward pass had reached them, or there was one when this was looked at.
-        before = None if self._lacking is None else set(self._lacking)
-        taken = {m.parameter for m in lacking if m.round == self._round or (before is not None and m not in before)}
+        taken = taken_away(lacking, self._lacking, self._round)
         self._start_rest(is_first=True)
         try:
             if self._units and not self._summary.is_sent:
@@ -509,6 +482,7 @@ class Reducer:
             self._placed, self._flights = {}, {}
             self._without.clear()
         except BaseException:
+            self._ask_to_cancel()  # a rank that comes later must not meet what nobody waits for
             self._give_up_generation()
             raise
         self.restart()
@@ -520,7 +494,8 @@ class Reducer:
     def _say(self, lacking: List[Member]) -> None:
         """Tells the other ranks how this one stands (see ``_step_summary``). ``lacking``: what has no gradient."""
         needed = sum([unit.is_needed for unit in self._units])
-        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), is_any_reduced(lacking))
+        steps = steps_made(self.name)
+        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), is_any_reduced(lacking), steps)
 
     def _are_layouts_open(self) -> bool:
         if self._origins is not None:
@@ -530,11 +505,10 @@ class Reducer:
     def _agree_on_layouts(self) -> None:
         """On all ranks, as some of them do not know all."""
         units = self._by_name()
-        name = self._name_of("layouts")
         if self._origins is None:
-            self._layouts_are_open = _layouts.settle(units, name)
+            self._layouts_are_open = _layouts.settle(units, self._name_of("layouts"))
             return
-        self._origins.agree([parameter for unit in units for parameter in unit.parameters], name)
+        self._origins.agree([parameter for unit in units for parameter in unit.parameters], self._name_of("layouts"))
         for unit in [*self._placed, *self._flights]:
             self._origins.exchange_rows(unit)
 
@@ -547,6 +521,7 @@ class Reducer:
         while said.is_dropped:
             self._follow(lacking)
             said, is_done = self._wait_for_summary()
+        count_step(self.name, said.steps, said.are_apart)
         has_new_units, self._has_new_units = self._has_new_units, False  # on all ranks, perhaps after they have said so
         if said.is_uneven or has_new_units:
             vote_on_needed(self._by_name(), partial(self.reduced, is_in_step=True))
@@ -562,20 +537,10 @@ class Reducer:
         return left_out(parameters, self._without, taken, partial(self.reduced, is_in_step=True))
 
     def _wait_for_summary(self) -> Tuple[Said, bool]:
-        """And for the gradients, unless they wait for something that this rank has to do first. Returns what all have said, and
-        whether all that had been begun is done."""
+        """And for the gradients, unless they wait for this rank. Returns what all have said, and whether all begun is done."""
         # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
         # is, all the more as memory is cold after a backward pass.
-        try:
-            is_done = wait_for(self._tickets(self._summary.slot), self._slots, self._has_more_to_do)
-        except CollectiveError as error:
-            if error.code != CANCELLED:
-                raise
-            said = self._summary.wait()
-            if not said.is_dropped:
-                raise
-            return said, False
-        return self._summary.said(), is_done
+        return self._summary.wait_beside(partial(wait_for, self._tickets(self._summary.slot), self._slots, self._has_more_to_do))
 
     def _slots(self) -> List[Slot]:
         return [*(place.slot for place in self._placed.values()), self._summary.slot]

@@ -49,6 +49,11 @@ class Handle(Generic[Result]):
         if operation is not None:
             operation.abandon()
 
+    def ask_to_cancel(self) -> None:
+        """Begins what :meth:`cancel` does, and waits for nothing."""
+        if self._operation is not None:
+            self._operation.ask_to_cancel()
+
     def cancel(self) -> bool:
         """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended, or after some
         seconds, whether it has ended so; raises nothing."""

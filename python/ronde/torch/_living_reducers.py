@@ -6,6 +6,8 @@ import os
 import weakref
 from typing import Any, Container, List, Protocol
 
+from ronde._calls import group_of
+
 
 class _Reducer(Protocol):
     @property
@@ -42,7 +44,12 @@ def enter(reducer: _Reducer) -> None:
 
 def in_the_middle_of_a_step(name: str) -> List[_Reducer]:
     """Those of this name."""
-    return [reducer for reducer in list(_living) if reducer.name == name and reducer.touched]
+    return [reducer for reducer in _of_name(name) if reducer.touched]
+
+
+def _of_name(name: str) -> List[_Reducer]:
+    key = group_of(name), name  # names of several process sets are equal strings
+    return [reducer for reducer in list(_living) if (group_of(reducer.name), reducer.name) == key]
 
 
 def move_here(parameters: Container[Any]) -> None:
@@ -53,9 +60,8 @@ def move_here(parameters: Container[Any]) -> None:
 
 def go_along(name: str, generation: int) -> None:
     """All of this name, with what comes next."""
-    for reducer in list(_living):
-        if reducer.name == name:
-            reducer.go_along(generation)
+    for reducer in _of_name(name):
+        reducer.go_along(generation)
 
 
 def go_on_in(generation: int, group: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Iterable, List
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 import torch
 
@@ -39,6 +39,13 @@ def without_gradient(members: Iterable[Member]) -> List[Member]:
 def is_any_reduced(members: Iterable[Member]) -> bool:
     """Whether this rank takes part in the reduction of any of them."""
     return any(member.unit.is_needed for member in members)
+
+
+def taken_away(lacking: List[Member], before: Optional[List[Member]], now: int) -> Set[torch.nn.Parameter]:
+    """Of what has no gradient in the step, those whose gradient the program has taken away (``p.grad = None``): a backward pass
+    of this round, ``now``, had reached them, or they had one when a pass ended. ``before``: what had none then."""
+    had_none = None if before is None else set(before)
+    return {m.parameter for m in lacking if m.round == now or (had_none is not None and m not in had_none)}
 
 
 class Ready:

@@ -37,6 +37,7 @@ class Origins:
         self._agreed: Dict[torch.nn.Parameter, int] = {}
         self._sparse: Dict[torch.nn.Parameter, int] = {}  # of these, with how many sparse dimensions
         self._rows: Dict[torch.nn.Parameter, torch.Tensor] = {}  # of this rank and round: where there is a row
+        self._begun: Set[torch.nn.Parameter] = set()  # in this round: what p.grad is since then, autograd has not made
         #: The rows of all ranks, and this rank's, which they take the place of.
         self._under_way: Dict[torch.nn.Parameter, Tuple[Handle[torch.Tensor], torch.Tensor]] = {}
 
@@ -53,6 +54,13 @@ class Origins:
         for known in (self._layouts, self._agreed, self._sparse, self._rows):
             known.pop(parameter, None)
         self._needed.discard(parameter)
+        self._begun.discard(parameter)
+
+    def note_at_start(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+        """As :meth:`note`, when its reduction begins and it is about to be made dense; nothing if that begins anew."""
+        if parameter not in self._begun:
+            self._begun.add(parameter)
+            self.note(parameter, gradient)
 
     def note(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         """What autograd has made of a parameter, before it is made dense."""
@@ -127,6 +135,7 @@ class Origins:
     def forget(self) -> None:
         """The round is over, well or not."""
         self._rows.clear()
+        self._begun.clear()
         for handle, _ in self._under_way.values():
             handle.abandon()
         self._under_way.clear()

@@ -16,7 +16,7 @@ says so.
 from __future__ import annotations
 
 from ctypes import addressof, c_int32
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Tuple
 
 from ronde import _abi, _operation
 from ronde._lib import check, last_error, library
@@ -25,7 +25,7 @@ from ronde.exceptions import CollectiveError, DuplicateNameError
 from ronde.torch import _names
 from ronde.torch._places import epoch_now
 
-_NUMBERS = 5
+_NUMBERS = 7
 #: More reductions than an optimizer has.
 _MANY = 1 << 30
 #: The code of an error: a rank has cancelled a request.
@@ -39,6 +39,8 @@ class Said(NamedTuple):
     is_uneven: bool  # some reduce more parameters than others
     are_layouts_open: bool  # some do not know of all gradients whether they are sparse
     has_unused: bool  # some have no gradient of a parameter
+    steps: int  # the most that any rank has made
+    are_apart: bool  # others have made fewer
 
 
 class StepSummary:
@@ -57,16 +59,23 @@ class StepSummary:
         return self._slot
 
     def send(
-        self, name: str, needed: int = 0, are_layouts_open: bool = False, has_unused: bool = False, is_dropped: bool = False
+        self,
+        name: str,
+        needed: int = 0,
+        are_layouts_open: bool = False,
+        has_unused: bool = False,
+        steps: int = 0,
+        is_dropped: bool = False,
     ) -> None:
         """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: how many reductions this rank takes part
-        in. Requires: not sent in this step. Raises what a submit raises."""
+        in; ``steps``: how many it has made. Requires: not sent in this step. Raises what a submit raises."""
         self.is_sent = True
         slot = self._slot
         is_same = slot is not None and slot.name == name and _names.group_of(slot.name) == _names.group_of(name)
         if slot is None or not is_same or self._epoch != epoch_now():
             slot = self._slot = self._made(name)
-        self._numbers[:] = [int(is_dropped), needed, _MANY - needed, int(are_layouts_open), int(has_unused)]
+        counts = needed, _MANY - needed, steps, _MANY - steps
+        self._numbers[:] = [*counts, int(is_dropped), int(are_layouts_open), int(has_unused)]
         status = library().ronde_submit_slot(slot.number)
         if status != _abi.OK:
             error = last_error(status, name)
@@ -81,6 +90,20 @@ class StepSummary:
         view = addressof(self._numbers), (_NUMBERS,), _abi.INT32
         return Slot(name, view, self._numbers, reduce_op=_abi.MAX, group=_names.group_of(name))
 
+    def wait_beside(self, wait: Callable[[], bool]) -> Tuple[Said, bool]:
+        """``wait``: for the gradients and for this, until this one has ended at least; returns whether all have. So does this
+        method, and what all ranks have said. Raises what ``wait`` does, unless a rank has dropped the gradients."""
+        try:
+            is_done = wait()
+        except CollectiveError as error:
+            if error.code != CANCELLED:
+                raise
+            said = self.wait()
+            if not said.is_dropped:
+                raise
+            return said, False
+        return self.said(), is_done
+
     def wait(self) -> Said:
         """What all ranks have said, once they have. Raises what :meth:`Slot.wait` does, but for a cancelled one."""
         try:
@@ -88,13 +111,14 @@ class StepSummary:
         except CollectiveError as error:
             if error.code != CANCELLED:
                 raise
-            return Said(True, False, False, False)
+            return Said(True, False, False, False, 0, False)
         return self.said()
 
     def said(self) -> Said:
         """The same of one that has ended well."""
-        is_dropped, most, fewest, are_layouts_open, has_unused = self._numbers
-        return Said(is_dropped > 0, most + fewest != _MANY, are_layouts_open > 0, has_unused > 0)
+        most, fewest, most_steps, fewest_steps, is_dropped, are_layouts_open, has_unused = self._numbers
+        is_uneven, are_apart = most + fewest != _MANY, most_steps + fewest_steps != _MANY
+        return Said(is_dropped > 0, is_uneven, are_layouts_open > 0, has_unused > 0, most_steps, are_apart)
 
     def drop(self, name: str) -> None:
         """Tells the ranks that have not yet that this one has dropped the gradients of the generation that ``name`` is of."""

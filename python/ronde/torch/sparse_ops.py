@@ -97,6 +97,11 @@ class SparseReduction:
         self._compression, self._context = compression, context
         self._factor, self._divisor = factor, divisor
 
+    def ask_to_cancel(self) -> None:
+        """Begins what :meth:`cancel` does, and waits for nothing."""
+        for handle in self._gathered:
+            handle.ask_to_cancel()
+
     def cancel(self) -> bool:
         """Unless all ranks have submitted it, it ends on all of them with an error. Returns when it has ended, whether it has
         ended so."""
