@@ -76,6 +76,27 @@ def test_the_name_of_a_call_that_was_cancelled_is_free(hvd, rank, world):
     hvd.barrier()
 
 
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["", "groups"])
+def test_a_rank_loads_a_state_and_has_no_more_data(hvd, rank, world, options):
+    """Each at its own end of the epoch, say; the others' steps are none of its."""
+    weight = torch.nn.Parameter(torch.zeros(3))
+    sgd = torch.optim.SGD([weight], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(sgd, [("loads.and.joins", weight)], op=hvd.Sum, **options)
+    total = 0
+    for _ in range(2):
+        for step in range(2 + 2 * rank):
+            optimizer.zero_grad()
+            weight.sum().backward()
+            optimizer.step()
+            total += sum(step < 2 + 2 * other for other in range(world))
+            assert weight.tolist() == [-float(total)] * 3
+        optimizer.load_state_dict(optimizer.state_dict())
+        hvd.join()
+        hvd.broadcast_parameters({"weight": weight}, root_rank=world - 1)
+        total = -int(weight[0])
+
+
 @pytest.mark.ranks(3, 5)
 @pytest.mark.parametrize("then", ["a step", "a state is loaded", "a new optimizer"])
 def test_a_join_of_some_ranks_leaves_the_optimizers_of_all_alone(hvd, rank, world, then):

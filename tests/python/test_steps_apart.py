@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import time
 
 import pytest
@@ -315,6 +316,35 @@ def test_ranks_that_have_stepped_with_what_others_have_dropped_are_told(hvd, ran
         optimizer.step()
     hvd.broadcast_parameters({"apart.a": a, "apart.b": b}, root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    take_steps(optimizer, a, b, range(1, 3))
+    are(a, -7 * world)
+    are(b, -7 * world)
+
+
+class Alarm(Exception):
+    """What a program's watchdog raises."""
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_that_is_interrupted_on_one_rank_and_made_again(hvd, rank, world, kind):
+    """The others come to it later; they wait for the next."""
+    a, b, optimizer = made(hvd, kind)
+    take_steps(optimizer, a, b, [0])
+
+    def raise_alarm(*_):
+        raise Alarm
+
+    optimizer.zero_grad()
+    (a + b).sum().backward() if rank == 0 else None
+    if rank == 0:
+        before = signal.signal(signal.SIGALRM, raise_alarm)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Alarm):
+            optimizer.step()
+        signal.signal(signal.SIGALRM, before)
+    hvd.barrier()
+    optimizer.zero_grad()
     take_steps(optimizer, a, b, range(1, 3))
     are(a, -7 * world)
     are(b, -7 * world)

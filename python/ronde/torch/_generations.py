@@ -89,6 +89,5 @@ def agree_after_join(group: int) -> None:
     name = _names.in_group(group, "generations after join")
     _Latest.steps = {key: steps for key, steps in _Latest.steps.items() if key[0] != group}
     latest = int(start_allreduce([mine], None, name, _abi.MAX, 1.0, 1.0, True, wait=True)[0])
-    if latest > 0:
-        _Latest.least[group] = latest
-        _living_reducers.go_on_in(latest, group)
+    _Latest.least[group] = latest
+    _living_reducers.go_on_in(latest, group)

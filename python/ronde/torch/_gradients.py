@@ -52,6 +52,7 @@ class Reducer:
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
         #: Another one after each load_state_dict(): no gradient meets one of a pass that a rank has dropped.
         self._generation = 0
+        self._is_to_leave = False  # this one, when the next pass begins
         self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
         #: Looks for parameters that have come or gone since.
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None
@@ -203,6 +204,10 @@ class Reducer:
         gradients have other names. A rank that does not follows with its next step. Waits for no rank's program."""
         self._enter_job()
         self.look_for_changes(None)
+        if not self.touched and not self._summary.is_sent:
+            self._is_to_leave = True  # others may have gradients under way; but this rank may have no more, and join first
+            self.restart()
+            return
         if self._under_way > 0:
             try:
                 self._cancel()
@@ -218,6 +223,8 @@ class Reducer:
     def agree_on_generation(self) -> None:
         """All ranks are at the same place of the program, and go on in one. Collective."""
         self._enter_job()
+        if self._is_to_leave:
+            self._leave_generation()
         if self._units:
             mine = torch.tensor([self._generation], dtype=torch.int32, device="cpu")
             all_reached(self.name, int(self.reduced(mine, "generation")[0]))
@@ -230,14 +237,14 @@ class Reducer:
     def _give_up_generation(self) -> None:
         """Forgets what is under way, and begins another. The others are told, if they are not in that one themselves."""
         self.restart()
-        if self._units and self._epoch != 0 and self._epoch == epoch_now():
-            self._leave_generation()
-            self._begin(latest_generation(self.name))
+        self._leave_generation()
 
     def go_on_in(self, generation: int, group: int) -> None:
         """With the next step. Nothing is under way: all ranks of the process set have joined, if it is this one's."""
-        if group == self._group and generation != self._generation and self._epoch == epoch_now():
-            self._begin(generation)
+        if group == self._group and self._epoch == epoch_now():
+            self._is_to_leave = False
+            if generation != self._generation:
+                self._begin(generation)
 
     def go_along(self, generation: int) -> None:
         """An optimizer of the same names goes on with it: so does this one, behind the step that it has begun."""
@@ -249,14 +256,18 @@ class Reducer:
             self._next_generation = generation
 
     def _leave_generation(self) -> None:
+        if not self._units or self._epoch == 0 or self._epoch != epoch_now():
+            return
         try:
             self._summary.drop(self._name_of("step"))
         except RondeError:
             pass  # where nothing can be told any more, nobody is left behind
         all_reached(self.name, self._generation + 1)
+        self._begin(latest_generation(self.name))
 
     def _begin(self, generation: int) -> None:
         self._generation = generation
+        self._is_to_leave = False
         for unit in self._units:
             unit.begin(generation)
         self._places.generation += 1
@@ -368,6 +379,8 @@ class Reducer:
 
     def _begin_pass(self, number: int) -> Ready:
         self._enter_job()
+        if self._is_to_leave:
+            self._leave_generation()
         self._watch()
         if number != -1:
             torch.autograd.Variable._execution_engine.queue_callback(partial(self._end_pass, number))
@@ -459,6 +472,8 @@ class Reducer:
         self._has_lost_a_pass = False
         self._watch()
         self._enter_job()
+        if self._is_to_leave:
+            self._leave_generation()
         for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
         lacking = without_gradient(self._members)
@@ -489,7 +504,6 @@ class Reducer:
         self._summary.is_sent = False
         if self._next_generation > self._generation:
             self._leave_generation()  # the other one could not tell, as this one's summary had its name
-            self._begin(self._next_generation)
 
     def _say(self, lacking: List[Member]) -> None:
         """Tells the other ranks how this one stands (see ``_step_summary``). ``lacking``: what has no gradient."""
