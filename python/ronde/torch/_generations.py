@@ -12,11 +12,14 @@ from typing import Dict, Tuple
 import torch
 
 from ronde import _abi
-from ronde.exceptions import MismatchError
+from ronde.exceptions import CollectiveError
 from ronde.torch import _living_reducers, _names
 from ronde.torch._places import epoch_now
 from ronde.torch._start import start_allreduce
 
+
+#: The code of the error: the ranks' programs need not be wrong, as for a mismatch, and an elastic job goes on.
+_CANCELLED = 10
 
 #: The process set and the name of an optimizer.
 Key = Tuple[int, str]
@@ -59,15 +62,15 @@ def steps_made(name: str) -> int:
 
 def count_step(name: str, steps: int, are_apart: bool) -> None:
     """All ranks make another one. ``steps``: the most that any has made; ``are_apart``: others have made fewer, and then all
-    raise MismatchError."""
+    raise CollectiveError."""
     _enter_job()
     _Latest.steps[_key(name)] = steps if are_apart else steps + 1
     if are_apart:
-        raise MismatchError(
+        raise CollectiveError(
             f"'{name}': before this step some ranks have stepped with gradients that others have dropped (load_state_dict() in "
             "place of step()), so their weights differ: broadcast parameters and the optimizer's state from one rank, and call "
             "load_state_dict() on all ranks, or on none",
-            5,
+            _CANCELLED,
         )
 
 

@@ -12,7 +12,7 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
-from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, MismatchError, RondeError
+from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
 from ronde.torch._flights import Flights, How, KeptTickets, end, give_up, land, put, start_private, start_sparse
 from ronde.torch._generations import all_reached, count_step, latest_generation, reached, steps_made
@@ -22,7 +22,7 @@ from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import start_allreduce
-from ronde.torch._step_summary import Said, StepSummary
+from ronde.torch._step_summary import CANCELLED, Said, StepSummary
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import group_of
 
@@ -573,8 +573,11 @@ class Reducer:
         if self._origins is not None:
             is_unused = self._origins.take_back() and is_unused
         if not is_unused:
-            what = "this rank's gradients were added to those of a backward pass that another rank has dropped"
-            raise MismatchError(f"'{self.name}': {what}: call load_state_dict() on all ranks, or on none", 5)
+            raise CollectiveError(
+                f"'{self.name}': this rank's gradients were added to those of a backward pass that another rank has dropped, "
+                "by load_state_dict() or because of an error: load a state on all ranks, and step again",
+                CANCELLED,
+            )
         give_up(self._flights.values(), self._placed)
         self._placed, self._flights = {}, {}
         all_reached(self.name, self._generation + 1)
