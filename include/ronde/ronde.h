@@ -393,6 +393,9 @@ RONDE_API ronde_status ronde_ticket_source(ronde_ticket* ticket, int32_t* rank);
 RONDE_API ronde_status ronde_register_slot(ronde_engine* engine, const ronde_request* request, int64_t* slot);
 /* Submits the kept request again. RONDE_DUPLICATE_NAME before the last one was waited for or released. */
 RONDE_API ronde_status ronde_submit_slot(int64_t slot);
+/* Submits `count` of them, in the order of the array, in one call. The first that fails ends it with its status;
+ * *submitted (never NULL) is how many were before it. */
+RONDE_API ronde_status ronde_submit_slots(const int64_t* slots, size_t count, size_t* submitted);
 /* As ronde_wait and ronde_test for the slot's current request. Of several threads that wait for one slot all return
  * when a request of it is done; which of two in a row is the caller's to arrange. */
 RONDE_API ronde_status ronde_wait_slot(int64_t slot, double limit_s);

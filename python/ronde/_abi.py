@@ -180,6 +180,7 @@ PROTOTYPES = {
     "ronde_ticket_splits": (c_int32, [c_void_p, POINTER(POINTER(c_int64)), POINTER(c_size_t)]),
     "ronde_register_slot": (c_int32, [c_void_p, c_void_p, POINTER(c_int64)]),
     "ronde_submit_slot": (c_int32, [c_int64]),
+    "ronde_submit_slots": (c_int32, [c_void_p, c_size_t, c_void_p]),
     "ronde_wait_slot": (c_int32, [c_int64, c_double]),
     "ronde_test_slot": (c_int32, [c_int64, POINTER(c_int32)]),
     "ronde_slot_ticket": (c_int32, [c_int64, POINTER(c_void_p)]),

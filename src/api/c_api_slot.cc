@@ -109,6 +109,23 @@ ronde_status ronde_submit_slot(int64_t slot) {
   });
 }
 
+ronde_status ronde_submit_slots(const int64_t* slots, size_t count, size_t* submitted) {
+  return guarded([&]() -> Status {
+    if (submitted == nullptr) {
+      return null_argument("submitted");
+    }
+    *submitted = 0;
+    if (slots == nullptr && count > 0) {
+      return null_argument("slots");
+    }
+    for (; *submitted < count; ++*submitted) {
+      RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> found, SlotTable::instance().find(slots[*submitted]));
+      RONDE_RETURN_IF_ERROR(submit(found));
+    }
+    return {};
+  });
+}
+
 ronde_status ronde_wait_slot(int64_t slot, double limit_s) {
   return guarded([&]() -> Status {
     RONDE_ASSIGN_OR_RETURN(const std::shared_ptr<Slot> found, submitted(slot));

@@ -67,6 +67,29 @@ TEST_F(OneRank, ASlotIsItsOwnTicketAndComesBack) {
   EXPECT_EQ(ronde_submit_slot(slot), RONDE_INVALID_ARGUMENT);
 }
 
+TEST_F(OneRank, SlotsAreSubmittedInOneCall) {
+  Work first("first"), second("second"), third("third");
+  int64_t slots[3] = {-1, -1, -1};
+  ASSERT_EQ(ronde_register_slot(nullptr, &first.request, &slots[0]), RONDE_OK);
+  ASSERT_EQ(ronde_register_slot(nullptr, &second.request, &slots[1]), RONDE_OK);
+  ASSERT_EQ(ronde_register_slot(nullptr, &third.request, &slots[2]), RONDE_OK);
+  size_t submitted = 7;
+  ASSERT_EQ(ronde_submit_slots(slots, 3, &submitted), RONDE_OK) << ronde_last_error();
+  EXPECT_EQ(submitted, 3u);
+  ASSERT_EQ(ronde_wait_slot(slots[0], -1), RONDE_OK);
+  ASSERT_EQ(ronde_wait_slot(slots[2], -1), RONDE_OK);
+  EXPECT_EQ(ronde_submit_slots(slots, 3, &submitted), RONDE_DUPLICATE_NAME) << "the second was not waited for";
+  EXPECT_EQ(submitted, 1u) << "the third was not begun";
+  ASSERT_EQ(ronde_wait_slot(slots[0], -1), RONDE_OK);
+  ASSERT_EQ(ronde_wait_slot(slots[1], -1), RONDE_OK);
+  EXPECT_EQ(ronde_submit_slots(nullptr, 1, &submitted), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_submit_slots(slots, 3, nullptr), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_submit_slots(nullptr, 0, &submitted), RONDE_OK);
+  for (const int64_t slot : slots) {
+    ASSERT_EQ(ronde_unregister_slot(slot), RONDE_OK);
+  }
+}
+
 // Whoever unregisters may free what `user` points to once the callback has come; the slot itself must outlive it.
 TEST_F(OneRank, AnUnregisteredSlotStillCallsBackOnce) {
   static std::atomic<int> calls;

@@ -149,6 +149,22 @@ class KeptTickets:
         return tickets
 
 
+def ask_to_cancel(flights: Flights, placed: Dict[Unit, Place]) -> None:
+    """Begins to end what is under way: on all ranks, unless all have begun it."""
+    for place in placed.values():
+        place.slot.cancel()
+    for flight in flights.values():
+        flight.ask_to_cancel()
+
+
+def cancel(flights: Flights, placed: Dict[Unit, Place]) -> bool:
+    """The same, and waits for the end. Whether none was, or may be, reduced."""
+    ask_to_cancel(flights, placed)
+    have_failed = [flight.cancel() for flight in flights.values()]
+    have_failed += [place.slot.has_failed_in_the_end() for place in placed.values()]
+    return all(have_failed)
+
+
 def give_up(flights: Iterable[Union[Flight, SparseFlight]], placed: Dict[Unit, Place]) -> None:
     """Nobody waits for these any more, however long an error's traceback keeps them alive. Who uses their names again
     waits for their end first. Results that are still to come must not reach what becomes of ``p.grad``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from ctypes import Array, c_void_p
+from ctypes import Array, byref, c_int64, c_size_t, c_void_p
 from functools import partial
 from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -14,7 +14,7 @@ from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
-from ronde.torch._flights import Flights, How, KeptTickets, end, give_up, land, put, start_private, start_sparse
+from ronde.torch._flights import Flights, How, KeptTickets, ask_to_cancel, cancel, end, give_up, land, put, start_private, start_sparse
 from ronde.torch._generations import all_reached, count_step, latest_generation, reached, steps_made
 from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._moving_in import move_in
@@ -54,8 +54,7 @@ class Reducer:
         self._generation = 0
         self._is_to_leave = False  # this one, when the next pass begins
         self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
-        #: Looks for parameters that have come or gone since.
-        self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None
+        self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None  # looks for parameters that came or went
         self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # a sparse gradient, until the layouts are agreed
@@ -68,7 +67,7 @@ class Reducer:
         self._placed: Dict[Unit, Place] = {}  # under way from their places
         self._kept_tickets = KeptTickets()
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
-        self._submit_slot = library().ronde_submit_slot
+        self._submit_slot, self._submit_slots = library().ronde_submit_slot, library().ronde_submit_slots
         self._is_in_forked_child = False
         self._has_lost_a_pass = False
         self._has_new_units = False  # since the last step
@@ -149,7 +148,7 @@ class Reducer:
             return
         self._hooks.remove_all()
         if not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
-            self._ask_to_cancel()
+            ask_to_cancel(self._flights, self._placed)
             self._leave_generation()
 
     def leave_job(self) -> None:
@@ -210,18 +209,15 @@ class Reducer:
             return
         if self._under_way > 0:
             try:
-                self._cancel()
+                cancel(self._flights, self._placed)
             except RondeError:
                 pass  # nobody's any more
         self._give_up_generation()
 
-    @property
-    def belongs_to_all(self) -> bool:
-        """Whether its ranks are those of the job."""
-        return self._group == 0
-
     def agree_on_generation(self) -> None:
-        """All ranks are at the same place of the program, and go on in one. Collective."""
+        """All ranks of the job are at the same place of the program, and go on in one. Collective."""
+        if self._group != 0:
+            return
         self._enter_job()
         if self._is_to_leave:
             self._leave_generation()
@@ -295,19 +291,6 @@ class Reducer:
                 if not (is_first and unit.layout == UNKNOWN and unit.parameters[0].grad is None):
                     self._start(unit)
 
-    def _cancel(self) -> bool:
-        """Ends what is under way: on all ranks, unless all have begun it. Whether none was, or may be, reduced."""
-        self._ask_to_cancel()
-        have_failed = [flight.cancel() for flight in self._flights.values()]
-        have_failed += [place.slot.has_failed_in_the_end() for place in self._placed.values()]
-        return all(have_failed)
-
-    def _ask_to_cancel(self) -> None:
-        for place in self._placed.values():
-            place.slot.cancel()
-        for flight in self._flights.values():
-            flight.ask_to_cancel()
-
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
         if self._flights or self._placed:
@@ -368,11 +351,11 @@ class Reducer:
             if unit.is_single or unit.missing == 0:
                 ready.add(unit)
         if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN):
-            move_in(unit, self._places, self._origins, self._without, is_fresh=True)  # now, while it can be told who has made it; what is still to come is added there
+            # Now, while it can be told who has made it; what is still to come is added there.
+            move_in(unit, self._places, self._origins, self._without, is_fresh=True)
         if waiting:
             try:
-                for each in waiting:
-                    self._start(each)
+                self._start_all(waiting)
             except BaseException:
                 self._ready.pop(now, None)  # the pass ends here
                 raise
@@ -396,8 +379,7 @@ class Reducer:
     def _end_pass(self, number: int) -> None:
         ready = self._ready.pop(number, None)
         if ready is not None:
-            for unit in ready.units:
-                self._start(unit)
+            self._start_all(ready.units)
             if not self._summary.is_sent:
                 self._lacking = without_gradient(self._members)
                 if self._placed or self._flights:
@@ -405,7 +387,7 @@ class Reducer:
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
-        if place is None or unit.parameters[0].grad is not place.view or place.view.data_ptr() != place.address:
+        if place is None or not place.has_gradient_of(unit.parameters[0]):
             if unit.layout != DENSE and self._start_sparse(unit):
                 return
             place = move_in(unit, self._places, self._origins, self._without, is_fresh=False)
@@ -421,6 +403,30 @@ class Reducer:
             self._submit_again(unit, place, status)
             return
         self._placed[unit] = place
+        self._drive_if_all()
+
+    def _start_all(self, units: Sequence[Unit]) -> None:
+        """Starts several: those that lie in their places by one call."""
+        in_place = []
+        for unit in units:
+            place = unit.place
+            if place is None or self._origins is not None or not place.has_gradient_of(unit.parameters[0]):
+                self._start(unit)
+            else:
+                place.busy = True
+                in_place.append((unit, place))
+        numbers = (c_int64 * len(in_place))(*[place.number for _, place in in_place])
+        submitted = c_size_t()
+        status = self._submit_slots(numbers, len(in_place), byref(submitted))
+        count = submitted.value
+        self._placed.update(in_place[:count])
+        if status != _OK:
+            self._submit_again(*in_place[count], status)
+            for unit, _ in in_place[count + 1 :]:
+                self._start(unit)
+        self._drive_if_all()
+
+    def _drive_if_all(self) -> None:
         if len(self._placed) == len(self._units):
             # The last one. The others may be waiting for nothing but this rank's share of the work, and it takes a while
             # until autograd has wound up and the caller waits.
@@ -497,7 +503,7 @@ class Reducer:
             self._placed, self._flights = {}, {}
             self._without.clear()
         except BaseException:
-            self._ask_to_cancel()  # a rank that comes later must not meet what nobody waits for
+            ask_to_cancel(self._flights, self._placed)  # a rank that comes later must not meet what nobody waits for
             self._give_up_generation()
             raise
         self.restart()
@@ -569,7 +575,7 @@ class Reducer:
     def _follow(self, lacking: List[Member]) -> None:
         """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
         the old ones ends and begins anew."""
-        is_unused = self._cancel()
+        is_unused = cancel(self._flights, self._placed)
         if self._origins is not None:
             is_unused = self._origins.take_back() and is_unused
         if not is_unused:

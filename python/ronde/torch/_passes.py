@@ -22,7 +22,7 @@ TOGETHER = 256 * 1024
 class Member:
     """A parameter in its unit."""
 
-    __slots__ = ("parameter", "unit", "round", "left")
+    __slots__ = ("parameter", "unit", "round", "left", "__weakref__")
 
     def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
         self.parameter = parameter
@@ -97,13 +97,13 @@ class Hooks:
         return [self._members[number] for number in due]
 
     def _add(self, number: int) -> None:
-        reference, call = weakref.ref(self), self._call
+        # Nothing that has the parameter: it would have itself.
+        get_member, get_owner, call = weakref.ref(self._members[number]), self._owner, self._call
 
         def on_gradient(_: torch.Tensor) -> None:
-            hooks = reference()
-            owner = hooks._owner() if hooks is not None else None
-            if hooks is not None and owner is not None:
-                call(owner, hooks._members[number])
+            member, owner = get_member(), get_owner()
+            if member is not None and owner is not None:
+                call(owner, member)
 
         parameter = self._members[number].parameter
         hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's

@@ -77,6 +77,10 @@ class Place:
             and self.view.data_ptr() == self.address
         )
 
+    def has_gradient_of(self, parameter: torch.nn.Parameter) -> bool:
+        """Whether it lies here."""
+        return parameter.grad is self.view and self.view.data_ptr() == self.address
+
     def make_room(self) -> bool:
         """Before another gradient comes here: a program that has kept the last one keeps it, in memory of its own. False:
         that cannot be, since other tensors or arrays lie in this memory. Requires: the view is no parameter's gradient, as

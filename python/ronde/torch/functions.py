@@ -245,7 +245,7 @@ def broadcast_optimizer_state(
             if tensor is not value:
                 tensor.copy_(value)
     reducer = getattr(optimizer, "_reducer", None)
-    if reducer is not None and reducer.belongs_to_all:
+    if reducer is not None:
         reducer.agree_on_generation()  # the root alone may have loaded a state
     if not optimizer.state and not (reducer is not None and reducer.touched):
         _zero_gradients(optimizer)
