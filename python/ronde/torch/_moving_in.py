@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from sys import getrefcount
 from typing import Optional, Set
 
 import torch
@@ -27,14 +27,25 @@ def move_in(
     """
     place = unit.place
     parameter = unit.parameters[0]
-    if place is None or place.busy or not place.fits(parameter):
+    gradient: Optional[torch.Tensor] = parameter.grad
+    # What Place.fits() says, without the calls: this is done for each gradient of each step.
+    if (
+        place is None
+        or gradient is None
+        or gradient.dtype is not place.dtype
+        or parameter.stride() != place.stride
+        or parameter.shape != place.shape
+        or not gradient.is_cpu
+        or place.busy
+        or place.view.data_ptr() != place.address
+    ):
         place = None if unit.is_private else places.of(unit)
         if place is None:
             return None
-    gradient: Optional[torch.Tensor] = parameter.grad
-    if gradient is place.view:
+    view = place.view
+    if gradient is view:
         return place
-    if sys.getrefcount(gradient) > HELD_BY_ONE_VARIABLE and gradient is not None:
+    if getrefcount(gradient) > HELD_BY_ONE_VARIABLE and gradient is not None:
         return None  # in a variable of the program, which expects the result there too, as Horovod leaves it
     if gradient is not None:
         if gradient.requires_grad:  # of create_graph=True: the graph belongs to this tensor and no other
@@ -51,7 +62,7 @@ def move_in(
                 return None
     if not place.make_room():
         return None
-    view = place.view
+    view = place.view  # another one, if a program has kept the last
     if gradient is not None:
         view.copy_(gradient)
     else:  # unused on this rank, but perhaps not on the others

@@ -16,6 +16,7 @@ says so.
 from __future__ import annotations
 
 from ctypes import addressof, c_int32
+from threading import Lock
 from typing import Callable, NamedTuple, Optional, Tuple
 
 from ronde import _abi, _operation
@@ -51,6 +52,7 @@ class StepSummary:
         self._slot: Optional[Slot] = None
         self._epoch = 0  # of the engine that the slot belongs to
         self.is_sent = False  # in this step
+        self._turn = Lock()
 
     @property
     def slot(self) -> Slot:
@@ -68,8 +70,12 @@ class StepSummary:
         is_dropped: bool = False,
     ) -> None:
         """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: how many reductions this rank takes part
-        in; ``steps``: how many it has made. Requires: not sent in this step. Raises what a submit raises."""
-        self.is_sent = True
+        in; ``steps``: how many it has made. Nothing if it was sent in this step: passes may end in several threads at once.
+        Raises what a submit raises."""
+        with self._turn:
+            if self.is_sent:
+                return
+            self.is_sent = True
         slot = self._slot
         is_same = slot is not None and slot.name == name and _names.group_of(slot.name) == _names.group_of(name)
         if slot is None or not is_same or self._epoch != epoch_now():
@@ -126,5 +132,6 @@ class StepSummary:
             self.slot.cancel()
             if self.slot.has_failed_in_the_end():
                 return
+        self.is_sent = False
         self.send(name, is_dropped=True)
         self.slot.cancel()
