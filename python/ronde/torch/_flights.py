@@ -149,17 +149,19 @@ class KeptTickets:
         return tickets
 
 
-def ask_to_cancel(flights: Flights, placed: Dict[Unit, Place]) -> None:
+def ask_to_cancel(flights: Flights, placed: Dict[Unit, Place], origins: Optional[Origins]) -> None:
     """Begins to end what is under way: on all ranks, unless all have begun it."""
+    if origins is not None:
+        origins.ask_to_cancel()
     for place in placed.values():
         place.slot.cancel()
     for flight in flights.values():
         flight.ask_to_cancel()
 
 
-def cancel(flights: Flights, placed: Dict[Unit, Place]) -> bool:
-    """The same, and waits for the end. Whether none was, or may be, reduced."""
-    ask_to_cancel(flights, placed)
+def cancel(flights: Flights, placed: Dict[Unit, Place], origins: Optional[Origins]) -> bool:
+    """The same, and waits for the end of gradients. Whether none was, or may be, reduced."""
+    ask_to_cancel(flights, placed, origins)
     have_failed = [flight.cancel() for flight in flights.values()]
     have_failed += [place.slot.has_failed_in_the_end() for place in placed.values()]
     return all(have_failed)

@@ -7,7 +7,7 @@ never ask for, or not have asked for theirs. What it asks for afterwards belongs
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Dict, Iterable, Tuple
 
 import torch
 
@@ -30,6 +30,7 @@ class _Latest:
 
     epoch = 0
     numbers: Dict[Key, int] = {}  # of an optimizer, and of its successors
+    units: Dict[Key, int] = {}  # of a gradient, whatever optimizer has it
     least: Dict[int, int] = {}  # of all, by their process set
     steps: Dict[Key, int] = {}  # that were made
 
@@ -48,9 +49,18 @@ def reached(name: str, generation: int) -> None:
         _Latest.numbers[_key(name)] = max(generation, _Latest.numbers.get(_key(name), 0))
 
 
-def all_reached(name: str, generation: int) -> None:
-    """The same, and those that there are go on with it, since their gradients have the same names."""
+def latest_of_units(names: Iterable[str]) -> int:
+    """What gradients of these names begin with: optimizers of other names have had some of them."""
+    _enter_job()
+    return max((_Latest.units.get(_key(name), 0) for name in names), default=0)
+
+
+def all_reached(name: str, generation: int, units: Iterable[str]) -> None:
+    """The same, and those that there are go on with it, since their gradients have the same names. ``units``: the names of
+    these gradients."""
     reached(name, generation)
+    for unit in units:
+        _Latest.units[_key(unit)] = max(generation, _Latest.units.get(_key(unit), 0))
     _living_reducers.go_along(name, generation)
 
 
@@ -60,18 +70,21 @@ def steps_made(name: str) -> int:
     return _Latest.steps.get(_key(name), 0) if _Latest.epoch == epoch_now() else 0
 
 
-def count_step(name: str, steps: int, are_apart: bool) -> None:
-    """All ranks make another one. ``steps``: the most that any has made; ``are_apart``: others have made fewer, and then all
-    raise CollectiveError."""
+def set_steps(name: str, steps: int) -> None:
+    """So many were made."""
     _enter_job()
-    _Latest.steps[_key(name)] = steps if are_apart else steps + 1
-    if are_apart:
-        raise CollectiveError(
-            f"'{name}': before this step some ranks have stepped with gradients that others have dropped (load_state_dict() in "
-            "place of step()), so their weights differ: broadcast parameters and the optimizer's state from one rank, and call "
-            "load_state_dict() on all ranks, or on none",
-            _CANCELLED,
-        )
+    _Latest.steps[_key(name)] = steps
+
+
+def apart(name: str, steps: int) -> CollectiveError:
+    """The error on all ranks where some have made fewer than ``steps``; they count alike from now on."""
+    set_steps(name, steps)
+    return CollectiveError(
+        f"'{name}': before this step some ranks have stepped with gradients that others have dropped (load_state_dict() in "
+        "place of step()), so their weights differ: broadcast parameters and the optimizer's state from one rank, and call "
+        "load_state_dict() on all ranks, or on none",
+        _CANCELLED,
+    )
 
 
 def _key(name: str) -> Key:
@@ -80,7 +93,7 @@ def _key(name: str) -> Key:
 
 def _enter_job() -> None:
     if _Latest.epoch != epoch_now():
-        _Latest.epoch, _Latest.numbers, _Latest.least, _Latest.steps = epoch_now(), {}, {}, {}
+        _Latest.epoch, _Latest.numbers, _Latest.units, _Latest.least, _Latest.steps = epoch_now(), {}, {}, {}, {}
 
 
 def agree_after_join(group: int) -> None:

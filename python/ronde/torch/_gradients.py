@@ -15,7 +15,7 @@ from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
 from ronde.torch import _layouts, _living_reducers, _names
 from ronde.torch._flights import Flights, How, KeptTickets, ask_to_cancel, cancel, end, give_up, land, put, start_private, start_sparse
-from ronde.torch._generations import all_reached, count_step, latest_generation, reached, steps_made
+from ronde.torch._generations import all_reached, apart, latest_generation, latest_of_units, reached, set_steps, steps_made
 from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._moving_in import move_in
 from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is_any_reduced, taken_away, without_gradient
@@ -50,8 +50,7 @@ class Reducer:
         self._ready: Dict[int, Ready] = {}  # by the number of the backward pass that runs
         self._layouts_are_open = False
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
-        #: Another one after each load_state_dict(): no gradient meets one of a pass that a rank has dropped.
-        self._generation = 0
+        self._generation = 0  # of its gradients: they meet none of a pass that a rank has dropped
         self._is_to_leave = False  # this one, when the next pass begins
         self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None  # looks for parameters that came or went
@@ -103,14 +102,14 @@ class Reducer:
 
     def begin(self) -> None:
         """It has its units now. Others of its name may have been before it in this job."""
-        self._take_name()
+        self.name = min((unit.first_name for unit in self._units), default="")
         for other in _living_reducers.in_the_middle_of_a_step(self.name):
             other.end_for_successor()
         self._begin(latest_generation(self.name))
+        latest = latest_of_units(unit.first_name for unit in self._units)
+        while self._generation < latest:  # an optimizer of another name has left these under way
+            self._leave_generation()
         self._has_new_units = False
-
-    def _take_name(self) -> None:
-        self.name = min((unit.first_name for unit in self._units), default="")
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
@@ -128,9 +127,6 @@ class Reducer:
             self._units.remove(unit)
             if not unit.is_single:
                 self._groups.remove(unit)
-            if self._units and str(self.name) == str(unit.first_name):  # another optimizer may have that one now
-                self._take_name()
-                reached(self.name, self._generation)
         self._places.generation += 1  # what was known of all of them holds no more
 
     def _watch(self) -> List[Member]:
@@ -148,7 +144,7 @@ class Reducer:
             return
         self._hooks.remove_all()
         if not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
-            ask_to_cancel(self._flights, self._placed)
+            ask_to_cancel(self._flights, self._placed, self._origins)
             self._leave_generation()
 
     def leave_job(self) -> None:
@@ -209,7 +205,7 @@ class Reducer:
             return
         if self._under_way > 0:
             try:
-                cancel(self._flights, self._placed)
+                cancel(self._flights, self._placed, self._origins)
             except RondeError:
                 pass  # nobody's any more
         self._give_up_generation()
@@ -222,8 +218,10 @@ class Reducer:
         if self._is_to_leave:
             self._leave_generation()
         if self._units:
-            mine = torch.tensor([self._generation], dtype=torch.int32, device="cpu")
-            all_reached(self.name, int(self.reduced(mine, "generation")[0]))
+            mine = [self._generation, steps_made(self.name)]
+            generation, steps = self.reduced(torch.tensor(mine, dtype=torch.int32, device="cpu"), "generation").tolist()
+            set_steps(self.name, steps)
+            all_reached(self.name, generation, [unit.first_name for unit in self._units])
 
     def end_for_successor(self) -> None:
         """Another optimizer has its names, and it is in the middle of a step."""
@@ -258,7 +256,7 @@ class Reducer:
             self._summary.drop(self._name_of("step"))
         except RondeError:
             pass  # where nothing can be told any more, nobody is left behind
-        all_reached(self.name, self._generation + 1)
+        all_reached(self.name, self._generation + 1, [unit.first_name for unit in self._units])
         self._begin(latest_generation(self.name))
 
     def _begin(self, generation: int) -> None:
@@ -491,7 +489,7 @@ class Reducer:
             left_out_here = self._wait(lacking, taken)
             for unit, place in self._placed.items():
                 place.busy = False
-                result = place.result()
+                result = place.view if place.view.data_ptr() == place.address else place.result()
                 if unit.parameters[0].grad is not result:
                     put(unit.parameters[0], result)
             if self._flights:
@@ -503,10 +501,11 @@ class Reducer:
             self._placed, self._flights = {}, {}
             self._without.clear()
         except BaseException:
-            ask_to_cancel(self._flights, self._placed)  # a rank that comes later must not meet what nobody waits for
+            ask_to_cancel(self._flights, self._placed, self._origins)  # a rank that comes later must not meet what nobody waits for
             self._give_up_generation()
             raise
         self.restart()
+        set_steps(self.name, steps_made(self.name) + 1)
         self._summary.is_sent = False
         if self._next_generation > self._generation:
             self._leave_generation()  # the other one could not tell, as this one's summary had its name
@@ -514,8 +513,8 @@ class Reducer:
     def _say(self, lacking: List[Member]) -> None:
         """Tells the other ranks how this one stands (see ``_step_summary``). ``lacking``: what has no gradient."""
         needed = sum([unit.is_needed for unit in self._units])
-        steps = steps_made(self.name)
-        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), is_any_reduced(lacking), steps)
+        has_unused, steps = is_any_reduced(lacking), steps_made(self.name)
+        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), has_unused, steps)
 
     def _are_layouts_open(self) -> bool:
         if self._origins is not None:
@@ -541,7 +540,8 @@ class Reducer:
         while said.is_dropped:
             self._follow(lacking)
             said, is_done = self._wait_for_summary()
-        count_step(self.name, said.steps, said.are_apart)
+        if said.are_apart:
+            raise apart(self.name, said.steps)
         has_new_units, self._has_new_units = self._has_new_units, False  # on all ranks, perhaps after they have said so
         if said.is_uneven or has_new_units:
             vote_on_needed(self._by_name(), partial(self.reduced, is_in_step=True))
@@ -575,7 +575,7 @@ class Reducer:
     def _follow(self, lacking: List[Member]) -> None:
         """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
         the old ones ends and begins anew."""
-        is_unused = cancel(self._flights, self._placed)
+        is_unused = cancel(self._flights, self._placed, self._origins)
         if self._origins is not None:
             is_unused = self._origins.take_back() and is_unused
         if not is_unused:
@@ -586,7 +586,7 @@ class Reducer:
             )
         give_up(self._flights.values(), self._placed)
         self._placed, self._flights = {}, {}
-        all_reached(self.name, self._generation + 1)
+        all_reached(self.name, self._generation + 1, [unit.first_name for unit in self._units])
         self._begin(self._generation + 1)
         self._start_rest(is_first=True)
         self._say([*lacking, *(member for member in self._members if member.parameter in self._without)])

@@ -16,7 +16,7 @@ current_pass: Callable[[], int] = torch._C._current_graph_task_id
 OnGradient = Callable[[Any, "Member"], None]
 
 #: Gradients are started so many bytes at a time: each start costs the same, and interrupts the backward pass.
-TOGETHER = 256 * 1024
+TOGETHER = 1024 * 1024
 
 
 class Member:

@@ -122,6 +122,11 @@ class Origins:
                     indices, values, gradient.shape, is_coalesced=True, check_invariants=False
                 )
 
+    def ask_to_cancel(self) -> None:
+        """Begins to end what is under way: on all ranks, unless all have begun it."""
+        for handle, _ in self._under_way.values():
+            handle.ask_to_cancel()
+
     def take_back(self) -> bool:
         """Ends what is under way, to begin it anew: on all ranks, unless all have begun it. Whether none was, or may be,
         reduced."""
