@@ -211,6 +211,15 @@ def land(flights: Flights, compression: AnyCompressor) -> None:
                 put(item.parameter, item.gradient)
 
 
+def take_from_places(placed: Dict[Unit, Place]) -> None:
+    """All of these are reduced: their results are ``p.grad``, as they are already, mostly."""
+    for unit, place in placed.items():
+        place.busy = False
+        result = place.view if place.view.data_ptr() == place.address else place.result()
+        if unit.parameters[0].grad is not result:
+            put(unit.parameters[0], result)
+
+
 def put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
     """Makes the reduced gradient the parameter's; mostly it is, as it was reduced in place."""
     current = parameter.grad

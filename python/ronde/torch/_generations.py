@@ -1,13 +1,14 @@
 """Generations of gradients: those of a later one never meet those of an earlier one, since their names differ.
 
-A rank that drops a backward pass (``load_state_dict()``), or whose step fails, may have asked the others for gradients that they
-never ask for, or not have asked for theirs. What it asks for afterwards belongs to another generation, and the others follow
-(see ``_step_summary``).
+A rank that drops a backward pass (``load_state_dict()``), or whose step fails, may have asked the others for gradients that
+they never ask for, or not have asked for theirs. It leaves the generation, tells the others so (see ``_step_summary``), and
+holds its gradients back until all ranks have left it: in the next step of each they agree on another. Nothing is sent in a
+generation before all ranks are in it, so nothing that was dropped meets anything, whichever ranks drop, and when.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Tuple
+from typing import Callable, Dict, Iterable, Sequence, Set, Tuple
 
 import torch
 
@@ -31,15 +32,30 @@ class _Latest:
     epoch = 0
     numbers: Dict[Key, int] = {}  # of an optimizer, and of its successors
     units: Dict[Key, int] = {}  # of a gradient, whatever optimizer has it
+    left: Set[Key] = set()  # optimizers and gradients of generations that this rank has left, and no rank may send in
     least: Dict[int, int] = {}  # of all, by their process set
     steps: Dict[Key, int] = {}  # that were made
 
 
-def latest_generation(name: str) -> int:
-    """What an optimizer of this name begins with: earlier ones of this job may have got so far. 0 in a new job."""
-    if _Latest.epoch != epoch_now():
-        return 0
-    return max(_Latest.numbers.get(_key(name), 0), _Latest.least.get(_names.group_of(name), 0))
+def latest_generation(name: str, units: Iterable[str]) -> int:
+    """What an optimizer of this name, and of gradients of these, begins with: earlier ones of this job may have got so far, and
+    the same on all ranks. 0 in a new job."""
+    _enter_job()
+    least = max(_Latest.numbers.get(_key(name), 0), _Latest.least.get(_names.group_of(name), 0))
+    return max([least, *(_Latest.units.get(_key(unit), 0) for unit in units)])
+
+
+def is_left(name: str, units: Iterable[str]) -> bool:
+    """Whether this rank has left that one."""
+    _enter_job()
+    return not _Latest.left.isdisjoint(_key(each) for each in (name, *units))
+
+
+def leave(name: str, units: Iterable[str]) -> None:
+    """It has left it."""
+    _enter_job()
+    _Latest.left.update(_key(each) for each in (name, *units))
+    _living_reducers.leave_along(name)
 
 
 def reached(name: str, generation: int) -> None:
@@ -49,19 +65,26 @@ def reached(name: str, generation: int) -> None:
         _Latest.numbers[_key(name)] = max(generation, _Latest.numbers.get(_key(name), 0))
 
 
-def latest_of_units(names: Iterable[str]) -> int:
-    """What gradients of these names begin with: optimizers of other names have had some of them."""
-    _enter_job()
-    return max((_Latest.units.get(_key(name), 0) for name in names), default=0)
-
-
-def all_reached(name: str, generation: int, units: Iterable[str]) -> None:
-    """The same, and those that there are go on with it, since their gradients have the same names. ``units``: the names of
-    these gradients."""
+def enter(name: str, units: Sequence[str], vote: Callable[[torch.Tensor], torch.Tensor]) -> int:
+    """All ranks have left theirs, and enter another one, which is returned. Collective. ``vote`` gives the largest values that
+    ranks have in a tensor. Optimizers of the same name go along, since their gradients have the same names."""
+    mine = torch.tensor([latest_generation(name, units) + 1], dtype=torch.int32, device="cpu")
+    generation = int(vote(mine)[0])
     reached(name, generation)
     for unit in units:
-        _Latest.units[_key(unit)] = max(generation, _Latest.units.get(_key(unit), 0))
+        _Latest.units[_key(unit)] = generation
+    _Latest.left.difference_update(_key(each) for each in (name, *units))
     _living_reducers.go_along(name, generation)
+    return generation
+
+
+def meet(name: str, is_left_here: bool, is_busy: bool, vote: Callable[[torch.Tensor, str], torch.Tensor]) -> bool:
+    """All ranks are at the same place of the program: whether they are to enter another generation, as some have left theirs
+    and none is in the middle of a step. From now on they count their steps alike. Collective."""
+    mine = torch.tensor([is_left_here, is_busy, steps_made(name)], dtype=torch.int32, device="cpu")
+    is_left_anywhere, is_any_busy, steps = vote(mine, "generation").tolist()
+    set_steps(name, steps)
+    return bool(is_left_anywhere and not is_any_busy)
 
 
 def steps_made(name: str) -> int:
@@ -87,6 +110,15 @@ def apart(name: str, steps: int) -> CollectiveError:
     )
 
 
+def added_to_dropped(name: str) -> CollectiveError:
+    """The error on a rank whose gradients are of no use any more, since they met such."""
+    return CollectiveError(
+        f"'{name}': this rank's gradients were added to those of a backward pass that another rank has dropped, by "
+        "load_state_dict() or because of an error: load a state on all ranks, and step again",
+        _CANCELLED,
+    )
+
+
 def _key(name: str) -> Key:
     return _names.group_of(name), str(name)  # names of several process sets are equal strings
 
@@ -94,16 +126,20 @@ def _key(name: str) -> Key:
 def _enter_job() -> None:
     if _Latest.epoch != epoch_now():
         _Latest.epoch, _Latest.numbers, _Latest.units, _Latest.least, _Latest.steps = epoch_now(), {}, {}, {}, {}
+        _Latest.left = set()
 
 
 def agree_after_join(group: int) -> None:
     """All ranks of the process set have joined: those that had while others dropped a pass were not told. From now on all of
     its optimizers are in one generation. Collective."""
     _enter_job()
-    numbers = [number for key, number in _Latest.numbers.items() if key[0] == group]
-    mine = torch.tensor([max([*numbers, _Latest.least.get(group, 0)])], dtype=torch.int32, device="cpu")
+    known = [*_Latest.numbers.items(), *_Latest.units.items()]
+    numbers = [number for key, number in known if key[0] == group]
+    is_any_left = any(key[0] == group for key in _Latest.left)
+    mine = torch.tensor([max([*numbers, _Latest.least.get(group, 0)]) + is_any_left], dtype=torch.int32, device="cpu")
     name = _names.in_group(group, "generations after join")
     _Latest.steps = {key: steps for key, steps in _Latest.steps.items() if key[0] != group}
     latest = int(start_allreduce([mine], None, name, _abi.MAX, 1.0, 1.0, True, wait=True)[0])
     _Latest.least[group] = latest
+    _Latest.left = {key for key in _Latest.left if key[0] != group}
     _living_reducers.go_on_in(latest, group)

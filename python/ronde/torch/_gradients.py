@@ -12,17 +12,16 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
-from ronde.exceptions import CollectiveError, DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
-from ronde.torch import _layouts, _living_reducers, _names
-from ronde.torch._flights import Flights, How, KeptTickets, ask_to_cancel, cancel, end, give_up, land, put, start_private, start_sparse
-from ronde.torch._generations import all_reached, apart, latest_generation, latest_of_units, reached, set_steps, steps_made
+from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
+from ronde.torch import _flights, _generations, _layouts, _living_reducers, _names, _passes
+from ronde.torch._flights import Flights, How, KeptTickets
 from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._moving_in import move_in
-from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, is_any_reduced, taken_away, without_gradient
+from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, without_gradient
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import start_allreduce
-from ronde.torch._step_summary import CANCELLED, Said, StepSummary
+from ronde.torch._step_summary import Said, StepSummary
 from ronde.torch.compression import Compression
 from ronde.torch.process_sets import group_of
 
@@ -52,6 +51,8 @@ class Reducer:
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
         self._generation = 0  # of its gradients: they meet none of a pass that a rank has dropped
         self._is_to_leave = False  # this one, when the next pass begins
+        self._is_left = False  # and nothing is begun until all ranks have entered another
+        self._leaves_behind = False  # leaves it behind the step that is under way
         self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None  # looks for parameters that came or went
         self._summary = StepSummary()
@@ -102,14 +103,15 @@ class Reducer:
 
     def begin(self) -> None:
         """It has its units now. Others of its name may have been before it in this job."""
-        self.name = min((unit.first_name for unit in self._units), default="")
+        self.name = min(self._unit_names(), default="")
         for other in _living_reducers.in_the_middle_of_a_step(self.name):
             other.end_for_successor()
-        self._begin(latest_generation(self.name))
-        latest = latest_of_units(unit.first_name for unit in self._units)
-        while self._generation < latest:  # an optimizer of another name has left these under way
-            self._leave_generation()
+        self._begin(_generations.latest_generation(self.name, self._unit_names()))
+        self._is_to_leave = _generations.is_left(self.name, self._unit_names())  # earlier ones have dropped some
         self._has_new_units = False
+
+    def _unit_names(self) -> List[str]:
+        return [unit.first_name for unit in self._units]
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
@@ -119,8 +121,8 @@ class Reducer:
         if self._origins is not None:
             self._origins.remove(parameter)
         unit = member.unit
-        end(unit, self._flights, self._placed)
-        reached(self.name, self._generation + 1)  # by this one's successors: what has ended may be owed under its name
+        _flights.end(unit, self._flights, self._placed)
+        _generations.reached(self.name, self._generation + 1)  # by successors: what has ended may be owed
         if len(unit.parameters) > 1:
             unit.leave(parameter, self._generation, was_missing=member.round != self._round or member.left > 0)
         else:
@@ -144,7 +146,7 @@ class Reducer:
             return
         self._hooks.remove_all()
         if not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
-            ask_to_cancel(self._flights, self._placed, self._origins)
+            _flights.ask_to_cancel(self._flights, self._placed, self._origins)
             self._leave_generation()
 
     def leave_job(self) -> None:
@@ -190,9 +192,8 @@ class Reducer:
         """How many backward passes add to a gradient before it is reduced; counting starts again. What is under way stays:
         other ranks may have begun other gradients."""
         self._passes = passes
-        for member in self._members:
-            if member.round == self._round and member.left > 0:
-                member.left = passes
+        for member in [each for each in self._members if each.round == self._round and each.left > 0]:
+            member.left = passes
 
     def drop(self) -> None:
         """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made: later
@@ -205,23 +206,19 @@ class Reducer:
             return
         if self._under_way > 0:
             try:
-                cancel(self._flights, self._placed, self._origins)
+                _flights.cancel(self._flights, self._placed, self._origins)
             except RondeError:
                 pass  # nobody's any more
         self._give_up_generation()
 
     def agree_on_generation(self) -> None:
         """All ranks of the job are at the same place of the program, and go on in one. Collective."""
-        if self._group != 0:
-            return
         self._enter_job()
         if self._is_to_leave:
             self._leave_generation()
-        if self._units:
-            mine = [self._generation, steps_made(self.name)]
-            generation, steps = self.reduced(torch.tensor(mine, dtype=torch.int32, device="cpu"), "generation").tolist()
-            set_steps(self.name, steps)
-            all_reached(self.name, generation, [unit.first_name for unit in self._units])
+        is_busy = self._under_way > 0 or self._summary.is_sent
+        if self._units and self._group == 0 and _generations.meet(self.name, self._is_left, is_busy, self.reduced):
+            self._enter_generation()
 
     def end_for_successor(self) -> None:
         """Another optimizer has its names, and it is in the middle of a step."""
@@ -229,16 +226,14 @@ class Reducer:
         self._has_lost_a_pass = True
 
     def _give_up_generation(self) -> None:
-        """Forgets what is under way, and begins another. The others are told, if they are not in that one themselves."""
+        """Forgets what is under way, and begins nothing until all ranks have left. The others are told."""
         self.restart()
         self._leave_generation()
 
     def go_on_in(self, generation: int, group: int) -> None:
         """With the next step. Nothing is under way: all ranks of the process set have joined, if it is this one's."""
         if group == self._group and self._epoch == epoch_now():
-            self._is_to_leave = False
-            if generation != self._generation:
-                self._begin(generation)
+            self._begin(generation)
 
     def go_along(self, generation: int) -> None:
         """An optimizer of the same names goes on with it: so does this one, behind the step that it has begun."""
@@ -249,19 +244,32 @@ class Reducer:
         else:
             self._next_generation = generation
 
+    def leave_along(self) -> None:
+        """An optimizer of the same names has left their generation, and told so."""
+        if self._under_way == 0 and not self._summary.is_sent:
+            self._is_left = True
+        else:
+            self._leaves_behind = True
+
     def _leave_generation(self) -> None:
-        if not self._units or self._epoch == 0 or self._epoch != epoch_now():
+        if self._is_left or not self._units or self._epoch == 0 or self._epoch != epoch_now():
             return
         try:
             self._summary.drop(self._name_of("step"))
         except RondeError:
             pass  # where nothing can be told any more, nobody is left behind
-        all_reached(self.name, self._generation + 1, [unit.first_name for unit in self._units])
-        self._begin(latest_generation(self.name))
+        self._summary.is_sent = self._is_to_leave = self._leaves_behind = False
+        self._is_left = True
+        _generations.leave(self.name, self._unit_names())
+
+    def _enter_generation(self) -> None:
+        """With all ranks: they have left theirs, or hear of it now. Collective. Requires: nothing is under way."""
+        vote = partial(self.reduced, what="next generation", is_in_step=True)
+        self._begin(_generations.enter(self.name, self._unit_names(), vote))
 
     def _begin(self, generation: int) -> None:
         self._generation = generation
-        self._is_to_leave = False
+        self._is_to_leave = self._is_left = self._leaves_behind = False
         for unit in self._units:
             unit.begin(generation)
         self._places.generation += 1
@@ -274,7 +282,7 @@ class Reducer:
         if self._epoch == epoch or epoch == 0:
             return
         self._epoch = epoch
-        self._begin(latest_generation(self.name))
+        self._begin(_generations.latest_generation(self.name, self._unit_names()))
         if self._origins is not None:
             self._origins.reopen()
         else:
@@ -292,7 +300,7 @@ class Reducer:
     def restart(self) -> None:
         """Forgets what is under way and counts from the start. Other ranks must do the same."""
         if self._flights or self._placed:
-            give_up(self._flights.values(), self._placed)
+            _flights.give_up(self._flights.values(), self._placed)
             self._flights, self._placed = {}, {}
         if self._origins is not None:
             self._origins.forget()
@@ -312,6 +320,7 @@ class Reducer:
         if self._process_set.process_set_id == self._group:
             return
         self.restart()  # what was under way ended with the set
+        self._is_to_leave = self._is_left = False
         self._group = group_of(self._process_set)
         for unit in self._units:
             unit.move_to(self._group)
@@ -332,17 +341,13 @@ class Reducer:
             member.left = self._passes
         left = member.left - 1
         if left < 0:
-            raise AssertionError(
-                f"'{unit.name}': a gradient was computed more often than backward_passes_per_step="
-                f"{self._passes} times before step() or synchronize(). Raise backward_passes_per_step to accumulate "
-                "gradients; torch.utils.checkpoint needs use_reentrant=False."
-            )
+            raise _passes.too_often(unit, self._passes)
         member.left = left
         now = current_pass()
         ready = self._ready.get(now)
         if ready is None:
             ready = self._begin_pass(now)
-        waiting = ready.take() if ready.n_bytes >= TOGETHER else ()
+        waiting = ready.take() if ready.n_bytes >= TOGETHER and not self._is_left else ()
         if left == 0:
             if not unit.is_single:
                 unit.missing -= 1
@@ -377,7 +382,8 @@ class Reducer:
     def _end_pass(self, number: int) -> None:
         ready = self._ready.pop(number, None)
         if ready is not None:
-            self._start_all(ready.units)
+            if not self._is_left:
+                self._start_all(ready.units)
             if not self._summary.is_sent:
                 self._lacking = without_gradient(self._members)
                 if self._placed or self._flights:
@@ -454,13 +460,13 @@ class Reducer:
             return is_sparse
         if parameter.grad is None and not parameter.requires_grad:
             self._without.add(parameter)
-        self._flights[unit] = start_sparse(unit, self._how, self._group)
+        self._flights[unit] = _flights.start_sparse(unit, self._how, self._group)
         return True
 
     def _start_private(self, unit: Unit) -> None:
         if unit.place is not None and not unit.place.is_free():  # frees the name
             unit.place.slot.settle()
-        self._flights[unit] = start_private(unit, self._how, self._without, self._origins)
+        self._flights[unit] = _flights.start_private(unit, self._how, self._without, self._origins)
 
     def synchronize(self) -> None:
         """Starts what no hook has started, waits for all, and leaves the results in ``p.grad``.
@@ -481,19 +487,17 @@ class Reducer:
         for number in list(self._ready):
             self._end_pass(number)  # one that an error has ended
         lacking = without_gradient(self._members)
-        taken = taken_away(lacking, self._lacking, self._round)
-        self._start_rest(is_first=True)
+        taken = _passes.taken_away(lacking, self._lacking, self._round)
         try:
+            if self._is_left:
+                self._enter_generation()
+            self._start_rest(is_first=True)
             if self._units and not self._summary.is_sent:
                 self._say(lacking)
             left_out_here = self._wait(lacking, taken)
-            for unit, place in self._placed.items():
-                place.busy = False
-                result = place.view if place.view.data_ptr() == place.address else place.result()
-                if unit.parameters[0].grad is not result:
-                    put(unit.parameters[0], result)
+            _flights.take_from_places(self._placed)
             if self._flights:
-                land(self._flights, self._how.compression)
+                _flights.land(self._flights, self._how.compression)
             if self._origins is not None:
                 self._origins.restore()
             for parameter in left_out_here:
@@ -501,25 +505,23 @@ class Reducer:
             self._placed, self._flights = {}, {}
             self._without.clear()
         except BaseException:
-            ask_to_cancel(self._flights, self._placed, self._origins)  # a rank that comes later must not meet what nobody waits for
+            _flights.ask_to_cancel(self._flights, self._placed, self._origins)  # who comes later must not meet it
             self._give_up_generation()
             raise
         self.restart()
-        set_steps(self.name, steps_made(self.name) + 1)
+        _generations.set_steps(self.name, _generations.steps_made(self.name) + 1)
         self._summary.is_sent = False
         if self._next_generation > self._generation:
+            self._begin(self._next_generation)
+        elif self._leaves_behind:
             self._leave_generation()  # the other one could not tell, as this one's summary had its name
 
     def _say(self, lacking: List[Member]) -> None:
         """Tells the other ranks how this one stands (see ``_step_summary``). ``lacking``: what has no gradient."""
         needed = sum([unit.is_needed for unit in self._units])
-        has_unused, steps = is_any_reduced(lacking), steps_made(self.name)
-        self._summary.send(self._name_of("step"), needed, self._are_layouts_open(), has_unused, steps)
-
-    def _are_layouts_open(self) -> bool:
-        if self._origins is not None:
-            return self._origins.are_open()
-        return self._layouts_are_open and _layouts.are_open(self._units)
+        has_unused, steps, origins = _passes.is_any_reduced(lacking), _generations.steps_made(self.name), self._origins
+        are_open = self._layouts_are_open and _layouts.are_open(self._units) if origins is None else origins.are_open()
+        self._summary.send(self._name_of("step"), needed, are_open, has_unused, steps)
 
     def _agree_on_layouts(self) -> None:
         """On all ranks, as some of them do not know all."""
@@ -541,7 +543,7 @@ class Reducer:
             self._follow(lacking)
             said, is_done = self._wait_for_summary()
         if said.are_apart:
-            raise apart(self.name, said.steps)
+            raise _generations.apart(self.name, said.steps)
         has_new_units, self._has_new_units = self._has_new_units, False  # on all ranks, perhaps after they have said so
         if said.is_uneven or has_new_units:
             vote_on_needed(self._by_name(), partial(self.reduced, is_in_step=True))
@@ -560,7 +562,8 @@ class Reducer:
         """And for the gradients, unless they wait for this rank. Returns what all have said, and whether all begun is done."""
         # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
         # is, all the more as memory is cold after a backward pass.
-        return self._summary.wait_beside(partial(wait_for, self._tickets(self._summary.slot), self._slots, self._has_more_to_do))
+        tickets = self._tickets(self._summary.slot)
+        return self._summary.wait_beside(partial(wait_for, tickets, self._slots, self._has_more_to_do))
 
     def _slots(self) -> List[Slot]:
         return [*(place.slot for place in self._placed.values()), self._summary.slot]
@@ -575,19 +578,16 @@ class Reducer:
     def _follow(self, lacking: List[Member]) -> None:
         """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
         the old ones ends and begins anew."""
-        is_unused = cancel(self._flights, self._placed, self._origins)
+        is_unused = _flights.cancel(self._flights, self._placed, self._origins)
         if self._origins is not None:
             is_unused = self._origins.take_back() and is_unused
         if not is_unused:
-            raise CollectiveError(
-                f"'{self.name}': this rank's gradients were added to those of a backward pass that another rank has dropped, "
-                "by load_state_dict() or because of an error: load a state on all ranks, and step again",
-                CANCELLED,
-            )
-        give_up(self._flights.values(), self._placed)
+            raise _generations.added_to_dropped(self.name)
+        _flights.give_up(self._flights.values(), self._placed)
         self._placed, self._flights = {}, {}
-        all_reached(self.name, self._generation + 1, [unit.first_name for unit in self._units])
-        self._begin(self._generation + 1)
+        self._is_left = True
+        _generations.leave(self.name, self._unit_names())
+        self._enter_generation()
         self._start_rest(is_first=True)
         self._say([*lacking, *(member for member in self._members if member.parameter in self._without)])
 

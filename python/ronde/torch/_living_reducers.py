@@ -27,6 +27,9 @@ class _Reducer(Protocol):
     def go_along(self, generation: int) -> None:
         """With what comes next: another optimizer of its names does."""
 
+    def leave_along(self) -> None:
+        """Its generation, with what comes next: another optimizer of its names has left it."""
+
     def go_on_in(self, generation: int, group: int) -> None:
         """With what comes next, if it belongs to this process set."""
 
@@ -62,6 +65,12 @@ def go_along(name: str, generation: int) -> None:
     """All of this name, with what comes next."""
     for reducer in _of_name(name):
         reducer.go_along(generation)
+
+
+def leave_along(name: str) -> None:
+    """All of this name leave their generation."""
+    for reducer in _of_name(name):
+        reducer.leave_along()
 
 
 def go_on_in(generation: int, group: int) -> None:

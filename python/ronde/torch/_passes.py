@@ -48,6 +48,15 @@ def taken_away(lacking: List[Member], before: Optional[List[Member]], now: int) 
     return {m.parameter for m in lacking if m.round == now or (had_none is not None and m not in had_none)}
 
 
+def too_often(unit: Unit, passes: int) -> AssertionError:
+    """The error where a gradient is computed more often than it is to be in a step."""
+    return AssertionError(
+        f"'{unit.name}': a gradient was computed more often than backward_passes_per_step={passes} times before step() or "
+        "synchronize(). Raise backward_passes_per_step to accumulate gradients; torch.utils.checkpoint needs "
+        "use_reentrant=False."
+    )
+
+
 class Ready:
     """Units of one backward pass, of which several may run at once: their gradients are there, but may not be complete
     before other hooks of the program's have run."""
