@@ -353,7 +353,7 @@ class Reducer:
                 unit.missing -= 1
             if unit.is_single or unit.missing == 0:
                 ready.add(unit)
-        if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN):
+        if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN) and not self._is_left:
             # Now, while it can be told who has made it; what is still to come is added there.
             move_in(unit, self._places, self._origins, self._without, is_fresh=True)
         if waiting:
