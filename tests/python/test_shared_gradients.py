@@ -499,14 +499,13 @@ def test_errors_are_those_of_private_memory(hvd, rank, world):
         optimizer._reducer.restart()
         return type(caught.value), str(caught.value), caught.value.code, caught.value.tensor
 
-    def without_generation(told):
-        """After a step that has failed, the next gradients of these names are of another one, and submitted in step()."""
-        return re.sub(r"generation \d of |:\d+", "", str(told))
+    def told_by(fail):  # after a step that has failed, the next gradients are of another generation, submitted in step()
+        return re.sub(r"generation \d of |:\d+", "", str(fail()))
 
     for fail in (mismatch, duplicate):
-        shared = fail()
+        shared = told_by(fail)
         with refused():
-            assert without_generation(fail()) == without_generation(shared)
+            assert told_by(fail) == shared
 
 
 @pytest.mark.ranks(2, fresh=True)

@@ -33,6 +33,18 @@ def take_steps(optimizer, a, b, numbers):
         optimizer.step()
 
 
+def step_apart(hvd, rank, optimizer, a, b):
+    """A step of all ranks, and one that rank 0 drops after all have begun it."""
+    take_steps(optimizer, a, b, [0])
+    optimizer.zero_grad()
+    (a + b).sum().backward()
+    hvd.barrier()
+    if rank == 0:
+        optimizer.load_state_dict(optimizer.state_dict())
+    else:
+        optimizer.step()
+
+
 def are(parameter, value):
     torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, float(value)))
 
@@ -306,14 +318,7 @@ def test_a_pass_that_all_drop_after_one_has_loaded_a_state(hvd, rank, world, kin
 def test_ranks_that_have_stepped_with_what_others_have_dropped_are_told(hvd, rank, world, kind):
     """All of them, in the next step; then they go on together."""
     a, b, optimizer = made(hvd, kind)
-    take_steps(optimizer, a, b, [0])
-    optimizer.zero_grad()
-    (a + b).sum().backward()
-    hvd.barrier()
-    if rank == 0:
-        optimizer.load_state_dict(optimizer.state_dict())
-    else:
-        optimizer.step()
+    step_apart(hvd, rank, optimizer, a, b)
     optimizer.zero_grad()
     (a + b).sum().backward()
     with pytest.raises(hvd.HorovodInternalError, match="some ranks have stepped with gradients that others have dropped"):
@@ -379,18 +384,24 @@ def test_the_parameter_that_an_optimizer_has_its_name_from_leaves_it(hvd, rank, 
 @pytest.mark.ranks(2, 3)
 def test_state_that_is_broadcast_at_once_after_ranks_have_stepped_apart(hvd, rank, world):
     a, b, optimizer = made(hvd)
-    take_steps(optimizer, a, b, [0])
-    optimizer.zero_grad()
-    (a + b).sum().backward()
-    hvd.barrier()
-    if rank == 0:
-        optimizer.load_state_dict(optimizer.state_dict())
-    else:
-        optimizer.step()
+    step_apart(hvd, rank, optimizer, a, b)
     hvd.broadcast_parameters({"apart.a": a, "apart.b": b}, root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     take_steps(optimizer, a, b, range(1, 3))
     are(a, -7 * world)
+
+
+@pytest.mark.ranks(2, 3)
+def test_gradients_that_wait_for_a_generation_are_not_zeroed_by_mistake(hvd, rank, world):
+    a, b, optimizer = made(hvd)
+    take_steps(optimizer, a, b, [0])
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+    (a + b).sum().backward()
+    with pytest.raises(AssertionError, match="while gradients are being reduced"):
+        optimizer.zero_grad()
+    optimizer.step()
+    are(a, -2 * world)
 
 
 class Meanwhile(torch.autograd.Function):

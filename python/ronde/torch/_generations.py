@@ -17,10 +17,7 @@ from ronde.exceptions import CollectiveError
 from ronde.torch import _living_reducers, _names
 from ronde.torch._places import epoch_now
 from ronde.torch._start import start_allreduce
-
-
-#: The code of the error: the ranks' programs need not be wrong, as for a mismatch, and an elastic job goes on.
-_CANCELLED = 10
+from ronde.torch._step_summary import CANCELLED
 
 #: The process set and the name of an optimizer.
 Key = Tuple[int, str]
@@ -106,7 +103,7 @@ def apart(name: str, steps: int) -> CollectiveError:
         f"'{name}': before this step some ranks have stepped with gradients that others have dropped (load_state_dict() in "
         "place of step()), so their weights differ: broadcast parameters and the optimizer's state from one rank, and call "
         "load_state_dict() on all ranks, or on none",
-        _CANCELLED,
+        CANCELLED,  # not a mismatch of programs, which would fail again: an elastic job goes on
     )
 
 
@@ -115,7 +112,7 @@ def added_to_dropped(name: str) -> CollectiveError:
     return CollectiveError(
         f"'{name}': this rank's gradients were added to those of a backward pass that another rank has dropped, by "
         "load_state_dict() or because of an error: load a state on all ranks, and step again",
-        _CANCELLED,
+        CANCELLED,
     )
 
 

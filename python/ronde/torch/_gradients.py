@@ -39,13 +39,13 @@ class Reducer:
     _epoch = -1  # of what could not be made
 
     def __init__(self, passes: int, how: How) -> None:
+        self._hooks = Hooks(self, Reducer._count)
         self._how = how
         self._passes = passes
         self._process_set = how.process_set
         self._group = group_of(how.process_set)
         self._units: List[Unit] = []
         self._members: List[Member] = []
-        self._hooks = Hooks(self, Reducer._count)
         self._ready: Dict[int, Ready] = {}  # by the number of the backward pass that runs
         self._layouts_are_open = False
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
@@ -57,7 +57,7 @@ class Reducer:
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None  # looks for parameters that came or went
         self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
-        self._holds_back = False  # a sparse gradient, until the layouts are agreed
+        self._holds_back = False  # gradients, until all ranks have agreed on layouts, or entered a generation
         self._round = 1  # from one synchronize() to the next
         self._without: Set[torch.nn.Parameter] = set()  # frozen, and had no gradient when its reduction began
         #: That had no gradient when a pass has ended of this step; of the last one before this rank has said how it stands.
@@ -142,10 +142,9 @@ class Reducer:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # An optimizer that ends in the middle of a step: its successor's gradients must not meet what it has asked for.
-        if is_finalizing():
-            return
-        self._hooks.remove_all()
-        if not self._is_in_forked_child and self._epoch == epoch_now() and self.touched:
+        if not is_finalizing():
+            self._hooks.remove_all()
+        if not is_finalizing() and self._epoch == epoch_now() and not self._is_in_forked_child and self.touched:
             _flights.ask_to_cancel(self._flights, self._placed, self._origins)
             self._leave_generation()
 
@@ -196,8 +195,8 @@ class Reducer:
             member.left = passes
 
     def drop(self) -> None:
-        """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made: later
-        gradients have other names. A rank that does not follows with its next step. Waits for no rank's program."""
+        """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made. The next
+        ones wait until all ranks have entered another generation, which they do in their next steps. Waits for no rank."""
         self._enter_job()
         self.look_for_changes(None)
         if not self.touched and not self._summary.is_sent:
@@ -382,6 +381,7 @@ class Reducer:
     def _end_pass(self, number: int) -> None:
         ready = self._ready.pop(number, None)
         if ready is not None:
+            self._holds_back = self._holds_back or (self._is_left and len(ready.units) > 0)
             if not self._is_left:
                 self._start_all(ready.units)
             if not self._summary.is_sent:
@@ -417,10 +417,10 @@ class Reducer:
             if place is None or self._origins is not None or not place.has_gradient_of(unit.parameters[0]):
                 self._start(unit)
             else:
-                place.busy = True
                 in_place.append((unit, place))
-        numbers = (c_int64 * len(in_place))(*[place.number for _, place in in_place])
-        submitted = c_size_t()
+        for _, place in in_place:
+            place.busy = True
+        submitted, numbers = c_size_t(), (c_int64 * len(in_place))(*[place.number for _, place in in_place])
         status = self._submit_slots(numbers, len(in_place), byref(submitted))
         count = submitted.value
         self._placed.update(in_place[:count])
@@ -489,7 +489,7 @@ class Reducer:
         lacking = without_gradient(self._members)
         taken = _passes.taken_away(lacking, self._lacking, self._round)
         try:
-            if self._is_left:
+            if self._is_left and self._units:
                 self._enter_generation()
             self._start_rest(is_first=True)
             if self._units and not self._summary.is_sent:
@@ -576,8 +576,8 @@ class Reducer:
         return said.is_dropped or said.is_uneven or said.are_layouts_open or self._has_new_units
 
     def _follow(self, lacking: List[Member]) -> None:
-        """Another rank has dropped a backward pass and asks for gradients under new names now. What this rank has begun under
-        the old ones ends and begins anew."""
+        """Another rank has dropped a backward pass. What this rank has begun ends, and begins anew under the names of a
+        generation that all ranks enter now."""
         is_unused = _flights.cancel(self._flights, self._placed, self._origins)
         if self._origins is not None:
             is_unused = self._origins.take_back() and is_unused

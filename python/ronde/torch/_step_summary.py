@@ -8,9 +8,9 @@ the step ends that has begun a reduction, so that ranks may do other things befo
 ``synchronize()``. They cost one small request, which the step waits for together with its gradients, and mostly say that
 nothing is to be done.
 
-They belong to a generation, as gradients do: ``load_state_dict()`` begins another one, under other names, so that nothing
-meets what a rank has dropped. Ranks that have not dropped are told by the summary that they wait for: it is cancelled, or
-says so.
+They belong to a generation, as gradients do (see ``_generations``). Ranks that have not dropped gradients are told by the
+summary that they wait for: it is cancelled, or says so. Where a rank has dropped what others have stepped with, the next
+summary tells all of them: they have made different numbers of steps.
 """
 
 from __future__ import annotations
