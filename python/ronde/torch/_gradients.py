@@ -518,7 +518,7 @@ class Reducer:
 
     def _say(self, lacking: List[Member]) -> None:
         """Tells the other ranks how this one stands (see ``_step_summary``). ``lacking``: what has no gradient."""
-        needed = sum([unit.is_needed for unit in self._units])
+        needed = sum([unit.number for unit in self._units if unit.is_needed])
         has_unused, steps, origins = _passes.is_any_reduced(lacking), _generations.steps_made(self.name), self._origins
         are_open = self._layouts_are_open and _layouts.are_open(self._units) if origins is None else origins.are_open()
         self._summary.send(self._name_of("step"), needed, are_open, has_unused, steps)

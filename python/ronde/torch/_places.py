@@ -132,12 +132,13 @@ class Unit:
 
     __slots__ = (
         "name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "is_needed", "n_bytes",
-        "first_name",
+        "first_name", "number",
     )
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
         self.first_name = name  # in the first generation
+        self.number = _names.hash_of(name)  # stands for the name in sums
         self.n_bytes = sum(parameter.numel() * gradient_type(parameter).itemsize for parameter in parameters)
         self.parameters = parameters
         self.is_single = len(parameters) == 1
@@ -155,11 +156,13 @@ class Unit:
         self.parameters = [each for each in self.parameters if each is not parameter]
         self.missing -= 1 if was_missing else 0
         self.first_name = _names.part_of(self.first_name, "rest")
+        self.number = _names.hash_of(self.first_name)
         self.begin(generation)
 
     def move_to(self, group: int) -> None:
         """From now on it is reduced in the process set with this id, in a place of that set's."""
         self.name = self.first_name = _names.in_group(group, str(self.first_name))
+        self.number = _names.hash_of(self.first_name)
         self.place = None
         self.refused_in = 0
 

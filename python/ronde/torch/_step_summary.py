@@ -15,7 +15,7 @@ summary tells all of them: they have made different numbers of steps.
 
 from __future__ import annotations
 
-from ctypes import addressof, c_int32
+from ctypes import addressof, c_int64
 from threading import Lock
 from typing import Callable, NamedTuple, Optional, Tuple
 
@@ -27,8 +27,8 @@ from ronde.torch import _names
 from ronde.torch._places import epoch_now
 
 _NUMBERS = 7
-#: More reductions than an optimizer has.
-_MANY = 1 << 30
+#: More than any of the numbers.
+_MANY = 1 << 62
 #: The code of an error: a rank has cancelled a request.
 CANCELLED = 10
 
@@ -37,7 +37,7 @@ class Said(NamedTuple):
     """What all ranks have said together."""
 
     is_dropped: bool  # a rank has dropped this generation's gradients
-    is_uneven: bool  # some reduce more parameters than others
+    is_uneven: bool  # some reduce other parameters than others
     are_layouts_open: bool  # some do not know of all gradients whether they are sparse
     has_unused: bool  # some have no gradient of a parameter
     steps: int  # the most that any rank has made
@@ -48,7 +48,7 @@ class StepSummary:
     """The numbers of one optimizer. One step at a time."""
 
     def __init__(self) -> None:
-        self._numbers = (c_int32 * _NUMBERS)()
+        self._numbers = (c_int64 * _NUMBERS)()
         self._slot: Optional[Slot] = None
         self._epoch = 0  # of the engine that the slot belongs to
         self.is_sent = False  # in this step
@@ -69,9 +69,9 @@ class StepSummary:
         steps: int = 0,
         is_dropped: bool = False,
     ) -> None:
-        """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: how many reductions this rank takes part
-        in; ``steps``: how many it has made. Nothing if it was sent in this step: passes may end in several threads at once.
-        Raises what a submit raises."""
+        """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: the sum of numbers that stand for the
+        reductions that this rank takes part in; ``steps``: how many it has made. Nothing if it was sent in this step: passes
+        may end in several threads at once. Raises what a submit raises."""
         with self._turn:
             if self.is_sent:
                 return
@@ -80,6 +80,7 @@ class StepSummary:
         is_same = slot is not None and slot.name == name and _names.group_of(slot.name) == _names.group_of(name)
         if slot is None or not is_same or self._epoch != epoch_now():
             slot = self._slot = self._made(name)
+        needed %= _MANY
         counts = needed, _MANY - needed, steps, _MANY - steps
         self._numbers[:] = [*counts, int(is_dropped), int(are_layouts_open), int(has_unused)]
         status = library().ronde_submit_slot(slot.number)
@@ -92,8 +93,8 @@ class StepSummary:
 
     def _made(self, name: str) -> Slot:
         self._epoch = epoch_now()
-        self._numbers = (c_int32 * _NUMBERS)()
-        view = addressof(self._numbers), (_NUMBERS,), _abi.INT32
+        self._numbers = (c_int64 * _NUMBERS)()
+        view = addressof(self._numbers), (_NUMBERS,), _abi.INT64
         return Slot(name, view, self._numbers, reduce_op=_abi.MAX, group=_names.group_of(name))
 
     def wait_beside(self, wait: Callable[[], bool]) -> Tuple[Said, bool]:
