@@ -124,3 +124,25 @@ def test_a_gradient_that_the_program_takes_away_is_not_stepped(hvd, rank, world,
         torch.testing.assert_close(a.detach(), torch.full((3,), -1.0 * (step + 1)))
         # In the first pass layouts are not agreed yet, and what is sparse is held back.
         torch.testing.assert_close(b.detach(), torch.full((4, 2), -steps * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_an_unused_embedding_in_the_step_in_which_a_rank_follows(hvd, rank, options):
+    """The zeros that stand for its gradient are Ronde's: begun anew in another generation they still say nothing of a layout."""
+    a, b = (nn.Embedding(4, 2, sparse=True, _weight=torch.zeros(4, 2)) for _ in range(2))
+    named = [("dropped.embedding.a", a.weight), ("dropped.embedding.b", b.weight)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a.weight, b.weight], lr=1.0), named, sparse_as_dense=True, **options)
+    row = torch.tensor([1])
+    for step in range(3):
+        optimizer.zero_grad()
+        if step == 1 and rank == 1:
+            optimizer.load_state_dict(optimizer.state_dict())
+        loss = b(row).sum()
+        if rank == 1 or step != 1:
+            loss = loss + a(row).sum()
+        loss.backward()
+        optimizer.synchronize()
+        assert a.weight.grad.layout == b.weight.grad.layout == torch.sparse_coo, step
+        with optimizer.skip_synchronize():
+            optimizer.step()

@@ -52,6 +52,8 @@ def pack(
     if parameter.grad is None:
         if not parameter.requires_grad:
             without.add(parameter)
+        if origins is not None:
+            origins.note_none_at_start(parameter)
         parameter.grad = torch.zeros_like(parameter, dtype=gradient_type(parameter), requires_grad=False)
     elif origins is not None:
         origins.note_at_start(parameter, parameter.grad)

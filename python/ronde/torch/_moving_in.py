@@ -67,6 +67,8 @@ def move_in(
         view.copy_(gradient)
     else:  # unused on this rank, but perhaps not on the others
         view.detach().zero_()
+        if origins is not None:
+            origins.note_none_at_start(parameter)
         if not parameter.requires_grad:
             without.add(parameter)
     parameter.grad = view

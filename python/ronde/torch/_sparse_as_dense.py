@@ -62,6 +62,10 @@ class Origins:
             self._begun.add(parameter)
             self.note(parameter, gradient)
 
+    def note_none_at_start(self, parameter: torch.nn.Parameter) -> None:
+        """It has no gradient when its reduction begins: the zeros that become ``p.grad`` are not autograd's."""
+        self._begun.add(parameter)
+
     def note(self, parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         """What autograd has made of a parameter, before it is made dense."""
         if self._layouts[parameter] == UNKNOWN:
