@@ -207,8 +207,7 @@ class Rank {
     }
     Bucket description;
     description.kind = kind;
-    description.line_offset = kLineAt;
-    description.slots_offset = kSlotsAt;
+    description.layout = ronde::collectives::layout_text({kLineAt, kSlotsAt});
     description.members.resize(1);
     description.members[0].descriptor.tensors = {{options_.dtype, tensor(input, bytes).shape}};
     description.members[0].places = places();

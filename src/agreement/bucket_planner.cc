@@ -415,9 +415,9 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
   return id;
 }
 
-void BucketPlanner::place(std::uint32_t id, std::int64_t line_offset, std::int64_t slots_offset) {
-  buckets_[id].bucket.line_offset = line_offset;
-  buckets_[id].bucket.slots_offset = slots_offset;
+void BucketPlanner::place(std::uint32_t id, std::string layout) {
+  buckets_[id].bucket.layout = std::move(layout);
+  buckets_[id].is_placed = true;
 }
 
 bool BucketPlanner::in_phase(const Planned& planned) const {

@@ -72,7 +72,7 @@ class BucketPlanner {
 
   // ---- What to do.
 
-  /// New buckets, without offsets; each is to be prepared or refused. `quiet`: no request is held just now, so a step
+  /// New buckets, without a layout; each is to be prepared or refused. `quiet`: no request is held just now, so a step
   /// is likely over and what belongs together has been seen.
   std::vector<Bucket> propose(bool quiet);
   /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
@@ -84,8 +84,9 @@ class BucketPlanner {
   std::vector<std::uint32_t> take_retired();
 
   const Bucket& bucket(std::uint32_t id) const { return buckets_[id].bucket; }
-  /// Where the coordinator puts it.
-  void place(std::uint32_t id, std::int64_t line_offset, std::int64_t slots_offset);
+  /// Where its backend has put it.
+  void place(std::uint32_t id, std::string layout);
+  bool is_placed(std::uint32_t id) const { return buckets_[id].is_placed; }
   std::size_t names_known() const { return names_.size(); }
   /// Whether this name lies in a bucket that is ready but not in force: an answer may have brought it into phase.
   bool waits_for_phase(const std::string& name) const;
@@ -137,6 +138,7 @@ class BucketPlanner {
     bool was_in_force = false;
     bool is_abandoned = false;  ///< retired since it was not used: its names are forgotten with it
     bool prepared = false;
+    bool is_placed = false;
   };
 
   struct Persistent {

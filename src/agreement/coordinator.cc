@@ -107,14 +107,13 @@ std::string obstacle_to_join(const Descriptor& asked) {
 
 }  // namespace
 
-Coordinator::Coordinator(Group group, control::SettingsEntry settings, HeapRange heap)
+Coordinator::Coordinator(Group group, control::SettingsEntry settings, BucketLayout* layout)
     : group_(std::move(group)),
       moves_read_(static_cast<std::size_t>(group_.size())),
       calls_(group_.size()),
       joined_(static_cast<std::size_t>(group_.size())),
       ended_(static_cast<std::size_t>(group_.size())),
-      heap_range_(heap),
-      heap_(heap),
+      layout_(layout),
       planner_(settings) {
   append(settings);
 }

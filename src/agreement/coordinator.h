@@ -4,8 +4,8 @@
 // No clock, no memory but its own, no thread: events go in, log entries come out. Every answer about a name is given
 // when the n-th request of that name has come from every member that has not joined, or when its time is up.
 //
-// With a heap it plans as well: which names are replayed as which bucket (bucket_planner.h), when that is put in force
-// (INSTALL, ADD), and where everything that all ranks map lies (heap_map.h). Without one, all stays in learning.
+// With a layout it plans as well: which names are replayed as which bucket (bucket_planner.h) and when that is put in
+// force (INSTALL, ADD); where buckets lie its backend says (types/bucket_layout.h). Without one, all stays in learning.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@
 #include "agreement/bucket_planner.h"
 #include "agreement/call_bursts.h"
 #include "agreement/call_counts.h"
-#include "agreement/heap_map.h"
 #include "control/messages.h"
 #include "observe/stall.h"
+#include "types/bucket_layout.h"
 #include "types/group.h"
 
 namespace ronde::agreement {
 
 class Coordinator {
  public:
-  /// `heap`: the part of every rank's heap that agreement gives out.
-  Coordinator(Group group, control::SettingsEntry settings, HeapRange heap = {});
+  /// `layout`: where buckets lie, which must outlive this; null: nothing is replayed.
+  Coordinator(Group group, control::SettingsEntry settings, BucketLayout* layout = nullptr);
 
   /// `member` is an index in the group. A second request of a name that this member already waits for is INTERNAL (the
   /// pending table of that rank should have refused it).
@@ -45,8 +45,8 @@ class Coordinator {
   Status on_join(int member, const control::JoinMessage& message = {});
   /// The member's answer to PREPARE.
   Status on_prepared(int member, const control::PreparedMessage& message);
-  /// The member does not use what begins at this offset any more; it is given out again when all have said so.
-  Status on_free(int member, std::int64_t offset);
+  /// The member does not use this bucket any more; its layout is taken back when all have said so.
+  Status on_free(int member, std::uint32_t bucket);
   /// The member submits nothing any more: every name that it has not submitted fails now. It has left (a LEFT entry)
   /// once the names that it has submitted are answered, or at once if it does not wait for that (`final`).
   void on_leave(int member, bool final);
@@ -109,7 +109,7 @@ class Coordinator {
   void note_move(const std::string& name);
   void note_read(std::size_t member, std::uint64_t label);
   void append(control::Message entry);
-  bool plans() const { return heap_range_.begin < heap_range_.end && leaving_.empty() && left_.empty(); }
+  bool plans() const { return layout_ != nullptr && leaving_.empty() && left_.empty(); }
   void prepare_new_buckets();
   void put_in_force();
   void retire_old_buckets();
@@ -143,11 +143,10 @@ class Coordinator {
   std::vector<bool> ended_;   ///< by member: has left epoch_
   std::uint32_t epoch_ = 0;
   bool epoch_over_ = false;  ///< all have left epoch_
-  HeapRange heap_range_;
-  HeapMap heap_;
+  BucketLayout* layout_;
   BucketPlanner planner_;
   std::map<std::uint32_t, Preparing> preparing_;  ///< by bucket
-  std::map<std::int64_t, std::set<int>> freed_;   ///< by offset who has freed it
+  std::map<std::uint32_t, std::set<int>> users_;  ///< by bucket, of those with a layout: who may still use it
   std::uint32_t wait_ = 0;                        ///< clean rounds before a bucket comes into force again
   std::size_t fewest_ = 1024;                     ///< as set_many() has it
   std::size_t many_ = fewest_;

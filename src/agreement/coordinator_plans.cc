@@ -29,21 +29,16 @@ std::vector<control::Message> Coordinator::take_log() {
 
 void Coordinator::prepare_new_buckets() {
   for (const Bucket& bucket : planner_.propose(held_.empty())) {
-    const std::optional<std::int64_t> line = heap_.allocate(line_bytes(bucket.kind), kLineAlign);
-    const std::uint64_t bytes = slots_bytes(bucket);
-    std::optional<std::int64_t> slots = kNoOffset;
-    if (line && bytes > 0) {
-      slots = heap_.allocate(bytes, kPageAlign);
-    }
-    if (!line || !slots) {
-      if (line) {
-        heap_.free(*line);
-      }
+    std::optional<std::string> layout = layout_->place(bucket);
+    if (!layout) {
       planner_.refuse(bucket.id);
       continue;
     }
-    planner_.place(bucket.id, *line, *slots);
+    planner_.place(bucket.id, *std::move(layout));
     preparing_[bucket.id];
+    for (int member = 0; member < group_.size(); ++member) {
+      users_[bucket.id].insert(member);
+    }
     append(control::PrepareEntry{planner_.bucket(bucket.id)});
   }
 }
@@ -65,12 +60,7 @@ Status Coordinator::on_prepared(int member, const control::PreparedMessage& mess
   }
   found->second.refused |= message.refused;
   if (message.refused) {  // it has nothing to free
-    const Bucket& bucket = planner_.bucket(message.bucket);
-    for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
-      if (offset != kNoOffset) {
-        RONDE_RETURN_IF_ERROR(on_free(member, offset));
-      }
-    }
+    RONDE_RETURN_IF_ERROR(on_free(member, message.bucket));
   }
   if (static_cast<int>(found->second.answered.size()) < group_.size()) {
     return {};
@@ -234,26 +224,22 @@ Status Coordinator::on_join(int member, const control::JoinMessage& message) {
   return {};
 }
 
-Status Coordinator::on_free(int member, std::int64_t offset) {
-  if (!heap_.is_allocated(offset)) {
+Status Coordinator::on_free(int member, std::uint32_t bucket) {
+  const auto found = users_.find(bucket);
+  if (found == users_.end() || found->second.erase(member) == 0) {
     return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[static_cast<std::size_t>(member)]) +
-                                             " freed offset " + std::to_string(offset) + ", where nothing begins");
+                                             " freed bucket " + std::to_string(bucket) + ", which it does not have");
   }
-  std::set<int>& who = freed_[offset];
-  if (!who.insert(member).second) {
-    return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[static_cast<std::size_t>(member)]) +
-                                             " freed offset " + std::to_string(offset) + " twice");
-  }
-  if (static_cast<int>(who.size()) == group_.size()) {
-    freed_.erase(offset);
-    heap_.free(offset);
+  if (found->second.empty()) {
+    users_.erase(found);
+    layout_->take_back(planner_.bucket(bucket));
   }
   return {};
 }
 
 void Coordinator::retire_old_buckets() {
   std::vector<std::uint32_t> ids = planner_.take_retired();
-  std::erase_if(ids, [this](std::uint32_t id) { return planner_.bucket(id).line_offset == kNoOffset; });
+  std::erase_if(ids, [this](std::uint32_t id) { return !planner_.is_placed(id); });
   if (!ids.empty()) {
     append(control::RetireEntry{std::move(ids)});
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agreement/coordinator.h"
+#include "agreement/layout_for_tests.h"
 
 namespace ronde::agreement {
 namespace {
@@ -13,8 +14,6 @@ using testing::IsEmpty;
 
 class CoordinatorPlansTest : public testing::Test {
  protected:
-  static constexpr HeapRange kHeap{4096, 1 << 20};
-
   CoordinatorPlansTest() { coordinator_.take_log(); }
 
   Status request(int member, const std::string& name, std::uint64_t label, Descriptor descriptor) {
@@ -85,7 +84,8 @@ class CoordinatorPlansTest : public testing::Test {
     }
   }
 
-  Coordinator coordinator_{Group{0, {0, 1}}, {4000, 400, {56, 500}}, kHeap};
+  RoomsForTests rooms_;
+  Coordinator coordinator_{Group{0, {0, 1}}, {4000, 400, {56, 500}}, &rooms_};
   Bucket last_bucket_;
   control::ExecEntry last_exec_;
   control::ErrorEntry last_error_;
@@ -97,8 +97,7 @@ TEST_F(CoordinatorPlansTest, PreparedByAllThenInstalled) {
   round("x", 0);
   EXPECT_THAT(log(), ElementsAre("exec x", "prepare 0"));
   EXPECT_EQ(last_bucket_.kind, BucketKind::staged);
-  EXPECT_GE(last_bucket_.line_offset, kHeap.begin);
-  EXPECT_EQ(last_bucket_.slots_offset % static_cast<std::int64_t>(kPageAlign), 0);
+  EXPECT_EQ(last_bucket_.layout, "0");
   ASSERT_TRUE(coordinator_.on_prepared(1, {0, false}));
   EXPECT_THAT(log(), IsEmpty());
   ASSERT_TRUE(coordinator_.on_prepared(0, {0, false}));
@@ -230,13 +229,16 @@ TEST_F(CoordinatorPlansTest, ABucketThatARankRefusesIsRetiredAndNotPlannedAgain)
     EXPECT_THAT(log(), ElementsAre("exec x"));
   }
   EXPECT_EQ(coordinator_.on_prepared(0, {0, false}).code(), Code::internal);
-  EXPECT_EQ(coordinator_.on_free(1, last_bucket_.line_offset).code(), Code::internal) << "a refusal is its FREE";
-  EXPECT_TRUE(coordinator_.on_free(0, last_bucket_.line_offset));
-  EXPECT_EQ(coordinator_.on_free(0, last_bucket_.line_offset).code(), Code::internal) << "free for good";
+  EXPECT_EQ(coordinator_.on_free(1, last_bucket_.id).code(), Code::internal) << "a refusal is its FREE";
+  EXPECT_TRUE(rooms_.is_taken(0));
+  EXPECT_TRUE(coordinator_.on_free(0, last_bucket_.id));
+  EXPECT_FALSE(rooms_.is_taken(0));
+  EXPECT_EQ(coordinator_.on_free(0, last_bucket_.id).code(), Code::internal) << "free for good";
 }
 
-TEST_F(CoordinatorPlansTest, ABucketForWhichTheHeapIsFullIsNotAskedFor) {
-  Coordinator small(Group{0, {0, 1}}, {4000, 400, {56, 500}}, HeapRange{0, 256});
+TEST_F(CoordinatorPlansTest, ABucketForWhichThereIsNoRoomIsNotAskedFor) {
+  RoomsForTests none(0);
+  Coordinator small(Group{0, {0, 1}}, {4000, 400, {56, 500}}, &none);
   small.take_log();
   for (int i = 0; i < 3; ++i) {
     for (int member : {0, 1}) {
@@ -274,7 +276,7 @@ TEST_F(CoordinatorPlansTest, NothingIsInstalledWhileAMemberIsJoined) {
 }
 
 TEST_F(CoordinatorPlansTest, AnErrorNamesTheMembersThatHaveJoinedSinceItDoesNotConcernThem) {
-  Coordinator three(Group{0, {0, 1, 2}}, {4000, 400, {}}, kHeap);
+  Coordinator three(Group{0, {0, 1, 2}}, {4000, 400, {}}, &rooms_);
   three.take_log();
   ASSERT_TRUE(three.on_join(1));
   ASSERT_TRUE(three.on_request(0, {"x", tensor(1), 0, kSecond, 0}, 0));
@@ -286,7 +288,7 @@ TEST_F(CoordinatorPlansTest, AnErrorNamesTheMembersThatHaveJoinedSinceItDoesNotC
 }
 
 TEST_F(CoordinatorPlansTest, AnErrorSaysHowManyAreLate) {
-  Coordinator three(Group{0, {0, 1, 2}}, {4000, 400, {}}, kHeap);
+  Coordinator three(Group{0, {0, 1, 2}}, {4000, 400, {}}, &rooms_);
   three.take_log();
   const auto late_text = [&](const std::string& name, const std::vector<int>& members) {
     for (int member : members) {

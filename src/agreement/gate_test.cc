@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "agreement/coordinator.h"
+#include "agreement/layout_for_tests.h"
 #include "agreement/member.h"
 #include "support/effort.h"
 
@@ -33,7 +34,8 @@ struct Shared {
   std::array<Lines, kRanks> lines;
   std::array<std::array<std::int64_t, kRanks>, kRanks> tensors{};  ///< plain memory: rank r reduces element r of all
   std::mutex coordinator_lock;
-  Coordinator coordinator{Group{0, {0, 1}}, {0, 0, {}}, HeapRange{0, 1 << 16}};
+  RoomsForTests rooms;
+  Coordinator coordinator{Group{0, {0, 1}}, {0, 0, {}}, &rooms};
   std::array<std::mutex, kRanks> log_locks;
   std::array<std::deque<control::Message>, kRanks> logs;
   std::atomic<int> finished{0};

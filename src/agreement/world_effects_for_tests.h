@@ -89,19 +89,8 @@ inline void RankSink::prepare(const Bucket& bucket) {
   if (!(known->second == bucket)) {
     world_.violated("bucket " + std::to_string(bucket.id) + " is not the same on all ranks");
   }
-  if (is_new) {
-    for (const auto& [begin, bytes] : {std::pair(bucket.line_offset, line_bytes(bucket.kind)),
-                                       std::pair(bucket.slots_offset, slots_bytes(bucket))}) {
-      if (bytes == 0) {
-        continue;
-      }
-      const auto next = world_.ranges_.upper_bound(begin);
-      if ((next != world_.ranges_.end() && next->first < begin + static_cast<std::int64_t>(bytes)) ||
-          (next != world_.ranges_.begin() && std::prev(next)->second > begin)) {
-        world_.violated("two buckets overlap in the heap");
-      }
-      world_.ranges_.emplace(begin, begin + static_cast<std::int64_t>(bytes));
-    }
+  if (is_new && !world_.layouts_.insert(bucket.layout).second) {
+    world_.violated("two buckets lie in one place");
   }
   const bool refused = world_.scenario_.refusals > 0 && world_.dice_.one_in(3);
   world_.scenario_.refusals -= refused ? 1 : 0;
@@ -137,19 +126,13 @@ inline void RankSink::retire(std::uint32_t id) {
   }
   const Bucket& bucket = world_.bucket(rank_, id);
   note_free(bucket);
-  for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
-    if (offset != kNoOffset) {
-      world_.rank(rank_).requests.emplace_back(control::FreeMessage{offset});
-    }
-  }
+  world_.rank(rank_).requests.emplace_back(control::FreeMessage{id});
 }
 
 inline void RankSink::note_free(const Bucket& bucket) {
-  for (std::int64_t offset : {bucket.line_offset, bucket.slots_offset}) {
-    if (offset != kNoOffset && ++world_.freed_[offset] == world_.size()) {
-      world_.freed_.erase(offset);
-      world_.ranges_.erase(offset);
-    }
+  if (++world_.freed_[bucket.id] == world_.size()) {
+    world_.freed_.erase(bucket.id);
+    world_.layouts_.erase(bucket.layout);
   }
 }
 

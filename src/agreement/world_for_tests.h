@@ -217,9 +217,12 @@ class World : public WorldMoves {
     } else if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
       status = coordinator_->on_prepared(member, *prepared);
     } else if (const auto* free = std::get_if<control::FreeMessage>(&message)) {
-      status = coordinator_->on_free(member, free->offset);
+      status = coordinator_->on_free(member, free->bucket);
     } else if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
       coordinator_->on_leave(member, leave->final);
+    }
+    if (rooms_.was_misused()) {
+      violated("a layout was taken back twice");
     }
     if (!status) {
       violated("coordinator: " + status.message());

@@ -17,6 +17,7 @@
 #include "agreement/coordinator.h"
 #include "agreement/coverage_for_tests.h"
 #include "agreement/histories_for_tests.h"
+#include "agreement/layout_for_tests.h"
 #include "agreement/member.h"
 
 namespace ronde::agreement::testing_world {
@@ -146,7 +147,7 @@ class WorldState {
     Group group;
     group.ranks.resize(static_cast<std::size_t>(scenario_.ranks));
     std::iota(group.ranks.begin(), group.ranks.end(), 0);
-    coordinator_.emplace(group, scenario_.settings, HeapRange{0, 1 << 20});
+    coordinator_.emplace(group, scenario_.settings, &rooms_);
     coordinator_->set_many(2);  // so that what is not used between breaks is retired in short histories too
     for (std::size_t i = 0; i < group.ranks.size(); ++i) {
       ranks_.push_back(std::make_unique<Rank>(*this, i, group));
@@ -348,12 +349,13 @@ class WorldState {
   Scenario scenario_;
   Dice dice_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  RoomsForTests rooms_;
   std::optional<Coordinator> coordinator_;
   bool coordinator_has_news_ = true;
   std::vector<Execution> executions_;
-  std::map<std::int64_t, std::int64_t> ranges_;  ///< of the heap in use: begin -> end
-  std::map<std::uint32_t, Bucket> known_;        ///< buckets as the first rank saw them
-  std::map<std::int64_t, std::size_t> freed_;    ///< by offset how many ranks have freed it
+  std::set<std::string> layouts_;               ///< of buckets that some rank may use
+  std::map<std::uint32_t, Bucket> known_;       ///< buckets as the first rank saw them
+  std::map<std::uint32_t, std::size_t> freed_;  ///< by bucket how many ranks have freed it
   std::string violation_;
 };
 

@@ -1,11 +1,14 @@
-// Backend: executes plans with one library.
+// Backend: executes what a group has agreed on with one library: plans, one at a time, and persistent collectives, which
+// replay repeats without a message.
 #pragma once
 
 #include <memory>
 #include <string_view>
 
 #include "base/status.h"
+#include "types/bucket_layout.h"
 #include "types/operation.h"
+#include "types/persistent_collective.h"
 #include "types/plan.h"
 #include "types/thresholds.h"
 
@@ -24,6 +27,21 @@ class Backend {
   virtual Thresholds first_thresholds() const = 0;
   /// For the plans launched from now on. Every rank calls it between the same two plans.
   virtual void set_thresholds(const Thresholds&) {}
+
+  // ---- Replay
+
+  /// Where buckets lie; null if nothing can be replayed. Asked on the coordinator's rank only.
+  virtual BucketLayout* layout() = 0;
+  /// This rank's part of a bucket, which must be destroyed before the backend. `thresholds`: the row in force where the
+  /// bucket was agreed. Every rank prepares the same buckets in the same order, and none publishes an instance before
+  /// all have. An error: this rank cannot take part, and the bucket comes to nothing on all.
+  virtual Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) = 0;
+  /// On every rank between two epochs, when nothing is under way of any bucket. `thresholds`: the row in force.
+  virtual void begin_epoch(const Thresholds& thresholds) = 0;
+  /// Where the request's tensor lies in memory that peers reach, if it is to be reduced there. Any thread.
+  virtual HeapPlace place_of(const Request& request) const = 0;
+  /// Peers are kept out of the memory of so many bytes at the place, or part of it: nothing is reduced there. Any thread.
+  virtual bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const = 0;
 };
 
 }  // namespace ronde::backend

@@ -77,7 +77,7 @@ void write(ByteWriter& writer, const PreparedMessage& message) {
   writer.put(static_cast<std::uint8_t>(message.refused ? 1 : 0));
 }
 
-void write(ByteWriter& writer, const FreeMessage& message) { writer.put(message.offset); }
+void write(ByteWriter& writer, const FreeMessage& message) { writer.put(message.bucket); }
 
 void write(ByteWriter& writer, const PrepareEntry& entry) { ronde::write(writer, entry.bucket); }
 
@@ -300,7 +300,7 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 7: return read_end(reader);
     case 8: return JoinMessage{reader.get<std::uint64_t>()};
     case 9: return read_prepared(reader);
-    case 10: return FreeMessage{reader.get<std::int64_t>()};
+    case 10: return FreeMessage{reader.get<std::uint32_t>()};
     case 11: return PrepareEntry{read_bucket(reader)};
     case 12: return read_in_force<InstallEntry>(reader);
     case 13: return read_in_force<AddEntry>(reader);

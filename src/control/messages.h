@@ -84,9 +84,9 @@ struct CancelMessage {
   std::string name;
 };
 
-/// The sender does not use the range of the heap that begins here any more.
+/// The sender does not use this bucket any more, which was retired.
 struct FreeMessage {
-  std::int64_t offset = 0;
+  std::uint32_t bucket = 0;
 };
 
 // ---- Log entries

@@ -75,12 +75,11 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   EXPECT_EQ(prepared.bucket, 6u);
   EXPECT_TRUE(prepared.refused);
   EXPECT_EQ(std::get<CancelMessage>(round_trip({0, CancelMessage{"x"}}).message).name, "x");
-  EXPECT_EQ(std::get<FreeMessage>(round_trip({0, FreeMessage{1 << 20}}).message).offset, 1 << 20);
+  EXPECT_EQ(std::get<FreeMessage>(round_trip({0, FreeMessage{1 << 20}}).message).bucket, 1u << 20);
   Bucket bucket;
   bucket.id = 7;
   bucket.kind = BucketKind::staged;
-  bucket.line_offset = 256;
-  bucket.slots_offset = 8192;
+  bucket.layout = std::string("\0 8192", 6);
   bucket.members = {{"x", {}}, {"y", {}}};
   bucket.members[1].descriptor.tensors = {{DType::float32, {3}}};
   bucket.members[1].places = {64, 192};

@@ -40,7 +40,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
       group_(or_everyone(std::move(group), topology.size)),
       control_(transport_.get(), topology.rank, topology.size),
       loss_(*peers_),
-      replay_(group_, *arena_, *backend_, *peers_, loss_, pending_, clock),
+      replay_(group_, *backend_, *peers_, loss_, pending_, clock),
       executor_(
           *backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
@@ -52,11 +52,7 @@ Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
     const Thresholds thresholds = backend_->first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
-    coordinator_.emplace(
-        group_, entry,
-        topology.size > 1 && settings.replay
-            ? Replay::behind_lane({0, static_cast<std::int64_t>(arena_->engine_bytes())}, topology.size)
-            : agreement::HeapRange{});
+    coordinator_.emplace(group_, entry, settings.replay ? backend_->layout() : nullptr);
   }
 }
 
@@ -237,7 +233,7 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     });
   }
   if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
-    return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->offset); });
+    return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->bucket); });
   }
   if (auto* offer = std::get_if<control::OfferMessage>(&message)) {
     return pairs_.read(from, std::move(*offer), now);

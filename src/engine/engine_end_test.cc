@@ -415,6 +415,15 @@ class Interrupted : public backend::Backend {
   std::unique_ptr<Operation> launch(const Plan& plan) override {
     return std::make_unique<Work>(inner_->launch(plan), then_);
   }
+  BucketLayout* layout() override { return inner_->layout(); }
+  Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
+    return inner_->prepare(bucket, thresholds);
+  }
+  void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
+  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
+  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
+    return inner_->is_withdrawn(place, bytes);
+  }
 
  private:
   struct Work : Operation {

@@ -80,7 +80,7 @@ Status Engine::submit_call(const TicketPtr& ticket) {
   }
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   std::lock_guard order(calls_mutex_);
-  ticket->plan_as(calls_.planning_name(ticket->request(), place_in_heap(ticket->request(), *arena_)));
+  ticket->plan_as(calls_.planning_name(ticket->request(), backend_->place_of(ticket->request())));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
 }

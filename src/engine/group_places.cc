@@ -9,7 +9,7 @@ namespace ronde::engine {
 
 namespace {
 
-agreement::HeapRange groups_range(const transport::HostArena& host) {
+transport::HeapRange groups_range(const transport::HostArena& host) {
   const transport::HeapParts parts = transport::HeapParts::of(host.layout());
   return {static_cast<std::int64_t>(parts.groups), static_cast<std::int64_t>(parts.callers)};
 }

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "agreement/heap_map.h"
+#include "transport/heap_map.h"
 #include "base/status.h"
 #include "transport/group_arena.h"
 
@@ -44,7 +44,7 @@ class GroupPlaces {
   transport::HostArena& arena_;
   const std::function<bool(int)> has_ended_;
   mutable std::mutex mutex_;
-  agreement::HeapMap map_;       ///< guarded by mutex_, as all below
+  transport::HeapMap map_;       ///< guarded by mutex_, as all below
   std::vector<bool> calls_;      ///< which numbers are taken
   std::vector<GroupPart> left_;  ///< here; not by all members when last looked
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/round_up.h"
-
 namespace ronde::engine {
 
 namespace {
@@ -18,22 +16,15 @@ constexpr std::size_t kBytesAtOnce = 64 << 10;
 
 }  // namespace
 
-agreement::HeapRange Replay::behind_lane(agreement::HeapRange range, int ranks) {
-  const std::size_t lane = round_up(collectives::OrderedLane::bytes(ranks), kBucketLineBytes);
-  range.begin = std::min(range.end, static_cast<std::int64_t>(lane));
-  return range;
-}
-
-Replay::Replay(Group group, transport::HostArena& arena, const backend::Backend& backend, transport::Peers& peers,
-               Loss& loss, const PendingTable& pending, const Clock& clock)
-    : arena_(arena),
-      backend_(backend),
+Replay::Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
+               const Clock& clock)
+    : backend_(backend),
       pending_(pending),
       peers_(peers),
       loss_(loss),
       clock_(clock),
       group_id_(group.id),
-      member_(std::move(group), arena.rank()) {}
+      member_(std::move(group), peers.self()) {}
 
 // ---- Submitting
 
@@ -46,7 +37,7 @@ bool Replay::place(const TicketPtr& ticket) {
   }
   std::optional<Descriptor> descriptor;
   if (ticket->place().epoch == 0) {
-    descriptor = describe_here(ticket->request(), arena_);
+    descriptor = described(ticket->request());
   }
   Locked gate(gate_);
   return place_under_gate(ticket, descriptor);
@@ -74,7 +65,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
   }
   if (ticket->place().epoch != member_.epoch()) {
     if (!descriptor) {
-      descriptor = describe_here(ticket->request(), arena_);
+      descriptor = described(ticket->request());
     }
     if (!find_place(*ticket, *descriptor)) {
       return false;
@@ -97,7 +88,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
 
 bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
   const auto where = member_.where(ticket.name());
-  if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, arena_.rank())) {
+  if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, peers_.self())) {
     return false;
   }
   ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.heap_place});
@@ -107,7 +98,7 @@ bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
 void Replay::submit(const TicketPtr& ticket, Nanoseconds now) {
   const Request& request = ticket->request();
   Locked gate(gate_);
-  member_.step(agreement::Submit{request.name, describe_here(request, arena_), later(now, request.timeout),
+  member_.step(agreement::Submit{request.name, described(request), later(now, request.timeout),
                                  request.planning_name},
                *this);
 }
@@ -214,16 +205,14 @@ Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds de
 void Replay::execute(std::vector<control::ExecEntry::Item> items) { outcome_.agreed.emplace_back(std::move(items)); }
 
 /// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
-/// long as it lives; the lane takes another one at INSTALL only, when nobody has anything in it (install()).
+/// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
 void Replay::table(const Thresholds& thresholds) {
   table_ = thresholds;
   outcome_.agreed.emplace_back(thresholds);
 }
 
 /// What the log has told, else what all began with.
-Thresholds Replay::in_force(const std::optional<Thresholds>& told) const {
-  return told ? *told : backend_.first_thresholds();
-}
+Thresholds Replay::in_force() const { return table_ ? *table_ : backend_.first_thresholds(); }
 
 bool Replay::take(Outcome& outcome) {
   if (!has_work_.load(std::memory_order_relaxed) || !has_work_.exchange(false, std::memory_order_acquire)) {
@@ -288,7 +277,7 @@ void Replay::stop(const std::vector<int>& lost) {
     }
   }
   active_.clear();
-  agreement::RankSet set(static_cast<std::size_t>(arena_.size()));
+  agreement::RankSet set(static_cast<std::size_t>(peers_.size()));
   for (int rank : lost) {
     set[static_cast<std::size_t>(rank)] = true;
   }
@@ -303,51 +292,24 @@ void Replay::prepare(const Bucket& bucket) {
 }
 
 bool Replay::make_ready(const Bucket& bucket) {
-  const auto commit = [this](std::int64_t offset, std::uint64_t bytes) {
-    return bytes == 0 || arena_.commit(static_cast<std::size_t>(offset), bytes).is_ok();
-  };
-  const Descriptor& first = bucket.members.front().descriptor;
-  if (bucket.kind == BucketKind::ordered && in_lane_ >= collectives::OrderedLane::kEntries) {
-    return false;  // the lane's ring would run over; every rank counts alike
-  }
-  const bool places_fit = std::all_of(bucket.members.begin(), bucket.members.end(), [&](const BucketMember& member) {
-    return member.places.empty() ? bucket.kind != BucketKind::direct
-                                 : member.places.size() == static_cast<std::size_t>(arena_.size());
-  });
-  if (!places_fit ||
-      !reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}) ||
-      !commit(bucket.line_offset, line_bytes(bucket.kind)) || !commit(bucket.slots_offset, slots_bytes(bucket)) ||
-      (bucket.kind == BucketKind::ordered && !open_lane())) {
+  Result<std::unique_ptr<PersistentCollective>> made = backend_.prepare(bucket, in_force());
+  if (!made) {
     return false;
   }
   auto run = std::make_unique<Run>();
-  run->data = collectives::make_bucket(arena_, bucket, in_force(table_), lane_.get());
+  run->data = std::move(*made);
   run->tickets.resize(bucket.members.size());
   run->has_unnamed = has_unnamed(bucket);
   run->direct_bytes = bucket.kind == BucketKind::direct ? payload_bytes(bucket) : 0;
   runs_[bucket.id] = std::move(run);
-  in_lane_ += bucket.kind == BucketKind::ordered ? 1 : 0;
   return true;
 }
 
-Status Replay::open_lane() {
-  if (lane_) {
-    return {};
-  }
-  RONDE_RETURN_IF_ERROR(arena_.commit(0, collectives::OrderedLane::bytes(arena_.size())));
-  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, in_force(lane_table_));
-  return {};
-}
-
 void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
-  // Before an INSTALL every rank has finished what was decided in the epoch before, and nobody begins in the lane until
-  // all have read the entry. A rank may open its lane later than others, so what it opens it with is kept, not looked
-  // up.
+  // Before an INSTALL every rank has finished what was decided in the epoch before, and nobody begins anything until
+  // all have read the entry.
   if (!added) {
-    lane_table_ = table_;
-    if (lane_ && lane_table_) {
-      lane_->channel().set_thresholds(*lane_table_);
-    }
+    backend_.begin_epoch(in_force());
   }
   for (std::uint32_t id : buckets) {
     Run& run = *runs_[id];
@@ -380,14 +342,9 @@ void Replay::retire(std::uint32_t bucket) {
   if (!runs_[bucket]) {
     return;  // refused here; the coordinator has freed it
   }
-  const Bucket& description = runs_[bucket]->data->description();
-  send(control::FreeMessage{description.line_offset});
-  if (description.slots_offset != kNoOffset) {
-    send(control::FreeMessage{description.slots_offset});
-  }
-  in_lane_ -= description.kind == BucketKind::ordered ? 1 : 0;
   std::erase(watched_, bucket);
   runs_[bucket].reset();
+  send(control::FreeMessage{bucket});
 }
 
 // ---- Moving
@@ -544,7 +501,7 @@ void Replay::look_at_breaks() {
     std::vector<std::uint64_t> published(member_.bucket_count());
     for (std::uint32_t id : member_.in_force()) {
       published[id] = runs_[id]->data->published_by(0);
-      for (int rank = 1; rank < arena_.size(); ++rank) {
+      for (int rank = 1; rank < peers_.size(); ++rank) {
         published[id] = std::min(published[id], runs_[id]->data->published_by(rank));
       }
     }

@@ -17,19 +17,16 @@
 #include <variant>
 #include <vector>
 
-#include "agreement/heap_map.h"
 #include "agreement/member.h"
 #include "backend/backend.h"
 #include "base/gate.h"
-#include "collectives/host/bucket.h"
-#include "collectives/host/ordered_lane.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
 #include "observe/observer.h"
-#include "transport/arena.h"
 #include "transport/peers.h"
 #include "types/operation.h"
+#include "types/persistent_collective.h"
 
 namespace ronde::engine {
 
@@ -58,11 +55,8 @@ class Replay final : public agreement::Sink {
     std::optional<std::string> bug;
   };
 
-  Replay(Group group, transport::HostArena& arena, const backend::Backend& backend, transport::Peers& peers, Loss& loss,
-         const PendingTable& pending, const Clock& clock);
-
-  /// Where in the heap the ordered lane lies, and what is left of `range` for the coordinator.
-  static agreement::HeapRange behind_lane(agreement::HeapRange range, int ranks);
+  Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
+         const Clock& clock);
 
   // ---- Any thread.
 
@@ -110,9 +104,11 @@ class Replay final : public agreement::Sink {
   /// A peer gave up before this rank had all that it did its part for: the results are worth nothing, and nothing moves
   /// any more.
   bool peers_gave_up() const { return peers_gave_up_; }
-  /// What of this rank's heap peers may store into because of what is published.
+  /// What of this rank's memory peers may store into because of what is published.
   std::vector<HeapSpan> exposed() const;
-  /// Breaks if something is replayed in a part of the heap that has been withdrawn.
+  /// What agreement is told of a request: its descriptor, and where its tensor lies if peers reach it there. Any thread.
+  Descriptor described(const Request& request) const;
+  /// Breaks if something is replayed in memory that has been withdrawn.
   void leave_withdrawn_places();
   /// Null: nobody.
   void observe(observe::Observer* observer);
@@ -175,7 +171,7 @@ class Replay final : public agreement::Sink {
  private:
   /// A bucket and the tickets in it.
   struct Run {
-    std::unique_ptr<collectives::HostBucket> data;
+    std::unique_ptr<PersistentCollective> data;
     std::vector<TicketPtr> tickets;   ///< by place; guarded by the gate
     std::uint64_t direct_bytes = 0;   ///< payload of a direct bucket
     Nanoseconds since = 0;            ///< when check_time() first saw the instance under way
@@ -197,8 +193,7 @@ class Replay final : public agreement::Sink {
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
   bool is_withdrawn(const HeapPlace& place, const Descriptor& descriptor) const;
   bool make_ready(const Bucket& bucket);
-  Status open_lane();
-  Thresholds in_force(const std::optional<Thresholds>& told) const;
+  Thresholds in_force() const;
   void collect_fresh();
   void moved(std::uint32_t id, Progress progress, Nanoseconds before);
   observe::Instance note(Run& run, std::uint32_t id, Progress progress, Nanoseconds before);
@@ -211,16 +206,13 @@ class Replay final : public agreement::Sink {
   void end(const Status& reason, bool is_quiet);
   bool is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason);
 
-  transport::HostArena& arena_;
-  const backend::Backend& backend_;
+  backend::Backend& backend_;
   const PendingTable& pending_;
   transport::Peers& peers_;
   Loss& loss_;
   const Clock& clock_;
   const std::int32_t group_id_;
-  std::optional<Thresholds> table_;       ///< of the last TABLE read: for the buckets prepared from now on
-  std::optional<Thresholds> lane_table_;  ///< the same when the last INSTALL was read: the lane's
-  std::unique_ptr<collectives::OrderedLane> lane_;
+  std::optional<Thresholds> table_;  ///< of the last TABLE read: for the buckets prepared from now on
   Counters counters_;
 
   mutable Gate gate_;
@@ -229,7 +221,6 @@ class Replay final : public agreement::Sink {
   std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
   std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
   std::vector<std::uint32_t> watched_;  ///< guarded by gate_: those in which something was under way at the last look
-  std::uint64_t in_lane_ = 0;           ///< buckets that are ordered
   std::uint64_t last_call_ = 0;         ///< guarded by gate_: before join()
   Outcome outcome_;                     ///< guarded by gate_
   std::atomic<bool> replaying_{false};  ///< a hint: names may be in force
@@ -246,12 +237,5 @@ class Replay final : public agreement::Sink {
   Nanoseconds next_check_ = 0;
   Nanoseconds last_look_ = 0;
 };
-
-/// Where in the own heap an all-reduce's tensor lies if it is one; the only form that can be reduced where it lies.
-HeapPlace place_in_heap(const Request& request, const transport::HostArena& arena);
-
-/// What agreement is told of a request: its descriptor, and where in the own heap its tensor lies if it is one, in
-/// place.
-Descriptor describe_here(const Request& request, const transport::HostArena& arena);
 
 }  // namespace ronde::engine

@@ -14,7 +14,7 @@ using Locked = std::lock_guard<Gate>;
 
 bool Replay::place_call(const TicketPtr& ticket) {
   const Request& request = ticket->request();
-  Descriptor descriptor = describe_here(request, arena_);
+  Descriptor descriptor = described(request);
   const Nanoseconds deadline = later(clock_.now(), request.timeout);
   Locked gate(gate_);
   if (member_.mode() != agreement::Mode::replay || !member_.is_planned(request.planning_name)) {

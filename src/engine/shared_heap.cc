@@ -15,7 +15,7 @@ namespace {
 
 Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
   const std::uint64_t room = memory_room();
-  void* data = bytes > room ? nullptr : std::aligned_alloc(agreement::kPageAlign, bytes);
+  void* data = bytes > room ? nullptr : std::aligned_alloc(transport::kPageAlign, bytes);
   if (data == nullptr) {
     return Status::error(Code::out_of_memory, "no memory for a bucket of " + std::to_string(bytes) + " bytes");
   }
@@ -31,7 +31,7 @@ SharedHeap::SharedHeap(transport::HostArena& arena)
             static_cast<std::int64_t>(arena.layout().heap_bytes)}) {}
 
 Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
-  const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), agreement::kPageAlign);
+  const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), transport::kPageAlign);
   if (bytes < wanted) {
     return Status::error(Code::out_of_memory, "no range of " + std::to_string(wanted) + " bytes exists");
   }
@@ -46,7 +46,7 @@ Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
     return Status::error(Code::out_of_memory,
                          "a rank of this host may not map enough address space to share memory (ulimit -v)");
   }
-  const std::optional<std::int64_t> offset = map_.allocate(bytes, agreement::kPageAlign);
+  const std::optional<std::int64_t> offset = map_.allocate(bytes, transport::kPageAlign);
   if (!offset) {
     return Status::error(Code::out_of_memory, "no range of " + std::to_string(bytes) + " bytes is left of the " +
                                                   std::to_string(arena_->layout().heap_bytes) +

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "agreement/heap_map.h"
+#include "transport/heap_map.h"
 #include "base/status.h"
 #include "transport/arena.h"
 
@@ -37,7 +37,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
 
   std::mutex mutex_;
   transport::HostArena* arena_;  ///< null once closed
-  agreement::HeapMap map_;
+  transport::HeapMap map_;
   std::uint64_t period_ = 0;  ///< one ends with each distrust()
 };
 

@@ -1,8 +1,8 @@
-#include "agreement/heap_map.h"
+#include "transport/heap_map.h"
 
 #include <iterator>
 
-namespace ronde::agreement {
+namespace ronde::transport {
 
 HeapMap::HeapMap(HeapRange range) {
   if (range.begin < range.end) {
@@ -66,4 +66,4 @@ std::uint64_t HeapMap::bytes_free() const {
   return bytes;
 }
 
-}  // namespace ronde::agreement
+}  // namespace ronde::transport

@@ -1,12 +1,12 @@
-// Heap map: gives out offsets of the heap that all ranks map (docs/architecture.md). First fit over offsets; it touches
-// no memory. The coordinator owns the only one, so that an allocation lies at the same offset on every rank.
+// Heap map: gives out offsets of a heap that the ranks of a host map (arena.h). First fit over offsets; it touches no
+// memory.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 
-namespace ronde::agreement {
+namespace ronde::transport {
 
 /// Bytes [begin, end) of every rank's heap; empty: there is none.
 struct HeapRange {
@@ -34,4 +34,4 @@ class HeapMap {
   std::map<std::int64_t, std::int64_t> taken_;  ///< begin -> end
 };
 
-}  // namespace ronde::agreement
+}  // namespace ronde::transport

@@ -1,10 +1,10 @@
-#include "agreement/heap_map.h"
+#include "transport/heap_map.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace ronde::agreement {
+namespace ronde::transport {
 namespace {
 
 TEST(HeapMap, FirstFitAlignedToWhatIsAsked) {
@@ -74,4 +74,4 @@ TEST(HeapMap, RandomUseNeverOverlapsAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace ronde::agreement
+}  // namespace ronde::transport

@@ -6,10 +6,6 @@ namespace ronde {
 
 namespace {
 
-std::uint64_t round_to_lines(std::uint64_t bytes) {
-  return (bytes + kBucketLineBytes - 1) / kBucketLineBytes * kBucketLineBytes;
-}
-
 void write_members(ByteWriter& writer, const std::vector<BucketMember>& members) {
   writer.put(static_cast<std::uint32_t>(members.size()));
   for (const BucketMember& member : members) {
@@ -54,19 +50,6 @@ std::uint64_t payload_bytes(const Bucket& bucket) {
   return bytes;
 }
 
-std::uint64_t line_bytes(BucketKind kind) {
-  return kind == BucketKind::inlined ? 2 * kBucketLineBytes : kBucketLineBytes;
-}
-
-std::uint64_t slots_bytes(const Bucket& bucket) {
-  return bucket.kind == BucketKind::staged ? 4 * round_to_lines(payload_bytes(bucket)) : 0;
-}
-
-std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance) {
-  const std::uint64_t index = instance % 2 * 2 + static_cast<std::uint64_t>(use);
-  return bucket.slots_offset + static_cast<std::int64_t>(index * round_to_lines(payload_bytes(bucket)));
-}
-
 bool fits(const BucketMember& member, const Descriptor& descriptor, int index) {
   return member.descriptor == descriptor &&
          (member.places.empty() || member.places[static_cast<std::size_t>(index)] == descriptor.heap_place);
@@ -75,8 +58,7 @@ bool fits(const BucketMember& member, const Descriptor& descriptor, int index) {
 void write(ByteWriter& writer, const Bucket& bucket) {
   writer.put(bucket.id);
   writer.put(bucket.kind);
-  writer.put(bucket.line_offset);
-  writer.put(bucket.slots_offset);
+  writer.put_string(bucket.layout);
   write_members(writer, bucket.members);
 }
 
@@ -84,8 +66,7 @@ Bucket read_bucket(ByteReader& reader) {
   Bucket bucket;
   bucket.id = reader.get<std::uint32_t>();
   bucket.kind = reader.get<BucketKind>();
-  bucket.line_offset = reader.get<std::int64_t>();
-  bucket.slots_offset = reader.get<std::int64_t>();
+  bucket.layout = reader.get_string();
   bucket.members.resize(reader.get_count(8));
   for (BucketMember& member : bucket.members) {
     member.name = reader.get_string();

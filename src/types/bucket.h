@@ -1,9 +1,8 @@
 // Bucket: what replay agrees on as one thing: a fixed list of named requests that are reduced together, again and
 // again, without a message (docs/agreement.md). Its description is agreed once (PREPARE) and is the same on every rank.
 //
-// Offsets of lines and slots are bytes from the beginning of the heap that every rank of the host maps of every other,
-// the same on every rank; the coordinator gives them out (agreement/heap_map.h). Offsets of shared tensors are each
-// rank's own.
+// Where it lies is for its backend to say, on the coordinator's rank for all (bucket_layout.h). Offsets of shared
+// tensors are each rank's own.
 #pragma once
 
 #include <cstddef>
@@ -57,10 +56,8 @@ struct BucketMember {
 struct Bucket {
   std::uint32_t id = 0;  ///< counts from 0 in its group and is never used again: an index
   BucketKind kind = BucketKind::inlined;
-  /// Of each rank's own flag line (two lines for inlined, alternating by the instance's parity).
-  std::int64_t line_offset = kNoOffset;
-  /// Staged only: of each rank's slots, see slot_offset().
-  std::int64_t slots_offset = kNoOffset;
+  /// Where its backend has laid it out: bytes that mean something to backends only.
+  std::string layout = {};
   /// A member's place is its index here. The payload is their tensors, one after the other without gaps; all are of one
   /// data type, reduction and scale.
   std::vector<BucketMember> members;
@@ -72,15 +69,6 @@ bool has_unnamed(const Bucket& bucket);
 /// Bytes of all tensors of the descriptor.
 std::uint64_t payload_bytes(const Descriptor& descriptor);
 std::uint64_t payload_bytes(const Bucket& bucket);
-/// Bytes at line_offset.
-std::uint64_t line_bytes(BucketKind kind);
-/// Bytes at slots_offset; 0 where there are no slots.
-std::uint64_t slots_bytes(const Bucket& bucket);
-
-enum class SlotUse : std::uint32_t { input = 0, result = 1 };
-/// Where the slot of an instance lies. Slots alternate by the instance's parity: a peer may be one instance ahead,
-/// never two. Requires: kind staged.
-std::int64_t slot_offset(const Bucket& bucket, SlotUse use, std::uint64_t instance);
 
 /// Whether a request with this descriptor may take the member's place, on the rank with this index in the group.
 bool fits(const BucketMember& member, const Descriptor& descriptor, int index);

@@ -8,7 +8,6 @@ namespace {
 Bucket bucket_of(BucketKind kind, std::vector<std::int64_t> elements) {
   Bucket bucket;
   bucket.kind = kind;
-  bucket.slots_offset = 4096;
   for (std::int64_t count : elements) {
     BucketMember member;
     member.name = "m" + std::to_string(bucket.members.size());
@@ -18,22 +17,7 @@ Bucket bucket_of(BucketKind kind, std::vector<std::int64_t> elements) {
   return bucket;
 }
 
-TEST(Bucket, BytesOfPayloadLinesAndSlots) {
-  const Bucket staged = bucket_of(BucketKind::staged, {3, 0, 40});
-  EXPECT_EQ(payload_bytes(staged), 172u);
-  EXPECT_EQ(line_bytes(BucketKind::inlined), 256u);
-  EXPECT_EQ(line_bytes(BucketKind::direct), 128u);
-  EXPECT_EQ(slots_bytes(staged), 4u * 256);
-  EXPECT_EQ(slots_bytes(bucket_of(BucketKind::ordered, {3})), 0u);
-}
-
-TEST(Bucket, FourSlotsThatDoNotOverlap) {
-  const Bucket bucket = bucket_of(BucketKind::staged, {40});
-  EXPECT_EQ(slot_offset(bucket, SlotUse::input, 2), 4096);
-  EXPECT_EQ(slot_offset(bucket, SlotUse::result, 2), 4096 + 256);
-  EXPECT_EQ(slot_offset(bucket, SlotUse::input, 1), 4096 + 512);
-  EXPECT_EQ(slot_offset(bucket, SlotUse::result, 3), 4096 + 768);
-}
+TEST(Bucket, BytesOfPayload) { EXPECT_EQ(payload_bytes(bucket_of(BucketKind::staged, {3, 0, 40})), 172u); }
 
 TEST(Bucket, AMemberThatAllShareWantsEachRanksOwnPlace) {
   BucketMember member = bucket_of(BucketKind::direct, {4}).members[0];

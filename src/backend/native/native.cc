@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <new>
 
+#include "backend/native/native_buckets.h"
 #include "base/round_up.h"
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
@@ -44,7 +45,7 @@ std::size_t slot_bytes_of(const Plan& plan) {
 class NativeBackend final : public Backend {
  public:
   NativeBackend(transport::HostArena& arena, const collectives::Table& table)
-      : arena_(arena), channel_(arena, table.of(arena.size())) {}
+      : arena_(arena), channel_(arena, table.of(arena.size())), buckets_(arena) {}
 
   std::string_view name() const override { return "native"; }
 
@@ -82,9 +83,21 @@ class NativeBackend final : public Backend {
   Thresholds first_thresholds() const override { return collectives::load_thresholds(arena_.control(0).rules); }
   void set_thresholds(const Thresholds& thresholds) override { channel_.set_thresholds(thresholds); }
 
+  BucketLayout* layout() override { return buckets_.layout(); }
+  Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
+    return buckets_.prepare(bucket, thresholds);
+  }
+  void begin_epoch(const Thresholds& thresholds) override { buckets_.begin_epoch(thresholds); }
+  HeapPlace place_of(const Request& request) const override { return place_in_heap(arena_, request); }
+  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
+    return place.is_known() && (arena_.is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
+                                arena_.is_withdrawn(static_cast<std::size_t>(place.output), bytes));
+  }
+
  private:
   const transport::HostArena& arena_;
   collectives::HostChannel channel_;
+  NativeBuckets buckets_;
 };
 
 }  // namespace

@@ -13,15 +13,16 @@ reduce::Reduction reduction_of(const Bucket& bucket) {
 HostBucket::HostBucket(transport::HostArena& arena, const Bucket& bucket)
     : arena_(arena),
       bucket_(bucket),
+      layout_(*read_layout(bucket.layout)),
       rank_(arena.rank()),
       size_(arena.size()),
       reduction_(reduction_of(bucket)),
       has_unnamed_(ronde::has_unnamed(bucket)) {
   for (int rank = 0; rank < size_; ++rank) {
-    lines_.push_back(reinterpret_cast<Line*>(arena.heap(rank) + bucket.line_offset));
+    lines_.push_back(reinterpret_cast<Line*>(arena.heap(rank) + layout_.line));
   }
   for (std::uint64_t at = 0; at < line_bytes(bucket.kind); at += transport::kLineBytes) {
-    new (arena.heap(rank_) + bucket.line_offset + at) Line();
+    new (arena.heap(rank_) + layout_.line + at) Line();
   }
   for (const BucketMember& member : bucket_.members) {
     first_segment_.push_back(list_.segment_count());

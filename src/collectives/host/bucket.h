@@ -1,4 +1,4 @@
-// HostBucket: the data plane of one bucket in replay (types/bucket.h says what a bucket is). A class per kind; all
+// HostBucket: the data plane of one bucket in replay (types/bucket.h says what a bucket is) on a host. A class per kind; all
 // speak through words in shared memory, one writer each, and send no message:
 //
 //     published   (epoch, instance): this rank's data of the instance is in place, and its memory may be read, and in
@@ -27,13 +27,7 @@
 //
 // In a break nothing changes: what all have published is finished by all, of what is cancelled nothing was ever read.
 //
-// Use, per instance (the engine's part):
-//     bind      where the member's tensors are; may be kept from the last instance
-//     copy_in   any thread, different members at once
-//     publish   when every member is in, under the gate, at most once; with which calls these are, if any are unnamed
-//     advance   under the progress lock, until `done`; never blocks
-// What is stored by one of these must be visible to the next: the gate and the progress lock see to that.
-// After a death: call advance() no more; between two calls nothing is touched.
+// How it is used: types/persistent_collective.h.
 #pragma once
 
 #include <atomic>
@@ -42,6 +36,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/host/bucket_layout.h"
 #include "collectives/host/gather_list.h"
 #include "collectives/host/slices.h"
 #include "collectives/host/table.h"
@@ -50,7 +45,7 @@
 #include "types/bucket.h"
 #include "types/heap_places.h"
 #include "types/instance_word.h"
-#include "types/operation.h"
+#include "types/persistent_collective.h"
 
 namespace ronde::collectives {
 
@@ -75,46 +70,25 @@ class BucketWord {
   std::atomic<std::uint64_t> word_{0};
 };
 
-class HostBucket {
+class HostBucket : public PersistentCollective {
  public:
   /// Clears this rank's own words: the memory may have held something else. So every rank must have made its bucket
   /// before any publishes.
   HostBucket(transport::HostArena& arena, const Bucket& bucket);
-  virtual ~HostBucket() = default;
-  HostBucket(const HostBucket&) = delete;
-  HostBucket& operator=(const HostBucket&) = delete;
 
-  const Bucket& description() const { return bucket_; }
-
-  /// A new epoch: no instance is published or completed. Requires: none is under way. epoch < 2^24.
-  void enter(std::uint32_t epoch);
-  /// Where the tensors of a member are from now on, in the order of its descriptor; their sizes are the descriptor's.
-  virtual void bind(std::size_t member, std::span<const RequestTensor> tensors);
-  /// Copies the member's input to where peers will read it; nothing for ordered and direct, which read it in place: its
-  /// memory must not change until the instance is completed or cancelled. In the other kinds too, in its own slice.
-  virtual void copy_in(std::size_t member) = 0;
-  /// Says that all members of instance() + 1 are in, and wakes who sleeps if it is the last rank to do so.
-  /// `calls`: stands for the unnamed calls in it, in the order of the members.
-  void publish(std::uint64_t calls = 0);
-  /// Does what can be done. `done`: instance() has gone up by one and the results are in the outputs, unless
-  /// was_void(). Moves at most 1 MB. Requires: is_published().
-  virtual Progress advance() = 0;
-  /// The published instance will not be finished: not all have published it, and none will. Outputs are untouched.
-  void cancel();
-
-  /// The last instance that ended held other calls on other ranks; nothing came of it.
-  bool was_void() const { return was_void_; }
+  const Bucket& description() const final { return bucket_; }
+  void enter(std::uint32_t epoch) final;
+  void bind(std::size_t member, std::span<const RequestTensor> tensors) override;
+  // copy_in(): copies the member's input to where peers will read it; nothing for ordered and direct, which read it in
+  // place: its memory must not change until the instance is completed or cancelled. In the other kinds too, in its own
+  // slice.
+  void publish(std::uint64_t calls = 0) final;
+  void cancel() final;
+  bool was_void() const final { return was_void_; }
 
   std::uint32_t epoch() const { return epoch_; }
   std::uint64_t instance() const { return instance_; }
   bool is_published() const { return is_published_; }
-  /// The last instance of this epoch that a rank has published; 0 if none. Final once the rank is frozen.
-  virtual std::uint64_t published_by(int rank) const = 0;
-  /// Ranks whose words the published instance waits for; for reports, may be empty.
-  virtual std::vector<int> waiting_for() const = 0;
-  /// What of this rank's heap peers may store into as long as the published instance is neither completed nor
-  /// cancelled.
-  virtual std::vector<HeapSpan> exposed() const { return {}; }
 
  protected:
   /// The line of a bucket that is not inline.
@@ -134,7 +108,9 @@ class HostBucket {
   }
   std::uint64_t wanted() const { return wanted_; }
   GatherList& list() { return list_; }
+  std::size_t payload() const { return list_.bytes(); }
   transport::HostArena& arena() const { return arena_; }
+  const HostLayout& layout() const { return layout_; }
   const reduce::Reduction& reduction() const { return reduction_; }
   bool has_unnamed() const { return has_unnamed_; }
   /// The positions of a member in the list.
@@ -194,6 +170,7 @@ class HostBucket {
  private:
   transport::HostArena& arena_;
   const Bucket bucket_;
+  const HostLayout layout_;
   const int rank_;
   const int size_;
   const reduce::Reduction reduction_;
@@ -211,7 +188,7 @@ class HostBucket {
 };
 
 /// `arena` and `lane` must outlive the bucket; `lane` may be null unless the kind is ordered. `thresholds` are agreed:
-/// the same on every rank. Requires: reduce::supports() the members' type and operation; the own memory at the bucket's
+/// the same on every rank. Requires: read_layout() understands the bucket's layout; reduce::supports() the members' type and operation; the own memory at the bucket's
 /// offsets has been committed; of `direct`, every tensor at a multiple of its element's size.
 std::unique_ptr<HostBucket> make_bucket(transport::HostArena& arena, const Bucket& bucket, const Thresholds& thresholds,
                                         OrderedLane* lane);

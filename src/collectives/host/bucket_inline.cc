@@ -30,7 +30,7 @@ class InlineBucket final : public HostBucket {
       : HostBucket(arena, bucket), reducer_(reduction(), static_cast<std::size_t>(arena.size())) {
     for (int parity = 0; parity < 2; ++parity) {
       for (int each = 0; each < size(); ++each) {
-        auto* const at = reinterpret_cast<InlineLine*>(arena.heap(each) + bucket.line_offset) + parity;
+        auto* const at = reinterpret_cast<InlineLine*>(arena.heap(each) + layout().line) + parity;
         if (each == rank()) {
           new (at) InlineLine();
         }

@@ -13,6 +13,7 @@ class OrderedBucket final : public HostBucket {
  public:
   OrderedBucket(transport::HostArena& arena, const Bucket& bucket, OrderedLane& lane)
       : HostBucket(arena, bucket), lane_(lane) {
+    lane_.join();
     plan_.dtype = reduction().dtype;
     plan_.reduce_op = reduction().op;
     plan_.prescale = reduction().prescale;
@@ -25,6 +26,8 @@ class OrderedBucket final : public HostBucket {
       }
     }
   }
+
+  ~OrderedBucket() override { lane_.leave(); }
 
   void bind(std::size_t member, std::span<const RequestTensor> tensors) override {
     std::size_t at = first_tensor_[member];

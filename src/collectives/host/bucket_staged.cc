@@ -21,7 +21,7 @@ class StagedBucket : public HostBucket {
  protected:
   /// Of the instance under way.
   std::byte* slot(int rank, SlotUse use) const {
-    return arena().heap(rank) + slot_offset(description(), use, instance() + 1);
+    return arena().heap(rank) + layout().slots + slot_offset(payload(), use, instance() + 1);
   }
   /// Reduces [begin, end) of the list from memory and the peers' input slots to the outputs and, if it is
   /// not null, to `second` at the same positions.

@@ -242,9 +242,10 @@ class BucketWorld {
     for (std::size_t index = 0; index < cases_.size(); ++index) {
       Bucket& bucket = cases_[index].bucket;
       bucket.id = static_cast<std::uint32_t>(index);
-      bucket.line_offset = static_cast<std::int64_t>(at);
+      HostLayout layout{static_cast<std::int64_t>(at), kNoOffset};
       at += line_bytes(bucket.kind);
-      bucket.slots_offset = static_cast<std::int64_t>(at);
+      layout.slots = static_cast<std::int64_t>(at);
+      bucket.layout = layout_text(layout);
       at += round_up_to_line(slots_bytes(bucket));
       for (BucketMember& member : bucket.members) {
         if (bucket.kind == BucketKind::direct) {

@@ -37,6 +37,11 @@ class OrderedLane {
   OrderedLane(transport::HostArena& arena, std::size_t heap_offset, const Thresholds& thresholds);
 
   HostChannel& channel() { return channel_; }
+  /// Buckets come and go in the same order on every rank.
+  void join() { ++buckets_; }
+  void leave() { --buckets_; }
+  /// Its ring has no room for the entries of another bucket.
+  bool is_full() const { return buckets_ >= kEntries; }
   bool is_leader() const { return channel_.rank() == kLeader; }
   /// Leader only: all ranks have published this bucket.
   void append(std::uint32_t bucket);
@@ -53,6 +58,7 @@ class OrderedLane {
   HostChannel channel_;
   std::uint64_t next_ = 1;      ///< entry to execute
   std::uint64_t appended_ = 0;  ///< leader: the last entry
+  std::uint64_t buckets_ = 0;
 };
 
 }  // namespace ronde::collectives

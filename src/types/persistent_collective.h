@@ -1,0 +1,60 @@
+// PersistentCollective: a bucket in replay, as its backend carries it out on this rank: the same reduction, instance
+// after instance, without a message of agreement. An epoch is the time from one INSTALL of the log to the next break;
+// instances count from 1 in each.
+//
+// Use, per instance (the engine's part):
+//     bind      where the member's tensors are; may be kept from the last instance
+//     copy_in   any thread, different members at once
+//     publish   when every member is in, under the gate, at most once
+//     advance   under the progress lock, until `done`; never blocks
+// What is stored by one of these must be visible to the next: the gate and the progress lock see to that.
+// After a death: advance() is called no more; between two calls nothing is touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "types/bucket.h"
+#include "types/heap_places.h"
+#include "types/operation.h"
+#include "types/request.h"
+
+namespace ronde {
+
+class PersistentCollective {
+ public:
+  PersistentCollective() = default;
+  virtual ~PersistentCollective() = default;
+  PersistentCollective(const PersistentCollective&) = delete;
+  PersistentCollective& operator=(const PersistentCollective&) = delete;
+
+  virtual const Bucket& description() const = 0;
+  /// A new epoch: no instance is published or completed. Requires: none is under way. epoch < 2^24.
+  virtual void enter(std::uint32_t epoch) = 0;
+  /// Where the tensors of a member are from now on, in the order of its descriptor; their sizes are the descriptor's.
+  virtual void bind(std::size_t member, std::span<const RequestTensor> tensors) = 0;
+  /// Of an instance that is not published yet: afterwards the member's inputs may be read no more, or from where they
+  /// are, whichever way the bucket goes.
+  virtual void copy_in(std::size_t member) = 0;
+  /// Says that all members of the next instance are in, and wakes who sleeps if it is the last rank to do so.
+  /// `calls`: stands for the unnamed calls in it, in the order of the members; 0 if there are none.
+  virtual void publish(std::uint64_t calls) = 0;
+  /// Does what can be done. `done`: the instance is complete and the results are in the outputs, unless was_void().
+  /// Moves at most 1 MB. Requires: an instance is published.
+  virtual Progress advance() = 0;
+  /// The published instance will not be finished: not all have published it, and none will. Outputs are untouched.
+  virtual void cancel() = 0;
+  /// The last instance that ended held other calls on other ranks; nothing came of it.
+  virtual bool was_void() const = 0;
+  /// The last instance of this epoch that a rank has published; 0 if none. Final once the rank is frozen.
+  virtual std::uint64_t published_by(int rank) const = 0;
+  /// Ranks that the published instance waits for; for reports, may be empty.
+  virtual std::vector<int> waiting_for() const = 0;
+  /// What of this rank's memory peers may store into as long as the published instance is neither completed nor
+  /// cancelled.
+  virtual std::vector<HeapSpan> exposed() const { return {}; }
+};
+
+}  // namespace ronde
