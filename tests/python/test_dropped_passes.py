@@ -146,3 +146,35 @@ def test_an_unused_embedding_in_the_step_in_which_a_rank_follows(hvd, rank, opti
         assert a.weight.grad.layout == b.weight.grad.layout == torch.sparse_coo, step
         with optimizer.skip_synchronize():
             optimizer.step()
+
+
+def anew_in_another_job(hvd, some):
+    hvd.shutdown()
+    hvd.init(process_sets=[] if some is hvd.global_process_set else [some])
+
+
+def anew_in_the_job(hvd, some):
+    if some is not hvd.global_process_set:
+        hvd.remove_process_set(some)
+        hvd.add_process_set(some)
+
+
+@pytest.mark.ranks(3, fresh=True)
+@pytest.mark.parametrize("in_a_set", [False, True], ids=["all", "set"])
+@pytest.mark.parametrize("anew", [anew_in_another_job, anew_in_the_job])
+def test_who_has_followed_once_begins_anew_with_the_others(hvd, rank, world, in_a_set, anew):
+    """After one rank alone has loaded a state and all have stepped: nothing of that is left in another job or set."""
+    some = hvd.add_process_set(hvd.ProcessSet(range(world - 1))) if in_a_set else hvd.global_process_set
+    members = world - in_a_set
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("anew.p", p)], op=hvd.Sum, process_set=some)
+    for step in range(1, 9):
+        if step in (2, 6) and rank == 0:
+            optimizer.load_state_dict(optimizer.state_dict())
+        if step in (4, 8):
+            anew(hvd, some)
+        if rank < members:
+            optimizer.zero_grad()
+            p.sum().backward()
+            optimizer.step()
+            assert p.tolist() == [-1.0 * members * step] * 3, step

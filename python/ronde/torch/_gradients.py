@@ -267,7 +267,7 @@ class Reducer:
         self._begin(_generations.enter(self.name, self._unit_names(), vote))
 
     def _begin(self, generation: int) -> None:
-        self._generation = generation
+        self._generation, self._next_generation = generation, 0
         self._is_to_leave = self._is_left = self._leaves_behind = False
         for unit in self._units:
             unit.begin(generation)
@@ -319,12 +319,11 @@ class Reducer:
         if self._process_set.process_set_id == self._group:
             return
         self.restart()  # what was under way ended with the set
-        self._is_to_leave = self._is_left = False
         self._group = group_of(self._process_set)
         for unit in self._units:
             unit.move_to(self._group)
-            unit.begin(self._generation)
         self.name = _names.in_group(self._group, str(self.name))
+        self._begin(_generations.latest_generation(self.name, self._unit_names()))
 
     def _count(self, member: Member) -> None:
         """A backward pass has reached the parameter. Its gradient is started by a later one's call: the program's hooks may
