@@ -390,7 +390,7 @@ class Reducer:
 
     def _start(self, unit: Unit) -> None:
         place = unit.place
-        if place is None or not place.has_gradient_of(unit.parameters[0]):
+        if place is None or not place.has_gradient_of(unit.parameters[0]) or not place.fits(unit.parameters[0]):
             if unit.layout != DENSE and self._start_sparse(unit):
                 return
             place = move_in(unit, self._places, self._origins, self._without, is_fresh=False)

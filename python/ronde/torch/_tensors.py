@@ -225,8 +225,8 @@ def host_memory_for(tensor: torch.Tensor) -> torch.Tensor:
 
 def memory_order(tensor: torch.Tensor) -> Optional[Tuple[int, ...]]:
     """The dimensions of a dense tensor from the slowest in memory to the fastest, so that ``tensor.permute(order)`` is
-    contiguous. None if it is contiguous as it is, or not dense."""
-    if tensor.is_contiguous() or tensor.dim() >= _abi.MAX_DIMENSIONS:
+    contiguous. None if it is contiguous as it is, or not dense, or if :func:`as_sent` cannot tell the order from others."""
+    if tensor.is_contiguous():
         return None
     size, stride = tensor.shape, tensor.stride()
     order = sorted((d for d in range(tensor.dim()) if size[d] != 1), key=lambda d: (-stride[d], d))
@@ -235,10 +235,23 @@ def memory_order(tensor: torch.Tensor) -> Optional[Tuple[int, ...]]:
         if stride[dimension] != expected:
             return None
         expected *= size[dimension]
-    return (*(d for d in range(tensor.dim()) if size[d] == 1), *order)
+    whole = (*(d for d in range(tensor.dim()) if size[d] == 1), *order)
+    return whole if _number_of(whole) + tensor.dim() <= _abi.MAX_DIMENSIONS else None
+
+
+def _number_of(order: Tuple[int, ...]) -> int:
+    """Of an order of dimensions among all, in the order of a dictionary; the plain one has 0."""
+    number = 0
+    for place, dimension in enumerate(order):
+        behind = order[place + 1 :]
+        number = number * (len(behind) + 1) + sum(each < dimension for each in behind)
+    return number
 
 
 def as_sent(tensor: torch.Tensor, order: Optional[Tuple[int, ...]]) -> torch.Tensor:
-    """A view of the tensor as ranks exchange it: in this order of its memory. The leading 1 tells another order from
-    the plain one: ranks whose orders differ are told so, instead of adding up what does not belong together."""
-    return tensor if order is None else tensor.permute(order).unsqueeze(0)
+    """A view of the tensor as ranks exchange it: in this order of its memory. So many leading dimensions of 1 as the order's
+    number tell it from any other: ranks whose orders differ are told so, instead of adding up what does not belong together."""
+    if order is None:
+        return tensor
+    there = tensor.permute(order)
+    return there.view((1,) * _number_of(order) + tuple(there.shape))
