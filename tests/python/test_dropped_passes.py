@@ -178,3 +178,37 @@ def test_who_has_followed_once_begins_anew_with_the_others(hvd, rank, world, in_
             p.sum().backward()
             optimizer.step()
             assert p.tolist() == [-1.0 * members * step] * 3, step
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_parameter_that_comes_again_into_an_optimizer_of_another_name(hvd, rank, world):
+    """Under no name that an earlier one has dropped gradients of, on some ranks only."""
+    a, b, c = (nn.Parameter(torch.zeros(3)) for _ in range(3))
+
+    def made(**options):
+        named = [("again.a", a), ("again.c", c)]
+        return hvd.DistributedOptimizer(torch.optim.SGD([a, c], lr=1.0), named, op=hvd.Sum, **options)
+
+    optimizer = made()
+    optimizer.add_param_group({"params": [b]})
+    for _ in range(3):
+        optimizer.zero_grad()
+        (a * 0 + b * 0).sum().backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    if rank == 1:
+        (a + b).sum().backward()
+    hvd.barrier()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+    del optimizer
+    hvd.barrier()
+    optimizer = made(groups=1)
+    for step in range(1, 4):
+        if step == 2:
+            optimizer.add_param_group({"params": [b]})
+        optimizer.zero_grad()
+        (a + b).sum().backward()
+        optimizer.step()
+        assert a.tolist() == [-1.0 * world * step] * 3, step
+        assert step == 1 or b.tolist() == [-1.0 * world * (step - 1)] * 3, step

@@ -224,7 +224,10 @@ class _DistributedOptimizer(ReadByScalers):
         self._take_added_groups()
 
     def _take_added_groups(self) -> None:
-        added, removed = self._added_groups.changes(self._groups(), self._parameter_names, self._prefix)
+        # One optimizer's only: what is known of gradients' generations is known by the name that they are reduced under.
+        name = "" if self._reducer is None else str(self._reducer.name)
+        prefix = name[len("allreduce.") :] if name.startswith("allreduce.") else name or self._prefix
+        added, removed = self._added_groups.changes(self._groups(), self._parameter_names, prefix)
         for parameter in removed:
             del self._parameter_names[parameter]
             if self._reducer is not None:
