@@ -32,7 +32,7 @@ extern "C" {
 
 /* The version of this interface: major * 1000 + minor. A library serves callers of the same major and an equal or
  * smaller minor. */
-#define RONDE_ABI_VERSION 1002u
+#define RONDE_ABI_VERSION 1003u
 
 /* ---- Fixed numbers ------------------------------------------------------------------------------------------- */
 
@@ -90,7 +90,9 @@ enum {
   RONDE_SEND = 8,
   RONDE_RECV = 9,
   RONDE_BARRIER = 10,
-  RONDE_JOIN = 11
+  RONDE_JOIN = 11,
+  RONDE_SCAN = 12,
+  RONDE_EXSCAN = 13
 };
 
 /* As the root of a RECV: from whichever rank sends first under its tag. */
@@ -277,6 +279,12 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  *                  the others' rows are not    rows
  *                  read, dimension 0 and
  *                  splits are the root's
+ *  SCAN            same shape on all ranks     same shape; may be the input:      -
+ *                                              the reduction of the ranks up to
+ *                                              and including this one
+ *  EXSCAN          same shape on all ranks     the same of the ranks below this   -
+ *                                              one; at rank 0 the neutral value
+ *                                              (0 for sum, 1 for product)
  *  SEND            one                         none                               receiver
  *  RECV            one: the memory to fill     none                               sender, or
  *                                                                                 ANY_SOURCE
@@ -292,8 +300,8 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  * JOIN says that this rank has no more data: it submits nothing until the ticket is done, which is when every rank of
  * the group has joined. Meanwhile the others' ALLREDUCEs go on as if it had neutral values: 0 for sum, average and
  * adasum (the average is still over all ranks), 1 for product, the type's limits for min and max; BARRIERs go on
- * without it. What every rank has a part in (ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, GATHER, SCATTER)
- * fails with MISMATCH on all that have not joined; the sentence names who has. JOIN has no time limit. */
+ * without it. What every rank has a part in (ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER, REDUCE, GATHER, SCATTER,
+ * SCAN, EXSCAN) fails with MISMATCH on all that have not joined; the sentence names who has. JOIN has no time limit. */
 typedef struct ronde_request {
   size_t struct_size;
   ronde_op op;

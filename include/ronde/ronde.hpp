@@ -24,5 +24,6 @@
 #include <ronde/group.hpp>
 #include <ronde/job.hpp>
 #include <ronde/request.hpp>
+#include <ronde/scan.hpp>
 #include <ronde/tensor.hpp>
 #include <ronde/ticket.hpp>

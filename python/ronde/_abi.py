@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 #: Major * 1000 + minor of the interface written down here.
-ABI_VERSION = 1002
+ABI_VERSION = 1003
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -23,6 +23,7 @@ FLOAT8_E4M3, FLOAT8_E5M2 = 13, 14
 
 ALLREDUCE, ALLGATHER, BROADCAST, ALLTOALL, REDUCESCATTER = 0, 1, 2, 3, 4
 REDUCE, GATHER, SCATTER, SEND, RECV, BARRIER, JOIN = 5, 6, 7, 8, 9, 10, 11
+SCAN, EXSCAN = 12, 13
 
 ANY_SOURCE = -1
 

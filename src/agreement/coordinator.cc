@@ -52,18 +52,19 @@ std::string views_text(const Group& group, const std::vector<bool>& has, const s
 std::vector<std::int64_t> rows_of(const std::vector<Descriptor>& descriptors, const Descriptor& first, std::size_t root,
                                   std::size_t tensor) {
   const std::size_t members = descriptors.size();
-  if (first.kind == OpKind::reducescatter) {
+  const OperationTraits& operation = traits(first.kind);
+  if (operation.rows == Rows::a_part) {
     return scattered_rows(first.tensors[tensor].shape.front(), static_cast<int>(members));
   }
   std::vector<std::int64_t> rows;
   for (std::size_t i = 0; i < members; ++i) {
     const std::int64_t own = descriptors[i].tensors[tensor].shape.front();
-    if (first.kind == OpKind::allgather) {
+    if (operation.rows == Rows::all) {
       rows.push_back(own);
-    } else if (first.kind == OpKind::gather) {
+    } else if (operation.root == Root::to) {
       rows.resize(rows.size() + members);
       rows[i * members + root] = own;
-    } else if (first.kind == OpKind::scatter && i != root) {
+    } else if (operation.root == Root::from && i != root) {
       rows.resize(rows.size() + members);
     } else if (descriptors[i].splits.size() == members) {
       rows.insert(rows.end(), descriptors[i].splits.begin(), descriptors[i].splits.end());
@@ -93,10 +94,11 @@ HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>
 /// Why it cannot be done while a rank has joined, with values of that one which change nothing; empty if it can. What
 /// hands out rows of each rank cannot: whoever counts on a row for each would go on with too few.
 std::string obstacle_to_join(const Descriptor& asked) {
-  if (asked.kind == OpKind::barrier) {
+  const Joined joined = traits(asked.kind).joined;
+  if (joined == Joined::itself) {
     return "";
   }
-  if (asked.kind != OpKind::allreduce) {
+  if (joined == Joined::refused) {
     return "only allreduce and barrier go on without a rank";
   }
   const bool has_no_neutral =

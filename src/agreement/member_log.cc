@@ -50,8 +50,8 @@ void Member::read(control::Message entry, Sink& sink) {
   }
 }
 
-/// What others have asked for and this rank has not, before all had joined: it never will, and its next request of that name
-/// belongs to their next.
+/// What others have asked for and this rank has not, before all had joined: it never will, and its next request of that
+/// name belongs to their next.
 void Member::forgive_all() {
   for (std::uint32_t index = 0; index < names_.size(); ++index) {
     if (names_[index].owes) {

@@ -23,7 +23,7 @@ static_assert(static_cast<int>(Code::internal) == RONDE_INTERNAL && static_cast<
               static_cast<int>(Code::peer_lost) == RONDE_PEER_LOST);
 static_assert(static_cast<int>(DType::float8_e5m2) == RONDE_FLOAT8_E5M2 &&
               static_cast<int>(DType::bfloat16) == RONDE_BFLOAT16);
-static_assert(static_cast<int>(OpKind::join) == RONDE_JOIN && static_cast<int>(ReduceOp::bit_xor) == RONDE_BIT_XOR);
+static_assert(static_cast<int>(OpKind::exscan) == RONDE_EXSCAN && static_cast<int>(ReduceOp::bit_xor) == RONDE_BIT_XOR);
 
 namespace ronde::api {
 

@@ -167,6 +167,21 @@ TEST(RondeHppOneRank, alltoall_and_reducescatter_of_one) {
   EXPECT_THAT(pending.take().shape(), ElementsAre(3, 2));
 }
 
+TEST(RondeHppOneRank, scans_of_one) {
+  ronde::Session session;
+  std::vector<float> values{1, 2};
+  ronde::scan(values, {.name = "in place", .prescale = 2});
+  EXPECT_EQ(values, (std::vector<float>{2, 4}));
+  std::vector<float> output(2);
+  ronde::scan_async(std::vector<float>{3, 4}, output, {.name = "out of place"}).wait();
+  EXPECT_EQ(output, (std::vector<float>{3, 4}));
+  ronde::exscan(values, output, {.name = "none before", .op = ronde::Op::product});
+  EXPECT_EQ(output, (std::vector<float>{1, 1}));
+  ronde::exscan_async(values, {.name = "in place"}).wait();
+  EXPECT_EQ(values, (std::vector<float>{0, 0}));
+  EXPECT_THROW(ronde::scan(values, {.name = "no average", .op = ronde::Op::average}), ronde::Error);
+}
+
 TEST(RondeHppOneRank, reduce_gather_and_scatter_of_one) {
   const ronde::Session session;
   std::vector<float> values{1, 2, 3, 4, 5, 6};
@@ -261,8 +276,8 @@ TEST(RondeHppOneRank, calls_without_a_name_that_are_refused_count) {
     return next;
   };
   const std::uint64_t before = number();
-  EXPECT_THROW(ronde::allreduce({values, too_many}, {}), ronde::Error);       // cannot be read
-  EXPECT_THROW(ronde::allreduce(values, {.prescale = 0}), ronde::Error);      // by the header
+  EXPECT_THROW(ronde::allreduce({values, too_many}, {}), ronde::Error);         // cannot be read
+  EXPECT_THROW(ronde::allreduce(values, {.prescale = 0}), ronde::Error);        // by the header
   EXPECT_THROW(ronde::allreduce(values, {.op = ronde::Op{77}}), ronde::Error);  // by the engine
   EXPECT_THROW(ronde::allreduce({values, too_many}, {.name = "x"}), ronde::Error) << "has a name";
   EXPECT_THROW(ronde::send({values, too_many}, {.peer = 0}), ronde::Error) << "two ranks' alone";

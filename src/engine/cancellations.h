@@ -40,7 +40,8 @@ class Cancellations {
     if (under_way_.empty() || now < next_) {
       return {};
     }
-    std::erase_if(under_way_, [](const Each& each) { return each.ticket->is_done() || use_of(*each.ticket) != each.use; });
+    std::erase_if(under_way_,
+                  [](const Each& each) { return each.ticket->is_done() || use_of(*each.ticket) != each.use; });
     next_ = under_way_.empty() ? kNever : now + pause_;
     pause_ = std::min(2 * pause_, kLongestPause);
     std::vector<TicketPtr> tickets;

@@ -45,7 +45,7 @@ Status Engine::check(const Request& request) const {
 
 Status Engine::submit(const TicketPtr& ticket) {
   const OpKind kind = ticket->request().kind;
-  const bool is_counted = kind == OpKind::barrier || kind == OpKind::join;
+  const bool is_counted = !traits(kind).has_tensors;
   if (!is_counted && ticket->request().call_number != 0 && !is_pairwise(kind)) {
     return submit_call(ticket);
   }
@@ -58,7 +58,7 @@ Status Engine::submit(const TicketPtr& ticket) {
 /// it ends.
 Status Engine::take_name(const TicketPtr& ticket) {
   const Request& request = ticket->request();
-  if (request.kind != OpKind::barrier && request.kind != OpKind::join) {
+  if (traits(request.kind).has_tensors) {
     return pending_.insert(ticket);
   }
   std::lock_guard order(calls_mutex_);

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <vector>
 
-#include "transport/heap_map.h"
 #include "base/status.h"
 #include "transport/group_arena.h"
+#include "transport/heap_map.h"
 
 namespace ronde::engine {
 

@@ -104,8 +104,9 @@ void expect_refused(const Ticket& ticket, const std::string& who) {
 }
 
 TEST(Join, WhatEachRankHasAPartInFailsOnAllThatCallIt) {
-  const std::vector<OpKind> kinds = {OpKind::allgather, OpKind::broadcast, OpKind::alltoall, OpKind::reducescatter,
-                                     OpKind::reduce,    OpKind::gather,    OpKind::scatter};
+  const std::vector<OpKind> kinds = {OpKind::allgather,     OpKind::broadcast, OpKind::alltoall,
+                                     OpKind::reducescatter, OpKind::reduce,    OpKind::gather,
+                                     OpKind::scatter,       OpKind::scan,      OpKind::exscan};
   for (const bool joins_first : {true, false}) {
     for (OpKind kind : kinds) {
       SCOPED_TRACE(op_name(kind));

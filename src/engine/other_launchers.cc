@@ -16,9 +16,12 @@ struct OtherLauncher {
 
 /// Not SLURM_NTASKS, which is set in an allocation's own shell as well.
 constexpr OtherLauncher kOthers[] = {
-    {"HOROVOD_SIZE", "another horovodrun"},   {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
-    {"PMI_SIZE", "mpirun"},                   {"MV2_COMM_WORLD_SIZE", "MVAPICH's mpirun"},
-    {"SLURM_STEP_NUM_TASKS", "Slurm's srun"}, {"WORLD_SIZE", "torchrun"},
+    {"HOROVOD_SIZE", "another horovodrun"},
+    {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+    {"PMI_SIZE", "mpirun"},
+    {"MV2_COMM_WORLD_SIZE", "MVAPICH's mpirun"},
+    {"SLURM_STEP_NUM_TASKS", "Slurm's srun"},
+    {"WORLD_SIZE", "torchrun"},
 };
 
 }  // namespace

@@ -17,8 +17,6 @@ FusionKey fusion_key(const Agreed& agreed, const Tensor& tensor) {
                                                                          // being reduced where they lie
 }
 
-bool fuses(OpKind kind) { return kind == OpKind::allreduce || kind == OpKind::broadcast; }
-
 PlannedWork start_plan(const Request& request, const Group& group) {
   PlannedWork work;
   work.plan.kind = request.kind;
@@ -58,7 +56,7 @@ class Packer {
   PlannedWork& room_for(const Agreed& agreed, const Tensor& tensor) {
     const Request& request = *agreed.request;
     const std::size_t bytes = tensor.bytes();
-    const bool small = fuses(request.kind) && settings_.fusion_threshold > 0 && bytes <= settings_.fusion_small;
+    const bool small = traits(request.kind).fuses && settings_.fusion_threshold > 0 && bytes <= settings_.fusion_small;
     if (small) {
       const auto open = open_.find(fusion_key(agreed, tensor));
       if (open != open_.end() && open->second.bytes + bytes <= settings_.fusion_threshold) {

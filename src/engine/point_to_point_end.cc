@@ -132,8 +132,7 @@ void PointToPoint::close(const Status& reason) {
   give_up_unaccepted(reason, [](const Outgoing&) { return true; });
   const std::map<Tag, Waiting> waiting = std::exchange(waiting_, {});
   for (const auto& [tag, each] : waiting) {
-    std::for_each(each.offers.begin(), each.offers.end(),
-                  [&](const Incoming& incoming) { refuse(incoming, reason); });
+    std::for_each(each.offers.begin(), each.offers.end(), [&](const Incoming& incoming) { refuse(incoming, reason); });
     for (const Posted& posted : each.posted) {
       finish_(posted.ticket, reason.with_tensor(posted.ticket->name()));
     }

@@ -98,8 +98,7 @@ bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
 void Replay::submit(const TicketPtr& ticket, Nanoseconds now) {
   const Request& request = ticket->request();
   Locked gate(gate_);
-  member_.step(agreement::Submit{request.name, described(request), later(now, request.timeout),
-                                 request.planning_name},
+  member_.step(agreement::Submit{request.name, described(request), later(now, request.timeout), request.planning_name},
                *this);
 }
 

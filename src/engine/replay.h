@@ -106,7 +106,8 @@ class Replay final : public agreement::Sink {
   bool peers_gave_up() const { return peers_gave_up_; }
   /// What of this rank's memory peers may store into because of what is published.
   std::vector<HeapSpan> exposed() const;
-  /// What agreement is told of a request: its descriptor, and where its tensor lies if peers reach it there. Any thread.
+  /// What agreement is told of a request: its descriptor, and where its tensor lies if peers reach it there. Any
+  /// thread.
   Descriptor described(const Request& request) const;
   /// Breaks if something is replayed in memory that has been withdrawn.
   void leave_withdrawn_places();

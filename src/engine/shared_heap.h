@@ -12,9 +12,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "transport/heap_map.h"
 #include "base/status.h"
 #include "transport/arena.h"
+#include "transport/heap_map.h"
 
 namespace ronde::engine {
 

@@ -24,7 +24,7 @@ Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, 
     if (request_.kind == OpKind::alltoall) {
       received_splits_ = parts;
     }
-    output.shape.front() = request_.kind == OpKind::reducescatter
+    output.shape.front() = traits(request_.kind).rows == Rows::a_part
                                ? parts[own]
                                : std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
     pair.output = pair.input;

@@ -80,4 +80,12 @@ void fill_neutral(DType dtype, ReduceOp op, std::span<std::byte> elements) {
   }
 }
 
+void fill_empty(DType dtype, ReduceOp op, std::span<std::byte> elements) {
+  if (op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::adasum) {
+    std::fill(elements.begin(), elements.end(), std::byte{0});
+  } else {
+    fill_neutral(dtype, op, elements);
+  }
+}
+
 }  // namespace ronde::reduce

@@ -13,4 +13,7 @@ namespace ronde::reduce {
 /// infinity where the type has one) for min, the smallest for max.
 void fill_neutral(DType dtype, ReduceOp op, std::span<std::byte> elements);
 
+/// Fills whole elements with the reduction of no values: the neutral value, whose zero is a positive one.
+void fill_empty(DType dtype, ReduceOp op, std::span<std::byte> elements);
+
 }  // namespace ronde::reduce

@@ -52,6 +52,18 @@ TEST(Neutral, ChangesNoBitOfWhatItIsAddedTo) {
   }
 }
 
+TEST(Neutral, OfNoValuesASumIsAPositiveZero) {
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::complex128, DType::int8}) {
+    std::vector<std::byte> none(4 * dtype_bytes(dtype), std::byte{7});
+    fill_empty(dtype, ReduceOp::sum, none);
+    EXPECT_EQ(none, std::vector<std::byte>(none.size())) << dtype_name(dtype);
+    std::vector<std::byte> neutral(none.size());
+    fill_empty(dtype, ReduceOp::product, none);
+    fill_neutral(dtype, ReduceOp::product, neutral);
+    EXPECT_EQ(none, neutral) << dtype_name(dtype);
+  }
+}
+
 TEST(Neutral, OfIntegersIsZeroForSums) {
   for (const DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64, DType::boolean}) {
     std::vector<std::byte> neutral(4 * dtype_bytes(dtype), std::byte{7});

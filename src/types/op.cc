@@ -2,24 +2,6 @@
 
 namespace ronde {
 
-std::string_view op_name(OpKind kind) {
-  switch (kind) {
-    case OpKind::allreduce: return "allreduce";
-    case OpKind::allgather: return "allgather";
-    case OpKind::broadcast: return "broadcast";
-    case OpKind::alltoall: return "alltoall";
-    case OpKind::reducescatter: return "reducescatter";
-    case OpKind::reduce: return "reduce";
-    case OpKind::gather: return "gather";
-    case OpKind::scatter: return "scatter";
-    case OpKind::send: return "send";
-    case OpKind::recv: return "recv";
-    case OpKind::barrier: return "barrier";
-    case OpKind::join: return "join";
-  }
-  return "unknown";
-}
-
 std::string_view reduce_op_name(ReduceOp op) {
   switch (op) {
     case ReduceOp::average: return "average";

@@ -1,4 +1,5 @@
-// What can be asked for: the kinds of collective and the reductions. The numbers are those of <ronde/ronde.h>.
+// What can be asked for: the kinds of operation (operations.h says what each is) and the reductions. The numbers are
+// those of <ronde/ronde.h>.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,8 @@ enum class OpKind : std::int32_t {
   recv = 9,
   barrier = 10,
   join = 11,
+  scan = 12,
+  exscan = 13,
 };
 
 /// The first six are Horovod's numbers.
@@ -34,9 +37,7 @@ enum class ReduceOp : std::int32_t {
   bit_xor = 8,
 };
 
-/// "allreduce", ...; "unknown" for a number that names no operation.
-std::string_view op_name(OpKind kind);
-/// "average", ...; "unknown" likewise.
+/// "average", ...; "unknown" for a number that names no reduction.
 std::string_view reduce_op_name(ReduceOp op);
 
 }  // namespace ronde

@@ -9,7 +9,8 @@ namespace {
 
 /// Shapes agree if equal; of what has rows the first extents may differ.
 bool shapes_agree(OpKind kind, const Shape& a, const Shape& b) {
-  if ((kind != OpKind::allgather && !has_rows_for_pairs(kind)) || a.empty() || b.empty()) {
+  const Rows rows = traits(kind).rows;
+  if ((rows != Rows::all && rows != Rows::of_pairs) || a.empty() || b.empty()) {
     return a == b;
   }
   return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
@@ -100,11 +101,11 @@ Status validate_tensor(const Request& request, const RequestTensor& pair) {
   }
   if (makes_outputs(request.kind)) {
     if (input.shape.empty()) {
-      return invalid(
-          request,
-          std::string("a scalar has no first dimension to ") +
-              (request.kind == OpKind::allgather || request.kind == OpKind::gather ? "gather along" : "be cut along") +
-              "; reshape it to [1]");
+      return invalid(request, std::string("a scalar has no first dimension to ") +
+                                  (traits(request.kind).rows == Rows::all || traits(request.kind).root == Root::to
+                                       ? "gather along"
+                                       : "be cut along") +
+                                  "; reshape it to [1]");
     }
     return {};
   }
@@ -172,24 +173,6 @@ Status validate_apart(const Request& request) {
 
 }  // namespace
 
-bool reduces(OpKind kind) {
-  return kind == OpKind::allreduce || kind == OpKind::reduce || kind == OpKind::reducescatter;
-}
-
-bool is_pairwise(OpKind kind) { return kind == OpKind::send || kind == OpKind::recv; }
-
-bool has_root(OpKind kind) {
-  return kind == OpKind::broadcast || kind == OpKind::reduce || kind == OpKind::gather || kind == OpKind::scatter;
-}
-
-bool has_rows_for_pairs(OpKind kind) {
-  return kind == OpKind::alltoall || kind == OpKind::gather || kind == OpKind::scatter;
-}
-
-bool makes_outputs(OpKind kind) {
-  return kind == OpKind::allgather || kind == OpKind::reducescatter || has_rows_for_pairs(kind);
-}
-
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks) {
   std::vector<std::int64_t> each(static_cast<std::size_t>(ranks), rows / ranks);
   std::for_each(each.begin(), each.begin() + rows % ranks, [](std::int64_t& own) { ++own; });
@@ -208,7 +191,7 @@ void canonicalise(Request& request) {
   if (!has_root(request.kind) && !is_pairwise(request.kind)) {
     request.root = 0;
   }
-  if (request.kind != OpKind::alltoall && request.kind != OpKind::scatter) {
+  if (!traits(request.kind).takes_splits) {
     request.splits.clear();
   }
 }
@@ -269,8 +252,7 @@ std::string descriptor_text(const Descriptor& descriptor) {
     text += " (" + std::string(reduce_op_name(descriptor.reduce_op)) + ")";
   }
   if (has_root(descriptor.kind)) {
-    const bool to_root = descriptor.kind == OpKind::reduce || descriptor.kind == OpKind::gather;
-    text += (to_root ? " to rank " : " from rank ") + std::to_string(descriptor.root);
+    text += (traits(descriptor.kind).root == Root::to ? " to rank " : " from rank ") + std::to_string(descriptor.root);
   }
   constexpr std::size_t kShown = 4;
   for (std::size_t i = 0; i < descriptor.tensors.size() && i < kShown; ++i) {
@@ -336,34 +318,18 @@ Descriptor read_descriptor(ByteReader& reader) {
 }
 
 Status validate(const Request& request, const Group& group, int rank) {
-  switch (request.kind) {
-    case OpKind::allreduce:
-    case OpKind::allgather:
-    case OpKind::broadcast:
-    case OpKind::alltoall:
-    case OpKind::reducescatter:
-    case OpKind::reduce:
-    case OpKind::gather:
-    case OpKind::scatter:
-    case OpKind::send:
-    case OpKind::recv:
-    case OpKind::barrier:
-    case OpKind::join: break;
-    default:
-      if (op_name(request.kind) == "unknown") {
-        return Status::error(Code::invalid_argument,
-                             "operation number " + std::to_string(static_cast<int>(request.kind)) + " is unknown");
-      }
-      return Status::error(Code::not_implemented, std::string(op_name(request.kind)) + " is not implemented yet");
+  const OperationTraits& operation = traits(request.kind);
+  if (!operation.is_known) {
+    return Status::error(Code::invalid_argument,
+                         "operation number " + std::to_string(static_cast<int>(request.kind)) + " is unknown");
   }
   if (request.name.empty() || request.name.size() > kMaxNameBytes) {
     return Status::error(Code::invalid_argument,
                          "a request's name has 1 to 4096 bytes; this one has " + std::to_string(request.name.size()));
   }
-  const bool has_none = request.kind == OpKind::barrier || request.kind == OpKind::join;
-  if (request.tensors.empty() != has_none) {
-    return invalid(request,
-                   has_none ? "a " + std::string(op_name(request.kind)) + " has no tensors" : "no tensor was given");
+  if (request.tensors.empty() == operation.has_tensors) {
+    return invalid(request, operation.has_tensors ? "no tensor was given"
+                                                  : "a " + std::string(operation.name) + " has no tensors");
   }
   if (request.tensors.size() > kMaxTensorsPerRequest) {
     return invalid(request, "more than 65536 tensors in one group");
@@ -378,6 +344,9 @@ Status validate(const Request& request, const Group& group, int rank) {
   if (reduces(request.kind) && reduce_op_name(request.reduce_op) == "unknown") {
     return invalid(request, "reduction number " + std::to_string(static_cast<int>(request.reduce_op)) + " is unknown");
   }
+  if (operation.reduces && request.reduce_op == ReduceOp::average && !operation.has_average) {
+    return invalid(request, "there is no average of a part of the ranks; use sum and divide by how many they are");
+  }
   if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
     return invalid(request, "scale factors must be finite");
   }
@@ -387,7 +356,7 @@ Status validate(const Request& request, const Group& group, int rank) {
   if (request.tensors.size() > 1 && !makes_outputs(request.kind)) {
     RONDE_RETURN_IF_ERROR(validate_apart(request));
   }
-  const bool cuts = request.kind == OpKind::alltoall || (request.kind == OpKind::scatter && request.root == rank);
+  const bool cuts = operation.takes_splits && (operation.root == Root::none || request.root == rank);
   return cuts ? validate_splits(request, group) : Status();
 }
 

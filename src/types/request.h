@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "types/group.h"
 #include "types/heap_places.h"
-#include "types/op.h"
+#include "types/operations.h"
 #include "types/tensor.h"
 
 namespace ronde {
@@ -51,7 +51,8 @@ struct Request {
   double postscale = 1.0;
   Nanoseconds timeout = kNever;  ///< how long the ranks may take, from the first submit to the end
   PlannedGroup planned_group;
-  /// alltoall, scatter (at its root): rows for each member of the group; empty: as many for each.
+  /// Where the operation takes them (with a root at the root): rows for each member of the group; empty: as many for
+  /// each.
   std::vector<std::int64_t> splits;
   std::int32_t tag = 0;  ///< send, recv
   /// Where the program submits it ("train.py:12"), for errors; null: unknown. It lives as long as the process.
@@ -61,15 +62,6 @@ struct Request {
 /// Of a recv: from whichever rank sends first.
 inline constexpr int kAnySource = -1;
 
-/// Whether two ranks of the group do it by themselves: send, recv.
-bool is_pairwise(OpKind kind);
-/// Whether one rank has another part in it than the others: Request::root.
-bool has_root(OpKind kind);
-bool reduces(OpKind kind);
-/// Whether the outputs' sizes are told by agreement, or differ from the inputs', so that the ticket owns their memory.
-bool makes_outputs(OpKind kind);
-/// Of these Plan::rows says for each pair of ranks how many rows go from the one to the other.
-bool has_rows_for_pairs(OpKind kind);
 /// How many rows of `rows` each of `ranks` ranks gets in a reduce-scatter: as equal as can be, the first ones one more.
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks);
 

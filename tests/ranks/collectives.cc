@@ -1,5 +1,6 @@
 // The operations between processes, through shared memory, by the C++ interface.
 #include <gtest/gtest.h>
+#include <limits>
 
 #include <algorithm>
 #include <numeric>
@@ -92,6 +93,22 @@ TEST_F(Collectives, ReduceGatherScatterByEveryRoot) {
       const auto part = ronde::scatter<std::int64_t>(whole, {.name = "scatter", .root = root});
       ASSERT_EQ(std::vector<std::int64_t>(part.view().begin(), part.view().end()), own);
     }
+  }
+}
+
+TEST_F(Collectives, ScansOfEverySize) {
+  const float up_to_own = static_cast<float>((test::rank() + 1) * (test::rank() + 2)) / 2;
+  for (const std::size_t count : {1u, 3000u, 500001u}) {
+    const std::vector<float> values(count, static_cast<float>(test::rank() + 1));
+    std::vector<float> output(count);
+    ronde::scan(values, output, {.name = "scan"});
+    ASSERT_EQ(output, std::vector<float>(count, up_to_own));
+    ronde::exscan(values, output, {.name = "exscan"});
+    ASSERT_EQ(output, std::vector<float>(count, up_to_own - values.front()));
+    output = values;
+    ronde::exscan(output, {.name = "in place", .op = Op::max});
+    const float before = test::rank() == 0 ? -std::numeric_limits<float>::infinity() : static_cast<float>(test::rank());
+    ASSERT_EQ(output, std::vector<float>(count, before));
   }
 }
 

@@ -117,6 +117,16 @@ from ronde.torch.mpi_ops import (
 )
 from ronde.torch.optimizer import DistributedOptimizer
 from ronde.torch.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from ronde.torch.scan_ops import (
+    exscan,
+    exscan_,
+    exscan_async,
+    exscan_async_,
+    scan,
+    scan_,
+    scan_async,
+    scan_async_,
+)
 from ronde.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
@@ -163,6 +173,10 @@ __all__ = [
     "distributed",
     "elastic",
     "empty_shared",
+    "exscan",
+    "exscan_",
+    "exscan_async",
+    "exscan_async_",
     "gather",
     "gather_async",
     "global_process_set",
@@ -198,6 +212,10 @@ __all__ = [
     "reducescatter_async",
     "remove_process_set",
     "rocm_built",
+    "scan",
+    "scan_",
+    "scan_async",
+    "scan_async_",
     "scatter",
     "scatter_async",
     "send",

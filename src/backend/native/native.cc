@@ -1,10 +1,8 @@
 #include "backend/native/native.h"
 
-#include <cstdint>
 #include <new>
 
 #include "backend/native/native_buckets.h"
-#include "base/round_up.h"
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
 #include "reduce/adasum.h"
@@ -16,30 +14,6 @@ namespace {
 
 Status not_built(const std::string& what) {
   return Status::error(Code::not_implemented, "the native backend has no " + what + " yet");
-}
-
-/// What an operation puts into one staging slot at most: of those that fill a slot from its beginning all that they
-/// move, where that is little; of the others the whole.
-std::size_t slot_bytes_of(const Plan& plan) {
-  switch (plan.kind) {
-    case OpKind::barrier: return 0;
-    case OpKind::allreduce:
-      if (plan.reduce_op == ReduceOp::adasum) {
-        return SIZE_MAX;
-      }
-      if (plan.is_shared()) {
-        return 0;
-      }
-      break;
-    case OpKind::broadcast:
-    case OpKind::allgather: break;
-    default: return SIZE_MAX;
-  }
-  std::size_t bytes = 0;
-  for (const PlanMember& member : plan.members) {
-    bytes += round_up(member.input.bytes() + member.output.bytes(), transport::kLineBytes);
-  }
-  return bytes;
 }
 
 class NativeBackend final : public Backend {
@@ -55,27 +29,21 @@ class NativeBackend final : public Backend {
         return not_built("way to device memory").with_tensor(member.name);
       }
     }
-    switch (plan.kind) {
-      case OpKind::allreduce:
-        if (plan.reduce_op == ReduceOp::adasum) {
-          return reduce::adasum_supports(plan.dtype);
-        }
-        [[fallthrough]];
-      case OpKind::reduce:
-      case OpKind::reducescatter: return reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
-      case OpKind::broadcast:
-      case OpKind::allgather:
-      case OpKind::alltoall:
-      case OpKind::gather:
-      case OpKind::scatter:
-        return dtype_bytes(plan.dtype) > 0 ? Status() : not_built(std::string(dtype_name(plan.dtype)) + " type");
-      case OpKind::barrier: return {};
-      default: return not_built(std::string(op_name(plan.kind)));
+    if (!collectives::has_algorithm(plan.kind)) {
+      return not_built(std::string(op_name(plan.kind)));
     }
+    const OperationTraits& operation = traits(plan.kind);
+    if (operation.reduces) {
+      return plan.reduce_op == ReduceOp::adasum && operation.has_adasum
+                 ? reduce::adasum_supports(plan.dtype)
+                 : reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
+    }
+    const bool is_movable = !operation.has_tensors || dtype_bytes(plan.dtype) > 0;
+    return is_movable ? Status() : not_built(std::string(dtype_name(plan.dtype)) + " type");
   }
 
   std::unique_ptr<Operation> launch(const Plan& plan) override {
-    if (!channel_.arena().need_slots(slot_bytes_of(plan))) {
+    if (!channel_.arena().need_slots(collectives::slot_bytes_of(plan))) {
       throw std::bad_alloc();  // the engine, which answers for all that runs out of memory, ends its group
     }
     return collectives::start(channel_, plan);

@@ -157,20 +157,7 @@ void RondeContestant::close() {
   Contestant::close();
 }
 
-ronde_op RondeContestant::op() const {
-  switch (op_) {
-    case BenchOp::allreduce: return RONDE_ALLREDUCE;
-    case BenchOp::broadcast: return RONDE_BROADCAST;
-    case BenchOp::allgather: return RONDE_ALLGATHER;
-    case BenchOp::alltoall: return RONDE_ALLTOALL;
-    case BenchOp::reducescatter: return RONDE_REDUCESCATTER;
-    case BenchOp::reduce: return RONDE_REDUCE;
-    case BenchOp::gather: return RONDE_GATHER;
-    case BenchOp::scatter: return RONDE_SCATTER;
-    case BenchOp::barrier: break;
-  }
-  return RONDE_BARRIER;
-}
+ronde_op RondeContestant::op() const { return bench_traits(op_).number; }
 
 void RondeContestant::prepare() {
   for (ronde_ticket* const ticket : tickets_) {

@@ -13,38 +13,22 @@ std::pair<std::uint64_t, std::uint64_t> share_of(std::uint64_t elements, int ran
 
 Expectation::Expectation(const BenchOptions& options, int own_rank, int ranks)
     : dtype(*parse_bench_dtype(options.dtype)), input(input_pattern(dtype, own_rank)), rank(own_rank), size(ranks) {
-  const auto from_all = [this] {
-    for (int other = 0; other < size; ++other) {
-      results.push_back(input_pattern(dtype, other));
-    }
-  };
-  switch (options.op) {
-    case BenchOp::allreduce: results.push_back(sum_pattern(dtype, size)); break;
-    case BenchOp::reduce:
-      if (rank == 0) {
-        results.push_back(sum_pattern(dtype, size));
+  const BenchOpTraits& op = bench_traits(options.op);
+  is_share = op.is_share;
+  if (op.at_root_only && rank != 0) {
+    return;
+  }
+  switch (op.result) {
+    case BenchResult::nothing: break;
+    case BenchResult::sum_of_all: results.push_back(sum_pattern(dtype, size)); break;
+    case BenchResult::sum_up_to_own: results.push_back(sum_pattern(dtype, rank + 1)); break;
+    case BenchResult::sum_below_own: results.push_back(sum_pattern(dtype, rank)); break;
+    case BenchResult::of_root: results.push_back(input_pattern(dtype, 0)); break;
+    case BenchResult::each_of_all:
+      for (int other = 0; other < size; ++other) {
+        results.push_back(input_pattern(dtype, other));
       }
       break;
-    case BenchOp::broadcast: results.push_back(input_pattern(dtype, 0)); break;
-    case BenchOp::allgather: from_all(); break;
-    case BenchOp::gather:
-      if (rank == 0) {
-        from_all();
-      }
-      break;
-    case BenchOp::alltoall:
-      is_share = true;
-      from_all();
-      break;
-    case BenchOp::reducescatter:
-      is_share = true;
-      results.push_back(sum_pattern(dtype, size));
-      break;
-    case BenchOp::scatter:
-      is_share = true;
-      results.push_back(input_pattern(dtype, 0));
-      break;
-    case BenchOp::barrier: break;
   }
 }
 

@@ -11,10 +11,6 @@ namespace ronde::cli {
 
 namespace {
 
-constexpr std::pair<std::string_view, BenchOp> kOps[] = {
-    {"allreduce", BenchOp::allreduce}, {"broadcast", BenchOp::broadcast}, {"allgather", BenchOp::allgather},
-    {"barrier", BenchOp::barrier},     {"alltoall", BenchOp::alltoall},   {"reducescatter", BenchOp::reducescatter},
-    {"reduce", BenchOp::reduce},       {"gather", BenchOp::gather},       {"scatter", BenchOp::scatter}};
 constexpr std::pair<std::string_view, BenchForm> kForms[] = {
     {"name", BenchForm::name}, {"slot", BenchForm::slot}, {"persistent", BenchForm::persistent}};
 constexpr std::pair<std::string_view, SetMode> kModes[] = {
@@ -80,26 +76,6 @@ std::string check_set(const BenchOptions& options) {
 
 }  // namespace
 
-std::optional<BenchOp> parse_bench_op(std::string_view text) { return value_of(kOps, text); }
-std::string_view bench_op_name(BenchOp op) { return name_of(kOps, op); }
-std::vector<std::string> bench_op_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, op] : kOps) {
-    names.emplace_back(name);
-  }
-  return names;
-}
-std::string bench_op_choice() {
-  std::string text;
-  for (const auto& [name, op] : kOps) {
-    text += (text.empty() ? "" : op == kOps[std::size(kOps) - 1].second ? " or " : ", ") + std::string(name);
-  }
-  return text;
-}
-bool makes_output(BenchOp op) {
-  return op == BenchOp::allgather || op == BenchOp::alltoall || op == BenchOp::reducescatter || op == BenchOp::gather ||
-         op == BenchOp::scatter;
-}
 std::optional<BenchForm> parse_bench_form(std::string_view text) { return value_of(kForms, text); }
 std::string_view bench_form_name(BenchForm form) { return name_of(kForms, form); }
 std::optional<SetMode> parse_set_mode(std::string_view text) { return value_of(kModes, text); }

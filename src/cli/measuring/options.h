@@ -9,22 +9,16 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/measuring/bench_op.h"
+
 namespace ronde::cli {
 
-enum class BenchOp { allreduce, broadcast, allgather, barrier, alltoall, reducescatter, reduce, gather, scatter };
 /// How a call is made: by name each time, through a slot registered once, or as a plan made once.
 enum class BenchForm { name, slot, persistent };
 /// How the tensors of a set are handed over: all submitted, then all waited for; one after the other; laid in one
 /// buffer from the start; or copied into one buffer and back, both in the time.
 enum class SetMode { async, blocking, flat, packed };
 
-std::optional<BenchOp> parse_bench_op(std::string_view text);
-std::string_view bench_op_name(BenchOp op);
-/// The names of all of them, and the same as a list in a sentence.
-std::vector<std::string> bench_op_names();
-std::string bench_op_choice();
-/// Whether its result lies in memory that the library makes.
-bool makes_output(BenchOp op);
 std::optional<BenchForm> parse_bench_form(std::string_view text);
 std::string_view bench_form_name(BenchForm form);
 std::optional<SetMode> parse_set_mode(std::string_view text);

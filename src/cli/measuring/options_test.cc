@@ -17,8 +17,9 @@ TEST(BenchOptions, NamesAndBack) {
   }
   EXPECT_EQ(parse_bench_op("alltoall"), BenchOp::alltoall);
   EXPECT_EQ(parse_bench_op("send"), std::nullopt);
-  EXPECT_EQ(bench_op_choice(),
-            "allreduce, broadcast, allgather, barrier, alltoall, reducescatter, reduce, gather or scatter");
+  EXPECT_EQ(
+      bench_op_choice(),
+      "allreduce, broadcast, allgather, barrier, alltoall, reducescatter, reduce, gather, scatter, scan or exscan");
   for (BenchForm form : {BenchForm::name, BenchForm::slot, BenchForm::persistent}) {
     EXPECT_EQ(parse_bench_form(bench_form_name(form)), form);
   }

@@ -19,18 +19,7 @@ Bandwidth bandwidth(BenchOp op, std::uint64_t bytes, int ranks, double seconds) 
     return {};
   }
   const double algorithm = static_cast<double>(bytes) / seconds;
-  switch (op) {
-    case BenchOp::allreduce: return {algorithm, algorithm * 2 * (ranks - 1) / ranks};
-    case BenchOp::allgather:
-    case BenchOp::gather: return {algorithm, algorithm * (ranks - 1)};
-    case BenchOp::alltoall:
-    case BenchOp::reducescatter:
-    case BenchOp::scatter: return {algorithm, algorithm * (ranks - 1) / ranks};
-    case BenchOp::reduce:
-    case BenchOp::broadcast: return {algorithm, ranks > 1 ? algorithm : 0};
-    case BenchOp::barrier: break;
-  }
-  return {};
+  return {algorithm, algorithm * bench_traits(op).bus_factor(ranks)};
 }
 
 }  // namespace ronde::cli

@@ -1,5 +1,5 @@
-// HostBucket: the data plane of one bucket in replay (types/bucket.h says what a bucket is) on a host. A class per kind; all
-// speak through words in shared memory, one writer each, and send no message:
+// HostBucket: the data plane of one bucket in replay (types/bucket.h says what a bucket is) on a host. A class per
+// kind; all speak through words in shared memory, one writer each, and send no message:
 //
 //     published   (epoch, instance): this rank's data of the instance is in place, and its memory may be read, and in
 //                 the direct kind written, once *all* ranks have published it
@@ -188,8 +188,9 @@ class HostBucket : public PersistentCollective {
 };
 
 /// `arena` and `lane` must outlive the bucket; `lane` may be null unless the kind is ordered. `thresholds` are agreed:
-/// the same on every rank. Requires: read_layout() understands the bucket's layout; reduce::supports() the members' type and operation; the own memory at the bucket's
-/// offsets has been committed; of `direct`, every tensor at a multiple of its element's size.
+/// the same on every rank. Requires: read_layout() understands the bucket's layout; reduce::supports() the members'
+/// type and operation; the own memory at the bucket's offsets has been committed; of `direct`, every tensor at a
+/// multiple of its element's size.
 std::unique_ptr<HostBucket> make_bucket(transport::HostArena& arena, const Bucket& bucket, const Thresholds& thresholds,
                                         OrderedLane* lane);
 

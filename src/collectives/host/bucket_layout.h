@@ -1,5 +1,5 @@
-// Where the lines and slots of buckets lie in the heaps of a host: at the same offsets in each rank's. The coordinator's
-// rank gives them out (HostLayouts), and every rank reads them from the bucket's description.
+// Where the lines and slots of buckets lie in the heaps of a host: at the same offsets in each rank's. The
+// coordinator's rank gives them out (HostLayouts), and every rank reads them from the bucket's description.
 //
 //     heap:   ordered lane | lines and slots of buckets ...
 #pragma once

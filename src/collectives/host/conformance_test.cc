@@ -315,6 +315,31 @@ TEST_P(Conformance, ReduceAtEveryRootLeavesTheOthersAlone) {
   }
 }
 
+TEST_P(Conformance, ScansOfEveryTypeAndReduction) {
+  std::vector<JobSpec> specs;
+  for (const OpKind kind : {OpKind::scan, OpKind::exscan}) {
+    for (const std::int64_t elements : {0, 1, 7, 1001}) {
+      for (const DType dtype : {DType::float32, DType::bfloat16, DType::int64, DType::uint8, DType::complex128}) {
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::product, ReduceOp::max}) {
+          if (op == ReduceOp::max && dtype == DType::complex128) {
+            continue;
+          }
+          specs.push_back(spec(kind, {elements, 3, elements}));
+          specs.back().dtype = dtype;
+          specs.back().reduce_op = op;
+          specs.back().in_place = specs.size() % 2 == 0;
+          specs.back().prescale = elements == 7 ? 0.37 : 1.0;
+          specs.back().postscale = elements == 7 ? 3.0 : 1.0;
+          specs.back().seed = specs.size();
+        }
+      }
+    }
+  }
+  for (const int slots : {2, 3}) {
+    run(tiny_slots(size(), slots), specs);
+  }
+}
+
 TEST_P(Conformance, ThousandsOfMixedPlansBackToBack) {
   std::mt19937_64 random(static_cast<std::uint64_t>(size()));
   for (const int slots : {2, 3, 4}) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reduce/neutral.h"
 #include "reduce/reduce.h"
 #include "types/plan.h"
 #include "types/request.h"
@@ -127,7 +128,8 @@ struct JobSpec {
 
 /// The ranks' parts of rows are handed over, or reduced.
 inline bool cuts_rows(OpKind kind) { return kind == OpKind::reducescatter || has_rows_for_pairs(kind); }
-inline bool gives_each_rank_its_own(OpKind kind) { return cuts_rows(kind) || kind == OpKind::reduce; }
+inline bool is_scan(OpKind kind) { return kind == OpKind::scan || kind == OpKind::exscan; }
+inline bool gives_each_rank_its_own(OpKind kind) { return cuts_rows(kind) || is_scan(kind) || kind == OpKind::reduce; }
 
 /// How many rows `from` has for `to`, of member m.
 inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::size_t from, std::size_t to) {
@@ -169,10 +171,15 @@ inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::ve
     return all;
   }
   std::vector<const void*> pointers;
-  for (const auto& each : inputs) {
-    pointers.push_back(each.data());
+  const std::size_t counted = is_scan(spec.kind) ? rank + (spec.kind == OpKind::scan ? 1 : 0) : inputs.size();
+  for (std::size_t each = 0; each < counted; ++each) {
+    pointers.push_back(inputs[each].data());
   }
   std::vector<std::byte> output(inputs[0].size());
+  if (pointers.empty()) {
+    reduce::fill_empty(spec.dtype, spec.reduce_op, output);
+    return output;
+  }
   reduce::reduce({spec.dtype, spec.reduce_op, spec.prescale, spec.postscale}, pointers,
                  output.size() / dtype_bytes(spec.dtype), output.data());
   return spec.kind == OpKind::reducescatter ? part_of(output, 0) : output;
@@ -269,13 +276,13 @@ inline JobSpec random_spec(int size, std::size_t most_bytes, std::mt19937_64& ra
   constexpr OpKind kKinds[] = {OpKind::allreduce, OpKind::allreduce,     OpKind::allreduce, OpKind::allreduce,
                                OpKind::allreduce, OpKind::broadcast,     OpKind::allgather, OpKind::barrier,
                                OpKind::alltoall,  OpKind::reducescatter, OpKind::reduce,    OpKind::gather,
-                               OpKind::scatter};
+                               OpKind::scatter,   OpKind::scan,          OpKind::exscan};
   spec.kind = kKinds[below(std::size(kKinds))];
   spec.in_place &= !cuts_rows(spec.kind);
   if (spec.kind == OpKind::barrier) {
     return spec;
   }
-  spec.reduce_op = below(2) == 0 ? ReduceOp::sum : ReduceOp::average;
+  spec.reduce_op = below(2) == 0 ? ReduceOp::sum : is_scan(spec.kind) ? ReduceOp::max : ReduceOp::average;
   spec.root = static_cast<int>(below(static_cast<std::uint64_t>(size)));
   const std::size_t members = 1 + below(4);
   // Mostly small, now and then as large as allowed.

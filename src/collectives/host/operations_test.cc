@@ -98,11 +98,27 @@ TEST(Operations, ARankRunsAheadOfOthersThatOnlyReceive) {
   EXPECT_TRUE(run_until_idle(*fifth));
 }
 
-TEST(Operations, AKindWithoutAnAlgorithmIsNone) {
-  World world(tiny_slots(2));
-  Plan plan;
-  plan.kind = OpKind::send;
-  EXPECT_EQ(start(world.channel(0), plan), nullptr);
+TEST(Operations, ARankOfAScanWaitsForThoseBelowItOnly) {
+  for (const OpKind kind : {OpKind::scan, OpKind::exscan}) {
+    World world(tiny_slots(3));
+    const Job job = one_job(kind, 3, 5);
+    const auto second = start(world.channel(1), job.plans[1]);
+    EXPECT_FALSE(run_until_idle(*second));
+    EXPECT_EQ(second->waiting_for(), std::vector<int>{0}) << op_name(kind);
+    const auto third = start(world.channel(2), job.plans[2]);
+    EXPECT_FALSE(run_until_idle(*third));
+    EXPECT_EQ(third->waiting_for(), std::vector<int>{0}) << op_name(kind);
+    const auto first = start(world.channel(0), job.plans[0]);
+    EXPECT_TRUE(run_until_idle(*first)) << "it waits for nobody";
+    EXPECT_TRUE(run_until_idle(*third));
+    EXPECT_TRUE(run_until_idle(*second));
+  }
+}
+
+TEST(Operations, NotEveryKindHasAnAlgorithm) {
+  EXPECT_TRUE(has_algorithm(OpKind::exscan));
+  EXPECT_FALSE(has_algorithm(OpKind::send));
+  EXPECT_FALSE(has_algorithm(OpKind::join));
 }
 
 }  // namespace

@@ -1,5 +1,10 @@
 #include "collectives/host/select.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "base/round_up.h"
 #include "collectives/host/adasum.h"
 #include "collectives/host/allgather.h"
 #include "collectives/host/alone.h"
@@ -8,14 +13,15 @@
 #include "collectives/host/direct.h"
 #include "collectives/host/exchange.h"
 #include "collectives/host/one_shot.h"
+#include "collectives/host/scan.h"
 #include "collectives/host/two_phase.h"
 
 namespace ronde::collectives {
 
 namespace {
 
-std::unique_ptr<Operation> start_allreduce(HostChannel& channel, const Plan& plan) {
-  if (channel.size() == 1 || plan.bytes() == 0) {
+std::unique_ptr<Operation> allreduce(HostChannel& channel, const Plan& plan) {
+  if (plan.bytes() == 0) {
     return allreduce_alone(plan);
   }
   if (plan.reduce_op == ReduceOp::adasum) {
@@ -27,7 +33,59 @@ std::unique_ptr<Operation> start_allreduce(HostChannel& channel, const Plan& pla
   return staged_allreduce(channel, plan);
 }
 
+/// How an algorithm uses a staging slot.
+enum class Slots {
+  none,
+  from_beginning,  ///< as far as there is something
+  whole,           ///< cut into parts
+};
+
+Slots slots_of_allreduce(const Plan& plan) {
+  return plan.reduce_op == ReduceOp::adasum ? Slots::whole : plan.is_shared() ? Slots::none : Slots::from_beginning;
+}
+
+struct Algorithm {
+  OpKind kind;
+  std::unique_ptr<Operation> (*start)(HostChannel&, const Plan&);
+  std::unique_ptr<Operation> (*alone)(const Plan&);  ///< in a world of one rank; null: as in any
+  Slots slots;
+};
+
+constexpr Algorithm kAlgorithms[] = {
+    {OpKind::allreduce, allreduce, allreduce_alone, Slots::from_beginning},  // or as slots_of_allreduce() has it
+    {OpKind::broadcast, staged_broadcast, copy_alone, Slots::from_beginning},
+    {OpKind::allgather, staged_allgather, copy_alone, Slots::from_beginning},
+    {OpKind::alltoall, staged_alltoall, copy_alone, Slots::whole},
+    {OpKind::gather, staged_gather, copy_alone, Slots::whole},
+    {OpKind::scatter, staged_scatter, copy_alone, Slots::whole},
+    {OpKind::reduce, staged_reduce, allreduce_alone, Slots::whole},
+    {OpKind::reducescatter, staged_reducescatter, allreduce_alone, Slots::whole},
+    {OpKind::barrier, [](HostChannel& channel, const Plan&) { return flag_barrier(channel); }, nullptr, Slots::none},
+    {OpKind::scan, staged_scan, allreduce_alone, Slots::from_beginning},
+    {OpKind::exscan, staged_exscan, exscan_alone, Slots::from_beginning},
+};
+
+const Algorithm* find(OpKind kind) {
+  const auto* const found = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
+                                         [kind](const Algorithm& algorithm) { return algorithm.kind == kind; });
+  return found == std::end(kAlgorithms) ? nullptr : found;
+}
+
 }  // namespace
+
+bool has_algorithm(OpKind kind) { return find(kind) != nullptr; }
+
+std::size_t slot_bytes_of(const Plan& plan) {
+  const Slots slots = plan.kind == OpKind::allreduce ? slots_of_allreduce(plan) : find(plan.kind)->slots;
+  if (slots != Slots::from_beginning) {
+    return slots == Slots::none ? 0 : SIZE_MAX;
+  }
+  std::size_t bytes = 0;
+  for (const PlanMember& member : plan.members) {
+    bytes += round_up(member.input.bytes() + member.output.bytes(), transport::kLineBytes);
+  }
+  return bytes;
+}
 
 std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& plan) {
   return plan.bytes() <= channel.thresholds().one_shot ? one_shot_allreduce(channel, plan)
@@ -35,19 +93,8 @@ std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& pl
 }
 
 std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {
-  switch (plan.kind) {
-    case OpKind::allreduce: return start_allreduce(channel, plan);
-    case OpKind::broadcast: return channel.size() == 1 ? copy_alone(plan) : staged_broadcast(channel, plan);
-    case OpKind::allgather: return channel.size() == 1 ? copy_alone(plan) : staged_allgather(channel, plan);
-    case OpKind::alltoall: return channel.size() == 1 ? copy_alone(plan) : staged_alltoall(channel, plan);
-    case OpKind::gather: return channel.size() == 1 ? copy_alone(plan) : staged_gather(channel, plan);
-    case OpKind::scatter: return channel.size() == 1 ? copy_alone(plan) : staged_scatter(channel, plan);
-    case OpKind::reduce: return channel.size() == 1 ? allreduce_alone(plan) : staged_reduce(channel, plan);
-    case OpKind::reducescatter:
-      return channel.size() == 1 ? allreduce_alone(plan) : staged_reducescatter(channel, plan);
-    case OpKind::barrier: return flag_barrier(channel);
-    default: return nullptr;
-  }
+  const Algorithm& algorithm = *find(plan.kind);
+  return channel.size() == 1 && algorithm.alone != nullptr ? algorithm.alone(plan) : algorithm.start(channel, plan);
 }
 
 }  // namespace ronde::collectives
