@@ -117,8 +117,8 @@ void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
   run.data->copy_in(place);
   ticket->set_alone(run.tickets.size() == 1);
   if (run.tickets.size() > 1) {
-    if (run.filling_since == 0 || !member_.is_half_full(bucket)) {
-      run.filling_since = clock_.now();
+    if (!member_.is_half_full(bucket)) {
+      run.patience.begun(clock_.now());
     }
     if (ticket->on_done()) {  // nobody will wait for it, but somebody wants to hear
       look_soon_.store(true, std::memory_order_relaxed);
@@ -137,7 +137,7 @@ void Replay::publish(std::uint32_t bucket, agreement::Flag) {
     run.observed.published = clock_.now();
   }
   if (run.tickets.size() > 1) {
-    run.usual_fill = (3 * run.usual_fill + clock_.now() - run.filling_since) / 4;
+    run.patience.filled(clock_.now());
   }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
@@ -314,7 +314,7 @@ void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets
     Run& run = *runs_[id];
     run.data->enter(epoch);
     run.in_force = true;
-    run.since = 0;
+    run.patience.restart();
   }
   fresh_.reserve(runs_.size());
   watched_.reserve(runs_.size());

@@ -21,6 +21,7 @@
 #include "backend/backend.h"
 #include "base/gate.h"
 #include "engine/loss.h"
+#include "engine/patience.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
 #include "observe/observer.h"
@@ -173,14 +174,9 @@ class Replay final : public agreement::Sink {
   /// A bucket and the tickets in it.
   struct Run {
     std::unique_ptr<PersistentCollective> data;
-    std::vector<TicketPtr> tickets;   ///< by place; guarded by the gate
-    std::uint64_t direct_bytes = 0;   ///< payload of a direct bucket
-    Nanoseconds since = 0;            ///< when check_time() first saw the instance under way
-    Nanoseconds wanted_since = 0;     ///< when it first saw it half full and somebody waiting for a part of it
-    Nanoseconds filling_since = 0;    ///< of a fused one: when its first request came
-    Nanoseconds usual_fill = 0;       ///< of a fused one: how long it takes to get full
-    Nanoseconds patience = 0;         ///< how long a full one waits for peers before it breaks
-    std::uint64_t seen_instance = 0;  ///< that `since` speaks of
+    std::vector<TicketPtr> tickets;  ///< by place; guarded by the gate
+    std::uint64_t direct_bytes = 0;  ///< payload of a direct bucket
+    Patience patience;
     observe::Instance observed = {};  ///< while somebody observes; guarded by the gate
     bool in_force = false;
     bool is_watched = false;  ///< in watched_

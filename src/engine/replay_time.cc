@@ -1,6 +1,5 @@
-// When a bucket has waited too long, so that its requests had better be with the coordinator, who knows limits, reports
-// stalls and can tell a rank that is late from a tensor that is missing. Safety rests on none of this: a break may come
-// at any moment.
+// When replay looks at its buckets' time, whether one of their requests has none left or a bucket no patience, and whom
+// a break that does not end waits for.
 #include <algorithm>
 #include <mutex>
 
@@ -10,11 +9,6 @@ namespace ronde::engine {
 
 namespace {
 
-/// Half full while somebody waits for a member of it: the rest of it may not be coming in this step.
-constexpr Nanoseconds kHalfFull = 2 * kMillisecond;
-/// Full here and not everywhere: at first so long, so that what else is in the bucket is not held up for ever.
-constexpr Nanoseconds kFirstPatience = kSecond;
-constexpr Nanoseconds kLastPatience = 64 * kSecond;
 /// How often is looked: often while a half full bucket is waited for.
 constexpr Nanoseconds kLookOften = kMillisecond;
 constexpr Nanoseconds kLookSeldom = 250 * kMillisecond;
@@ -118,14 +112,7 @@ std::vector<int> Replay::not_frozen() const {
 }
 
 bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason) {
-  const std::uint64_t instance = member_.instances(id) + 1;
-  if (run.since == 0 || run.seen_instance != instance) {
-    run.since = now;
-    run.wanted_since = 0;
-    run.seen_instance = instance;
-    run.patience = std::max(run.patience, kFirstPatience);
-  }
-  const Nanoseconds waited = now - run.since;
+  const Nanoseconds waited = run.patience.waited(member_.instances(id) + 1, now);
   if (member_.has_queued() && now >= member_.next_queued_deadline()) {
     reason = agreement::Reason::deadline;
   }
@@ -135,18 +122,10 @@ bool Replay::is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds
       reason = agreement::Reason::deadline;
     }
   }
-  if (reason != agreement::Reason::none) {
-    return true;
-  }
-  const Nanoseconds patience = stall > 0 ? std::min(run.patience, stall / 2) : run.patience;
-  if (member_.is_half_full(id)) {
-    const bool wanted = is_wanted(run) || member_.has_queued(id);  // who is behind in a queue may be waited for
-    run.wanted_since = run.wanted_since == 0 && wanted ? now : run.wanted_since;
-    const bool is_missed = run.wanted_since != 0 && now - run.wanted_since >= std::max(kHalfFull, 8 * run.usual_fill);
-    reason = is_missed || waited >= patience ? agreement::Reason::stall : agreement::Reason::none;
-  } else if (waited >= patience) {
-    run.patience = std::min(2 * run.patience, kLastPatience);
-    reason = agreement::Reason::late_peers;
+  if (reason == agreement::Reason::none) {
+    const bool is_half_full = member_.is_half_full(id);
+    // Who is behind in a queue may be waited for.
+    reason = run.patience.judge(now, is_half_full, is_half_full && (is_wanted(run) || member_.has_queued(id)), stall);
   }
   return reason != agreement::Reason::none;
 }
