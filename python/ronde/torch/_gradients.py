@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from ctypes import Array, byref, c_int64, c_size_t, c_void_p
 from functools import partial
+from threading import RLock
 from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
@@ -55,6 +56,7 @@ class Reducer:
         self._leaves_behind = False  # leaves it behind the step that is under way
         self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None  # looks for parameters that came or went
+        self._turn = RLock()  # backward passes may run in several threads at once
         self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # gradients, until all ranks have agreed on layouts, or entered a generation
@@ -329,37 +331,32 @@ class Reducer:
         """A backward pass has reached the parameter. Its gradient is started by a later one's call: the program's hooks may
         change it until autograd has left this parameter, and of some, at the gradient accumulator, nothing tells that they
         are there. The last ones are started when the pass ends."""
-        if self._process_set.process_set_id != self._group:
-            self._follow_set()
-        unit = member.unit
-        if self._origins is not None and member.parameter.grad is not None:
-            self._origins.note(member.parameter, member.parameter.grad)
-        if member.round != self._round:
-            member.round = self._round
-            member.left = self._passes
-        left = member.left - 1
-        if left < 0:
-            raise _passes.too_often(unit, self._passes)
-        member.left = left
-        now = current_pass()
-        ready = self._ready.get(now)
-        if ready is None:
-            ready = self._begin_pass(now)
-        waiting = ready.take() if ready.n_bytes >= TOGETHER and not self._is_left else ()
-        if left == 0:
-            if not unit.is_single:
-                unit.missing -= 1
-            if unit.is_single or unit.missing == 0:
-                ready.add(unit)
-        if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN) and not self._is_left:
-            # Now, while it can be told who has made it; what is still to come is added there.
-            move_in(unit, self._places, self._origins, self._without, is_fresh=True)
-        if waiting:
-            try:
-                self._start_all(waiting)
-            except BaseException:
-                self._ready.pop(now, None)  # the pass ends here
-                raise
+        with self._turn:
+            if self._process_set.process_set_id != self._group:
+                self._follow_set()
+            unit = member.unit
+            if self._origins is not None and member.parameter.grad is not None:
+                self._origins.note(member.parameter, member.parameter.grad)
+            is_last = member.reach(self._round, self._passes) == 0
+            now = current_pass()
+            ready = self._ready.get(now)
+            if ready is None:
+                ready = self._begin_pass(now)
+            waiting = ready.take() if ready.n_bytes >= TOGETHER and not self._is_left else ()
+            if is_last:
+                if not unit.is_single:
+                    unit.missing -= 1
+                if unit.is_single or unit.missing == 0:
+                    ready.add(unit)
+                if not unit.is_private and (unit.layout == DENSE or unit.layout == UNKNOWN) and not self._is_left:
+                    # Now, while it can be told who has made it. Not before: a pass in another thread may be adding to it.
+                    move_in(unit, self._places, self._origins, self._without, is_fresh=True)
+            if waiting:
+                try:
+                    self._start_all(waiting)
+                except BaseException:
+                    self._ready.pop(now, None)  # the pass ends here
+                    raise
 
     def _begin_pass(self, number: int) -> Ready:
         self._enter_job()
@@ -378,8 +375,10 @@ class Reducer:
             refresh()
 
     def _end_pass(self, number: int) -> None:
-        ready = self._ready.pop(number, None)
-        if ready is not None:
+        with self._turn:
+            ready = self._ready.pop(number, None)
+            if ready is None:
+                return
             self._holds_back = self._holds_back or (self._is_left and len(ready.units) > 0)
             if not self._is_left:
                 self._start_all(ready.units)

@@ -30,6 +30,15 @@ class Member:
         self.round = 0  # in which a backward pass reached it last
         self.left = 0  # in that round: backward passes until its gradient is complete
 
+    def reach(self, now: int, passes: int) -> int:
+        """One of the backward passes of this round, ``now``, has. How many of ``passes`` are left; one too many: AssertionError."""
+        if self.round != now:
+            self.round, self.left = now, passes
+        if self.left == 0:
+            raise too_often(self.unit, passes)
+        self.left -= 1
+        return self.left
+
 
 def without_gradient(members: Iterable[Member]) -> List[Member]:
     """Those that have none, at the end of a pass or of the step: none, mostly."""
