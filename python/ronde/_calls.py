@@ -16,7 +16,7 @@ from typing import Optional, Union
 
 from ronde import _abi
 from ronde._lib import last_error, library
-from ronde.exceptions import RondeError
+from ronde.exceptions import RondeError, raise_if_the_programs
 
 _CALL_BITS = 40
 _CALLS = (1 << _CALL_BITS) - 1
@@ -118,7 +118,8 @@ def refuse(full_name: Name, why: object) -> None:
     if type(full_name) is Unnamed and not full_name.is_told:
         try:
             number = full_name.take()
-        except RondeError:
+        except RondeError as error:
+            raise_if_the_programs(error)
             return
         full_name.is_told = True
         text = str(why).encode(errors="replace")

@@ -132,3 +132,10 @@ def error_of(code: int, message: str, rank: int = -1, tensor: str = "") -> Ronde
     if made is NotInitializedError:
         message += _IN_HOROVODS_WORDS
     return made(message, code, rank, tensor)
+
+
+def raise_if_the_programs(error: RondeError) -> None:
+    """Raises it if the program has made it, not Ronde: of a signal handler that came in the middle of a call whose errors are
+    no news to anybody."""
+    if error.code == 0:
+        raise error

@@ -156,3 +156,27 @@ def test_interrupts_at_any_moment(hvd, rank, face):
         else:
             assert late is not None and future is not None
             assert future.wait()[0].tolist() == [1.0] * 2 and late.wait()
+
+
+@pytest.mark.ranks(2)
+def test_what_a_handler_raises_is_no_refusal_of_memory(hvd, world, monkeypatch):
+    """Where Ronde goes on without what it was refused, an error that the program has made itself still reaches the program."""
+    from ronde import _bucket
+
+    def interrupted(*_):
+        raise hvd.HorovodInternalError("from the program's handler")
+
+    monkeypatch.setattr(_bucket, "allocate", interrupted)
+    with pytest.raises(hvd.HorovodInternalError, match="from the program's handler"):
+        hvd.empty_shared(10)
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("handler.p", p)], op=hvd.Sum)
+    with pytest.raises(hvd.HorovodInternalError, match="from the program's handler"):
+        p.sum().backward()
+        optimizer.step()
+    monkeypatch.undo()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+    p.sum().backward()
+    optimizer.step()
+    assert p.tolist() == [1.0 - world] * 3

@@ -10,7 +10,7 @@ import torch
 
 from ronde import _bucket, _process
 from ronde._operation import View
-from ronde.exceptions import RondeError
+from ronde.exceptions import RondeError, raise_if_the_programs
 from ronde.torch._tensors import DTYPE_CODES, as_sent, check, gradient_type, memory_order, view_of
 
 __all__ = ["Home", "can_have_home", "empty_shared", "homes_for"]
@@ -91,6 +91,7 @@ def homes_for(
         try:
             memory = _bucket.allocate(f"{name}.{number}", sum(_n_bytes(tensors[index]) for index in bucket))
         except RondeError as error:
+            raise_if_the_programs(error)
             refused(error)
             return
         offset = 0
@@ -126,6 +127,7 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
         return torch.zeros(shape, dtype=dtype, device="cpu")
     try:
         memory = _bucket.allocate("empty_shared", _n_bytes(like))
-    except RondeError:
+    except RondeError as error:
+        raise_if_the_programs(error)
         return _private_zeros(shape, _n_bytes(like), dtype)
     return _home_in(memory, 0, like).tensor

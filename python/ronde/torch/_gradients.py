@@ -13,7 +13,7 @@ import torch
 from ronde import _abi, _operation
 from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
-from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
+from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, RondeError, raise_if_the_programs
 from ronde.torch import _flights, _generations, _layouts, _living_reducers, _names, _passes
 from ronde.torch._flights import Flights, How, KeptTickets
 from ronde.torch._left_out import left_out, vote_on_needed
@@ -208,8 +208,8 @@ class Reducer:
         if self._under_way > 0:
             try:
                 _flights.cancel(self._flights, self._placed, self._origins)
-            except RondeError:
-                pass  # nobody's any more
+            except RondeError as error:
+                raise_if_the_programs(error)  # else nobody's any more
         self._give_up_generation()
 
     def agree_on_generation(self) -> None:
@@ -257,8 +257,8 @@ class Reducer:
             return
         try:
             self._summary.drop(self._name_of("step"))
-        except RondeError:
-            pass  # where nothing can be told any more, nobody is left behind
+        except RondeError as error:
+            raise_if_the_programs(error)  # else nothing can be told any more, and nobody is left behind
         self._summary.is_sent = self._is_to_leave = self._leaves_behind = False
         self._is_left = True
         _generations.leave(self.name, self._unit_names())

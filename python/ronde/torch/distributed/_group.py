@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
-from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError
+from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
 from ronde.torch._tensors import apart, check, is_ready, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
@@ -140,6 +140,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         try:
             return _bucket.allocate(name, n_bytes, self._within.engine)
         except RondeError as error:
+            raise_if_the_programs(error)
             if not self._has_told_of_memory:
                 self._has_told_of_memory = True
                 _log.warning("Ronde: some buckets stay in private memory, which is slower: %s", error)
