@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS ronde EXPORT rondeTargets
   LIBRARY DESTINATION "${RONDE_INSTALL_LIBRARY}" COMPONENT ronde)
+install(TARGETS ronde_jax LIBRARY DESTINATION "${RONDE_INSTALL_LIBRARY}" COMPONENT ronde)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/ronde" DESTINATION "${RONDE_INSTALL_INCLUDE}" COMPONENT ronde
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
@@ -15,7 +16,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/rondeConfigVersion.cmake
 install(FILES "${PROJECT_BINARY_DIR}/rondeConfig.cmake" "${PROJECT_BINARY_DIR}/rondeConfigVersion.cmake"
   DESTINATION "${RONDE_INSTALL_CMAKE}" COMPONENT ronde)
 
-add_custom_target(ronde_package DEPENDS ronde)
+add_custom_target(ronde_package DEPENDS ronde ronde_jax)
 if(TARGET ronde_cli)
   install(TARGETS ronde_cli RUNTIME DESTINATION "${RONDE_INSTALL_COMMAND}" COMPONENT ronde)
   add_dependencies(ronde_package ronde_cli)

@@ -16,7 +16,7 @@ from typing import Dict, Tuple
 from ronde._lib import library
 
 #: Packages that stand between the program and the engine. What calls them is the place that a reader looks for.
-_BETWEEN = ("ronde", "torch", "horovod")
+_BETWEEN = ("ronde", "torch", "horovod", "jax", "optax")
 #: Programs that make code as they go must not fill the memory.
 _MOST_PLACES = 65536
 
@@ -38,6 +38,14 @@ def call_site() -> int:
         known = _numbers.get((id(frame.f_code), frame.f_lasti))
         return known[1] if known is not None else _register(frame)
     return 0
+
+
+def call_site_text() -> str:
+    """The place as a text, for what asks later and from elsewhere; "" in a thread of ours. Any thread."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _look(frame.f_code.co_filename):
+        frame = frame.f_back
+    return "" if frame is None else f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _look(file: str) -> bool:

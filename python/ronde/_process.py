@@ -6,7 +6,7 @@ import atexit
 import ctypes
 import os
 import threading
-from typing import Callable, Optional, TypeVar
+from typing import Callable, List, Optional, TypeVar
 
 from ronde import _abi, _operation
 from ronde._lib import check, last_error, library
@@ -22,6 +22,9 @@ _SHUTDOWN_LIMIT_S = 12.0
 
 #: Who this process was when it joined, for its forked children; None when it is in no job.
 _as_joined: Optional[_abi.Topology] = None
+
+#: Called by the rank before it leaves its job, by :func:`shutdown` or at exit; each has a limit of its own.
+_before_leaving: List[Callable[[], None]] = []
 
 #: The thread of an init or shutdown that Ctrl-C has cut short; it goes on to the call's own limit.
 _cut_short: Optional[threading.Thread] = None
@@ -98,6 +101,9 @@ def shutdown() -> None:
     not come by then is no error: this one has left. Raises ForkedError in a forked child.
     """
     global _as_joined
+    if is_rank():
+        for each in _before_leaving:
+            each()
     call = library().ronde_shutdown
 
     def leave() -> int:
@@ -117,8 +123,16 @@ def _leave_at_exit() -> None:
             _cut_short.join(_SHUTDOWN_LIMIT_S)
         return
     if is_rank():
+        for each in _before_leaving:
+            each()
         library().ronde_shutdown()
         _operation.release_finished()
+
+
+def before_leaving(call: Callable[[], None]) -> None:
+    """``call`` is made before this process leaves a job, in the thread that leaves; it raises nothing. For frameworks that
+    run what the program asked for later: the other ranks count on it."""
+    _before_leaving.append(call)
 
 
 def is_initialized() -> bool:

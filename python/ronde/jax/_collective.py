@@ -1,0 +1,164 @@
+"""The one primitive behind all collectives: what JAX does with it when it evaluates, traces, batches and compiles."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from ronde import _abi, _names, _operation
+from ronde.jax import _library, _scope
+from ronde.numpy._arrays import address_of, source, view_of
+from ronde.numpy._results import made
+
+
+class Request(NamedTuple):
+    """What is asked of the ranks, all of it known when a program is traced."""
+
+    op: int
+    kind: str
+    name: Optional[str]  # without the kind; None: an unnamed call, made at once
+    group: int
+    reduce_op: int = _abi.SUM
+    root: int = 0
+    prescale: float = 1.0
+    postscale: float = 1.0
+    splits: Optional[Tuple[int, ...]] = None
+    rows_of_ranks: Optional[Tuple[int, ...]] = None  # in an all-gather or an all-to-all the rows that each rank sends here
+    rows_out: Optional[int] = None  # None: results have the shapes of the operands
+    is_root: bool = True
+    site: str = ""  # where the program asks, for errors
+
+    @property
+    def full_name(self) -> str:
+        """By which the ranks meet. Requires: it has a name."""
+        return f"{self.kind}.{self.name}"
+
+    def gradient(self, **changes: Any) -> "Request":
+        """The request of the backward pass, which belongs to this one: ranks need not run their passes in one order."""
+        made: Request = self._replace(kind="grad of", name=None if self.name is None else self.full_name, **changes)
+        return made
+
+
+_MADE_BY_TICKET = (_abi.ALLGATHER, _abi.ALLTOALL, _abi.REDUCESCATTER)
+
+collective_p = Primitive("ronde_collective")
+collective_p.multiple_results = True
+
+
+def bind(request: Request, *arrays: Any) -> List[Any]:
+    """The results of the request: now, or in the program that is traced."""
+    if request.op != _abi.BARRIER and not arrays:
+        return []
+    if _scope.is_staged() and not _library.has_handler():
+        results = io_callback(
+            lambda *values: tuple(_evaluate(request, values)),
+            tuple(jax.ShapeDtypeStruct(_shape_of(request, array.shape), array.dtype) for array in arrays),
+            *arrays,
+            ordered=True,  # calls that wait must come in one order on every rank
+        )
+        return list(results)
+    return list(collective_p.bind(*arrays, request=request))
+
+
+def _shape_of(request: Request, shape: Sequence[int]) -> Tuple[int, ...]:
+    return tuple(shape) if request.rows_out is None else (request.rows_out, *shape[1:])
+
+
+def _abstract(*operands: Any, request: Request) -> List[Any]:
+    return [operand.update(shape=_shape_of(request, operand.shape)) for operand in operands]
+
+
+def _evaluate(request: Request, values: Sequence[Any]) -> List[Any]:
+    """Does it now, on the values as NumPy's arrays; the calling thread waits. Raises what :mod:`ronde.exceptions` says."""
+    if request.op == _abi.BARRIER:
+        return _wait_for_all(request, values)
+    name = _names.name_of(request.kind, request.name, request.group)
+    try:
+        inputs = [source(np.asarray(value), name, moves=True) for value in values]
+        is_made_by_ticket = request.op in _MADE_BY_TICKET
+        # Where a reduce has no result there are zeros.
+        results = [] if is_made_by_ticket else [np.zeros(array.shape, array.dtype) for array in inputs]
+        operation = _operation.submit(
+            request.op,
+            name,
+            [view_of(array) for array in inputs],
+            None if is_made_by_ticket else [address_of(array) for array in results],
+            (inputs, results),
+            reduce_op=request.reduce_op,
+            root=request.root,
+            prescale=request.prescale,
+            postscale=request.postscale,
+            splits=request.splits,
+            wait=True,
+        )
+        if is_made_by_ticket:
+            return list(made([array.dtype for array in inputs], False)(operation))
+        operation.release()
+        return results
+    except BaseException as error:
+        _names.refuse(name, error)
+        raise
+
+
+def _wait_for_all(request: Request, values: Sequence[Any]) -> List[Any]:
+    arrays = [np.asarray(value) for value in values]
+    if request.name is None:
+        _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, group=request.group, wait=True).release()
+        return arrays
+    # One with a name may come from a program that runs beside the caller's thread, whose unnamed calls an engine's barrier
+    # would begin to count anew.
+    name = _names.in_group(request.group, request.full_name)
+    nothing = np.zeros(1, np.int32)
+    _operation.submit(_abi.ALLREDUCE, name, [view_of(nothing)], None, nothing, wait=True).release()
+    return arrays
+
+
+def _at_once(*arrays: Any, request: Request) -> List[Any]:
+    results = _evaluate(request, arrays)
+    return [jax.device_put(result, getattr(array, "sharding", None)) for result, array in zip(results, arrays)]
+
+
+def _lower(context: Any, *operands: Any, request: Request) -> Any:
+    if not _library.has_handler():
+        raise NotImplementedError(
+            f"'{request.kind}': this program was traced where XLA could call Ronde's library, and is compiled where it cannot"
+        )
+    name = request.name if request.name is not None else _scope.name_in_trace()
+    # Kept although JAX knows of no effect: a result of no elements, say, makes nobody drop the call on one rank only.
+    rule = jax.ffi.ffi_lowering(_library.TARGET, has_side_effect=True)
+    return rule(
+        context,
+        *operands,
+        op=np.int64(request.op),
+        name=f"{request.kind}.{name}",
+        group=np.int64(request.group),
+        reduce_op=np.int64(request.reduce_op),
+        root=np.int64(request.root),
+        prescale=np.float64(request.prescale),
+        postscale=np.float64(request.postscale),
+        is_root=np.int64(request.is_root),
+        splits=np.array((0, *(request.splits or ())), np.int64),
+        site=request.site,
+    )
+
+
+collective_p.def_abstract_eval(_abstract)
+collective_p.def_impl(_at_once)
+mlir.register_lowering(collective_p, _lower, platform="cpu")
+
+
+def _batch(arrays: Sequence[Any], dimensions: Sequence[Any], *, request: Request) -> Tuple[List[Any], List[Any]]:
+    """Ranks that batch alike send all members of the batch in one call."""
+    if request.rows_out is not None:  # dimension 0 is the rows'
+        arrays = [jnp.moveaxis(array, 0, 1) if at == 0 else array for array, at in zip(arrays, dimensions)]
+        dimensions = [1 if at == 0 else at for at in dimensions]
+    return list(collective_p.bind(*arrays, request=request)), list(dimensions)
+
+
+batching.primitive_batchers[collective_p] = _batch

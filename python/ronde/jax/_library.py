@@ -1,0 +1,60 @@
+"""Makes XLA know ``libronde_jax.so``, once, when the first program with a collective is made ready."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ronde import _process
+from ronde._lib import library
+
+#: The function of the library, and its name in XLA.
+TARGET = "ronde_jax_collective"
+
+#: How long programs under way are waited for before this rank leaves the job, in seconds: as long as Ronde waits for others.
+_LEAVE_LIMIT_S = 10.0
+
+_log = logging.getLogger("ronde")
+
+
+@functools.lru_cache(maxsize=None)
+def _probe() -> Any:
+    """A program of nothing: XLA runs it, in each thread, after those that were started before."""
+    return jax.jit(lambda x: x + 1).lower(0.0).compile()
+
+
+def _finish_programs() -> None:
+    """JAX returns from a compiled program before it has run. The other ranks count on this one's part in it, so it is run
+    to its end before the rank leaves, within a limit."""
+    try:
+        last = [_probe()(0.0), *jax.live_arrays()]
+        until = time.monotonic() + _LEAVE_LIMIT_S
+        while not all(array.is_deleted() or array.is_ready() for array in last) and time.monotonic() < until:
+            time.sleep(0.0005)
+    except Exception as error:  # leaving goes on, whatever state JAX is in
+        _log.debug("Ronde: programs of JAX under way were not waited for: %s", error)
+
+
+@functools.lru_cache(maxsize=None)
+def has_handler() -> bool:
+    """Whether XLA calls Ronde's library itself. False where ``RONDE_JAX_FFI=0``, on other devices than CPUs, and where
+    the runtime refuses the library's version of its interface: calls then go through Python, one after the other."""
+    _probe()  # now: at the process's exit it is late for a compiler
+    _process.before_leaving(_finish_programs)
+    if os.environ.get("RONDE_JAX_FFI") == "0" or jax.default_backend() != "cpu":
+        return False
+    library()  # which the other one then finds loaded, from wherever it came
+    try:
+        ours = ctypes.CDLL(str(Path(__file__).resolve().parents[1] / "libronde_jax.so"))
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(getattr(ours, TARGET)), platform="cpu")
+    except Exception as error:  # what runtimes raise for a version that they do not take is not specified
+        _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: %s", error)
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""ronde.jax: derivatives of collectives, optimizers on averaged gradients, and the same start."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import ronde.jax as rj
+from ronde.exceptions import InvalidArgumentError, UnsupportedError
+
+FEW = pytest.mark.ranks(2, 3)
+BOTH = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "at_once"])
+
+
+@FEW
+@BOTH
+def test_rules(hvd, rank, world, way):
+    """Horovod's: the collective that brings the other ranks' gradients here. Rank r weighs what it gets by r + 1."""
+    weight = float(rank + 1)
+    total, mean = world * (world + 1) / 2, (world + 1) / 2
+    rows = jnp.arange(2.0 * world).reshape(world, 2)
+
+    def gradient(function, x=rows):
+        return np.asarray(way(jax.grad(lambda x: (function(x) * weight).sum()))(x))
+
+    assert (gradient(lambda x: rj.allreduce(x, op=rj.Sum)) == total).all()
+    assert (gradient(rj.allreduce) == pytest.approx(mean))
+    assert (gradient(lambda x: rj.allreduce(x, op=rj.Sum, prescale_factor=3.0)) == 3 * total).all()
+    assert (gradient(lambda x: rj.grouped_allreduce({"a": x, "b": 2 * x}, op=rj.Sum)["b"]) == 2 * total).all()
+    assert gradient(lambda x: rj.broadcast(x, 1)) == pytest.approx(mean if rank == 1 else 0.0)
+    assert gradient(rj.allgather) == pytest.approx(mean)
+    everyones = np.repeat(np.arange(1.0, world + 1)[:, None], 2, 1)
+    assert np.array_equal(gradient(rj.alltoall), everyones)
+    assert np.array_equal(gradient(lambda x: rj.reducescatter(x, op=rj.Sum)), world * everyones)
+    assert np.array_equal(gradient(rj.reducescatter), everyones)
+    assert (gradient(lambda x: rj.barrier(x)) == weight).all()
+
+
+@FEW
+def test_own_rows_of_a_gathered_gradient(hvd, rank, world):
+    counts = list(range(world))  # the first has none, and takes part
+    weights = jnp.arange(float(sum(counts)))
+    gradient = jax.jit(jax.grad(lambda x: (rj.allgather(x, rows=counts) * weights).sum()))(jnp.ones(rank))
+    assert gradient.tolist() == np.split(np.asarray(weights), np.cumsum(counts)[:-1])[rank].tolist()
+
+
+@FEW
+@BOTH
+def test_of_higher_order_and_composed(hvd, rank, world, way):
+    def loss(x):
+        return rj.allreduce(x**3, op=rj.Sum).sum()
+
+    # d/dx of the sum of all ranks' gradients, as Horovod's rules have it: 3 x^2 * world, then its gradient, again reduced.
+    x = jnp.array([1.0, 2.0])
+    assert np.asarray(way(jax.grad(loss))(x)) == pytest.approx(3 * world * np.array([1.0, 4.0]))
+    twice = way(jax.grad(lambda x: jax.grad(loss)(x).sum()))(x)
+    assert np.asarray(twice) == pytest.approx(6 * world * np.array([1.0, 2.0]))
+    batched = way(jax.vmap(jax.grad(loss)))(jnp.stack([x, 2 * x]))
+    assert np.asarray(batched) == pytest.approx(3 * world * np.array([[1.0, 4.0], [4.0, 16.0]]))
+    kept = way(jax.grad(jax.checkpoint(lambda x: jnp.sin(loss(x)))))(x)
+    assert np.asarray(kept) == pytest.approx(np.asarray(way(jax.grad(lambda x: jnp.sin(loss(x))))(x)))
+    scanned = way(jax.grad(lambda x: jax.lax.scan(lambda c, _: (rj.allreduce(c * x), None), x, None, length=3)[0].sum()))
+    assert np.asarray(scanned(x)) == pytest.approx(4 * np.asarray(x) ** 3)
+
+
+@FEW
+def test_beside_whole_numbers(hvd, rank, world):
+    def loss(tree):
+        reduced = rj.grouped_allreduce(tree, op=rj.Sum)
+        return (reduced["x"] * reduced["n"]).sum()
+
+    gradient = jax.jit(jax.grad(loss, allow_int=True))({"x": jnp.ones(2), "n": jnp.arange(2)})
+    assert gradient["x"].tolist() == [0, world * world]
+
+
+@pytest.mark.ranks(2)
+def test_what_has_no_gradient(hvd, rank, world):
+    with pytest.raises(UnsupportedError, match="only sums and averages have a gradient"):
+        jax.grad(lambda x: rj.allreduce(x, op=rj.Max))(1.0)
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(rj.allreduce, (1.0,), (1.0,))
+
+
+@FEW
+@pytest.mark.parametrize("kind", ["wrapped", "chained", "own", "several passes"])
+def test_optimizers(hvd, rank, world, kind):
+    """Two steps of the ranks, each on its share, are two steps of one process on the whole batch."""
+    generator = np.random.default_rng(0)
+    batch = generator.normal(size=(2, 6 * world, 3)).astype(np.float32)
+    inner = optax.adam(0.1)
+    if kind == "chained":
+        optimizer = optax.chain(rj.average_gradients(), inner)
+    elif kind == "own":
+        optimizer = rj.DistributedOptimizer(rj.GradientTransformation(inner.init, inner.update))
+    elif kind == "several passes":
+        optimizer = optax.MultiSteps(rj.DistributedOptimizer(inner), 2)
+    else:
+        optimizer = rj.DistributedOptimizer(inner)
+
+    def loss_of(params, rows):
+        return ((rows @ params["w"] + params["b"] - rows.sum(1)) ** 2).mean()
+
+    def train(optimizer, share, passes):
+        params = {"w": jnp.zeros(3), "b": jnp.zeros(())}
+        state = optimizer.init(params)
+
+        @jax.jit
+        def step(params, state, rows):
+            updates, state = optimizer.update(jax.grad(loss_of)(params, rows), state, params)
+            return optax.apply_updates(params, updates), state
+
+        for rows in batch:
+            for part in np.split(share(rows), passes):
+                params, state = step(params, state, part)
+        return params
+
+    passes = 2 if kind == "several passes" else 1
+    alone = train(inner, lambda rows: rows, 1)
+    together = train(optimizer, lambda rows: np.split(rows, world)[rank], passes)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5), alone, together)
+
+
+@FEW
+def test_same_start(hvd, rank, world):
+    key = jax.random.key(rank)
+    mine = {
+        "w": jnp.full((2, 2), rank, jnp.bfloat16),
+        "raw": jax.random.key_data(key),
+        "key": key,
+        "state": optax.adam(0.1).init({"w": jnp.full(3, float(rank))}),
+        "host": np.full(2, rank, np.int64),
+        "step": rank,
+        "rate": 0.5 * rank,
+        "activation": jnp.tanh,
+        "none": None,
+    }
+    same = rj.broadcast_parameters(mine, root_rank=1)
+    assert jax.tree.structure(same) == jax.tree.structure(mine)
+    assert same["w"].dtype == jnp.bfloat16 and float(same["w"].sum()) == 4
+    assert same["raw"].tolist() == jax.random.key_data(jax.random.key(1)).tolist()
+    assert float(jax.random.normal(same["key"])) == float(jax.random.normal(jax.random.key(1)))
+    assert isinstance(same["host"], np.ndarray) and same["host"].tolist() == [1, 1]
+    assert (same["step"], same["rate"], type(same["step"])) == (1, 0.5, int) and same["activation"] is jnp.tanh
+    assert mine["host"][0] == rank, "the argument was changed"
+    assert rj.broadcast_object({"seed": rank}) == {"seed": 0} and rj.allgather_object(rank) == list(range(world))
+    with pytest.raises(InvalidArgumentError, match="before a function is traced"):
+        jax.jit(rj.broadcast_parameters)(jnp.ones(2))
+    with pytest.raises(ValueError, match=r"parameters\['w'\]"):
+        rj.broadcast_parameters({"w": jnp.ones(2 + rank)})
