@@ -1,0 +1,172 @@
+"""ronde.jax: errors in compiled programs and at once; what ranks do when one leaves; several frameworks in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import ronde.jax as rj
+import ronde.numpy as rnp
+from launching import run_job
+from ronde.exceptions import InvalidArgumentError, MismatchError
+
+
+@pytest.mark.ranks(2, 3)
+def test_ranks_that_differ(hvd, rank, world):
+    """The same text on every rank, with the places; the program can be run again."""
+    add = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum, name="jax.differs"))
+    for _ in range(3):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="allreduce.jax.differs") as caught:
+            jax.block_until_ready(add(jnp.ones(3 + (rank == 0))))
+        text = str(caught.value)
+        assert "[3]" in text and "[4]" in text and "test_jax_errors.py:" in text
+        assert len(set(rj.allgather_object(text.partition("allreduce")[2]))) == 1
+        assert add(jnp.ones(3)).tolist() == [world] * 3
+    with pytest.raises(MismatchError, match="float32"):
+        rj.allreduce(jnp.ones(3, jnp.float16 if rank else jnp.float32), name="jax.types")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="compiled program expects"):
+        jax.block_until_ready(jax.jit(rj.allgather)(jnp.ones(3 + (rank == 0))))
+    assert float(jax.jit(rj.allreduce)(1.0)) == 1.0
+
+
+@pytest.mark.ranks(2)
+def test_refused_when_traced(hvd, rank, world):
+    for wrong, text in (
+        (lambda: rj.allreduce(jnp.ones(3, jnp.uint32)), "'allreduce' is of type uint32"),
+        (lambda: rj.allreduce({"a": [jnp.ones(3, jnp.uint32)]}), r"'allreduce' of \['a'\]\[0\] is of type uint32"),
+        (lambda: rj.allreduce(jax.random.key(0)), r"pass jax.random.key_data\(key\)"),
+        (lambda: rj.allreduce(1.0, op=17), "op=17 is none of"),
+        (lambda: rj.allgather(1.0), "has no dimensions"),
+        (lambda: rj.allgather(jnp.ones(3), rows=[3]), "expected 2 numbers of rows"),
+        (lambda: rj.allgather(jnp.ones(3), rows=[2, 2]), "rows says that this rank has 2"),
+        (lambda: rj.alltoall(jnp.ones(3)), "cannot be shared equally by 2 ranks"),
+        (lambda: rj.alltoall(jnp.ones(3), splits=[1, 2]), "together, or neither"),
+        (lambda: rj.alltoall(jnp.ones(3), splits=[1, 1], received_splits=[1, 1]), "splits add up to 2"),
+        (lambda: rj.broadcast([1.0], 0), "takes one array, not a list"),
+        (lambda: rj.average_gradients(op=17), "op=17 is none of"),
+    ):
+        for way in (lambda f: f, jax.jit):
+            with pytest.raises(InvalidArgumentError, match=text):
+                way(wrong)()
+    for way in (lambda f: f, jax.jit):
+        with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="root"):
+            jax.block_until_ready(way(lambda x: rj.broadcast(x, 7))(1.0))
+    assert rj.allreduce(1.0, op=rj.Sum) == 2.0
+
+
+@pytest.mark.ranks(2, 3)
+def test_three_frameworks_interleaved(hvd, rank, world):
+    """One engine: calls without names count together, those in programs go by name."""
+    compiled = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))
+    for step in range(20):
+        mine = float(step + rank)
+        handle = hvd.allreduce_async(torch.full((3,), mine), op=hvd.Sum)
+        running = compiled(jnp.full(300, mine))
+        array = rnp.allreduce(np.full(5, mine), op=rnp.Sum)
+        at_once = rj.allreduce(jnp.full(2, mine), op=rj.Sum)
+        named = rnp.allreduce_async(np.full(4, mine), op=rnp.Sum, name="three.frameworks")
+        total = world * step + world * (world - 1) / 2
+        for result in (hvd.synchronize(handle), running, array, at_once, rnp.synchronize(named)):
+            assert np.array_equal(np.asarray(result), np.full(len(result), total))
+
+
+@pytest.mark.parametrize("order", ["torch numpy jax", "jax torch numpy", "numpy jax torch"])
+def test_in_any_order_of_imports(order):
+    program = "".join(f"import ronde.{name}\n" for name in order.split()) + (
+        "import jax, torch, numpy\n"
+        "ronde.jax.init()\n"
+        "assert ronde.torch.is_initialized() and ronde.numpy.size() == 1\n"
+        "assert float(jax.jit(ronde.jax.allreduce)(2.0)) == 2.0\n"
+        "assert float(ronde.torch.allreduce(torch.ones(()))) == float(ronde.numpy.allreduce(1.0)) == 1.0\n"
+        "ronde.torch.shutdown()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+WITHOUT_HANDLER = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+def loss(x):
+    y = rj.allreduce(x * x, op=rj.Sum) + rj.allgather(x[:1]).sum()
+    return jax.lax.scan(lambda c, _: (rj.allreduce(c), None), y.sum(), None, length=3)[0]
+value, gradient = jax.jit(jax.value_and_grad(loss))(jnp.full(2, rank + 1.0))
+print("value", float(value), gradient.tolist())
+print("barrier", jax.jit(rj.barrier)(jnp.ones(2)).tolist())
+"""
+
+
+def test_without_the_handler(tmp_path):
+    """Where XLA cannot call the library the same comes out, by way of Python."""
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_HANDLER)
+    found = [run_job(2, str(program), RONDE_JAX_FFI=way) for way in ("1", "0")]
+    for ended in found:
+        assert ended.code == 0, ended.output
+    assert len(found[0].lines("value")) == 2
+    assert sorted(found[0].lines("")) == sorted(found[1].lines(""))
+
+
+LEAVING = """
+import jax, jax.numpy as jnp, os, signal, sys, ronde.jax as rj
+rj.init()
+step = jax.jit(lambda x: rj.allreduce(jnp.sin(x), op=rj.Sum))
+x = jnp.ones(1000)
+try:
+    for number in range(50):
+        x = step(x)
+        if sys.argv[1] == "killed" and number == 20 and rj.rank() == 1:
+            jax.block_until_ready(x)
+            os.kill(os.getpid(), signal.SIGKILL)
+    if rj.rank() == 0:
+        print("sum", float(x[0]) != 0.0)
+except (jax.errors.JaxRuntimeError, ValueError) as error:  # the latter of calls with a result that has failed
+    print("error", error)
+"""
+
+
+def test_a_rank_that_ends_first(tmp_path):
+    """It leaves when its programs have run, though it has not waited for them."""
+    program = tmp_path / "program.py"
+    program.write_text(LEAVING)
+    ended = run_job(2, str(program), "waits")
+    assert ended.code == 0 and ended.lines("sum True"), ended.output
+
+
+def test_a_rank_that_dies(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LEAVING)
+    ended = run_job(2, str(program), "killed")
+    [error] = ended.lines("error ")
+    assert "rank 1" in error and ended.code != 0, ended.output
+
+
+
+
+TOO_LATE = """
+import jax, pathlib, sys, time, ronde.jax as rj
+rj.init()
+told = pathlib.Path(sys.argv[1])
+if rj.rank() == 0:
+    try:
+        jax.block_until_ready(jax.jit(rj.allreduce)(1.0))
+    except jax.errors.JaxRuntimeError as error:
+        print("error", error)
+    told.touch()
+while not told.exists():
+    time.sleep(0.01)
+"""
+
+
+def test_time_limit(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(TOO_LATE)
+    ended = run_job(2, str(program), str(tmp_path / "told"), RONDE_TIMEOUT_S="2")
+    [error] = ended.lines("error ")
+    assert "DEADLINE_EXCEEDED" in error and "rank 1" in error and ended.code == 0, ended.output
