@@ -58,7 +58,7 @@ from ronde._process import (
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import InitializationError as _InitializationError
 from ronde.exceptions import RondeError
-from ronde.torch import _compiling, _freed_memory, distributed, elastic
+from ronde.torch import _compiling, _freed_memory, distributed, elastic, large_batch
 from ronde.torch._buckets import empty_shared
 from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
@@ -196,6 +196,7 @@ __all__ = [
     "is_homogeneous",
     "is_initialized",
     "join",
+    "large_batch",
     "local_rank",
     "local_size",
     "mpi_built",
