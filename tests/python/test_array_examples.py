@@ -50,3 +50,9 @@ def test_program_of_the_page(tmp_path):
     assert ended.code == 0, ended.output
     [first, second] = [float(line.split()[-1]) for line in ended.lines("rank ")]
     assert first == second < 0.01
+
+
+def test_benchmark():
+    ended = run_job(2, str(ROOT / "benchmarks" / "frameworks" / "arrays.py"), "--quick")
+    assert ended.code == 0, ended.output
+    assert len(ended.lines("NumPy, ")) == 4 and len(ended.lines("JAX, ")) == 14

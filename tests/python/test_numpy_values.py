@@ -204,6 +204,27 @@ def test_reduce(rank, world):
         assert np.array_equal(mine, expected if rank == root else inputs[rank])
 
 
+@WORLDS
+def test_prefixes(rank, world):
+    inputs = inputs_of(world, 9, np.float64)
+    upto, before = np.stack(inputs[: rank + 1]).sum(0), np.stack([np.zeros(9), *inputs[:rank]]).sum(0)
+    for result in (rnp.scan(inputs[rank]), rnp.synchronize(rnp.scan_async(inputs[rank]))):
+        assert_is(result, upto, np.float64)
+    for result in (rnp.exscan(inputs[rank]), rnp.synchronize(rnp.exscan_async(inputs[rank]))):
+        assert_is(result, before, np.float64)
+    for in_place, expected in (
+        (rnp.scan_, upto),
+        (rnp.exscan_, before),
+        (lambda array: rnp.synchronize(rnp.scan_async_(array)), upto),
+        (lambda array: rnp.synchronize(rnp.exscan_async_(array)), before),
+    ):
+        mine = np.zeros((9, 2))
+        mine[:, 0] = inputs[rank]
+        in_place(mine[:, 0])
+        assert np.array_equal(mine, np.stack([expected, np.zeros(9)], 1))
+    assert rnp.scan(rank, op=rnp.Max) == rank
+
+
 @pytest.mark.ranks(2, 3)
 def test_messages(rank, world):
     following, before = (rank + 1) % world, (rank - 1) % world

@@ -44,6 +44,16 @@ from ronde.exceptions import CollectiveError, RondeError
 from ronde.numpy._everyone import barrier, empty_shared, join
 from ronde.numpy._pairs import recv, recv_async, send, send_async
 from ronde.numpy._persistent import PersistentAllreduce, allreduce_init
+from ronde.numpy._prefixes import (
+    exscan,
+    exscan_,
+    exscan_async,
+    exscan_async_,
+    scan,
+    scan_,
+    scan_async,
+    scan_async_,
+)
 from ronde.numpy._reductions import (
     allreduce,
     allreduce_,
@@ -117,6 +127,10 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "empty_shared",
+    "exscan",
+    "exscan_",
+    "exscan_async",
+    "exscan_async_",
     "gather",
     "gather_async",
     "global_process_set",
@@ -144,6 +158,10 @@ __all__ = [
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
+    "scan",
+    "scan_",
+    "scan_async",
+    "scan_async_",
     "scatter",
     "scatter_async",
     "send",
