@@ -9,7 +9,7 @@ from typing import Any, Sequence, Union
 import numpy as np
 
 from ronde import _abi, _bucket, _operation, _process
-from ronde.exceptions import InvalidArgumentError, RondeError
+from ronde.exceptions import InvalidArgumentError, RondeError, raise_if_the_programs
 from ronde.numpy._arrays import Array, code_of
 from ronde.process_sets import ProcessSet, global_process_set, group_of
 
@@ -61,6 +61,7 @@ def empty_shared(shape: Union[int, Sequence[int]], dtype: Any = np.float64) -> A
         return np.zeros(extents, kind)
     try:
         memory = _bucket.allocate("empty_shared", n_bytes)
-    except RondeError:
+    except RondeError as error:
+        raise_if_the_programs(error)
         return np.zeros(extents, kind)
     return np.frombuffer(memory, np.uint8).view(kind).reshape(extents)
