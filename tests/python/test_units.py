@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import ronde
-from ronde import _abi, exceptions
-from ronde.torch import _names
+from ronde import _abi, _names, exceptions
 from ronde.torch._tensors import DTYPE_CODES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -41,6 +41,9 @@ from ronde._capabilities import (
     nccl_built,
     rocm_built,
 )
+from ronde._handle import Handle
+from ronde._job import begin as _job_begin
+from ronde._job import shutdown
 from ronde._process import (
     cross_rank,
     cross_size,
@@ -57,7 +60,6 @@ from ronde.exceptions import InitializationError as _InitializationError
 from ronde.exceptions import RondeError
 from ronde.torch import _compiling, _freed_memory, distributed, elastic
 from ronde.torch._buckets import empty_shared
-from ronde.torch._handles import Handle
 from ronde.torch.compression import Compression, Compressor
 from ronde.torch.functions import (
     allgather_object,
@@ -265,25 +267,7 @@ def _begin(options: Optional[_abi.Options], process_sets: Union[None, str, Seque
         _freed_memory.bytes_to_keep()
     except ValueError as error:
         raise _InitializationError(str(error), _abi.INVALID_ARGUMENT) from error
-    _process.init(options)
-    try:
-        _process_sets.begin_job(process_sets)
-    except BaseException:
-        shutdown()
-        raise
-
-
-def shutdown() -> None:
-    """Leaves the job; ``init()`` may be called again. Does nothing if not initialised.
-
-    Collective with a limit of 10 s: operations that all ranks have submitted are finished, others fail. A rank that has
-    not come by then is no error: this one has left. Raises ForkedError in a forked child.
-    """
-    try:
-        _process.shutdown()
-    finally:
-        if not is_initialized():
-            _process_sets.end_job()
+    _job_begin(options, process_sets)
 
 
 def _check_has_gpu() -> bool:

@@ -10,10 +10,9 @@ from typing import Any, List, Optional, Sequence, Tuple, Type
 
 import torch
 
-from ronde import _abi, _process, process_sets
-from ronde.torch import _names
+from ronde import _abi, _names, _process, process_sets
+from ronde._names import Name
 from ronde.torch._arguments import needs_gradient
-from ronde.torch._names import Name
 from ronde.torch._start import (
     start_allgather,
     start_allreduce,

@@ -9,9 +9,10 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Union
 import torch
 
 from ronde import _operation
+from ronde._handle import Handle, synchronize
+from ronde._reduce_ops import scale
 from ronde._slot import Slot
 from ronde.exceptions import UnsupportedError
-from ronde.torch._handles import Handle, synchronize
 from ronde.torch._layouts import in_layout
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._places import Place, Unit
@@ -19,7 +20,7 @@ from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor
 from ronde.torch.process_sets import ProcessSet, global_process_set
-from ronde.torch._start import scale, start_allreduce
+from ronde.torch._start import start_allreduce
 from ronde.torch.sparse_ops import SparseReduction, start_sparse_allreduce
 
 

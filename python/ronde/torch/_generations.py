@@ -12,9 +12,9 @@ from typing import Callable, Dict, Iterable, Sequence, Set, Tuple
 
 import torch
 
-from ronde import _abi
+from ronde import _abi, _names
 from ronde.exceptions import CollectiveError
-from ronde.torch import _living_reducers, _names
+from ronde.torch import _living_reducers
 from ronde.torch._places import epoch_now
 from ronde.torch._start import start_allreduce
 from ronde.torch._step_summary import CANCELLED

@@ -10,11 +10,11 @@ from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tup
 
 import torch
 
-from ronde import _abi, _operation
+from ronde import _abi, _names, _operation
 from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, RondeError
-from ronde.torch import _flights, _generations, _layouts, _living_reducers, _names, _passes
+from ronde.torch import _flights, _generations, _layouts, _living_reducers, _passes
 from ronde.torch._flights import Flights, How, KeptTickets
 from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._moving_in import move_in

@@ -12,7 +12,7 @@ from typing import Iterable, List, Sequence
 import torch
 
 from ronde import _abi, _operation
-from ronde.torch._handles import synchronize
+from ronde._handle import synchronize
 from ronde.torch._places import DENSE, UNKNOWN, Unit
 from ronde.torch._start import start_allreduce
 from ronde.torch._tensors import gradient_type

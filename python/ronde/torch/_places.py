@@ -17,10 +17,9 @@ from typing import Iterable, List, NamedTuple, Optional
 
 import torch
 
-from ronde import _bucket, _process
+from ronde import _bucket, _names, _process
 from ronde._slot import Slot
 from ronde.exceptions import RondeError
-from ronde.torch import _names
 from ronde.torch._buckets import Home, can_have_home, homes_for
 from ronde.torch._freed_memory import keep_freed_memory
 from ronde.torch._holders import holders_of, users_of

@@ -16,10 +16,10 @@ from typing import Dict, Optional, Sequence, Set, Tuple
 import torch
 
 from ronde import _abi
+from ronde._handle import Handle, synchronize
+from ronde._names import part_of
 from ronde._operation import settle
-from ronde.torch._handles import Handle, synchronize
 from ronde.torch._layouts import agree, layout_here
-from ronde.torch._names import part_of
 from ronde.torch._places import DENSE, UNKNOWN, Unit
 from ronde.torch._start import start_allreduce
 

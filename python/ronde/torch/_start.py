@@ -11,19 +11,16 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
-from ronde import _abi, _operation
-from ronde.exceptions import InvalidArgumentError
-from ronde.torch import _names
-from ronde.torch._names import Name
+from ronde import _abi, _names, _operation
+from ronde._handle import Handle, Take, nothing
+from ronde._names import Name
+from ronde._reduce_ops import scale
 from ronde.torch._handles import (
-    Handle,
-    Take,
     all_made_by_ticket,
     into,
     made_at_root,
     made_by_ticket,
     made_with_splits,
-    nothing,
     on,
     source_after,
 )
@@ -34,13 +31,6 @@ _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
 def _result(operation: _operation.Operation, take: Take[Any], wait: bool) -> Any:
     return take(operation) if wait else Handle(operation, take)
-
-
-def scale(factor: float, which: str) -> float:
-    # The C interface takes 0 for "not given".
-    if factor == 0:
-        raise InvalidArgumentError(f"{which} is 0: the result would be zeros whatever the ranks have", 1)
-    return float(factor)
 
 
 def start_allreduce(

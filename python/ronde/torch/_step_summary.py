@@ -19,11 +19,10 @@ from ctypes import addressof, c_int64
 from threading import Lock
 from typing import Callable, NamedTuple, Optional, Tuple
 
-from ronde import _abi, _operation
+from ronde import _abi, _names, _operation
 from ronde._lib import check, last_error, library
 from ronde._slot import Slot
 from ronde.exceptions import CollectiveError, DuplicateNameError
-from ronde.torch import _names
 from ronde.torch._places import epoch_now
 
 _NUMBERS = 7

@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
+from ronde._handle import Handle
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._added_groups import AddedGroups
-from ronde.torch._handles import Handle
 from ronde.torch._loading import load_in_place
 from ronde.torch.compression import AnyCompressor
 from ronde.torch._scaler import ReadByScalers

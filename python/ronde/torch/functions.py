@@ -1,25 +1,20 @@
-"""Same start on every rank: parameters, optimizer state and Python objects sent from one rank to all, or gathered.
-
-Objects travel pickled, between the processes of one job only: they have proved the job's key to each other before
-anything is read. cloudpickle is used where it is installed, since it knows lambdas and local classes too.
-"""
+"""Same start on every rank: parameters and optimizer state sent from one rank to all."""
 
 from __future__ import annotations
 
-import ctypes
 import io
 import pickle
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
 from ronde import _process
-from ronde.exceptions import InvalidArgumentError, MismatchError
-from ronde.torch._handles import synchronize_all
+from ronde._handle import synchronize_all
+from ronde._objects import allgather_object, broadcast_bytes, broadcast_object
+from ronde.exceptions import InvalidArgumentError
 from ronde.torch._loading import TensorsBefore, load_in_place
 from ronde.torch._tensors import gradient_type
-from ronde.torch.mpi_ops import allgather, broadcast_, broadcast_async_
-from ronde.torch.process_sets import ProcessSet, global_process_set
+from ronde.torch.mpi_ops import broadcast_async_
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -48,116 +43,6 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
         )
     handles = [broadcast_async_(tensor, root_rank, name) for name, tensor in named if tensor is not None]
     synchronize_all(handles)
-
-
-def _pickler_module() -> Any:
-    try:
-        import cloudpickle
-
-        return cloudpickle
-    except ImportError:
-        return pickle
-
-
-def _bytes_tensor(data: Union[bytes, memoryview]) -> torch.Tensor:
-    if len(data) == 0:
-        return torch.empty(0, dtype=torch.uint8, device="cpu")
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
-
-
-def _memory_of(data: torch.Tensor) -> memoryview:
-    """Of bytes in host memory; without NumPy, which PyTorch does not need. Requires: the tensor outlives it."""
-    if data.numel() == 0:
-        return memoryview(b"")
-    return memoryview((ctypes.c_uint8 * data.numel()).from_address(data.data_ptr())).cast("B")
-
-
-def _broadcast_bytes(
-    make: Callable[[], bytes], root_rank: int, name: str, process_set: ProcessSet = global_process_set
-) -> bytes:
-    """What ``make`` returns on the root. If it raises there, the others are told: else they would take the root's next
-    message under this name for this one. Its text then travels, under the complement of its length."""
-    if _process.rank() == root_rank:
-        error, data = _made(make)
-        length = len(data) if error is None else ~len(data)
-        broadcast_(torch.tensor([length], device="cpu"), root_rank, name + ".sz", process_set)
-        broadcast_(_bytes_tensor(data), root_rank, name, process_set)
-        if error is not None:
-            raise error
-        return data
-    length = int(broadcast_(torch.tensor([0], device="cpu"), root_rank, name + ".sz", process_set))
-    size = length if length >= 0 else ~length
-    received = broadcast_(torch.empty(size, dtype=torch.uint8, device="cpu"), root_rank, name, process_set)
-    if length < 0:
-        raise _not_sent(name, root_rank, _memory_of(received))
-    return bytes(_memory_of(received))
-
-
-def _made(make: Callable[[], bytes]) -> Tuple[Optional[Exception], bytes]:
-    try:
-        return None, make()
-    except Exception as error:
-        return error, f"{type(error).__name__}: {error}".encode(errors="replace")
-
-
-def _not_sent(name: str, rank: int, why: Union[bytes, memoryview]) -> MismatchError:
-    text = bytes(why).decode(errors="replace")
-    return MismatchError(f"'{name}': rank {rank} could not send its object: {text}", 5, rank=rank, tensor=name)
-
-
-def broadcast_object(
-    obj: Any = None,
-    root_rank: int = 0,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-) -> Any:
-    """Returns rank ``root_rank``'s object on every rank: a copy, on the root the object itself.
-
-    Args:
-        obj: on the root what is sent; its class must be importable on every rank. Not read elsewhere.
-        root_rank: a rank of the job, the same on every rank.
-        name: by which the ranks meet. Calls in several threads at once need one each.
-        process_set: the ranks that take part, the root and this one among them.
-
-    The object travels pickled (see the head of this module). Raises what pickle does for an object that cannot be, on
-    the root, and CollectiveError on the others; else as :func:`ronde.torch.allreduce`.
-    """
-    if name is None:
-        name = "broadcast_object"
-    is_root = _process.rank() == root_rank
-    data = _broadcast_bytes(lambda: _pickler_module().dumps(obj), root_rank, name, process_set)
-    return obj if is_root else pickle.loads(data)
-
-
-def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns the ranks' objects in a list, in rank order: copies, this rank's own too.
-
-    Args:
-        obj: this rank's; its class must be importable on every rank.
-        name: by which the ranks meet. Calls in several threads at once need one each.
-        process_set: the ranks that take part; this one must be among them.
-
-    Objects travel pickled (see the head of this module). Raises what pickle does for an object that cannot be, on that
-    rank, and CollectiveError on the others; else as :func:`ronde.torch.allreduce`.
-    """
-    if name is None:
-        name = "allgather_object"
-    error, data = _made(lambda: _pickler_module().dumps(obj))
-    own = len(data) if error is None else ~len(data)
-    lengths = allgather(torch.tensor([own], device="cpu"), name + ".sz", process_set).tolist()
-    gathered = allgather(_bytes_tensor(data), name, process_set)
-    if error is not None:
-        raise error
-    everything = _memory_of(gathered)
-    objects = []
-    first = 0
-    for index, length in enumerate(lengths):
-        if length < 0:
-            rank = index if process_set.ranks is None else process_set.ranks[index]
-            raise _not_sent(name, rank, everything[first : first + ~length])
-        objects.append(pickle.loads(everything[first : first + length]))
-        first += length
-    return objects
 
 
 class _TensorsApart(pickle.Pickler):
@@ -230,7 +115,7 @@ def broadcast_optimizer_state(
         tensors = pickler.tensors
         return file.getvalue()
 
-    skeleton = _broadcast_bytes(make_skeleton, root_rank, "optimizer_state")
+    skeleton = broadcast_bytes(make_skeleton, root_rank, "optimizer_state")
     if not is_root:
         unpickler = _TensorsToCome(io.BytesIO(skeleton))
         state, is_live = unpickler.load()

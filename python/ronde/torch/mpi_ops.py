@@ -7,26 +7,13 @@ from typing import List, Optional, Sequence
 
 import torch
 
-from ronde import _abi, _operation
-from ronde.torch import _autograd, _names
-from ronde.torch._arguments import (
-    Adasum,
-    Average,
-    BitAnd,
-    BitOr,
-    BitXor,
-    Max,
-    Min,
-    Product,
-    Sum,
-    listed,
-    needs_gradient,
-    reduce_op,
-    some,
-)
+from ronde import _abi, _names, _operation
+from ronde._handle import Handle, poll, synchronize
+from ronde._reduce_ops import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum, reduce_op, scale
+from ronde.torch import _autograd
+from ronde.torch._arguments import listed, needs_gradient, some
 from ronde.torch._generations import agree_after_join
-from ronde.torch._handles import Handle, poll, synchronize
-from ronde.torch._start import scale, start_allreduce, start_broadcast
+from ronde.torch._start import start_allreduce, start_broadcast
 from ronde.torch._tensors import from_plain
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.pair_ops import recv, recv_async, send, send_async

@@ -12,9 +12,8 @@ from typing import Optional
 
 import torch
 
-from ronde import _abi
-from ronde.torch import _names
-from ronde.torch._handles import Handle
+from ronde import _abi, _names
+from ronde._handle import Handle
 from ronde.torch._start import start_recv, start_send
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 

@@ -9,10 +9,10 @@ from typing import Any, Optional
 
 import torch
 
-from ronde import _process
-from ronde.torch import _names
-from ronde.torch._arguments import Splits, counts_of, reduce_op
-from ronde.torch._handles import Handle
+from ronde import _names, _process
+from ronde._handle import Handle
+from ronde._reduce_ops import reduce_op
+from ronde.torch._arguments import Splits, counts_of
 from ronde.torch._start import start_gather, start_reduce, start_scatter
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 

@@ -7,9 +7,11 @@ from typing import Any, List, Optional, Sequence, Tuple, Union, overload
 
 import torch
 
-from ronde.torch import _autograd, _names
-from ronde.torch._arguments import Splits, counts_of, listed, needs_gradient, reduce_op, some
-from ronde.torch._handles import Handle
+from ronde import _names
+from ronde._handle import Handle
+from ronde._reduce_ops import reduce_op
+from ronde.torch import _autograd
+from ronde.torch._arguments import Splits, counts_of, listed, needs_gradient, some
 from ronde.torch._start import start_allgather, start_alltoall, start_grouped_allgather, start_reducescatter
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of

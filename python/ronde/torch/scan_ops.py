@@ -7,11 +7,10 @@ from typing import Any, Optional
 
 import torch
 
-from ronde import _abi, _operation
-from ronde.torch import _names
-from ronde.torch._arguments import reduce_op
-from ronde.torch._handles import Handle, into
-from ronde.torch._start import scale
+from ronde import _abi, _names, _operation
+from ronde._handle import Handle
+from ronde._reduce_ops import reduce_op, scale
+from ronde.torch._handles import into
 from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for, new_like, staged, view_of
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 

@@ -7,13 +7,12 @@ from typing import Any, Callable, List, Optional
 
 import torch
 
-from ronde import _calls, process_sets
+from ronde import _calls, _names, process_sets
 from ronde._calls import Name
+from ronde._handle import Handle, synchronize_all
+from ronde._reduce_ops import Average, Sum, reduce_op
 from ronde.exceptions import InvalidArgumentError
-from ronde.torch import _names
-from ronde.torch._arguments import Average, Sum, reduce_op
 from ronde.torch._float_state import default_float_state, scale_and_divide
-from ronde.torch._handles import Handle, synchronize_all
 from ronde.torch._start import start_allgather
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of

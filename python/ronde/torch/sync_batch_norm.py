@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ronde import _abi, _process
+from ronde import _abi, _names, _process
+from ronde._names import Name
 from ronde.exceptions import InvalidArgumentError
-from ronde.torch import _autograd, _names
-from ronde.torch._names import Name
+from ronde.torch import _autograd
 from ronde.torch._start import start_allgather, start_allreduce
 
 __all__ = ["SyncBatchNorm"]
