@@ -15,6 +15,9 @@ from ronde.exceptions import InvalidArgumentError
 #: Takes gradients, their variables and the keys of those that are not to be reduced; returns gradients in their order.
 Reduce = Callable[[Sequence[Any], Sequence[Any], Set[Any]], List[Any]]
 
+#: How far up an optimizer is looked for that takes another one into itself.
+_FRAMES = 6
+
 
 class Reduction(NamedTuple):
     """What a distributed optimizer knows besides."""
@@ -36,7 +39,8 @@ class _Reducing:
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """As in Keras, with the gradients of all ranks. Collective."""
         gradients = list(grads)
-        variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)  # type: ignore[attr-defined]
+        own = self._trainable_variables if trainable_variables is None else trainable_variables  # type: ignore[attr-defined]
+        variables = list(own)
         if _reduces_before_clipping(self):
             object.__setattr__(
                 self, "_ronde_variables", [each for gradient, each in zip(gradients, variables) if gradient is not None]
@@ -68,17 +72,28 @@ class _Movable(_Reducing):
 
     @property
     def loss_scale_factor(self) -> Any:
-        """As in Keras."""
+        """As in Keras, which looks at it before it sets it, and does not set what is there already."""
+        self._move_out()
         return self.__dict__.get("loss_scale_factor")
 
     @loss_scale_factor.setter
     def loss_scale_factor(self, value: Any) -> None:
+        self._move_out()
         self.__dict__["loss_scale_factor"] = value
-        outer = sys._getframe(1).f_locals.get("self")
-        if outer is not self and getattr(outer, "inner_optimizer", None) is self:
-            reduction = _reduction_of(self)
-            self.__class__ = type(self).__bases__[1]
-            _put(outer, reduction)
+
+    def _move_out(self) -> None:
+        """If it is being put into another one, that one reduces from now on."""
+        frame: Any = sys._getframe(2)
+        for _ in range(_FRAMES):
+            if frame is None:
+                return
+            candidate = frame.f_locals.get("self")
+            if getattr(candidate, "__dict__", {}).get("inner_optimizer") is self:
+                reduction = _reduction_of(self)
+                self.__class__ = type(self).__bases__[1]
+                _put(candidate, reduction)
+                return
+            frame = frame.f_back
 
 
 def _reduction_of(optimizer: Any) -> Reduction:

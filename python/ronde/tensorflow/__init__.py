@@ -64,7 +64,7 @@ _native.load()
 _autograph.keep_out()
 
 from ronde.tensorflow import elastic  # noqa: E402 - operations are there from here on
-from ronde.tensorflow._job import init, shutdown  # noqa: E402
+from ronde._keras.job import init, shutdown  # noqa: E402
 from ronde.tensorflow.compression import Compression, Compressor  # noqa: E402
 from ronde.tensorflow.functions import (  # noqa: E402
     BroadcastGlobalVariablesHook,

@@ -1,67 +1,21 @@
-"""Arguments that several operations take: what reduces, which tensors, by which name."""
+"""Arguments that several operations take: which tensors, by which name."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 from typing import Any, Iterable, Iterator, List, Optional
 
 import tensorflow as tf
 
-from ronde import _abi, _calls
+from ronde import _calls
 from ronde.exceptions import InvalidArgumentError
-
-Average: int = _abi.AVERAGE
-"""An ``op``: the sum divided by the number of ranks; of integers truncated towards zero."""
-Sum: int = _abi.SUM
-"""An ``op``: the ranks' values added in rank order; integers wrap, of bool "any"."""
-Adasum: int = _abi.ADASUM
-"""An ``op`` for gradients in floating point: what they have in common counts once, what differs is added."""
-Min: int = _abi.MIN
-"""An ``op``: the least value, NaN if there is one; of bool "all"."""
-Max: int = _abi.MAX
-"""An ``op``: the greatest value, NaN if there is one; of bool "any"."""
-Product: int = _abi.PRODUCT
-"""An ``op``: the ranks' values multiplied in rank order; of bool "all"."""
-BitAnd: int = _abi.BIT_AND
-"""An ``op`` of integers, and of bool as truth values."""
-BitOr: int = _abi.BIT_OR
-"""An ``op`` of integers, and of bool as truth values."""
-BitXor: int = _abi.BIT_XOR
-"""An ``op`` of integers, and of bool as truth values."""
-
-_OPS = (Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor)
 
 #: What Ronde moves; also what operations.cc of bindings/tensorflow tells TensorFlow.
 _TYPES = frozenset({
     tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.int64, tf.bool,
     tf.complex64, tf.complex128,
 })
-
-
-def reduce_op(op: Optional[int], average: Optional[bool]) -> int:
-    """The operation meant by ``op`` and its deprecated forerunner ``average``; Average if both are None. ValueError if
-    both are given or ``op`` is no operation."""
-    if average is not None:
-        if op is not None:
-            raise InvalidArgumentError("give either op or its deprecated forerunner average, not both", 1)
-        warnings.warn("average= is deprecated: use op=Average or op=Sum", DeprecationWarning, stacklevel=3)
-        return Average if average else Sum
-    if op is None:
-        return Average
-    if op not in _OPS:
-        raise InvalidArgumentError(
-            f"op={op!r} is none of Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor", 1
-        )
-    return op
-
-
-def scale(factor: float, which: str) -> float:
-    """The factor as the engine takes it, for which 0 means that there is none."""
-    if factor == 0:
-        raise InvalidArgumentError(f"{which} is 0: the result would be zeros whatever the ranks have", 1)
-    return float(factor)
 
 
 #: What Ronde moves under the name of another type of as many bits; it does not reduce them.

@@ -8,9 +8,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from ronde import _abi, process_sets
+from ronde._reduce_ops import Adasum, Average, Sum, reduce_op
 from ronde.exceptions import InvalidArgumentError
 from ronde.tensorflow import _native
-from ronde.tensorflow._arguments import Adasum, Average, Sum, reduce_op, tensor_of
+from ronde.tensorflow._arguments import tensor_of
 from ronde.tensorflow._native import Call, Started
 from ronde.tensorflow.compression import AnyCompressor, Compression
 from ronde.tensorflow.process_sets import ProcessSet, global_process_set, group_of

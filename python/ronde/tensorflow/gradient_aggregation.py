@@ -49,6 +49,7 @@ class LocalGradientAggregationHelper:
         self._name = name or "aggregation"
         self.counter: Any = None
         self._sums: dict[Any, Any] = {}
+        self._passes: Any = None  # those that there were with the last call of compute_gradients
 
     def _make_variables(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         with tf.init_scope():
@@ -73,7 +74,8 @@ class LocalGradientAggregationHelper:
         sums = [self._sums[ref_of(variables[place])] for place in places]
         added = [total.assign_add(gradients[place]) for total, place in zip(sums, places)]
         with tf.control_dependencies(added):
-            passes = self.counter.assign_add(1)
+            passes = tf.identity(self.counter.assign_add(1))
+        self._passes = passes
         with tf.control_dependencies([passes]):
             totals = [total.read_value() for total in sums]
 
@@ -105,7 +107,7 @@ class LocalGradientAggregationHelper:
         ``optimizer``, if that counts. ``args`` and ``kwargs`` are accepted for compatibility. Raises what the closure does.
         """
         del args, kwargs
-        passes = self.counter.read_value()
+        passes = self._passes
 
         def apply() -> Any:
             result = apply_grads_closure()

@@ -10,28 +10,11 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from ronde import _abi, _operation, _process, process_sets
+from ronde import _abi, _operation, process_sets
+from ronde._reduce_ops import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum, reduce_op, scale
 from ronde.exceptions import InvalidArgumentError
 from ronde.tensorflow import _differentiable, _native
-from ronde.tensorflow._arguments import (
-    Adasum,
-    Average,
-    BitAnd,
-    BitOr,
-    BitXor,
-    Max,
-    Min,
-    Product,
-    Sum,
-    counted,
-    listed,
-    moved_as,
-    moved_back,
-    name_of,
-    reduce_op,
-    scale,
-    tensor_of,
-)
+from ronde.tensorflow._arguments import counted, listed, moved_as, moved_back, name_of, tensor_of
 from ronde.tensorflow._native import Call
 from ronde.tensorflow.compression import AnyCompressor, Compression
 from ronde.tensorflow.process_sets import ProcessSet, global_process_set, group_of
@@ -407,7 +390,9 @@ def broadcast_(
         values = [tensor_of(moved_as(tf.convert_to_tensor(each)), "broadcast_") for each in variables]
         call = Call(_abi.BROADCAST, full_name, root=int(root_rank), group=group)
     results = _native.run(values, call)
-    assigned = [variable.assign(moved_back(result, _dtype_of(variable, result))) for variable, result in zip(variables, results)]
+    assigned = [
+        variable.assign(moved_back(result, _dtype_of(variable, result))) for variable, result in zip(variables, results)
+    ]
     return variables if tf.executing_eagerly() or tf.inside_function() else assigned
 
 

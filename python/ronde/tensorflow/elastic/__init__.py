@@ -22,7 +22,8 @@ from typing import Any, Callable, Optional
 import tensorflow as tf
 
 from ronde.elastic.run import run_fn
-from ronde.tensorflow import _job, _native
+from ronde._keras import job
+from ronde.tensorflow import _native
 from ronde.tensorflow.elastic.state import TensorFlowKerasState, TensorFlowState
 
 __all__ = ["TensorFlowKerasState", "TensorFlowState", "run"]
@@ -50,4 +51,4 @@ def run(func: Optional[Callable[..., Any]] = None, *, reset_limit: Optional[int]
                 raise
             raise own from error
 
-    return run_fn(with_own_errors, _job.join_anew, reset_limit)
+    return run_fn(with_own_errors, job.join_anew, reset_limit)

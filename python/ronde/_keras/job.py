@@ -1,13 +1,16 @@
-"""Joining and leaving the job from a program of TensorFlow. The engine is one for all frameworks of the process."""
+"""Joining the job with Horovod's arguments, from a program of TensorFlow or Keras."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, Optional, Sequence, Union
 
-from ronde import _process
+from ronde import _job, _process
 from ronde import process_sets as _process_sets
+from ronde._job import shutdown
 from ronde.process_sets import ProcessSet
+
+__all__ = ["init", "join_anew", "shutdown"]
 
 _NO_COMM = (
     "init(comm=...) is not supported: a job has the ranks that the launcher has started. Use process sets for some of them"
@@ -15,7 +18,8 @@ _NO_COMM = (
 
 
 def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Sequence[ProcessSet]] = None) -> None:
-    """Joins the job that ``ronde run`` describes; alone without it. Collective; does nothing if already initialised.
+    """Joins the job that ``ronde run`` describes; alone without it. Collective; does nothing if already initialised, by
+    whichever framework: those of a process share one engine.
 
     Args:
         comm: None, or a list of all ranks; some of them, or an MPI communicator, raise NotImplementedError.
@@ -33,7 +37,7 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Se
     if other is not None:  # which has settings of its own to read
         other.init(comm, process_sets)
         return
-    _process.init()
+    _job.init()
     try:
         if comm is not None and list(comm) != list(range(_process.size())):
             raise NotImplementedError(_NO_COMM)
@@ -41,19 +45,6 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Se
     except BaseException:
         shutdown()
         raise
-
-
-def shutdown() -> None:
-    """Leaves the job; ``init()`` may be called again. Does nothing if not initialised.
-
-    Collective with a limit of 10 s: operations that all ranks have submitted are finished, others fail. A rank that has
-    not come by then is no error: this one has left. Raises ForkedError in a forked child.
-    """
-    try:
-        _process.shutdown()
-    finally:
-        if not _process.is_initialized():
-            _process_sets.end_job()
 
 
 def join_anew(*_: Any) -> None:
