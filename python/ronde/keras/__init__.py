@@ -10,6 +10,9 @@
 Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde run`` it is a job of one rank. For Keras 2,
 and for Horovod's names of TensorFlow's Keras, there is :mod:`ronde.tensorflow.keras`.
 
+What reduces is said by ``op``: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``. Operations are
+done by ``global_process_set``, all ranks, unless a ``process_set`` is given.
+
 Errors are those of :mod:`ronde.exceptions`.
 """
 

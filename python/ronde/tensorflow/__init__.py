@@ -21,6 +21,8 @@ What reduces is said by ``op``: ``Average`` (the sum divided by the number of ra
 gradients have in common counts once, what differs is added), ``BitAnd``, ``BitOr`` and ``BitXor`` (of integers and bool). Of
 bool, ``Sum`` and ``Max`` are "any", ``Product`` and ``Min`` "all".
 
+``SyncBatchNormalization`` is a layer of Keras: ``BatchNormalization`` over the batches of all ranks together.
+
 In eager mode operations raise the errors of :mod:`ronde.exceptions`; ``HorovodInternalError`` is
 :class:`ronde.exceptions.CollectiveError`. What fails inside a function or session comes as one of ``tf.errors`` with the same
 sentence, which ``elastic.run`` understands.
@@ -58,13 +60,12 @@ from ronde._process import (
 )
 from ronde.exceptions import CollectiveError as HorovodInternalError
 from ronde.exceptions import RondeError
-from ronde.tensorflow import _autograph, _native
+from ronde.tensorflow import _autograph
 
-_native.load()
 _autograph.keep_out()
 
-from ronde.tensorflow import elastic  # noqa: E402 - operations are there from here on
-from ronde._keras.job import init, shutdown  # noqa: E402
+from ronde.tensorflow import elastic  # noqa: E402 - AutoGraph must not see what follows
+from ronde.tensorflow._job import init, shutdown  # noqa: E402
 from ronde.tensorflow.compression import Compression, Compressor  # noqa: E402
 from ronde.tensorflow.functions import (  # noqa: E402
     BroadcastGlobalVariablesHook,

@@ -87,15 +87,15 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         super().__init__()
         self.root_rank = root_rank
         self.device = device
-        self.bcast_op: Any = None
+        self._broadcast_op: Any = None
 
     def begin(self) -> None:
         """Adds the operation to the graph, before it is finalised. Raises as :func:`broadcast_global_variables`."""
         graph = tf.compat.v1.get_default_graph()
-        if self.bcast_op is None or self.bcast_op.graph is not graph:
-            self.bcast_op = broadcast_global_variables(self.root_rank)
+        if self._broadcast_op is None or self._broadcast_op.graph is not graph:
+            self._broadcast_op = broadcast_global_variables(self.root_rank)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Runs it in the ``session``; ``coord`` is not used. Raises one of ``tf.errors`` if it fails."""
         del coord
-        session.run(self.bcast_op)
+        session.run(self._broadcast_op)

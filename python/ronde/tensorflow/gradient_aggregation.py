@@ -47,14 +47,14 @@ class LocalGradientAggregationHelper:
         self.average_aggregated_gradients = average_aggregated_gradients
         self._allreduce = allreduce_func
         self._name = name or "aggregation"
-        self.counter: Any = None
+        self._counter: Any = None
         self._sums: dict[Any, Any] = {}
         self._passes: Any = None  # those that there were with the last call of compute_gradients
 
     def _make_variables(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         with tf.init_scope():
-            if self.counter is None:
-                self.counter = self._variable(tf.zeros([], tf.int32), "counter")
+            if self._counter is None:
+                self._counter = self._variable(tf.zeros([], tf.int32), "counter")
             for number, (gradient, variable) in enumerate(zip(gradients, variables)):
                 if gradient is not None and ref_of(variable) not in self._sums:
                     zeros = tf.zeros(variable.shape, gradient.dtype)
@@ -74,7 +74,7 @@ class LocalGradientAggregationHelper:
         sums = [self._sums[ref_of(variables[place])] for place in places]
         added = [total.assign_add(gradients[place]) for total, place in zip(sums, places)]
         with tf.control_dependencies(added):
-            passes = tf.identity(self.counter.assign_add(1))
+            passes = tf.identity(self._counter.assign_add(1))
         self._passes = passes
         with tf.control_dependencies([passes]):
             totals = [total.read_value() for total in sums]

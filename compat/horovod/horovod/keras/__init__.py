@@ -1,5 +1,5 @@
-"""``import horovod.keras as hvd``: the names of :mod:`ronde.keras`, the very same objects; of :mod:`ronde.tensorflow.keras` where
-the program's Keras is version 2 (``TF_USE_LEGACY_KERAS=1``, or TensorFlow before 2.16)."""
+"""``import horovod.keras as hvd``: the names of :mod:`ronde.keras`, the very same objects; of :mod:`ronde.tensorflow.keras`
+where the program's Keras is version 2 (``TF_USE_LEGACY_KERAS=1``, or TensorFlow before 2.16)."""
 
 from __future__ import annotations
 

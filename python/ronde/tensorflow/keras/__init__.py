@@ -2,6 +2,9 @@
 
 It is for the Keras that ``tf.keras`` is: Keras 3, or Keras 2 with ``TF_USE_LEGACY_KERAS=1`` and before TensorFlow 2.16. Used as
 :mod:`ronde.keras`, which also knows the other backends of Keras 3.
+
+What reduces is said by ``op``: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``. Operations are
+done by ``global_process_set``, all ranks, unless a ``process_set`` is given.
 """
 
 from __future__ import annotations
