@@ -36,6 +36,17 @@ def test_everything_in_horovods_words(world):
     check_passes(tf, hvd)
     check_callbacks_and_loading(tf, hvd)
     check_custom_loop(tf, horovod.tensorflow)
+    check_batch_normalisation(tf, horovod.tensorflow)
+
+
+def check_batch_normalisation(tf, hvd):
+    batches = [np.random.default_rng(of).normal(of, 2, size=(5, 4, 4, 3)).astype("float32") for of in range(2)]
+    alone = tf.keras.layers.BatchNormalization(fused=False)
+    expected = alone(np.concatenate(batches), training=True)
+    layer = hvd.SyncBatchNormalization()
+    mine = layer(batches[hvd.rank()], training=True)
+    np.testing.assert_allclose(mine, expected[5 * hvd.rank() : 5 * hvd.rank() + 5], atol=1e-4)
+    np.testing.assert_allclose(layer.moving_variance, alone.moving_variance, atol=1e-4)
 
 
 def make_model(tf):

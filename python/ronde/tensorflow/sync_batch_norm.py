@@ -27,6 +27,8 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     def __init__(self, fused: bool = False, **kwargs: Any) -> None:
         if fused:
             raise ValueError("SyncBatchNormalization does not support fused=True: leave it out")
+        if hasattr(self, "_fused_batch_norm"):  # Keras 2, which has a way that does not show the moments
+            kwargs["fused"] = False
         super().__init__(**kwargs)
 
     def _moments(self, inputs: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
