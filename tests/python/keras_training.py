@@ -8,7 +8,7 @@ from typing import Any, List
 import numpy as np
 
 #: Of all ranks together; a multiple of the numbers of ranks that are tested.
-GLOBAL_BATCH = 12
+GLOBAL_BATCH = 24
 STEPS = 50
 
 

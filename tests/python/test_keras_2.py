@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import keras_training as training
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 
 TOLERANCE = 1e-5
+#: Of one of two ranks.
+BATCH = training.GLOBAL_BATCH // 2
 
 
 @pytest.mark.ranks(2, fresh=True, deadline=120)
@@ -89,7 +93,7 @@ def check_callbacks_and_loading(tf, hvd):
     model.set_weights([weight + hvd.rank() for weight in model.get_weights()])
     model.compile(hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9)), loss="mse", metrics=["mae"])
     inputs, targets = training.make_data(hvd.rank(), 2, steps=4)
-    history = model.fit(inputs, targets, batch_size=6, shuffle=False, epochs=4, verbose=0, callbacks=[
+    history = model.fit(inputs, targets, batch_size=BATCH, shuffle=False, epochs=4, verbose=0, callbacks=[
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
         hvd.callbacks.LearningRateWarmupCallback(0.1, warmup_epochs=2),
@@ -97,19 +101,18 @@ def check_callbacks_and_loading(tf, hvd):
     ]).history
     np.testing.assert_allclose(history["lr"], [0.075, 0.1, 0.1, 0.01], rtol=1e-5)
     same_everywhere(hvd, model)
-    path = hvd.broadcast_object(os.path.abspath(f"saved-{os.getpid()}.h5"), 0)
-    try:
-        if hvd.rank() == 0:
-            model.save(path)
-        hvd.broadcast_object(None, 0)
-        loaded = hvd.load_model(path)
-        hvd.broadcast_object(None, 0)
-    finally:
-        if hvd.rank() == 0 and os.path.exists(path):
-            os.remove(path)
+    folder = hvd.broadcast_object(tempfile.mkdtemp() if hvd.rank() == 0 else None, 0)
+    path = os.path.join(folder, "saved.h5")
+    if hvd.rank() == 0:
+        model.save(path)
+    hvd.broadcast_object(None, 0)
+    loaded = hvd.load_model(path)
+    hvd.broadcast_object(None, 0)
+    if hvd.rank() == 0:
+        shutil.rmtree(folder)
     variables = loaded.optimizer.variables
     assert int((variables() if callable(variables) else variables)[0]) == 16
-    loaded.fit(inputs, targets, batch_size=6, shuffle=False, verbose=0)
+    loaded.fit(inputs, targets, batch_size=BATCH, shuffle=False, verbose=0)
     same_everywhere(hvd, loaded)
 
 
@@ -132,5 +135,5 @@ def check_custom_loop(tf, hvd):
 
     inputs, targets = training.make_data(hvd.rank(), 2, steps=5)
     for batch in range(5):
-        step(inputs[batch * 6 : batch * 6 + 6], targets[batch * 6 : batch * 6 + 6], batch == 0)
+        step(inputs[batch * BATCH : (batch + 1) * BATCH], targets[batch * BATCH : (batch + 1) * BATCH], batch == 0)
     same_everywhere(hvd, model)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shutil
+import tempfile
 
 import keras_training as training
 import numpy as np
@@ -91,7 +93,8 @@ def check_callbacks(keras, hvd, rank, world):
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.9))
     model.compile(optimizer=optimizer, loss="mse", metrics=["mae"])
     inputs, targets = training.make_data(rank, world, steps=4)
-    path = f"{hvd.broadcast_object(os.path.abspath(str(os.getpid())) if rank == 0 else None, 0)}.best.keras"
+    folder = hvd.broadcast_object(tempfile.mkdtemp() if rank == 0 else None, 0)
+    path = os.path.join(folder, "best.keras")
     callbacks = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
@@ -107,8 +110,8 @@ def check_callbacks(keras, hvd, rank, world):
         assert os.path.exists(path)
     finally:
         hvd.broadcast_object(None, 0)
-        if rank == 0 and os.path.exists(path):
-            os.remove(path)
+        if rank == 0:
+            shutil.rmtree(folder)
     everyones = hvd.allgather_object((history, [weight.tobytes() for weight in model.get_weights()]))
     assert all(each == everyones[0] for each in everyones)
     np.testing.assert_allclose(history["lr"], [rate * (1 + 1 / world) / 2, rate, rate, rate / 10], rtol=1e-6)
@@ -121,25 +124,24 @@ def test_callbacks(keras, hvd, world):
 
 def check_saving(keras, hvd, world):
     """A saved model is a plain one, and goes on as a distributed one where it was."""
-    folder = hvd.broadcast_object(os.path.abspath(f"saved-{os.getpid()}"), 0)
+    folder = hvd.broadcast_object(tempfile.mkdtemp() if hvd.rank() == 0 else None, 0)
     model, _ = training.fit(keras, hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)), hvd.rank(), world)
     for ending in ("keras", "h5"):
-        path = f"{folder}.{ending}"
+        path = os.path.join(folder, f"saved.{ending}")
         if hvd.rank() == 0:
             model.save(path)
         hvd.broadcast_object(None, 0)
         plain = keras.models.load_model(path)
         assert "ronde" not in type(plain.optimizer).__module__ and not hasattr(plain.optimizer, "register_local_var")
         loaded = hvd.load_model(path)
-        hvd.broadcast_object(None, 0)
-        if hvd.rank() == 0:
-            os.remove(path)
         assert int(loaded.optimizer.iterations) == training.STEPS
         assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
         inputs, targets = training.make_data(hvd.rank(), world, steps=3)
         loaded.fit(inputs, targets, batch_size=training.GLOBAL_BATCH // world, shuffle=False, verbose=0)
         everyones = hvd.allgather_object([weight.tobytes() for weight in loaded.get_weights()])
         assert all(each == everyones[0] for each in everyones)
+    if hvd.rank() == 0:
+        shutil.rmtree(folder)
 
 
 @pytest.mark.ranks(2)
@@ -153,7 +155,7 @@ def test_momentum_is_corrected_when_the_rate_changes(keras, hvd):
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
     model.compile(optimizer=optimizer, loss="mse")
     inputs, targets = training.make_data(hvd.rank(), 2, steps=1)
-    model.fit(inputs, targets, batch_size=6, verbose=0)
+    model.fit(inputs, targets, batch_size=training.GLOBAL_BATCH // 2, verbose=0)
     before = [momentum.numpy() for momentum in optimizer.momentums]
     callback = hvd.callbacks.LearningRateScheduleCallback(0.1, 0.5)
     callback.set_model(model)
@@ -176,13 +178,14 @@ def test_mixed_precision_steps_on_all_ranks_or_on_none(keras, hvd):
     assert type(optimizer) is keras.optimizers.SGD and hasattr(outer, "register_local_var")
     model.compile(optimizer=outer, loss="mse")
     inputs, targets = training.make_data(hvd.rank(), 2, steps=2)
+    half = training.GLOBAL_BATCH // 2
     if hvd.rank() == 1:
-        inputs[:6] = np.inf  # its first batch
+        inputs[:half] = np.inf  # its first batch
     before = model.get_weights()
-    model.train_on_batch(inputs[:6], targets[:6])
+    model.train_on_batch(inputs[:half], targets[:half])
     for mine, old in zip(model.get_weights(), before):
         np.testing.assert_array_equal(mine, old)
-    model.train_on_batch(inputs[6:], targets[6:])
+    model.train_on_batch(inputs[half:], targets[half:])
     assert any((mine != old).any() for mine, old in zip(model.get_weights(), before))
     assert float(outer.dynamic_scale.numpy()) == 1.0
 
@@ -237,3 +240,39 @@ def test_values(keras, hvd, world):
     np.testing.assert_array_equal(hvd.allgather(keras.ops.convert_to_tensor([rank])), np.arange(world))
     np.testing.assert_array_equal(hvd.broadcast(np.array([rank]), 1), [1])
     np.testing.assert_array_equal(hvd.reducescatter(np.arange(world), op=hvd.Sum), [world * rank])
+
+
+@pytest.mark.ranks(2)
+def test_elastic_training_goes_on_from_its_last_commit(keras, hvd):
+    from ronde.exceptions import CollectiveError
+
+    model = training.make_model(keras, seed=hvd.rank())
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.05, momentum=0.9)), loss="mse")
+    inputs, targets = training.make_data(hvd.rank(), 2, steps=6)
+    state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+    starts = []
+
+    class Failing(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if len(starts) == 1 and state.epoch == 1 and batch == 3:
+                raise CollectiveError("a deadline has passed")
+
+    @hvd.elastic.run
+    def train(state):
+        starts.append((state.epoch, state.batch, int(model.optimizer.iterations)))
+        model.fit(
+            inputs, targets, batch_size=training.GLOBAL_BATCH // 2, shuffle=False, verbose=0, epochs=3 - state.epoch,
+            callbacks=[
+                hvd.elastic.UpdateBatchStateCallback(state),
+                hvd.elastic.UpdateEpochStateCallback(state),
+                hvd.elastic.CommitStateCallback(state, batches_per_commit=4),
+                Failing(),
+            ],
+        )
+
+    train(state)
+    # The commit at the end of the first epoch, after 6 batches; the fourth of the next one failed after its own commit.
+    assert starts == [(0, 0, 0), (1, 3, 10)]
+    assert (state.epoch, state.batch) == (3, 0)
+    everyones = hvd.allgather_object([weight.tobytes() for weight in model.get_weights()])
+    assert everyones[0] == everyones[1]
