@@ -1,5 +1,6 @@
-# What an installation holds: libronde.so, the headers, the package file for find_package(ronde), and the command. All
-# are of the component `ronde`, which is what the wheel takes; fetched libraries' own install rules stay out of it.
+# What an installation holds: libronde.so, the headers, the package file for find_package(ronde), the command, and in the
+# wheel the bindings. All are of the component `ronde`, which is what the wheel takes; fetched libraries' own install rules
+# stay out of it.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS ronde EXPORT rondeTargets
@@ -17,6 +18,10 @@ install(FILES "${PROJECT_BINARY_DIR}/rondeConfig.cmake" "${PROJECT_BINARY_DIR}/r
   DESTINATION "${RONDE_INSTALL_CMAKE}" COMPONENT ronde)
 
 add_custom_target(ronde_package DEPENDS ronde ronde_jax)
+if(SKBUILD)  # only Python loads it
+  install(TARGETS ronde_tf LIBRARY DESTINATION "${RONDE_INSTALL_LIBRARY}" COMPONENT ronde)
+  add_dependencies(ronde_package ronde_tf)
+endif()
 if(TARGET ronde_cli)
   install(TARGETS ronde_cli RUNTIME DESTINATION "${RONDE_INSTALL_COMMAND}" COMPONENT ronde)
   add_dependencies(ronde_package ronde_cli)

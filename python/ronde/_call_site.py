@@ -16,7 +16,9 @@ from typing import Dict, Tuple
 from ronde._lib import library
 
 #: Packages that stand between the program and the engine. What calls them is the place that a reader looks for.
-_BETWEEN = ("ronde", "torch", "horovod", "jax", "optax")
+_BETWEEN = ("ronde", "torch", "horovod", "tensorflow", "keras", "tf_keras", "jax", "optax")
+#: So begin the names of files that TensorFlow makes of functions while it traces them.
+_GENERATED = "__autograph_generated_file"
 #: Programs that make code as they go must not fill the memory.
 _MOST_PLACES = 65536
 
@@ -51,6 +53,7 @@ def call_site_text() -> str:
 def _look(file: str) -> bool:
     folders = [os.path.dirname(found) for name in _BETWEEN if (found := getattr(sys.modules.get(name), "__file__", None))]
     between = file == threading.__file__ or any(file.startswith(folder + os.sep) for folder in folders)
+    between = between or os.path.basename(file).startswith(_GENERATED)
     if len(_is_between) >= _MOST_PLACES:
         _is_between.clear()
     _is_between[file] = between

@@ -49,3 +49,12 @@ def test_command_needs_only_glibc(run, root):
     command = root / ".venv/bin/ronde"
     assert not {name for name in needed(run, command) if not GLIBC.fullmatch(name)}
     assert not {"RPATH", "RUNPATH"} & {tag for tag, _ in dynamic_section(run, command)}
+
+
+def test_the_part_for_tensorflow_needs_only_glibc_and_ronde(run, root):
+    [library] = root.glob(".venv/lib/python*/site-packages/ronde/libronde_tf.so")
+    foreign = {name for name in needed(run, library) if not GLIBC.fullmatch(name)}
+    assert foreign == {"libronde.so"}, "nothing of TensorFlow, whose functions are found when it is loaded"
+    assert not {"RPATH", "RUNPATH"} & {tag for tag, _ in dynamic_section(run, library)}
+    exported = {line.split()[-1] for line in run("nm", "--dynamic", "--defined-only", library).splitlines()}
+    assert exported == {"ronde_tf_cancel", "ronde_tf_error", "ronde_tf_failure", "ronde_tf_finish"}

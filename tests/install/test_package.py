@@ -53,13 +53,24 @@ def test_version_has_one_source(run, root, environment):
 
 def test_import_loads_nothing_heavy(run, environment):
     # The library and ctypes come with ronde.torch and its like, not with `import ronde`.
-    code = "import sys, ronde; print([m for m in ('ctypes', 'numpy', 'torch') if m in sys.modules])"
+    code = "import sys, ronde; print([m for m in ('ctypes', 'numpy', 'torch', 'tensorflow', 'keras') if m in sys.modules])"
     assert run(environment / "bin/python", "-c", code, cwd="/").strip() == "[]"
 
 
 def test_library_lies_in_the_package(run, environment):
     code = "import ctypes, pathlib, ronde; print(ctypes.CDLL(pathlib.Path(ronde.__file__).parent / 'libronde.so'))"
     assert "libronde.so" in run(environment / "bin/python", "-c", code, cwd="/")
+    assert len(list(environment.glob("lib/python*/site-packages/ronde/libronde_tf.so"))) == 1
+
+
+def test_a_framework_that_is_missing_is_named(run, environment):
+    for module in ("ronde.tensorflow", "ronde.keras"):
+        code = f"""
+try:
+    import {module}
+except ModuleNotFoundError as error:
+    print(error.name)"""
+        assert run(environment / "bin/python", "-c", code, cwd="/").strip() == module.rpartition(".")[2]
 
 
 def test_type_hints_are_there_for_type_checkers(run, environment):

@@ -175,8 +175,8 @@ def test_version_and_build():
     assert horovodrun("--version").stdout == f"0.28.1 (Ronde {ronde.__version__})\n"
     assert horovodrun("-v").stdout == horovodrun("--version").stdout
     table = horovodrun("--check-build").stdout
-    assert "[X] PyTorch" in table and "[X] Ronde" in table
-    for absent in ("TensorFlow", "MXNet", "MPI", "Gloo", "NCCL", "CCL", "DDL"):
+    assert "[X] PyTorch" in table and "[X] TensorFlow" in table and "[X] Ronde" in table
+    for absent in ("MXNet", "MPI", "Gloo", "NCCL", "CCL", "DDL"):
         assert f"[ ] {absent}" in table and f"[X] {absent}" not in table
 
 

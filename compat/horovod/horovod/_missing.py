@@ -8,6 +8,6 @@ from typing import NoReturn
 def refuse(module: str, what: str) -> NoReturn:
     """Raises the ImportError of a module that is not there yet."""
     raise ImportError(
-        f"{module} does not exist yet: Ronde has no support for {what} so far; today there are horovod.torch "
-        "(PyTorch), horovod.run and horovodrun"
+        f"{module} does not exist yet: Ronde has no support for {what} so far; today there are horovod.torch, "
+        "horovod.tensorflow, horovod.keras, horovod.run and horovodrun"
     )

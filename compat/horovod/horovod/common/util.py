@@ -85,7 +85,7 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Whether a framework's part of Horovod can be used: it exists here, and the framework is installed."""
-    found = ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
+    found = ext_base_name in ("tensorflow", "torch") and importlib.util.find_spec(ext_base_name) is not None
     if verbose:
         print(f"horovod.{ext_base_name}: {'available' if found else 'not available'}")
     return found

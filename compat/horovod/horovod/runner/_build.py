@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Iterable, Tuple
+from typing import Iterable, List, Tuple
 
 
 def _there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
+
+
+def _frameworks() -> List[Tuple[str, bool]]:
+    return [("TensorFlow", _there("tensorflow")), ("PyTorch", _there("torch")), ("MXNet", False)]
 
 
 def _lines(title: str, rows: Iterable[Tuple[str, bool]]) -> str:
@@ -19,7 +23,7 @@ def build_table(version: str) -> str:
     return "\n\n".join(
         [
             f"Horovod v{version}:",
-            _lines("Available Frameworks", [("TensorFlow", False), ("PyTorch", _there("torch")), ("MXNet", False)]),
+            _lines("Available Frameworks", _frameworks()),
             _lines("Available Controllers", [("Ronde", True), ("MPI", False), ("Gloo", False)]),
             _lines(
                 "Available Tensor Operations",

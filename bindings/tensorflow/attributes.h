@@ -1,0 +1,35 @@
+// What an operation's node says of its request: read once, when TensorFlow makes the kernel.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <ronde/ronde.h>
+
+#include "tf_c_api.h"
+
+namespace ronde::tf {
+
+/// The attributes of a request.
+struct Attributes {
+  std::string name;  ///< empty: an unnamed call
+  ronde_op op = RONDE_ALLREDUCE;
+  ronde_reduce_op reduce_op = RONDE_SUM;
+  std::int32_t root = 0;
+  std::int32_t group = 0;
+  std::int32_t call_site = 0;
+  double prescale = 0;
+  double postscale = 0;
+
+  /// A request that says this, without tensors. Its name is this object's.
+  ronde_request request() const;
+};
+
+/// Reads them; empty if that fails, which TensorFlow has been told then.
+std::optional<Attributes> read_attributes(OpKernelConstruction* construction);
+
+/// One integer; empty if that fails, which TensorFlow has been told then.
+std::optional<std::int64_t> read_integer(OpKernelConstruction* construction, const char* name);
+
+}  // namespace ronde::tf

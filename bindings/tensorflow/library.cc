@@ -1,0 +1,102 @@
+// What the library does when it is loaded, and the functions that Python calls in it.
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include <ronde/ronde.h>
+
+#include "flights.h"
+#include "kernels.h"
+#include "operations.h"
+#include "tf_c_api.h"
+
+namespace {
+
+/// Never freed: threads may ask for it while the process ends.
+const std::string& registration();
+
+/// TensorFlow gives the operations to Python that a library registers while it is being loaded.
+[[gnu::constructor]] void register_all() { registration(); }
+
+std::string register_everything() {
+  std::string problem = ronde::tf::load();
+  if (problem.empty()) {
+    problem = ronde::tf::register_operations();
+  }
+  if (problem.empty()) {
+    problem = ronde::tf::register_kernels();
+  }
+  return problem;
+}
+
+const std::string& registration() {
+  static const auto* problem = new std::string(register_everything());
+  return *problem;
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Why there are no operations, as a sentence; "" if there are. Static.
+RONDE_API const char* ronde_tf_error() { return registration().c_str(); }
+
+/// Waits for the request of a token. 1: it has succeeded, its results can be read and the token is forgotten. 0:
+/// limit_s seconds have passed or a signal has come. 2: it has ended and the token is there: RondeDone or RondeDoneRows
+/// says more. With `keep` 2 comes in place of 1. Any thread.
+RONDE_API std::int32_t ronde_tf_finish(std::int64_t token, double limit_s, std::int32_t keep) {
+  try {
+    ronde::tf::FlightTable& table = ronde::tf::FlightTable::instance();
+    const std::shared_ptr<ronde::tf::Flight> flight = table.find(token);
+    if (flight == nullptr) {
+      return 2;
+    }
+    const ronde_status status = ronde_wait(flight->ticket(), limit_s);
+    if (status == RONDE_OK && keep == 0) {
+      table.take(token);
+      return 1;
+    }
+    return status == RONDE_OK || flight->is_done() ? 2 : 0;
+  } catch (const std::exception&) {
+    return 2;
+  }
+}
+
+/// Ends the request of a token unless all ranks have made it, as ronde_cancel() does, and forgets it, which waits until
+/// its memory is free. Nothing for a token that is not known.
+RONDE_API void ronde_tf_cancel(std::int64_t token) {
+  try {
+    if (const std::shared_ptr<ronde::tf::Flight> flight = ronde::tf::FlightTable::instance().take(token)) {
+      ronde_cancel(flight->ticket());
+    }
+  } catch (const std::exception&) {
+    return;  // it ends by its deadline
+  }
+}
+
+/// Finds the newest failure of an operation whose sentence is part of `text`, and copies its sentence: at most
+/// message_bytes of it, with a NUL. Returns its ronde_status, RONDE_OK if there is none.
+RONDE_API ronde_status ronde_tf_failure(const char* text, char* message, size_t message_bytes, std::int32_t* rank,
+                                        char* tensor, size_t tensor_bytes) {
+  const auto copy = [](const std::string& from, char* to, size_t bytes) {
+    const size_t count = from.size() < bytes ? from.size() : bytes - 1;
+    std::memcpy(to, from.data(), count);
+    to[count] = '\0';
+  };
+  try {
+    ronde::tf::Outcome outcome;
+    if (text == nullptr || message_bytes == 0 || tensor_bytes == 0 ||
+        !ronde::tf::FlightTable::instance().find_failure(text, &outcome)) {
+      return RONDE_OK;
+    }
+    copy(outcome.message, message, message_bytes);
+    copy(outcome.tensor, tensor, tensor_bytes);
+    *rank = outcome.rank;
+    return outcome.status;
+  } catch (const std::exception&) {
+    return RONDE_OK;
+  }
+}
+
+}  // extern "C"

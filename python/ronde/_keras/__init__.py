@@ -1,0 +1,1 @@
+"""What ``ronde.keras`` and ``ronde.tensorflow`` share for Keras, of either version. Importing it loads no framework."""

@@ -1,0 +1,167 @@
+"""Optimizers of Keras 3, on any of its backends, that step with the gradients of all ranks.
+
+The class of the object is replaced by a subclass of its own with the same name: it keeps its variables, iterations and
+schedule, and a saved model holds what it was before, so that it can be loaded without Ronde.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Callable, List, NamedTuple, Sequence, Set
+
+from ronde.exceptions import InvalidArgumentError
+
+#: Takes gradients, their variables and the keys of those that are not to be reduced; returns gradients in their order.
+Reduce = Callable[[Sequence[Any], Sequence[Any], Set[Any]], List[Any]]
+
+#: How far up an optimizer is looked for that takes another one into itself.
+_FRAMES = 6
+
+
+class Reduction(NamedTuple):
+    """What a distributed optimizer knows besides."""
+
+    reduce: Reduce
+    key_of: Callable[[Any], Any]
+    local: Set[Any]  # keys of variables
+    factor: float  # by which gradients of several passes are multiplied: Keras divides by the number of passes
+
+
+class _Reducing:
+    """Goes before the optimizer's own class."""
+
+    def register_local_var(self, var: Any) -> None:
+        """The gradient of this variable is not reduced from now on."""
+        reduction = _reduction_of(self)
+        reduction.local.add(reduction.key_of(var))
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """As in Keras, with the gradients of all ranks. Collective."""
+        gradients = list(grads)
+        own = self._trainable_variables if trainable_variables is None else trainable_variables  # type: ignore[attr-defined]
+        variables = list(own)
+        if _reduces_before_clipping(self):
+            object.__setattr__(
+                self, "_ronde_variables", [each for gradient, each in zip(gradients, variables) if gradient is not None]
+            )
+        else:
+            gradients = _reduced(self, gradients, variables)
+        return super().apply(gradients, None if trainable_variables is None else variables)  # type: ignore[misc]
+
+    def _clip_gradients(self, grads: Any) -> Any:
+        """What Keras calls once a step with what is to be applied: with gradient accumulation, after the last pass."""
+        if _reduces_before_clipping(self):
+            grads = _reduced(self, list(grads), self._ronde_variables)  # type: ignore[attr-defined]
+        return super()._clip_gradients(grads)  # type: ignore[misc]
+
+
+class _Scaling(_Reducing):
+    """The same of an optimizer around another one that scales the loss. What it looks at, to see whether all is finite,
+    must be what all ranks have, or only some of them would step."""
+
+    def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
+        """As in Keras, where it does not go through ``apply``. Collective."""
+        reduced = _reduced(self, list(grads), self._trainable_variables)  # type: ignore[attr-defined]
+        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
+
+
+class _Movable(_Reducing):
+    """The same of an optimizer that Keras may put into one that scales the loss, as ``compile`` does under a policy of
+    mixed precision. That one has to reduce then, and says that it takes this one by setting its ``loss_scale_factor``."""
+
+    @property
+    def loss_scale_factor(self) -> Any:
+        """As in Keras, which looks at it before it sets it, and does not set what is there already."""
+        self._move_out()
+        return self.__dict__.get("loss_scale_factor")
+
+    @loss_scale_factor.setter
+    def loss_scale_factor(self, value: Any) -> None:
+        self._move_out()
+        self.__dict__["loss_scale_factor"] = value
+
+    def _move_out(self) -> None:
+        """If it is being put into another one, that one reduces from now on."""
+        frame: Any = sys._getframe(2)
+        for _ in range(_FRAMES):
+            if frame is None:
+                return
+            candidate = frame.f_locals.get("self")
+            if getattr(candidate, "__dict__", {}).get("inner_optimizer") is self:
+                reduction = _reduction_of(self)
+                self.__class__ = type(self).__bases__[1]
+                _put(candidate, reduction)
+                return
+            frame = frame.f_back
+
+
+def _reduction_of(optimizer: Any) -> Reduction:
+    found: Reduction = optimizer._ronde_reduction
+    return found
+
+
+def _reduced(optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+    reduction = _reduction_of(optimizer)
+    reduced = reduction.reduce(gradients, variables, reduction.local)
+    if reduction.factor == 1:
+        return reduced
+    return [None if each is None else each * reduction.factor for each in reduced]
+
+
+def _reduces_before_clipping(optimizer: Any) -> bool:
+    return bool(getattr(optimizer, "gradient_accumulation_steps", None)) and not isinstance(optimizer, _Scaling)
+
+
+@functools.lru_cache(maxsize=None)
+def _class_for(base: Any, mixin: Any) -> Any:
+    return type(base.__name__, (mixin, base), {"__module__": base.__module__})
+
+
+def _put(optimizer: Any, reduction: Reduction) -> None:
+    object.__setattr__(optimizer, "_ronde_reduction", reduction)
+    mixin = _Scaling if hasattr(optimizer, "inner_optimizer") else _Movable
+    base: Any = type(optimizer)
+    optimizer.__class__ = _class_for(base, mixin)
+
+
+def wrap(optimizer: Any, reduce: Reduce, key_of: Callable[[Any], Any], passes: int, average_passes: bool) -> Any:
+    """The optimizer itself, changed.
+
+    Args:
+        reduce: what is done with gradients.
+        key_of: tells variables apart.
+        passes: over how many gradients are accumulated, by Keras's ``gradient_accumulation_steps``.
+        average_passes: whether they are averaged; else they are added.
+
+    Raises InvalidArgumentError if it has been changed already, or was built without accumulation.
+    """
+    if isinstance(optimizer, _Reducing):
+        raise InvalidArgumentError("the optimizer is a DistributedOptimizer already: its gradients are reduced once", 1)
+    factor = 1.0
+    if passes != 1:
+        _accumulate(getattr(optimizer, "inner_optimizer", optimizer), passes)
+        factor = 1.0 if average_passes else float(passes)
+    _put(optimizer, Reduction(reduce, key_of, set(), factor))
+    return optimizer
+
+
+def _accumulate(optimizer: Any, passes: int) -> None:
+    if passes < 1:
+        raise InvalidArgumentError(f"backward_passes_per_step is {passes}; expected 1 or more", 1)
+    if optimizer.gradient_accumulation_steps not in (None, passes):
+        raise InvalidArgumentError(
+            f"backward_passes_per_step is {passes}, but the optimizer has gradient_accumulation_steps="
+            f"{optimizer.gradient_accumulation_steps}: give one of the two",
+            1,
+        )
+    if optimizer.built and optimizer.gradient_accumulation_steps is None:
+        raise InvalidArgumentError(
+            "backward_passes_per_step needs an optimizer that has no variables yet: wrap it before it is built", 1
+        )
+    optimizer.gradient_accumulation_steps = passes
+
+
+def is_wrapped(optimizer: Any) -> bool:
+    """Whether :func:`wrap` has changed it."""
+    return isinstance(optimizer, _Reducing)

@@ -1,0 +1,61 @@
+"""The state of a training run with Keras, of either version and any backend."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import numpy as np
+
+from ronde import _process
+from ronde._keras.variables import broadcast_variables, optimizer_variables, sync_from_jax
+from ronde._objects import broadcast_object
+from ronde.elastic.state import ObjectState
+from ronde.exceptions import InvalidArgumentError
+
+__all__ = ["KerasState"]
+
+
+class KerasState(ObjectState):
+    """What a training run must not lose: the weights of a model, the variables of its optimizer, and plain objects.
+
+    Args:
+        model: of Keras, built: it has its weights.
+        optimizer: None: the model's, if it is compiled.
+        kwargs: become attributes; they are copied and must be picklable.
+
+    ``init()`` must have been called. Raises ValueError for a model that has no weights yet.
+    """
+
+    def __init__(self, model: Any, optimizer: Any = None, **kwargs: Any) -> None:
+        kwargs.pop("backend", None)  # which Horovod's takes
+        if not getattr(model, "built", True):
+            raise InvalidArgumentError("the model has no weights yet: call model.build(input_shape) before", 1)
+        self.model = model
+        self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
+        self._saved_values: List[Any] = []
+        super().__init__(broadcast_object, _process.rank, **kwargs)
+        self._save_values()
+
+    def _variables(self) -> List[Any]:
+        sync_from_jax(self.model)
+        return [*self.model.weights, *optimizer_variables(self.optimizer, self.model)]
+
+    def _save_values(self) -> None:
+        self._saved_values = [np.array(variable.numpy()) for variable in self._variables()]
+
+    def save(self) -> None:
+        """As :meth:`ronde.elastic.State.save`. Raises what copying an object does."""
+        self._save_values()
+        super().save()
+
+    def restore(self) -> None:
+        """As :meth:`ronde.elastic.State.restore`. Raises what an assignment does."""
+        for variable, value in zip(self._variables(), self._saved_values):
+            variable.assign(value)
+        super().restore()
+
+    def sync(self) -> None:
+        """As :meth:`ronde.elastic.State.sync`. Raises CollectiveError if the exchange fails."""
+        broadcast_variables(self._variables(), root_rank=0)
+        self._save_values()
+        super().sync()

@@ -1,0 +1,68 @@
+"""Variables of Keras, of either version and any backend, by way of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List
+
+import numpy as np
+
+from ronde import numpy as rnp
+from ronde.exceptions import MismatchError
+from ronde.process_sets import ProcessSet, global_process_set
+
+__all__ = ["broadcast_variables", "optimizer_variables", "rebuild_if_empty", "sync_from_jax"]
+
+
+def sync_from_jax(model: Any) -> None:
+    """On JAX the values of a model that is being fitted lie in the loop; this brings them into the variables, from which the
+    loop goes on. Elsewhere nothing."""
+    sync = getattr(model, "jax_state_sync", None)
+    if sync is not None:
+        sync()
+
+
+def optimizer_variables(optimizer: Any, model: Any) -> List[Any]:
+    """Those of the optimizer; one of Keras 3 gets them first, if it has none yet and the model has weights."""
+    if optimizer is None:
+        return []
+    if hasattr(optimizer, "stateless_apply") and not optimizer.built and model.built:
+        optimizer.build(model.trainable_variables)
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)
+
+
+def broadcast_variables(
+    variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set
+) -> None:
+    """Gives every rank the values of rank ``root_rank``'s variables.
+
+    Args:
+        variables: the same number, shapes and types in the same order on every rank.
+        root_rank: a rank of the job, the same on every rank.
+        process_set: the ranks that take part, the root and this one among them.
+
+    Raises ValueError if the call is wrong, CollectiveError if the work fails.
+    """
+    listed = list(variables)
+    arrays = [np.array(variable.numpy(), order="C") for variable in listed]
+    counts = rnp.allgather(np.array([len(listed)]), name="keras.variables", process_set=process_set)
+    if len(set(counts.tolist())) > 1:  # else some would wait for what the others do not send
+        raise MismatchError(
+            f"broadcast_variables: the ranks have {counts.tolist()} variables, in rank order; give the same on every rank", 5
+        )
+    handles = [
+        rnp.broadcast_async_(array, root_rank, f"keras.variables.{index}", process_set)
+        for index, array in enumerate(arrays)
+    ]
+    for handle, array, variable in zip(handles, arrays, listed):
+        rnp.synchronize(handle)
+        variable.assign(array)
+
+
+def rebuild_if_empty(optimizer: Any, model: Any) -> None:
+    """Keras 3 gives the optimizer of a model that it has loaded from HDF5 no variables and takes it for built, so that it
+    cannot go on: this builds it for the model. What it had kept of earlier steps is lost then, but for their number."""
+    own = getattr(optimizer, "_trainable_variables", None)
+    if hasattr(optimizer, "stateless_apply") and optimizer.built and not own and model.trainable_variables:
+        optimizer.built = False
+        optimizer.build(model.trainable_variables)

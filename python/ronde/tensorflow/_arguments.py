@@ -1,0 +1,82 @@
+"""Arguments that several operations take: which tensors, by which name."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any, Iterable, Iterator, List, Optional
+
+import tensorflow as tf
+
+from ronde import _calls
+from ronde.exceptions import InvalidArgumentError
+
+#: What Ronde moves; also what operations.cc of bindings/tensorflow tells TensorFlow.
+_TYPES = frozenset({
+    tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.int64, tf.bool,
+    tf.complex64, tf.complex128,
+})
+
+
+#: What Ronde moves under the name of another type of as many bits; it does not reduce them.
+_MOVED_AS = {tf.uint32: tf.int32, tf.uint64: tf.int64}
+
+
+def moved_as(tensor: Any) -> Any:
+    """The tensor, or its bits in a type that Ronde knows: for what is moved and not reduced."""
+    dtype = _MOVED_AS.get(tensor.dtype.base_dtype)
+    return tensor if dtype is None else tf.bitcast(tensor, dtype)
+
+
+def moved_back(tensor: Any, dtype: Any) -> Any:
+    """The reverse, to the first type."""
+    return tensor if tensor.dtype == dtype else tf.bitcast(tensor, dtype)
+
+
+def tensor_of(value: Any, what: str) -> Any:
+    """A tensor of a type that Ronde moves, of whatever TensorFlow can make one of."""
+    tensor = tf.convert_to_tensor(value)
+    if tensor.dtype.base_dtype not in _TYPES:
+        raise InvalidArgumentError(
+            f"{what} got a tensor of {tensor.dtype.name}, which Ronde does not move: cast it to one of "
+            f"{', '.join(sorted(each.name for each in _TYPES))}",
+            1,
+        )
+    return tensor
+
+
+def listed(tensors: Iterable[Any]) -> List[Any]:
+    """What a grouped operation is given, as a list. InvalidArgumentError for a tensor."""
+    if tf.is_tensor(tensors) or isinstance(tensors, tf.Variable):
+        raise InvalidArgumentError("a grouped operation takes a list of tensors, not one tensor: give [tensor]", 1)
+    return list(tensors)
+
+
+def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any) -> str:
+    """By which the ranks meet.
+
+    In a graph each operation has a name of its own, made of what the program says and the scope that it is in, else of
+    the tensor's name: a session runs operations in any order. In eager mode "" without a name: such calls meet by their
+    order.
+    """
+    if tf.executing_eagerly():
+        return "" if name is None else f"{kind}.{name}"
+    graph = tf.compat.v1.get_default_graph()
+    if name is None:
+        name = re.sub(r"[^a-zA-Z0-9_]", "_", getattr(tensor, "name", "") or "tensor")
+    if ignore_name_scope:
+        with graph.name_scope(None):
+            return str(graph.unique_name(f"{kind}.{name}"))
+    return str(graph.unique_name(f"{kind}.{name}"))
+
+
+@contextlib.contextmanager
+def counted(full_name: str, group: int) -> Iterator[None]:
+    """For what is done before the engine hears of a call: if that raises, a call without a name counts all the same, since
+    the other ranks may make it, and they are told why."""
+    try:
+        yield
+    except BaseException as error:
+        if full_name == "" and tf.executing_eagerly():
+            _calls.refuse(_calls.unnamed(group), error)
+        raise

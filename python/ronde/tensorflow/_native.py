@@ -1,0 +1,267 @@
+"""TensorFlow's operations of Ronde: loads ``libronde_tf.so`` and calls what it registers.
+
+Each request is two operations. *Start* hands it to the engine and returns at once; *Done* waits, for any number of
+them. One Done per list keeps TensorFlow's threads free: a Done waits for what has begun already, never for what needs a
+thread of its pool to begin. All have state, so a graph runs each of them, in the order in which they were made.
+
+In eager mode the wait is Python's, in slices, so that Ctrl-C is answered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+from pathlib import Path
+from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from ronde import _abi
+from ronde._call_site import call_site
+from ronde._lib import library
+from ronde.exceptions import RondeError, UnsupportedError, error_of
+
+#: A wait in C comes back this often so that Python can answer a signal, in seconds.
+_SLICE_S = 0.05
+
+_MESSAGE_BYTES = 4096
+
+#: Answers of ronde_tf_finish.
+_UNDER_WAY, _SUCCEEDED = 0, 1
+
+#: What RondeTopology is asked for.
+RANK, SIZE, LOCAL_RANK, LOCAL_SIZE = 0, 1, 2, 3
+
+
+class Call(NamedTuple):
+    """A request without its tensors."""
+
+    op: int
+    name: str  # "": an unnamed call
+    reduce_op: int = _abi.SUM
+    root: int = 0
+    group: int = 0
+    prescale: float = 1.0
+    postscale: float = 1.0
+
+
+class Started(NamedTuple):
+    """A request under way."""
+
+    outputs: Sequence[Any]  # of the shapes of its tensors; not to be read before it is done
+    token: Any
+
+
+def _path() -> Path:
+    """Beside libronde.so, where the wheel puts it; RONDE_TF_LIBRARY names another, for work on Ronde itself."""
+    override = os.environ.get("RONDE_TF_LIBRARY")
+    return Path(override) if override else Path(__file__).resolve().parents[1] / "libronde_tf.so"
+
+
+class _Binding(NamedTuple):
+    operations: Any
+    finish: Any
+    cancel: Any
+    failure: Any
+
+
+@functools.lru_cache(maxsize=None)
+def _binding() -> _Binding:
+    """Loaded once, after libronde.so, which it is linked with by name."""
+    library()
+    path = _path()
+    try:
+        operations = tf.load_op_library(str(path))
+        loaded = ctypes.CDLL(str(path))
+    except (OSError, tf.errors.NotFoundError) as error:
+        raise ImportError(
+            f"Ronde's part for TensorFlow cannot be loaded ({error}). Install the package `ronde` again, or set "
+            "RONDE_TF_LIBRARY to the path of a libronde_tf.so."
+        ) from error
+    loaded.ronde_tf_error.restype = ctypes.c_char_p
+    problem = loaded.ronde_tf_error().decode()
+    if problem:
+        raise ImportError(f"Ronde cannot add its operations to TensorFlow {tf.__version__}: {problem}")
+    finish = loaded.ronde_tf_finish
+    finish.argtypes = [ctypes.c_int64, ctypes.c_double, ctypes.c_int32]
+    cancel = loaded.ronde_tf_cancel
+    cancel.argtypes = [ctypes.c_int64]
+    cancel.restype = None
+    failure = loaded.ronde_tf_failure
+    failure.argtypes = [
+        ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.c_char_p, ctypes.c_size_t
+    ]
+    return _Binding(operations, finish, cancel, failure)
+
+
+def load() -> None:
+    """Loads the library. Raises ImportError if it, or a function of TensorFlow that it needs, is not there."""
+    _binding()
+
+
+def refuse_xla() -> None:
+    """Raises UnsupportedError while a function is traced for XLA, which cannot run these operations."""
+    from tensorflow.python.ops import control_flow_util
+
+    if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        raise UnsupportedError(
+            "Ronde's operations cannot be compiled by XLA: they are called in a tf.function with jit_compile=True; use "
+            "jit_compile=False there (in Keras: model.compile(..., jit_compile=False)), or call them outside of it",
+            3,
+        )
+
+
+def _bits(factor: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", factor))[0])
+
+
+def _attributes(call: Call) -> dict[str, Any]:
+    return {
+        "tensor_name": call.name,
+        "op": call.op,
+        "reduce_op": call.reduce_op,
+        "root": call.root,
+        "group": call.group,
+        "prescale_bits": _bits(call.prescale),
+        "postscale_bits": _bits(call.postscale),
+        "call_site": call_site(),
+    }
+
+
+def start(tensors: Sequence[Any], call: Call) -> Started:
+    """Begins a request whose results have the shapes of its tensors. In eager mode raises what the engine refuses."""
+    if not tf.executing_eagerly():
+        refuse_xla()
+    try:
+        return Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(call)))
+    except tf.errors.OpError as error:
+        raise_as_own(error)
+
+
+def done(started: Sequence[Started]) -> List[Any]:
+    """The results of all of them, in order, one after the other. In eager mode raises the error of the first that has
+    failed; in a graph the session or function that runs it does, as one of ``tf.errors``."""
+    outputs = [output for each in started for output in each.outputs]
+    tokens = [each.token for each in started]
+    if not tf.executing_eagerly():
+        return list(_binding().operations.ronde_done(inputs=outputs, tokens=tokens))
+    left = [int(token) for token in tokens]
+    failed = not _finish(left)
+    if failed:
+        _raise_failure(lambda: _binding().operations.ronde_done(inputs=outputs, tokens=_as_tensors(left)))
+    return outputs
+
+
+def _as_tensors(tokens: Sequence[int]) -> List[Any]:
+    return [tf.constant(token, tf.int64) for token in tokens]
+
+
+def _finish(left: List[int]) -> bool:
+    """Waits for the requests of these tokens; those that have succeeded leave the list. False at the first that has
+    failed. If a signal's handler raises, those that are left are given up."""
+    finish = _binding().finish
+    try:
+        while left:
+            answer = finish(left[0], _SLICE_S, 0)
+            if answer == _SUCCEEDED:
+                del left[0]
+            elif answer != _UNDER_WAY:
+                return False
+    except BaseException:
+        for token in left:
+            _binding().cancel(token)
+        raise
+    return True
+
+
+def run(tensors: Sequence[Any], call: Call) -> List[Any]:
+    """Start and Done of one request."""
+    return done([start(tensors, call)])
+
+
+class StartedRows(NamedTuple):
+    """A request under way whose results have shapes that are known at its end only."""
+
+    token: Any
+
+
+def start_rows(tensors: Sequence[Any], call: Call, splits: Optional[Any] = None) -> StartedRows:
+    """Begins such a request. ``splits``: of an alltoall, a tensor of int64 with one dimension, the rows for each rank.
+    In eager mode raises what the engine refuses."""
+    rows = tf.zeros([0], tf.int64) if splits is None else splits
+    if not tf.executing_eagerly():
+        refuse_xla()
+    try:
+        token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(call))
+    except tf.errors.OpError as error:
+        raise_as_own(error)
+    return StartedRows(token)
+
+
+def done_rows(started: StartedRows, types: Sequence[Any]) -> Tuple[List[Any], Any]:
+    """The results, of these types, and of an alltoall how many rows came from each rank. Raises as :func:`done`."""
+    try:
+        if tf.executing_eagerly():
+            _wait(int(started.token))
+        return _split(_binding().operations.ronde_done_rows(token=started.token, T=types))
+    except tf.errors.OpError as error:
+        raise_as_own(error)
+
+
+def run_rows(
+    tensors: Sequence[Any], call: Call, types: Sequence[Any], splits: Optional[Any] = None
+) -> Tuple[List[Any], Any]:
+    """Start and Done of one such request."""
+    return done_rows(start_rows(tensors, call, splits), types)
+
+
+def _split(result: Any) -> Tuple[List[Any], Any]:
+    return list(result.outputs), result.received_splits
+
+
+def _wait(token: int) -> None:
+    try:
+        while _binding().finish(token, _SLICE_S, 1) == _UNDER_WAY:
+            pass
+    except BaseException:
+        _binding().cancel(token)
+        raise
+
+
+def topology(what: int, name: Optional[str]) -> Any:
+    """A tensor that says who this process is whenever it is run."""
+    return _binding().operations.ronde_topology(what=what, name=name)
+
+
+def own_error(error: BaseException) -> Optional[RondeError]:
+    """What Ronde means by an error of TensorFlow; None if it is not Ronde's."""
+    if not isinstance(error, tf.errors.OpError):
+        return None
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    tensor = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    rank = ctypes.c_int32(-1)
+    text = str(error.message).encode(errors="replace")
+    status = _binding().failure(text, message, _MESSAGE_BYTES, ctypes.byref(rank), tensor, _MESSAGE_BYTES)
+    if status == _abi.OK:
+        return None
+    said = (part.value.decode(errors="replace") for part in (message, tensor))
+    text_said, tensor_said = said
+    return error_of(int(status), text_said, rank.value, tensor_said)
+
+
+def raise_as_own(error: BaseException) -> NoReturn:
+    """Raises Ronde's error in place of TensorFlow's, which says the same with more around it."""
+    own = own_error(error)
+    if own is None:
+        raise error
+    raise own from None
+
+
+def _raise_failure(again: Any) -> NoReturn:
+    try:
+        again()
+    except tf.errors.OpError as error:
+        raise_as_own(error)
+    raise RondeError("a request of Ronde has failed, and its error is gone")

@@ -1,0 +1,278 @@
+"""``model.fit`` of Keras 3: several ranks do what one process does with the same global batches."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import tempfile
+
+import keras_training as training
+import numpy as np
+import pytest
+
+KINDS = ["sgd", "adam", "clipped", "ema", "accumulating", "scaled"]
+TOLERANCE = 1e-5
+
+
+@pytest.fixture
+def keras():
+    """Keras 3 on the backend of this process, TensorFlow unless a test has said otherwise."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    return importlib.import_module("keras")
+
+
+@pytest.fixture
+def hvd(keras):
+    return importlib.import_module("ronde.keras")
+
+
+def check_fit(keras, hvd, rank, world, kind):
+    plain, expected = training.fit(keras, training.make_optimizer(keras, kind), 0, 1)
+    optimizer = training.make_optimizer(keras, kind)
+    distributed = hvd.DistributedOptimizer(optimizer)
+    assert distributed is optimizer and type(optimizer).__name__ == type(training.make_optimizer(keras, kind)).__name__
+    callbacks = [hvd.callbacks.BroadcastGlobalVariablesCallback(0)]
+    model, losses = training.fit(keras, optimizer, rank, world, callbacks)
+    averaged = hvd.allreduce(losses)
+    np.testing.assert_allclose(averaged, expected, atol=TOLERANCE)
+    assert len(losses) == training.STEPS and expected[-1] < expected[0]
+    for mine, theirs in zip(model.get_weights(), plain.get_weights()):
+        np.testing.assert_allclose(mine, theirs, atol=TOLERANCE)
+    everyones = hvd.allgather_object([weight.tobytes() for weight in model.get_weights()])
+    assert all(each == everyones[0] for each in everyones)
+    assert int(optimizer.iterations) == int(plain.optimizer.iterations) > 0
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_tensorflow(keras, hvd, world, kind):
+    check_fit(keras, hvd, hvd.rank(), world, kind)
+
+
+@pytest.mark.ranks(1, 3, 4)
+def test_on_tensorflow_with_other_numbers_of_ranks(keras, hvd, world):
+    check_fit(keras, hvd, hvd.rank(), world, "adam")
+
+
+@pytest.mark.ranks(2, fresh=True, deadline=120)
+def test_on_torch(world):
+    os.environ["KERAS_BACKEND"] = "torch"
+    keras = importlib.import_module("keras")
+    assert keras.backend.backend() == "torch"
+    hvd = importlib.import_module("ronde.keras")
+    for kind in KINDS:
+        check_fit(keras, hvd, hvd.rank(), world, kind)
+    check_callbacks(keras, hvd, hvd.rank(), world)
+    check_saving(keras, hvd, world)
+
+
+@pytest.mark.ranks(2, fresh=True, deadline=180)
+def test_on_jax(world):
+    """A build without ronde.jax says so; with it, all is as on the other backends."""
+    os.environ["KERAS_BACKEND"] = "jax"
+    keras = importlib.import_module("keras")
+    assert keras.backend.backend() == "jax"
+    hvd = importlib.import_module("ronde.keras")
+    if importlib.util.find_spec("ronde.jax") is None:
+        with pytest.raises(NotImplementedError, match="needs ronde.jax, which this build of Ronde does not have"):
+            hvd.DistributedOptimizer(keras.optimizers.SGD())
+        return
+    for kind in KINDS:
+        check_fit(keras, hvd, hvd.rank(), world, kind)
+    check_callbacks(keras, hvd, hvd.rank(), world)
+    check_saving(keras, hvd, world)
+
+
+def check_callbacks(keras, hvd, rank, world):
+    """All that come with Ronde at once, from other weights on each rank."""
+    model = training.make_model(keras, seed=rank)
+    rate = 0.1
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.9))
+    model.compile(optimizer=optimizer, loss="mse", metrics=["mae"])
+    inputs, targets = training.make_data(rank, world, steps=4)
+    folder = hvd.broadcast_object(tempfile.mkdtemp() if rank == 0 else None, 0)
+    path = os.path.join(folder, "best.keras")
+    callbacks = [
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.MetricAverageCallback(),
+        hvd.callbacks.LearningRateWarmupCallback(rate, warmup_epochs=2),
+        hvd.callbacks.LearningRateScheduleCallback(rate, 0.1, start_epoch=3),
+        hvd.callbacks.BestModelCheckpoint(monitor="loss", filepath=path),
+    ]
+    try:
+        history = model.fit(
+            inputs, targets, batch_size=training.GLOBAL_BATCH // world, shuffle=False, epochs=4, verbose=0, callbacks=callbacks
+        ).history
+        hvd.broadcast_object(None, 0)
+        assert os.path.exists(path)
+    finally:
+        hvd.broadcast_object(None, 0)
+        if rank == 0:
+            shutil.rmtree(folder)
+    everyones = hvd.allgather_object((history, [weight.tobytes() for weight in model.get_weights()]))
+    assert all(each == everyones[0] for each in everyones)
+    np.testing.assert_allclose(history["lr"], [rate * (1 + 1 / world) / 2, rate, rate, rate / 10], rtol=1e-6)
+
+
+@pytest.mark.ranks(2)
+def test_callbacks(keras, hvd, world):
+    check_callbacks(keras, hvd, hvd.rank(), world)
+
+
+def check_saving(keras, hvd, world):
+    """A saved model is a plain one, and goes on as a distributed one where it was."""
+    folder = hvd.broadcast_object(tempfile.mkdtemp() if hvd.rank() == 0 else None, 0)
+    model, _ = training.fit(keras, hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)), hvd.rank(), world)
+    for ending in ("keras", "h5"):
+        path = os.path.join(folder, f"saved.{ending}")
+        if hvd.rank() == 0:
+            model.save(path)
+        hvd.broadcast_object(None, 0)
+        plain = keras.models.load_model(path)
+        assert "ronde" not in type(plain.optimizer).__module__ and not hasattr(plain.optimizer, "register_local_var")
+        loaded = hvd.load_model(path)
+        assert int(loaded.optimizer.iterations) == training.STEPS
+        assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
+        inputs, targets = training.make_data(hvd.rank(), world, steps=3)
+        loaded.fit(inputs, targets, batch_size=training.GLOBAL_BATCH // world, shuffle=False, verbose=0)
+        everyones = hvd.allgather_object([weight.tobytes() for weight in loaded.get_weights()])
+        assert all(each == everyones[0] for each in everyones)
+    if hvd.rank() == 0:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.ranks(2)
+def test_saving_and_going_on(keras, hvd, world):
+    check_saving(keras, hvd, world)
+
+
+@pytest.mark.ranks(2)
+def test_momentum_is_corrected_when_the_rate_changes(keras, hvd):
+    model = training.make_model(keras)
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
+    model.compile(optimizer=optimizer, loss="mse")
+    inputs, targets = training.make_data(hvd.rank(), 2, steps=1)
+    model.fit(inputs, targets, batch_size=training.GLOBAL_BATCH // 2, verbose=0)
+    before = [momentum.numpy() for momentum in optimizer.momentums]
+    callback = hvd.callbacks.LearningRateScheduleCallback(0.1, 0.5)
+    callback.set_model(model)
+    callback.set_params({"steps": 1})
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    callback.on_train_batch_begin(0)
+    assert float(optimizer.learning_rate.numpy()) == pytest.approx(0.05)
+    for momentum, old in zip(optimizer.momentums, before):
+        np.testing.assert_allclose(momentum.numpy(), old / 2, rtol=1e-6)
+
+
+@pytest.mark.ranks(2)
+def test_mixed_precision_steps_on_all_ranks_or_on_none(keras, hvd):
+    """`compile` puts the optimizer into one that scales the loss: that one has to reduce, or the rank whose gradients are not
+    finite would leave the others waiting."""
+    model = training.make_model(keras)
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.01))
+    outer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0)
+    assert type(optimizer) is keras.optimizers.SGD and hasattr(outer, "register_local_var")
+    model.compile(optimizer=outer, loss="mse")
+    inputs, targets = training.make_data(hvd.rank(), 2, steps=2)
+    half = training.GLOBAL_BATCH // 2
+    if hvd.rank() == 1:
+        inputs[:half] = np.inf  # its first batch
+    before = model.get_weights()
+    model.train_on_batch(inputs[:half], targets[:half])
+    for mine, old in zip(model.get_weights(), before):
+        np.testing.assert_array_equal(mine, old)
+    model.train_on_batch(inputs[half:], targets[half:])
+    assert any((mine != old).any() for mine, old in zip(model.get_weights(), before))
+    assert float(outer.dynamic_scale.numpy()) == 1.0
+
+
+@pytest.mark.ranks(2)
+def test_passes_are_accumulated(keras, hvd):
+    for average, rate in ((True, 0.06), (False, 0.03)):
+        plain, _ = training.fit(
+            keras, keras.optimizers.SGD(0.06, gradient_accumulation_steps=2), 0, 1
+        )
+        optimizer = hvd.DistributedOptimizer(
+            keras.optimizers.SGD(rate), backward_passes_per_step=2, average_aggregated_gradients=average
+        )
+        model, _ = training.fit(keras, optimizer, hvd.rank(), 2)
+        for mine, theirs in zip(model.get_weights(), plain.get_weights()):
+            np.testing.assert_allclose(mine, theirs, atol=TOLERANCE)
+    with pytest.raises(ValueError, match="give one of the two"):
+        hvd.DistributedOptimizer(keras.optimizers.SGD(gradient_accumulation_steps=3), backward_passes_per_step=2)
+
+
+@pytest.mark.ranks(2)
+def test_layers_of_each_ranks_own(keras, hvd):
+    model = training.make_model(keras)
+    optimizer = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.05), local_layers=model.layers[0])
+    training.fit(keras, optimizer, hvd.rank(), 2, model=model)
+    kernels = hvd.allgather_object([layer.kernel.numpy() for layer in model.layers])
+    assert (kernels[0][0] != kernels[1][0]).any()
+    np.testing.assert_array_equal(kernels[0][1], kernels[1][1])
+
+
+@pytest.mark.ranks(2)
+def test_what_is_refused(keras, hvd):
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD())
+    with pytest.raises(ValueError, match="is a DistributedOptimizer already"):
+        hvd.DistributedOptimizer(optimizer)
+    with pytest.raises(ValueError, match="takes an optimizer of Keras 3, not builtins.str"):
+        hvd.DistributedOptimizer("sgd")
+    with pytest.raises(NotImplementedError, match="broadcast_variables"):
+        hvd.broadcast_global_variables(0)
+    model = training.make_model(keras)
+    model.compile(optimizer=optimizer, loss="mse", jit_compile=True)
+    with pytest.raises(NotImplementedError, match=r"jit_compile=False"):
+        model.fit(*training.make_data(hvd.rank(), 2, steps=1), verbose=0)
+    with pytest.raises(ValueError, match="the ranks have"):
+        hvd.broadcast_variables(model.weights[: 1 + hvd.rank()], 0)
+
+
+@pytest.mark.ranks(2, 3)
+def test_values(keras, hvd, world):
+    rank = hvd.rank()
+    np.testing.assert_array_equal(hvd.allreduce([1.0, rank], op=hvd.Sum), [world, sum(range(world))])
+    np.testing.assert_array_equal(hvd.allgather(keras.ops.convert_to_tensor([rank])), np.arange(world))
+    np.testing.assert_array_equal(hvd.broadcast(np.array([rank]), 1), [1])
+    np.testing.assert_array_equal(hvd.reducescatter(np.arange(world), op=hvd.Sum), [world * rank])
+
+
+@pytest.mark.ranks(2)
+def test_elastic_training_goes_on_from_its_last_commit(keras, hvd):
+    from ronde.exceptions import CollectiveError
+
+    model = training.make_model(keras, seed=hvd.rank())
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.05, momentum=0.9)), loss="mse")
+    inputs, targets = training.make_data(hvd.rank(), 2, steps=6)
+    state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+    starts = []
+
+    class Failing(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if len(starts) == 1 and state.epoch == 1 and batch == 3:
+                raise CollectiveError("a deadline has passed")
+
+    @hvd.elastic.run
+    def train(state):
+        starts.append((state.epoch, state.batch, int(model.optimizer.iterations)))
+        model.fit(
+            inputs, targets, batch_size=training.GLOBAL_BATCH // 2, shuffle=False, verbose=0, epochs=3 - state.epoch,
+            callbacks=[
+                hvd.elastic.UpdateBatchStateCallback(state),
+                hvd.elastic.UpdateEpochStateCallback(state),
+                hvd.elastic.CommitStateCallback(state, batches_per_commit=4),
+                Failing(),
+            ],
+        )
+
+    train(state)
+    # The commit at the end of the first epoch, after 6 batches; the fourth of the next one failed after its own commit.
+    assert starts == [(0, 0, 0), (1, 3, 10)]
+    assert (state.epoch, state.batch) == (3, 0)
+    everyones = hvd.allgather_object([weight.tobytes() for weight in model.get_weights()])
+    assert everyones[0] == everyones[1]

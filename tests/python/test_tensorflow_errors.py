@@ -1,0 +1,174 @@
+"""What goes wrong in operations of TensorFlow: who is told, with which words, and that the job goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from tensorflow_fixtures import hvd, rank, tf  # noqa: F401 - fixtures
+
+
+def still_works(hvd, tf, world):
+    assert hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy() == world
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_mismatch_is_told_to_all(hvd, tf, rank, world):
+    from ronde.exceptions import MismatchError
+
+    tensor = tf.zeros([rank + 1])
+    with pytest.raises(MismatchError, match=r"shape of 'allreduce.bad'.*rank 0 .*float32 \[1\] at .*test_tensorflow_errors"):
+        hvd.allreduce(tensor, name="bad")
+    with pytest.raises(ValueError, match="the ranks disagree"):
+        hvd.allgather(tf.zeros([1, rank + 1]), name="bad")
+    function = tf.function(lambda x: hvd.allreduce(x, name="worse"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the ranks disagree about the shape of 'allreduce.worse'"):
+        function(tensor)
+    for _ in range(2):  # without a name: the next calls pair again
+        with pytest.raises(MismatchError):
+            hvd.allreduce(tensor)
+        still_works(hvd, tf, world)
+
+
+@pytest.mark.ranks(2)
+def test_a_failed_list_gives_all_its_requests_back(hvd, tf, rank, world):
+    """One of many that were begun together fails; their names are free afterwards."""
+
+    @tf.function
+    def gradients(x, y):
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            loss = tf.reduce_sum(x * x) + tf.reduce_sum(y * y)
+        return hvd.DistributedGradientTape(tape).gradient(loss, [x, y])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="disagree"):
+        gradients(tf.ones([2]), tf.ones([2 + rank]))
+    for _ in range(2):
+        of_x, of_y = gradients(tf.ones([2]), tf.fill([2], 1.0 + rank))
+        np.testing.assert_allclose(of_x, [2.0, 2.0])
+        np.testing.assert_allclose(of_y, [3.0, 3.0])
+
+
+@pytest.mark.ranks(2)
+def test_a_step_that_is_given_up_between_start_and_done(hvd, tf, rank, world):
+    """Another operation of the step fails while requests are under way."""
+    from ronde.tensorflow import _native
+    from ronde import _abi
+
+    @tf.function
+    def function(x, divisor):
+        call = _native.Call(_abi.ALLREDUCE, "given.up")
+        started = _native.start([x], call)
+        with tf.control_dependencies([started.token]):
+            tf.debugging.assert_none_equal(divisor, 0)
+            x = x // divisor
+        with tf.control_dependencies([x]):
+            return _native.done([started])[0]
+
+    for divisor in (0, 1, 0, 2):
+        tensor = tf.constant([rank + 1])
+        if divisor == 0:
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                function(tensor, tf.constant(divisor))
+        else:
+            np.testing.assert_array_equal(function(tensor, tf.constant(divisor)), [3])
+    still_works(hvd, tf, world)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_refused_call_without_a_name_counts(hvd, tf, rank, world):
+    if rank == 0:
+        with pytest.raises(ValueError, match="prescale_factor is 0"):
+            hvd.allreduce(tf.constant(1.0), prescale_factor=0.0)
+    else:
+        with pytest.raises(hvd.HorovodInternalError, match="prescale_factor is 0"):
+            hvd.allreduce(tf.constant(1.0))
+    still_works(hvd, tf, world)
+
+
+@pytest.mark.ranks(1)
+def test_calls_that_are_wrong_by_themselves(hvd, tf):
+    one = tf.constant(1.0)
+    for call, text in (
+        (lambda: hvd.allreduce(one, op=77), "none of Average"),
+        (lambda: hvd.allreduce(one, average=True, op=hvd.Sum), "not both"),
+        (lambda: hvd.allreduce(tf.constant("text")), "got a tensor of string, which Ronde does not move"),
+        (lambda: hvd.allreduce(tf.constant(1, tf.uint32)), "got a tensor of uint32"),
+        (lambda: hvd.grouped_allreduce(one), "takes a list of tensors"),
+        (lambda: hvd.alltoall(tf.range(4), splits=[[1]]), "splits has the shape"),
+        (lambda: hvd.broadcast(one, 5), "root"),
+        (lambda: hvd.DistributedOptimizer("sgd"), "takes an optimizer of Keras or of tf.compat.v1.train, not str"),
+        (lambda: hvd.broadcast_global_variables(0), "use broadcast_variables"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()
+    with pytest.deprecated_call():
+        assert hvd.allreduce(one, average=False).numpy() == 1.0
+
+
+@pytest.mark.ranks(1, 2)
+def test_xla_is_refused_in_a_sentence(hvd, tf):
+    for call in (hvd.allreduce, hvd.allgather, lambda x: tf.function(hvd.allreduce)(x)):
+        function = tf.function(lambda x, call=call: call(x), jit_compile=True)
+        with pytest.raises(NotImplementedError, match=r"cannot be compiled by XLA.*jit_compile=False") as raised:
+            function(tf.constant([1.0]))
+        assert type(raised.value).__name__ == "UnsupportedError"
+
+
+@pytest.mark.ranks(2, fresh=True)
+def test_before_and_after_the_job(hvd, tf, rank):
+    hvd.shutdown()
+    for call in (lambda: hvd.allreduce(tf.constant(1.0)), hvd.size, lambda: hvd.broadcast_object(1, 0)):
+        with pytest.raises(ValueError, match="init"):
+            call()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="init"):
+        tf.function(lambda: hvd.allreduce(tf.constant(1.0)))()
+    hvd.init()
+    assert hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy() == 2.0
+
+
+@pytest.mark.ranks(2, warnings=True)
+def test_a_wait_answers_signals(hvd, tf, rank, world):
+    """Ctrl-C ends a call in which the other rank is not; the call ends there too."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    for call in (lambda: hvd.allreduce(tf.constant([1.0])), lambda: hvd.allgather(tf.constant([1.0]))):
+        if rank == 0:
+            before = signal.signal(signal.SIGUSR1, stop)
+            threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+            try:
+                with pytest.raises(Stop):
+                    call()
+            finally:
+                signal.signal(signal.SIGUSR1, before)
+            hvd.broadcast_object("go on", 0, name="signal")
+        else:
+            hvd.broadcast_object(None, 0, name="signal")
+            with pytest.raises(hvd.HorovodInternalError):
+                call()
+        hvd.barrier()
+        still_works(hvd, tf, world)
+
+
+@pytest.mark.ranks(2, fresh=True, warnings=True)
+def test_a_deadline_in_a_function(hvd, tf, rank):
+    """The rank that waits in vain is told after its time, with the tensor and who is missing."""
+    hvd.shutdown()
+    os.environ["RONDE_TIMEOUT_S"] = "1"
+    hvd.init()
+    if rank == 0:
+        began = time.monotonic()
+        with pytest.raises(tf.errors.DeadlineExceededError, match=r"allreduce.alone.*rank 1"):
+            tf.function(lambda: hvd.allreduce(tf.constant(1.0), name="alone"))()
+        assert time.monotonic() - began < 20
+    else:
+        time.sleep(1.5)
