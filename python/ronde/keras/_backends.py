@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
 
@@ -19,8 +17,6 @@ Groups = Union[int, Sequence[Sequence[Any]]]
 
 #: Reduces a list of the backend's tensors as one operation: tensors, name, op, factors before and after, process set.
 Grouped = Callable[[List[Any], str, int, float, float, ProcessSet], List[Any]]
-
-_FOR_JAX = "ronde.jax"
 
 
 def key_of(variable: Any) -> Any:
@@ -41,11 +37,11 @@ def _torch_grouped(
 def _jax_grouped(
     tensors: List[Any], name: str, op: int, prescale: float, postscale: float, process_set: ProcessSet
 ) -> List[Any]:
-    jax_operations = importlib.import_module(_FOR_JAX)
-    reduced = jax_operations.grouped_allreduce(
+    import ronde.jax
+
+    return ronde.jax.grouped_allreduce(
         tensors, op=op, name=name, prescale_factor=prescale, postscale_factor=postscale, process_set=process_set
     )
-    return list(reduced)
 
 
 def grouped() -> Grouped:
@@ -55,12 +51,6 @@ def grouped() -> Grouped:
     if backend not in known:
         raise UnsupportedError(
             f"ronde.keras works with Keras's backends tensorflow, torch and jax, not with {backend}: set KERAS_BACKEND", 3
-        )
-    if backend == "jax" and importlib.util.find_spec(_FOR_JAX) is None:
-        raise UnsupportedError(
-            f"Keras's backend jax needs {_FOR_JAX}, which this build of Ronde does not have: use KERAS_BACKEND=tensorflow or "
-            "torch",
-            3,
         )
     return known[backend]
 
