@@ -150,3 +150,31 @@ def test_same_start(hvd, rank, world):
         jax.jit(rj.broadcast_parameters)(jnp.ones(2))
     with pytest.raises(ValueError, match=r"parameters\['w'\]"):
         rj.broadcast_parameters({"w": jnp.ones(2 + rank)})
+
+
+@FEW
+def test_one_checkpointed_function_for_several_layers(hvd, rank, world):
+    """JAX traces it once; each time that it is written into the program its collectives have names of their own, since what is
+    computed again in the backward pass may be under way together."""
+
+    def layer(weight, x):
+        return jnp.tanh((x - rj.allreduce(x.mean(0))) @ weight)
+
+    def loss_of(layer):
+        def loss(weights, x):
+            for weight in weights:
+                x = layer(weight, x)
+            return (x**2).sum()
+
+        return jax.jit(jax.value_and_grad(loss))
+
+    generator = np.random.default_rng(3)
+    weights = [jnp.asarray(generator.standard_normal((16, 16)) / 4, jnp.float32) for _ in range(4)]
+    plain, checkpointed = loss_of(layer), loss_of(jax.checkpoint(layer))
+    for step in range(20):
+        x = jnp.asarray(np.random.default_rng([step, rank]).standard_normal((8, 16)), jnp.float32)
+        expected, gradients = plain(weights, x)
+        loss, others = checkpointed(weights, x)
+        assert float(loss) == pytest.approx(float(expected), rel=1e-4)
+        for one, other in zip(gradients, others):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import collections
 import subprocess
 import sys
 
@@ -234,3 +235,31 @@ def test_numpy_is_imported_with_ronde_numpy_only():
         "rnp.shutdown(); assert not rnp.is_initialized()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.ranks(2)
+def test_in_place_nothing_is_taken_for_written_that_is_not(hvd, rank, world):
+    """What NumPy can only have the values of, or whose elements share memory."""
+
+    class Values:
+        def __array__(self, dtype=None, copy=None):
+            return np.ones(3)
+
+    for values in (range(3), collections.deque([1.0, 2.0]), Values()):
+        with pytest.raises(ValueError, match="whose memory NumPy cannot reach, only its values: pass an array"):
+            rnp.allreduce_(values, op=rnp.Sum)
+        assert rnp.allreduce(values, op=rnp.Sum).tolist() == [2 * value for value in np.asarray(values).tolist()]
+    windows = np.lib.stride_tricks.sliding_window_view(np.arange(6.0), 3, writeable=True)
+    with pytest.raises(ValueError, match="several elements in one place"):
+        rnp.allreduce_(windows, op=rnp.Sum)
+    turned = np.arange(12.0).reshape(3, 4)[:, ::-2].T
+    expected = 2 * turned
+    assert rnp.allreduce_(turned, op=rnp.Sum) is turned and np.array_equal(turned, expected)
+
+
+@pytest.mark.ranks(2)
+def test_negative_values_that_are_not_in_memory(hvd, rank, world):
+    negative = torch.complex(torch.ones(3), torch.full((3,), 2.0)).conj().imag
+    with pytest.raises(ValueError, match="resolve_neg"):
+        rnp.allreduce(negative, op=rnp.Sum)
+    assert rnp.allreduce(negative.resolve_neg(), op=rnp.Sum).tolist() == [-4.0] * 3

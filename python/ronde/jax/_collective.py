@@ -130,13 +130,14 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
             f"'{request.kind}': this program was traced where XLA could call Ronde's library, and is compiled where it cannot"
         )
     name = request.name if request.name is not None else _scope.name_in_trace()
+    name = _scope.name_in_module(f"{request.kind}.{name}", context.module_context)
     # Kept although JAX knows of no effect: a result of no elements, say, makes nobody drop the call on one rank only.
     rule = jax.ffi.ffi_lowering(_library.TARGET, has_side_effect=True)
     return rule(
         context,
         *operands,
         op=np.int64(request.op),
-        name=f"{request.kind}.{name}",
+        name=name,
         group=np.int64(request.group),
         reduce_op=np.int64(request.reduce_op),
         root=np.int64(request.root),
@@ -150,7 +151,11 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
 
 collective_p.def_abstract_eval(_abstract)
 collective_p.def_impl(_at_once)
-mlir.register_lowering(collective_p, _lower, platform="cpu")
+try:
+    # What JAX would take from its cache is another call, with a name of its own.
+    mlir.register_lowering(collective_p, _lower, platform="cpu", cacheable=False)
+except TypeError:  # an older JAX, which has no such cache
+    mlir.register_lowering(collective_p, _lower, platform="cpu")
 
 
 def _batch(arrays: Sequence[Any], dimensions: Sequence[Any], *, request: Request) -> Tuple[List[Any], List[Any]]:

@@ -84,3 +84,16 @@ def name_in_trace() -> str:
     number = scope.calls
     scope.calls = number + 1
     return f"{scope.label}.{number}"
+
+
+def name_in_module(name: str, module_context: Any) -> str:
+    """Of a call with this name in the program that JAX writes now, which may have it several times: ``jax.checkpoint`` traces a
+    function once and repeats it, for each layer and again in the backward pass, and a loop is unrolled. What is repeated may
+    be under way at once. The program is the same on every rank, and so are the numbers."""
+    written = getattr(module_context, "cached_primitive_lowerings", None)  # of this program; JAX looks for keys of its own
+    if not isinstance(written, dict):
+        return name
+    key = "ronde.jax", name
+    number = written.get(key, 0)
+    written[key] = number + 1
+    return f"{name}~{number}" if number else name

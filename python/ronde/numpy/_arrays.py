@@ -73,6 +73,17 @@ def refuse(name: object, objection: str) -> InvalidArgumentError:
 def as_array(value: Any, name: object) -> Array:
     """An array over the memory of the value, or with its values where it is a number or a (nested) sequence of them.
     InvalidArgumentError for anything else."""
+    array = _over_memory(value, name)
+    if array is not None:
+        return array
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise refuse(name, f"is a {type(value).__name__} that NumPy cannot read: {error}") from error
+
+
+def _over_memory(value: Any, name: object) -> Optional[Array]:
+    """An array over the memory of the value; None if NumPy can only have its numbers. InvalidArgumentError if not even these."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.generic) or hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
@@ -80,22 +91,17 @@ def as_array(value: Any, name: object) -> Array:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return np.asarray(memoryview(value))
     if hasattr(value, "__dlpack__"):
+        if getattr(value, "is_neg", bool)():  # of PyTorch: its memory holds the negative values, which DLPack does not say
+            return None
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError) as error:  # a type, or a device, that NumPy does not know
             if not hasattr(value, "__array__"):
                 raise refuse(name, f"is a {type(value).__name__} that NumPy cannot read: {error}") from error
     try:
-        return _from_buffer_or_numbers(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise refuse(name, f"is a {type(value).__name__} that NumPy cannot read: {error}") from error
-
-
-def _from_buffer_or_numbers(value: Any) -> Array:
-    try:
         return np.asarray(memoryview(value))
     except TypeError:
-        return np.asarray(value)
+        return None
 
 
 def source(value: Any, name: object, moves: bool = False) -> Array:
@@ -113,15 +119,28 @@ def target(value: Any, name: object, moves: bool = False) -> Array:
     InvalidArgumentError (a ValueError), naming the array, where nothing can be written."""
     if isinstance(value, (np.generic, bool, int, float, complex, list, tuple)):
         raise refuse(name, f"is a {type(value).__name__}, into which no result can be written: pass an array")
-    array = as_array(value, name)
+    over_memory = _over_memory(value, name)
+    array = as_array(value, name) if over_memory is None else over_memory
     objection = _objection(array, moves)
     if objection is not None:
         raise refuse(name, objection)
+    if over_memory is None:
+        raise refuse(name, f"is a {type(value).__name__}, whose memory NumPy cannot reach, only its values: pass an array")
     if not array.flags.writeable:
         raise refuse(name, f"is read-only, a {type(value).__name__}: pass a copy, or use the operation without '_'")
-    if array.size > 0 and any(stride == 0 and size > 1 for size, stride in zip(array.shape, array.strides)):
+    if array.size > 0 and not _are_apart(array):
         raise refuse(name, "has several elements in one place in memory, as numpy.broadcast_to makes them: pass a copy")
     return array
+
+
+def _are_apart(array: Array) -> bool:
+    """Whether no two elements share memory, as far as the strides tell: each steps over all that the shorter ones reach."""
+    reach = array.itemsize
+    for stride, size in sorted((abs(stride), size) for size, stride in zip(array.shape, array.strides) if size > 1):
+        if stride < reach:
+            return False
+        reach += stride * (size - 1)
+    return True
 
 
 def is_plain(array: Array) -> bool:
