@@ -284,7 +284,9 @@ typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status sta
  *                                              and including this one
  *  EXSCAN          same shape on all ranks     the same of the ranks below this   -
  *                                              one; at rank 0 the neutral value
- *                                              (0 for sum, 1 for product)
+ *                                              (0 for sum, bit_or and bit_xor, 1
+ *                                              for product, all bits for bit_and,
+ *                                              an extreme for min and max)
  *  SEND            one                         none                               receiver
  *  RECV            one: the memory to fill     none                               sender, or
  *                                                                                 ANY_SOURCE

@@ -46,7 +46,8 @@ inline Ticket scan_async(const TensorView& tensor, const ScanOptions& options) {
   return scan_async(tensor, tensor, options);
 }
 
-/// Exclusive: of the ranks before this one; rank 0 gets the neutral value of the reduction (0 for sum, 1 for product).
+/// Exclusive: of the ranks before this one; rank 0 gets the neutral value of the reduction (0 for sum,
+/// 1 for product, all bits for bit_and, 0 for bit_or and bit_xor, an infinity or the type's extreme for min and max).
 inline void exscan(const ConstTensorView& input, const TensorView& output, const ScanOptions& options) {
   detail::scan(RONDE_EXSCAN, input, output, options, detail::execute);
 }

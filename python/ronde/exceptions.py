@@ -135,7 +135,7 @@ def error_of(code: int, message: str, rank: int = -1, tensor: str = "") -> Ronde
 
 
 def raise_if_the_programs(error: RondeError) -> None:
-    """Raises it if the program has made it, not Ronde: of a signal handler that came in the middle of a call whose errors are
-    no news to anybody."""
+    """Raises it if the program has made it, not Ronde, as a signal handler does in the middle of a call whose errors are no news
+    to anybody. What Ronde makes has a code."""
     if error.code == 0:
         raise error

@@ -146,9 +146,10 @@ class Coordinator {
   BucketLayout* layout_;
   BucketPlanner planner_;
   std::map<std::uint32_t, Preparing> preparing_;  ///< by bucket
-  std::map<std::uint32_t, std::set<int>> users_;  ///< by bucket, of those with a layout: who may still use it
-  std::uint32_t wait_ = 0;                        ///< clean rounds before a bucket comes into force again
-  std::size_t fewest_ = 1024;                     ///< as set_many() has it
+  /// By bucket, of those with a layout: the members that have freed it, by member, once one has.
+  std::map<std::uint32_t, std::vector<bool>> freed_;
+  std::uint32_t wait_ = 0;     ///< clean rounds before a bucket comes into force again
+  std::size_t fewest_ = 1024;  ///< as set_many() has it
   std::size_t many_ = fewest_;
   std::vector<std::uint32_t> unused_;  ///< as the first member has said at its END
   bool healthy_ = false;               ///< epoch_ came to many instances before the break

@@ -36,9 +36,7 @@ void Coordinator::prepare_new_buckets() {
     }
     planner_.place(bucket.id, *std::move(layout));
     preparing_[bucket.id];
-    for (int member = 0; member < group_.size(); ++member) {
-      users_[bucket.id].insert(member);
-    }
+    freed_[bucket.id];
     append(control::PrepareEntry{planner_.bucket(bucket.id)});
   }
 }
@@ -225,13 +223,17 @@ Status Coordinator::on_join(int member, const control::JoinMessage& message) {
 }
 
 Status Coordinator::on_free(int member, std::uint32_t bucket) {
-  const auto found = users_.find(bucket);
-  if (found == users_.end() || found->second.erase(member) == 0) {
+  const auto found = freed_.find(bucket);
+  if (found != freed_.end()) {
+    found->second.resize(static_cast<std::size_t>(group_.size()));
+  }
+  if (found == freed_.end() || found->second[static_cast<std::size_t>(member)]) {
     return Status::error(Code::internal, "rank " + std::to_string(group_.ranks[static_cast<std::size_t>(member)]) +
                                              " freed bucket " + std::to_string(bucket) + ", which it does not have");
   }
-  if (found->second.empty()) {
-    users_.erase(found);
+  found->second[static_cast<std::size_t>(member)] = true;
+  if (all(found->second)) {
+    freed_.erase(found);
     layout_->take_back(planner_.bucket(bucket));
   }
   return {};

@@ -14,7 +14,7 @@ class BucketLayout {
   virtual ~BucketLayout() = default;
   /// For Bucket::layout of this one, which has none yet; none if there is no room for it.
   virtual std::optional<std::string> place(const Bucket& bucket) = 0;
-  /// No rank uses the bucket any more. Requires: it was placed.
+  /// No rank uses the bucket any more, of which only id, kind and layout are left. Requires: it was placed.
   virtual void take_back(const Bucket& bucket) = 0;
 };
 

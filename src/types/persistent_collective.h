@@ -35,8 +35,8 @@ class PersistentCollective {
   virtual void enter(std::uint32_t epoch) = 0;
   /// Where the tensors of a member are from now on, in the order of its descriptor; their sizes are the descriptor's.
   virtual void bind(std::size_t member, std::span<const RequestTensor> tensors) = 0;
-  /// Of an instance that is not published yet: afterwards the member's inputs may be read no more, or from where they
-  /// are, whichever way the bucket goes.
+  /// Copies the member's inputs to where peers read them, or leaves them where they are. The caller does not change
+  /// them before the instance is complete or cancelled.
   virtual void copy_in(std::size_t member) = 0;
   /// Says that all members of the next instance are in, and wakes who sleeps if it is the last rank to do so.
   /// `calls`: stands for the unnamed calls in it, in the order of the members; 0 if there are none.

@@ -31,7 +31,8 @@ class Member:
         self.left = 0  # in that round: backward passes until its gradient is complete
 
     def reach(self, now: int, passes: int) -> int:
-        """One of the backward passes of this round, ``now``, has. How many of ``passes`` are left; one too many: AssertionError."""
+        """A backward pass has reached the parameter, of ``passes`` in the round ``now``. Returns how many are left; raises
+        AssertionError if it is one too many."""
         if self.round != now:
             self.round, self.left = now, passes
         if self.left == 0:

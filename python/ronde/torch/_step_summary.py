@@ -16,7 +16,6 @@ summary tells all of them: they have made different numbers of steps.
 from __future__ import annotations
 
 from ctypes import addressof, c_int64
-from threading import Lock
 from typing import Callable, NamedTuple, Optional, Tuple
 
 from ronde import _abi, _names, _operation
@@ -25,6 +24,7 @@ from ronde._slot import Slot
 from ronde.exceptions import CollectiveError, DuplicateNameError
 from ronde.torch._places import epoch_now
 
+#: As many as travel in the line of a flag (an inline bucket holds 56 bytes): with more a step would take longer.
 _NUMBERS = 7
 #: More than any of the numbers.
 _MANY = 1 << 62
@@ -51,7 +51,6 @@ class StepSummary:
         self._slot: Optional[Slot] = None
         self._epoch = 0  # of the engine that the slot belongs to
         self.is_sent = False  # in this step
-        self._turn = Lock()
 
     @property
     def slot(self) -> Slot:
@@ -69,12 +68,11 @@ class StepSummary:
         is_dropped: bool = False,
     ) -> None:
         """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: the sum of numbers that stand for the
-        reductions that this rank takes part in; ``steps``: how many it has made. Nothing if it was sent in this step: passes
-        may end in several threads at once. Raises what a submit raises."""
-        with self._turn:
-            if self.is_sent:
-                return
-            self.is_sent = True
+        reductions that this rank takes part in; ``steps``: how many it has made. Nothing if it was sent in this step. One
+        thread at a time. Raises what a submit raises."""
+        if self.is_sent:
+            return
+        self.is_sent = True
         slot = self._slot
         is_same = slot is not None and slot.name == name and _names.group_of(slot.name) == _names.group_of(name)
         if slot is None or not is_same or self._epoch != epoch_now():

@@ -31,7 +31,8 @@ class Compressor:
 
         The tensor must not be changed. What is returned may be the tensor itself; in the optimizer it is reduced in
         place. There ``tensor`` is the gradient in the order of its memory, so of a parameter in ``channels_last`` it is
-        a permuted view with a leading dimension of 1. Raises NotImplementedError unless a subclass defines it.
+        a permuted view with leading dimensions of 1, as many as tell the order. It must not wait for other ranks. Raises
+        NotImplementedError unless a subclass defines it.
         """
         raise NotImplementedError("a Compressor needs a method compress(tensor) -> (tensor, context)")
 

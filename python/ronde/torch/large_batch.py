@@ -43,13 +43,11 @@ class _Adaptive(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if parameter.grad.is_sparse:
-                    raise RuntimeError(f"{type(self).__name__} takes no sparse gradients: pass them to another optimizer")
-                self._move(group, parameter, parameter.grad)
+        moved = [(group, p, p.grad) for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if any(gradient.is_sparse for _, _, gradient in moved):
+            raise RuntimeError(f"{type(self).__name__} takes no sparse gradients: pass them to another optimizer")
+        for group, parameter, gradient in moved:
+            self._move(group, parameter, gradient)
         return loss
 
     def _move(self, group: Dict[str, Any], parameter: torch.Tensor, gradient: torch.Tensor) -> None:

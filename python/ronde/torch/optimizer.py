@@ -325,7 +325,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
             their place in the optimizer.
         compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
         backward_passes_per_step: how many backward passes add up before gradients are reduced; they are added, not
-            averaged: scale the loss.
+            averaged: scale the loss. Until the last one gradients lie in memory of their own beside their places in shared
+            memory, unless ``zero_grad(set_to_none=False)`` keeps them there.
         op: Average, Sum, Min, Max or Product of gradients; or Adasum, with which each rank steps by its own gradients
             and the ranks combine what the steps have changed (``groups`` and ``sparse_as_dense`` then mean nothing).
         gradient_predivide_factor: f: gradients are multiplied by 1/f before and by f after the average.

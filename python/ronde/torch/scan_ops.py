@@ -104,7 +104,8 @@ def exscan(
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
     """Returns the reduction of the tensors of the ranks before this one, as a new tensor. The first rank gets the neutral
-    value of the reduction: 0 for ``Sum``, 1 for ``Product``, the type's smallest value for ``Max``, its largest for ``Min``.
+    value of the reduction: 0 for ``Sum``, ``BitOr`` and ``BitXor``, 1 for ``Product``, all bits for ``BitAnd``, and for ``Max``
+    and ``Min`` the infinity that changes nothing, or the type's extreme value where it has none.
     Arguments as of :func:`scan`. Raises as :func:`ronde.torch.allreduce`."""
     result: torch.Tensor = _scan(_abi.EXSCAN, tensor, False, name, op, process_set, prescale_factor, postscale_factor, True)
     return result

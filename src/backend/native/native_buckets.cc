@@ -24,7 +24,7 @@ bool do_places_fit(const Bucket& bucket, int ranks) {
 }  // namespace
 
 NativeBuckets::NativeBuckets(transport::HostArena& arena) : arena_(arena) {
-  if (arena.size() > 1 && arena.engine_bytes() > 0) {
+  if (arena.size() > 1 && arena.engine_bytes() > collectives::OrderedLane::bytes(arena.size())) {
     layouts_.emplace(arena.engine_bytes(), arena.size());
   }
 }
@@ -38,6 +38,9 @@ Result<std::unique_ptr<PersistentCollective>> NativeBuckets::prepare(const Bucke
   if (!do_places_fit(bucket, arena_.size())) {
     return refused(bucket, "its tensors lie elsewhere than its kind needs");
   }
+  if (bucket.kind == BucketKind::ordered && lane_ && lane_->is_full()) {
+    return refused(bucket, "the lane of large private tensors is full");  // every rank counts alike
+  }
   const Descriptor& first = bucket.members.front().descriptor;
   RONDE_RETURN_IF_ERROR(
       reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}));
@@ -47,9 +50,6 @@ Result<std::unique_ptr<PersistentCollective>> NativeBuckets::prepare(const Bucke
   }
   if (bucket.kind == BucketKind::ordered) {
     RONDE_RETURN_IF_ERROR(open_lane());
-    if (lane_->is_full()) {
-      return refused(bucket, "the lane of large private tensors is full");  // every rank counts alike
-    }
   }
   std::unique_ptr<PersistentCollective> made = collectives::make_bucket(arena_, bucket, thresholds, lane_.get());
   return made;

@@ -1,6 +1,7 @@
 #include "collectives/host/select.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <iterator>
 
@@ -76,6 +77,7 @@ const Algorithm* find(OpKind kind) {
 bool has_algorithm(OpKind kind) { return find(kind) != nullptr; }
 
 std::size_t slot_bytes_of(const Plan& plan) {
+  assert(has_algorithm(plan.kind));
   const Slots slots = plan.kind == OpKind::allreduce ? slots_of_allreduce(plan) : find(plan.kind)->slots;
   if (slots != Slots::from_beginning) {
     return slots == Slots::none ? 0 : SIZE_MAX;
@@ -93,6 +95,7 @@ std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& pl
 }
 
 std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {
+  assert(has_algorithm(plan.kind));
   const Algorithm& algorithm = *find(plan.kind);
   return channel.size() == 1 && algorithm.alone != nullptr ? algorithm.alone(plan) : algorithm.start(channel, plan);
 }

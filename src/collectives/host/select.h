@@ -14,7 +14,7 @@ namespace ronde::collectives {
 bool has_algorithm(OpKind kind);
 
 /// What the plan's algorithm puts into one staging slot at most: of those that fill a slot from its beginning all that
-/// they move, where that is little; of the others the whole, SIZE_MAX.
+/// they move, where that is little; of the others the whole, SIZE_MAX. Requires: has_algorithm().
 std::size_t slot_bytes_of(const Plan& plan);
 
 /// An all-reduce of private tensors through the channel's slots: in one shot or in two phases, by the channel's
