@@ -39,7 +39,9 @@ class _Reducing:
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """As in Keras, with the gradients of all ranks. Collective."""
         gradients = list(grads)
-        own = self._trainable_variables if trainable_variables is None else trainable_variables  # type: ignore[attr-defined]
+        own = trainable_variables
+        if own is None:
+            own = self._trainable_variables  # type: ignore[attr-defined] # a mixin's
         variables = list(own)
         if _reduces_before_clipping(self):
             object.__setattr__(
@@ -47,13 +49,13 @@ class _Reducing:
             )
         else:
             gradients = _reduced(self, gradients, variables)
-        return super().apply(gradients, None if trainable_variables is None else variables)  # type: ignore[misc]
+        return super().apply(gradients, None if trainable_variables is None else variables)  # type: ignore[misc] # a mixin's
 
     def _clip_gradients(self, grads: Any) -> Any:
         """What Keras calls once a step with what is to be applied: with gradient accumulation, after the last pass."""
         if _reduces_before_clipping(self):
-            grads = _reduced(self, list(grads), self._ronde_variables)  # type: ignore[attr-defined]
-        return super()._clip_gradients(grads)  # type: ignore[misc]
+            grads = _reduced(self, list(grads), self._ronde_variables)  # type: ignore[attr-defined] # a mixin's
+        return super()._clip_gradients(grads)  # type: ignore[misc] # a mixin's
 
 
 class _Scaling(_Reducing):
@@ -62,8 +64,8 @@ class _Scaling(_Reducing):
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         """As in Keras, where it does not go through ``apply``. Collective."""
-        reduced = _reduced(self, list(grads), self._trainable_variables)  # type: ignore[attr-defined]
-        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
+        reduced = _reduced(self, list(grads), self._trainable_variables)  # type: ignore[attr-defined] # a mixin's
+        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc] # a mixin's
 
 
 class _Movable(_Reducing):

@@ -23,15 +23,15 @@ class _Reducing:
         pairs = list(grads_and_vars)
         gradients = [gradient for gradient, _ in pairs]
         variables = [variable for _, variable in pairs]
-        reduce, helper = self._ronde_reduce, self._ronde_helper  # type: ignore[attr-defined]
+        reduce, helper = self._ronde_reduce, self._ronde_helper  # type: ignore[attr-defined] # a mixin's
         if helper is None:
             reduced = reduce(gradients, variables)
-            return super().apply_gradients(zip(reduced, variables), *args, **kwargs)  # type: ignore[misc]
+            return super().apply_gradients(zip(reduced, variables), *args, **kwargs)  # type: ignore[misc] # a mixin's
         added = helper.compute_gradients(gradients, variables)
         build = getattr(self, "build", None)
         if build is not None and not getattr(self, "_built", True):
             build(variables)  # a variable cannot be made in a branch
-        step = super().apply_gradients  # type: ignore[misc]
+        step = super().apply_gradients  # type: ignore[misc] # a mixin's
         return helper.apply_gradients(lambda: step(zip(added, variables), *args, **kwargs), self)
 
 

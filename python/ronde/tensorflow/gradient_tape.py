@@ -25,7 +25,7 @@ class _Reducing:
     def register_local_source(self, source: Any) -> None:
         """The gradient of this variable is not reduced from now on; with ``scale_local_gradients`` it is divided by the
         number of ranks."""
-        self._ronde_local.add(ref_of(source))  # type: ignore[attr-defined]
+        self._ronde_local.add(ref_of(source))  # type: ignore[attr-defined] # a mixin's
 
     def gradient(
         self,
@@ -60,12 +60,12 @@ class _Reducing:
         """This rank's gradients and the reduced ones, both in the structure of ``sources``. Takes and raises what
         :meth:`gradient` does."""
         del use_generic_names
-        local = super().gradient(  # type: ignore[misc]
+        local = super().gradient(  # type: ignore[misc] # a mixin's
             target, sources, output_gradients, unconnected_gradients=unconnected_gradients
         )
         variables = tf.nest.flatten(sources)
         reduced = reduce_gradients(
-            self._ronde_settings, tf.nest.flatten(local), variables, self._ronde_local  # type: ignore[attr-defined]
+            self._ronde_settings, tf.nest.flatten(local), variables, self._ronde_local  # type: ignore[attr-defined] # a mixin's
         )
         return local, tf.nest.pack_sequence_as(sources, reduced)
 
