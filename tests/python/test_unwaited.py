@@ -51,8 +51,8 @@ def drop_many(begin, all_are_done, call) -> None:
             begin()
         all_are_done()
     # It was 2.4 KiB a call. Allocators and the table of what is planned, with a place in it for each of TOGETHER calls,
-    # take some for good.
-    most = 6144 + COUNT // 10 + 1024 * max(0, ronde_torch.size() - 3)
+    # take some for good: with four ranks 8.6 MiB, whether 4,000 calls are made or 24,000.
+    most = 8192 + COUNT // 10 + 1024 * max(0, ronde_torch.size() - 3)
     assert private_kib() - before <= most, f"KiB before: {before}, now {private_kib()}"
     if SOAK:  # other work on the machine, and plans that are made anew, slow some calls down, and not for good
         wait_until(lambda: everywhere(latency(call) <= 3 * fast + 20e-6), 60, f"latency below 3 times {fast} s")
