@@ -408,7 +408,7 @@ void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
     if (observer_ != nullptr) {
       instance = note(run, id, progress, before);
     }
-    const bool is_void = progress == Progress::done && run.data->was_void();
+    const bool is_void = run.has_unnamed && progress == Progress::done && run.data->was_void();
     if (is_void) {
       member_.step(agreement::Voided{id}, *this);
       instance = {};

@@ -18,6 +18,7 @@ Errors are those of :mod:`ronde.exceptions`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Dict, Optional, Sequence
 
 import keras as _keras
@@ -40,8 +41,9 @@ from ronde._capabilities import (  # noqa: E402 - nothing before the version is 
     rocm_built,
 )
 from ronde._keras.job import init, shutdown  # noqa: E402
+from ronde._keras.loading import load_distributed  # noqa: E402
 from ronde._keras.values import allgather, allreduce, broadcast, reducescatter  # noqa: E402
-from ronde._keras.variables import broadcast_variables, rebuild_if_empty  # noqa: E402
+from ronde._keras.variables import broadcast_variables  # noqa: E402
 from ronde._objects import allgather_object, broadcast_object  # noqa: E402
 from ronde._process import (  # noqa: E402
     cross_rank,
@@ -142,10 +144,5 @@ def load_model(
     Raises what ``keras.models.load_model`` does.
     """
     del legacy_opts
-    known = {each.__name__: each for each in custom_optimizers or ()}
-    model = _keras.models.load_model(filepath, custom_objects={**known, **(custom_objects or {})})
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None:
-        rebuild_if_empty(optimizer, model)
-        DistributedOptimizer(optimizer, compression=compression)
-    return model
+    distribute = partial(DistributedOptimizer, compression=compression)
+    return load_distributed(_keras.models.load_model, distribute, filepath, custom_optimizers, custom_objects)

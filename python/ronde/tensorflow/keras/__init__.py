@@ -9,12 +9,13 @@ done by ``global_process_set``, all ranks, unless a ``process_set`` is given.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Dict, Optional, Sequence
 
 import tensorflow as _tf
 
+from ronde._keras.loading import load_distributed
 from ronde._keras.values import allgather, allreduce, broadcast, reducescatter
-from ronde._keras.variables import rebuild_if_empty
 from ronde.tensorflow import (
     Adasum,
     Average,
@@ -156,10 +157,5 @@ def load_model(
     Raises what ``tf.keras.models.load_model`` does.
     """
     del legacy_opts
-    known = {each.__name__: each for each in custom_optimizers or ()}
-    model = _tf.keras.models.load_model(filepath, custom_objects={**known, **(custom_objects or {})})
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None:
-        rebuild_if_empty(optimizer, model)
-        DistributedOptimizer(optimizer, compression=compression)
-    return model
+    distribute = partial(DistributedOptimizer, compression=compression)
+    return load_distributed(_tf.keras.models.load_model, distribute, filepath, custom_optimizers, custom_objects)
