@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "collectives/host/budget.h"
-#include "collectives/host/gather_list.h"
+#include "collectives/budget.h"
+#include "collectives/gather_list.h"
+#include "collectives/parts.h"
 
 namespace ronde::collectives {
 
@@ -13,9 +14,12 @@ class Allgather final : public Operation {
  public:
   Allgather(HostChannel& channel, const Plan& plan)
       : channel_(channel), chunk_bytes_(std::min(channel.slot_bytes(), kBudgetBytes / 2)) {
+    const Parts parts(plan, channel.size());
     std::size_t longest = 0;
     for (int rank = 0; rank < channel.size(); ++rank) {
-      streams_.push_back(stream_of(plan, rank));
+      const auto own = static_cast<std::size_t>(channel.rank());
+      const auto index = static_cast<std::size_t>(rank);
+      streams_.push_back(index == own ? parts.outgoing(own, own) : parts.incoming(own, index));
       longest = std::max(longest, streams_.back().bytes());
     }
     const std::size_t chunks = (longest + chunk_bytes_ - 1) / chunk_bytes_;
@@ -45,25 +49,6 @@ class Allgather final : public Operation {
   }
 
  private:
-  /// Rank `rank`'s rows of all members, from this rank's inputs (which matters for its own stream only) to their
-  /// places in the outputs.
-  static GatherList stream_of(const Plan& plan, int rank) {
-    GatherList stream;
-    for (std::size_t i = 0; i < plan.members.size(); ++i) {
-      const PlanMember& member = plan.members[i];
-      const std::size_t row = row_bytes(member);
-      std::size_t rows_before = 0;
-      for (int before = 0; before < rank; ++before) {
-        rows_before += static_cast<std::size_t>(plan.rows[i][static_cast<std::size_t>(before)]);
-      }
-      const auto rows = static_cast<std::size_t>(plan.rows[i][static_cast<std::size_t>(rank)]);
-      if (rows * row > 0) {
-        stream.append(member.input.data, static_cast<std::byte*>(member.output.data) + rows_before * row, rows * row);
-      }
-    }
-    return stream;
-  }
-
   const GatherList& stream(int rank) const { return streams_[static_cast<std::size_t>(rank)]; }
   /// Where chunk `tick` of a stream begins; the stream's end if it has none.
   std::size_t begin_of(const GatherList& stream, std::uint64_t tick) const {
@@ -127,14 +112,6 @@ class Allgather final : public Operation {
 };
 
 }  // namespace
-
-std::size_t row_bytes(const PlanMember& member) {
-  std::size_t bytes = dtype_bytes(member.input.dtype);
-  for (std::size_t i = 1; i < member.input.shape.size(); ++i) {
-    bytes *= static_cast<std::size_t>(member.input.shape[i]);
-  }
-  return bytes;
-}
 
 std::unique_ptr<Operation> staged_allgather(HostChannel& channel, const Plan& plan) {
   return std::make_unique<Allgather>(channel, plan);

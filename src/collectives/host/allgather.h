@@ -22,7 +22,4 @@ namespace ronde::collectives {
 /// place in the output. Requires: size() > 1, rows[m].size() == size() and rows[m][rank()] is the input's extent.
 std::unique_ptr<Operation> staged_allgather(HostChannel& channel, const Plan& plan);
 
-/// The bytes of one row of an allgather's member: everything but its first dimension.
-std::size_t row_bytes(const PlanMember& member);
-
 }  // namespace ronde::collectives

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "collectives/host/budget.h"
-#include "collectives/host/gather_list.h"
+#include "collectives/budget.h"
+#include "collectives/gather_list.h"
 
 namespace ronde::collectives {
 

@@ -37,8 +37,8 @@
 #include <vector>
 
 #include "collectives/host/bucket_layout.h"
-#include "collectives/host/gather_list.h"
-#include "collectives/host/slices.h"
+#include "collectives/gather_list.h"
+#include "collectives/slices.h"
 #include "collectives/host/table.h"
 #include "reduce/reduce.h"
 #include "transport/arena.h"

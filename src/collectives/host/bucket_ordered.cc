@@ -1,6 +1,6 @@
 // Large private tensors: when the bucket's turn comes in the lane (ordered_lane.h), the all-reduce of the learning
 // lane, over the lane's channel.
-#include "collectives/host/alone.h"
+#include "collectives/alone.h"
 #include "collectives/host/bucket_kinds.h"
 #include "collectives/host/ordered_lane.h"
 #include "collectives/host/select.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/host/bucket_kinds.h"
-#include "collectives/host/slices.h"
+#include "collectives/slices.h"
 
 namespace ronde::collectives {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/host/bucket_world_for_tests.h"
-#include "collectives/host/budget.h"
+#include "collectives/budget.h"
 #include "store/memory_store.h"
 #include "support/effort.h"
 #include "transport/loopback/loopback.h"

@@ -9,7 +9,7 @@
 
 #include "collectives/host/barrier.h"
 #include "collectives/host/bucket.h"
-#include "collectives/host/jobs_for_tests.h"
+#include "collectives/jobs_for_tests.h"
 #include "collectives/host/ordered_lane.h"
 #include "transport/bell.h"
 

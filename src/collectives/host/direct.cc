@@ -1,6 +1,6 @@
 #include "collectives/host/direct.h"
 
-#include "collectives/host/budget.h"
+#include "collectives/budget.h"
 #include "collectives/host/shared_slice.h"
 
 namespace ronde::collectives {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/host/allgather.h"
-#include "collectives/host/budget.h"
-#include "collectives/host/gather_list.h"
-#include "collectives/host/slices.h"
+#include "collectives/budget.h"
+#include "collectives/gather_list.h"
+#include "collectives/parts.h"
+#include "collectives/slices.h"
 #include "reduce/reduce.h"
 #include "types/request.h"
 
@@ -16,78 +16,6 @@ namespace ronde::collectives {
 namespace {
 
 constexpr std::size_t kLongestElement = 16;
-
-/// Which rows go from whom to whom, and where they lie.
-class Parts {
- public:
-  Parts(const Plan& plan, int ranks)
-      : plan_(plan), ranks_(static_cast<std::size_t>(ranks)), hands_over_(has_rows_for_pairs(plan.kind)) {}
-
-  /// Of part(from, to) of member m.
-  std::size_t rows(std::size_t m, std::size_t from, std::size_t to) const {
-    if (plan_.kind == OpKind::reduce) {
-      return to == static_cast<std::size_t>(plan_.root) ? static_cast<std::size_t>(plan_.members[m].input.elements())
-                                                        : 0;
-    }
-    return static_cast<std::size_t>(hands_over_ ? plan_.rows[m][from * ranks_ + to] : plan_.rows[m][to]);
-  }
-  /// What counts as a row: of a reduce, which may have no dimension, an element.
-  std::size_t row_bytes(const PlanMember& member) const {
-    return plan_.kind == OpKind::reduce ? dtype_bytes(plan_.dtype) : collectives::row_bytes(member);
-  }
-  /// Of the longest part of all.
-  std::size_t longest() const {
-    std::size_t longest = 0;
-    for (std::size_t from = 0; from < ranks_; ++from) {
-      for (std::size_t to = 0; to < ranks_; ++to) {
-        std::size_t bytes = 0;
-        for (std::size_t m = 0; m < plan_.members.size(); ++m) {
-          bytes += rows(m, from, to) * row_bytes(plan_.members[m]);
-        }
-        longest = std::max(longest, bytes);
-      }
-    }
-    return longest;
-  }
-  /// part(own, peer) where it is read; of part(own, own) also where it is written.
-  GatherList outgoing(std::size_t own, std::size_t peer) const {
-    GatherList list;
-    for (std::size_t m = 0; m < plan_.members.size(); ++m) {
-      const PlanMember& member = plan_.members[m];
-      const std::size_t row = row_bytes(member);
-      std::size_t before = 0;
-      for (std::size_t to = 0; to < peer; ++to) {
-        before += rows(m, own, to);
-      }
-      list.append(static_cast<const std::byte*>(member.input.data) + before * row, written_at(m, own, own),
-                  rows(m, own, peer) * row);
-    }
-    return list;
-  }
-  /// part(peer, own) where it is written; it is read from slots.
-  GatherList incoming(std::size_t own, std::size_t peer) const {
-    GatherList list;
-    for (std::size_t m = 0; m < plan_.members.size(); ++m) {
-      std::byte* const to = written_at(m, own, peer);
-      list.append(to, to, rows(m, peer, own) * row_bytes(plan_.members[m]));
-    }
-    return list;
-  }
-
- private:
-  std::byte* written_at(std::size_t m, std::size_t own, std::size_t peer) const {
-    const PlanMember& member = plan_.members[m];
-    std::size_t before = 0;
-    for (std::size_t from = 0; hands_over_ && from < peer; ++from) {
-      before += rows(m, from, own);
-    }
-    return static_cast<std::byte*>(member.output.data) + before * row_bytes(member);
-  }
-
-  const Plan& plan_;
-  const std::size_t ranks_;
-  const bool hands_over_;  ///< what comes from different ranks lies side by side, and is not reduced to one
-};
 
 class Exchange final : public Operation {
  public:

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "collectives/host/budget.h"
-#include "collectives/host/gather_list.h"
-#include "collectives/host/slices.h"
-#include "collectives/host/stream_copy.h"
+#include "collectives/budget.h"
+#include "collectives/gather_list.h"
+#include "collectives/slices.h"
+#include "collectives/stream_copy.h"
 #include "reduce/reduce.h"
 
 namespace ronde::collectives {

@@ -2,7 +2,7 @@
 // at once, and that ranks may run as far apart as the slots allow.
 #include <gtest/gtest.h>
 
-#include "collectives/host/budget.h"
+#include "collectives/budget.h"
 #include "collectives/host/world_for_tests.h"
 
 namespace ronde::collectives {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "collectives/host/slices.h"
+#include "collectives/slices.h"
 
 namespace ronde::collectives {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "collectives/host/budget.h"
-#include "collectives/host/gather_list.h"
-#include "collectives/host/slices.h"
+#include "collectives/budget.h"
+#include "collectives/gather_list.h"
+#include "collectives/slices.h"
 #include "reduce/neutral.h"
 #include "reduce/reduce.h"
 
@@ -132,36 +132,6 @@ class Scan final : public Operation {
   std::uint64_t to_collect_ = 0;  ///< next tick of the ranks below
 };
 
-class Neutral final : public Operation {
- public:
-  explicit Neutral(const Plan& plan) : plan_(plan) {}
-
-  Progress advance() override {
-    Budget budget;
-    while (member_ < plan_.members.size()) {
-      const Tensor& output = plan_.members[member_].output;
-      const std::size_t part = std::min(kBudgetBytes, output.bytes() - done_);
-      if (!budget.allows(part)) {
-        return Progress::again;
-      }
-      reduce::fill_empty(plan_.dtype, plan_.reduce_op, {static_cast<std::byte*>(output.data) + done_, part});
-      budget.spend(part);
-      done_ += part;
-      if (done_ == output.bytes()) {
-        ++member_;
-        done_ = 0;
-      }
-    }
-    return Progress::done;
-  }
-  std::vector<int> waiting_for() const override { return {}; }
-
- private:
-  const Plan& plan_;
-  std::size_t member_ = 0;
-  std::size_t done_ = 0;  ///< bytes of the member
-};
-
 }  // namespace
 
 std::unique_ptr<Operation> staged_scan(HostChannel& channel, const Plan& plan) {
@@ -171,7 +141,5 @@ std::unique_ptr<Operation> staged_scan(HostChannel& channel, const Plan& plan) {
 std::unique_ptr<Operation> staged_exscan(HostChannel& channel, const Plan& plan) {
   return std::make_unique<Scan>(channel, plan, false);
 }
-
-std::unique_ptr<Operation> exscan_alone(const Plan& plan) { return std::make_unique<Neutral>(plan); }
 
 }  // namespace ronde::collectives

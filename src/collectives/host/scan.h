@@ -26,7 +26,4 @@ namespace ronde::collectives {
 std::unique_ptr<Operation> staged_scan(HostChannel& channel, const Plan& plan);
 std::unique_ptr<Operation> staged_exscan(HostChannel& channel, const Plan& plan);
 
-/// The neutral value in all outputs: the exclusive scan of one rank.
-std::unique_ptr<Operation> exscan_alone(const Plan& plan);
-
 }  // namespace ronde::collectives

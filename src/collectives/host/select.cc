@@ -6,9 +6,9 @@
 #include <iterator>
 
 #include "base/round_up.h"
-#include "collectives/host/adasum.h"
+#include "collectives/adasum.h"
 #include "collectives/host/allgather.h"
-#include "collectives/host/alone.h"
+#include "collectives/alone.h"
 #include "collectives/host/barrier.h"
 #include "collectives/host/broadcast.h"
 #include "collectives/host/direct.h"
@@ -26,7 +26,8 @@ std::unique_ptr<Operation> allreduce(HostChannel& channel, const Plan& plan) {
     return allreduce_alone(plan);
   }
   if (plan.reduce_op == ReduceOp::adasum) {
-    return adasum_allreduce(channel, plan);
+    return adasum_allreduce(
+        channel.rank(), channel.size(), [&channel](const Plan& part) { return start(channel, part); }, plan);
   }
   if (plan.is_shared()) {
     return direct_allreduce(channel, plan);

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/host/budget.h"
+#include "collectives/budget.h"
 #include "reduce/reduce.h"
 #include "transport/arena.h"
 #include "types/heap_places.h"

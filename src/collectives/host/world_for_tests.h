@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/host/channel.h"
-#include "collectives/host/jobs_for_tests.h"
+#include "collectives/jobs_for_tests.h"
 #include "collectives/host/select.h"
 #include "transport/bell.h"
 #include "transport/loopback/loopback.h"

@@ -1,9 +1,9 @@
-#include "collectives/host/gather_list.h"
+#include "collectives/gather_list.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/host/stream_copy.h"
+#include "collectives/stream_copy.h"
 
 namespace ronde::collectives {
 

@@ -12,5 +12,7 @@ namespace ronde::collectives {
 std::unique_ptr<Operation> allreduce_alone(const Plan& plan);
 /// output = input, for broadcast and allgather.
 std::unique_ptr<Operation> copy_alone(const Plan& plan);
+/// The neutral value in all outputs: the exclusive scan of one rank, or of the first of several.
+std::unique_ptr<Operation> exscan_alone(const Plan& plan);
 
 }  // namespace ronde::collectives

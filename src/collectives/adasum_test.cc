@@ -1,5 +1,5 @@
 // Adasum between ranks against the formula in long double; alone, fused, at any number of ranks.
-#include "collectives/host/adasum.h"
+#include "collectives/adasum.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/host/stream_copy.h"
+#include "collectives/stream_copy.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "collectives/host/gather_list.h"
+#include "collectives/gather_list.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,10 @@
-#include "collectives/host/adasum.h"
+#include "collectives/adasum.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "collectives/host/allgather.h"
-#include "collectives/host/exchange.h"
 #include "reduce/adasum.h"
 #include "types/request.h"
 
@@ -19,16 +17,17 @@ constexpr std::size_t kPiece = std::size_t{64} << 10;
 
 class Adasum final : public Operation {
  public:
-  Adasum(HostChannel& channel, const Plan& plan)
-      : channel_(channel),
+  Adasum(int rank, int size, StartOperation start, const Plan& plan)
+      : start_(std::move(start)),
         plan_(plan),
         element_(dtype_bytes(plan.dtype)),
-        ranks_(static_cast<std::size_t>(channel.size())),
+        rank_(static_cast<std::size_t>(rank)),
+        ranks_(static_cast<std::size_t>(size)),
         left_(ranks_) {
     std::iota(left_.begin(), left_.end(), 0);
     std::size_t all = 0;
     for (const PlanMember& member : plan.members) {
-      rows_.push_back(scattered_rows(member.input.elements(), channel.size()));
+      rows_.push_back(scattered_rows(member.input.elements(), size));
       begins_.push_back(all);
       all += ranks_ * own(rows_.size() - 1);
     }
@@ -71,7 +70,7 @@ class Adasum final : public Operation {
   std::size_t pairs() const { return left_.size() / 2; }
   /// Elements of this rank's slice of a member.
   std::size_t own(std::size_t member) const {
-    return static_cast<std::size_t>(rows_[member][static_cast<std::size_t>(channel_.rank())]);
+    return static_cast<std::size_t>(rows_[member][rank_]);
   }
   /// Where in received_ and values_ the slice that came from a rank begins, in elements.
   std::size_t place(std::size_t member, std::size_t from) const { return begins_[member] + from * own(member); }
@@ -113,7 +112,7 @@ class Adasum final : public Operation {
       }
       exchange_.rows.push_back(std::move(rows));
     }
-    operation_ = staged_alltoall(channel_, exchange_);
+    operation_ = start_(exchange_);
   }
 
   void widen_piece() {
@@ -151,9 +150,9 @@ class Adasum final : public Operation {
     tell_.dtype = DType::float64;
     tell_.members.push_back({"products",
                              {products_.data(), DType::float64, {numbers}, {}},
-                             {told_.data(), DType::float64, {numbers * channel_.size()}, {}}});
+                             {told_.data(), DType::float64, {numbers * static_cast<std::int64_t>(ranks_)}, {}}});
     tell_.rows.emplace_back(ranks_, numbers);
-    operation_ = staged_allgather(channel_, tell_);
+    operation_ = start_(tell_);
   }
 
   /// Of the whole tensor.
@@ -208,12 +207,13 @@ class Adasum final : public Operation {
       gather_.members.push_back(std::move(member));
     }
     gather_.rows = rows_;
-    operation_ = staged_allgather(channel_, gather_);
+    operation_ = start_(gather_);
   }
 
-  HostChannel& channel_;
+  const StartOperation start_;
   const Plan& plan_;
   const std::size_t element_;
+  const std::size_t rank_;
   const std::size_t ranks_;
   std::vector<std::size_t> left_;                ///< the ranks whose vectors this round combines
   std::vector<std::vector<std::int64_t>> rows_;  ///< by member: the elements of each rank's slice
@@ -233,8 +233,8 @@ class Adasum final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> adasum_allreduce(HostChannel& channel, const Plan& plan) {
-  return std::make_unique<Adasum>(channel, plan);
+std::unique_ptr<Operation> adasum_allreduce(int rank, int size, StartOperation start, const Plan& plan) {
+  return std::make_unique<Adasum>(rank, size, std::move(start), plan);
 }
 
 }  // namespace ronde::collectives
