@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "collectives/host/world_for_tests.h"
+#include "collectives/worlds_for_tests.h"
 #include "reduce/adasum.h"
 
 namespace ronde::collectives {
@@ -78,8 +78,15 @@ Vector expected_of(const Job& job, DType dtype, std::size_t member, double presc
   return result;
 }
 
-class AdasumWorlds : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, AdasumWorlds, testing::Values(1, 2, 3, 4, 5, 8));
+class AdasumWorlds : public testing::TestWithParam<MediumAndSize> {
+ protected:
+  int size() const { return GetParam().size; }
+  std::unique_ptr<JobWorld> world(const transport::RegionLayout& layout) const {
+    return make_world(GetParam().medium, layout);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Sizes, AdasumWorlds, testing::ValuesIn(every_medium({1, 2, 3, 4, 5, 8})),
+                         [](const auto& each) { return name_of(each.param); });
 
 TEST_P(AdasumWorlds, IsTheTreeOfTheFormula) {
   for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16}) {
@@ -92,11 +99,10 @@ TEST_P(AdasumWorlds, IsTheTreeOfTheFormula) {
       const double prescale = elements.size() == 3 ? 0.5 : 1.0;
       const double postscale = elements.size() == 3 ? 3.0 : 1.0;
       std::vector<Job> jobs;
-      jobs.push_back(job_of(GetParam(), dtype, elements, prescale, postscale));
+      jobs.push_back(job_of(size(), dtype, elements, prescale, postscale));
       jobs.front().expected.clear();
       jobs.front().expected.emplace_back();  // compared below, not to the bit
-      World world(tiny_slots(GetParam()));
-      ASSERT_EQ(world.run_by_hand(jobs, 7), "");
+      ASSERT_EQ(world(tiny_slots(size()))->run_by_hand(jobs, 7), "");
       const Job& job = jobs.front();
       for (std::size_t member = 0; member < elements.size(); ++member) {
         const std::vector<std::byte> first = job.outputs[0][member].content();
@@ -121,21 +127,19 @@ TEST_P(AdasumWorlds, IsTheTreeOfTheFormula) {
 
 TEST_P(AdasumWorlds, ATensorGetsTheSameBitsFusedOrAlone) {
   std::vector<Job> together;
-  together.push_back(job_of(GetParam(), DType::float32, {100, 3000, 7}, 1, 1));
+  together.push_back(job_of(size(), DType::float32, {100, 3000, 7}, 1, 1));
   together.front().expected.assign(1, {});
   const std::vector<std::int64_t> elements = {100, 3000, 7};
-  World world(tiny_slots(GetParam()));
-  ASSERT_EQ(world.run_by_hand(together, 3), "");
+  ASSERT_EQ(world(tiny_slots(size()))->run_by_hand(together, 3), "");
   for (std::size_t member = 0; member < elements.size(); ++member) {
     std::vector<Job> alone;
-    alone.push_back(job_of(GetParam(), DType::float32, {elements[member]}, 1, 1));
+    alone.push_back(job_of(size(), DType::float32, {elements[member]}, 1, 1));
     alone.front().expected.assign(1, {});
     for (std::size_t rank = 0; rank < alone.front().plans.size(); ++rank) {
       std::memcpy(alone.front().plans[rank].members[0].input.data, together.front().input_content[rank][member].data(),
                   together.front().input_content[rank][member].size());
     }
-    World other(tiny_slots(GetParam()));
-    ASSERT_EQ(other.run_by_hand(alone, 5), "");
+    ASSERT_EQ(world(tiny_slots(size()))->run_by_hand(alone, 5), "");
     EXPECT_EQ(alone.front().outputs[0][0].content(), together.front().outputs[0][member].content());
   }
 }
@@ -144,15 +148,14 @@ TEST_P(AdasumWorlds, ATensorGetsTheSameBitsFusedOrAlone) {
 TEST_P(AdasumWorlds, AmongOthers) {
   std::vector<Job> jobs;
   for (const std::int64_t elements : {1, 300'000, 5}) {
-    jobs.push_back(job_of(GetParam(), DType::float32, {elements}, 1, 1));
+    jobs.push_back(job_of(size(), DType::float32, {elements}, 1, 1));
     jobs.back().expected.assign(1, {});
     JobSpec spec;
-    spec.size = GetParam();
+    spec.size = size();
     spec.elements = {elements, 3};
     jobs.push_back(make_job(spec));
   }
-  World world(transport::RegionLayout::for_size(GetParam()));
-  EXPECT_EQ(world.run_threads(jobs), "");
+  EXPECT_EQ(world(transport::RegionLayout::for_size(size()))->run_threads(jobs), "");
   for (const Job& job : jobs) {
     for (const auto& rank : job.outputs) {
       EXPECT_EQ(rank[0].content(), job.outputs[0][0].content());

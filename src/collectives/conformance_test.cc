@@ -1,7 +1,7 @@
-// What every collective over a HostArena must do, in worlds of 1, 2, 3, 5 and 8 ranks.
+// What every collective must do, through shared memory and as messages, in worlds of 1, 2, 3, 5 and 8 ranks.
 #include <gtest/gtest.h>
 
-#include "collectives/host/world_for_tests.h"
+#include "collectives/worlds_for_tests.h"
 #include "support/effort.h"
 
 namespace ronde::collectives {
@@ -14,9 +14,13 @@ constexpr DType kAllTypes[] = {DType::uint8,      DType::int8,        DType::int
 
 bool can_reduce(DType dtype, ReduceOp op) { return reduce::supports({dtype, op, 1.0, 1.0}).is_ok(); }
 
-class Conformance : public testing::TestWithParam<int> {
+class Conformance : public testing::TestWithParam<MediumAndSize> {
  protected:
-  int size() const { return GetParam(); }
+  int size() const { return GetParam().size; }
+  std::unique_ptr<JobWorld> world(const transport::RegionLayout& layout,
+                                  const Thresholds& thresholds = kTinyThresholds) const {
+    return make_world(GetParam().medium, layout, thresholds);
+  }
   JobSpec spec(OpKind kind, std::vector<std::int64_t> elements) const {
     JobSpec spec;
     spec.kind = kind;
@@ -27,11 +31,9 @@ class Conformance : public testing::TestWithParam<int> {
   /// By hand, then with threads.
   void run(const transport::RegionLayout& layout, const std::vector<JobSpec>& specs) {
     for (int seed = 1; seed <= kOrdersByHand; ++seed) {
-      World world(layout);
-      EXPECT_EQ(world.run_by_hand(make_jobs(specs), static_cast<std::uint64_t>(seed)), "");
+      EXPECT_EQ(world(layout)->run_by_hand(make_jobs(specs), static_cast<std::uint64_t>(seed)), "");
     }
-    World world(layout);
-    EXPECT_EQ(world.run_threads(make_jobs(specs)), "");
+    EXPECT_EQ(world(layout)->run_threads(make_jobs(specs)), "");
   }
   static std::vector<Job> make_jobs(const std::vector<JobSpec>& specs) {
     std::vector<Job> jobs;
@@ -78,8 +80,8 @@ TEST_P(Conformance, AllreduceHasTheSameBitsInEveryRegime) {
         if (kOrdersByHand == 0 && chunk != 300) {
           continue;
         }
-        World world(tiny_slots(size()), {.one_shot = one_shot, .chunk = chunk, .stream = stream});
-        EXPECT_EQ(world.run_by_hand(make_jobs(specs), chunk), "");
+        const Thresholds thresholds = {.one_shot = one_shot, .chunk = chunk, .stream = stream};
+        EXPECT_EQ(world(tiny_slots(size()), thresholds)->run_by_hand(make_jobs(specs), chunk), "");
       }
     }
   }
@@ -124,7 +126,8 @@ TEST_P(Conformance, AllreduceScalesOnceHoweverLarge) {
 
 /// Small whole numbers, whose sums every type holds exactly, against a sum in double.
 template <typename T>
-void expect_exact_sums(int size, DType dtype) {
+void expect_exact_sums(JobWorld& world, DType dtype) {
+  const auto size = static_cast<int>(world.size());
   JobSpec spec;
   spec.size = size;
   spec.dtype = dtype;
@@ -151,19 +154,18 @@ void expect_exact_sums(int size, DType dtype) {
       job.input_content[rank][member] = job.inputs[rank][member].content();
     }
   }
-  World world(tiny_slots(size));
   std::vector<Job> jobs;
   jobs.push_back(std::move(job));
   EXPECT_EQ(world.run_by_hand(jobs, 1), "") << dtype_name(dtype);
 }
 
 TEST_P(Conformance, SumsAreTheSumsInDouble) {
-  expect_exact_sums<float>(size(), DType::float32);
-  expect_exact_sums<double>(size(), DType::float64);
-  expect_exact_sums<std::int8_t>(size(), DType::int8);
-  expect_exact_sums<std::uint8_t>(size(), DType::uint8);
-  expect_exact_sums<std::int32_t>(size(), DType::int32);
-  expect_exact_sums<std::int64_t>(size(), DType::int64);
+  expect_exact_sums<float>(*world(tiny_slots(size())), DType::float32);
+  expect_exact_sums<double>(*world(tiny_slots(size())), DType::float64);
+  expect_exact_sums<std::int8_t>(*world(tiny_slots(size())), DType::int8);
+  expect_exact_sums<std::uint8_t>(*world(tiny_slots(size())), DType::uint8);
+  expect_exact_sums<std::int32_t>(*world(tiny_slots(size())), DType::int32);
+  expect_exact_sums<std::int64_t>(*world(tiny_slots(size())), DType::int64);
 }
 
 TEST_P(Conformance, FusedPlansOfMixedSizes) {
@@ -370,14 +372,15 @@ TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
   specs.back().rows = {scattered_rows(901, size())};
   specs.push_back(spec(OpKind::alltoall, {1000}));
   specs.back().rows = {std::vector<std::int64_t>(static_cast<std::size_t>(size() * size()), 90)};
-  World world(transport::RegionLayout::for_size(size()), Table::built_in().of(size()));
+  const auto large = world(transport::RegionLayout::for_size(size()), Table::built_in().of(size()));
   if (kOrdersByHand != 0) {
-    EXPECT_EQ(world.run_by_hand(make_jobs(specs), 3), "");
+    EXPECT_EQ(large->run_by_hand(make_jobs(specs), 3), "");
   }
-  EXPECT_EQ(world.run_threads(make_jobs(specs)), "");
+  EXPECT_EQ(large->run_threads(make_jobs(specs)), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, Conformance, testing::Values(1, 2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Worlds, Conformance, testing::ValuesIn(every_medium({1, 2, 3, 5, 8})),
+                         [](const auto& each) { return name_of(each.param); });
 
 }  // namespace
 }  // namespace ronde::collectives

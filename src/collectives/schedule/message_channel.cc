@@ -1,0 +1,178 @@
+#include "collectives/schedule/message_channel.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "collectives/adasum.h"
+#include "collectives/alone.h"
+#include "collectives/parts.h"
+#include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/exchange_schedule.h"
+#include "collectives/schedule/schedule_run.h"
+#include "collectives/schedule/two_phase_schedule.h"
+
+namespace ronde::collectives::messages {
+
+namespace {
+
+std::unique_ptr<Operation> run(MessageChannel& channel, const Plan& plan, std::unique_ptr<Schedule> schedule,
+                               std::vector<GatherList> lists) {
+  const reduce::Reduction reduction{plan.dtype, plan.reduce_op, plan.prescale, plan.postscale};
+  return scheduled_operation(channel.mailbox(), std::move(schedule), std::move(lists), reduction, MessageChannel::kPlans,
+                             channel.next_instance());
+}
+
+Exchange exchange_of(const MessageChannel& channel) {
+  const auto ranks = static_cast<std::size_t>(channel.size());
+  Exchange exchange;
+  exchange.rank = channel.rank();
+  exchange.outgoing.resize(ranks);
+  exchange.incoming.resize(ranks);
+  exchange.chunk = channel.limits().chunk;
+  return exchange;
+}
+
+/// The ranks from 0 on.
+std::vector<int> first_ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// The outputs as what is read and what is written.
+GatherList outputs_of(const Plan& plan) {
+  GatherList list;
+  for (const PlanMember& member : plan.members) {
+    list.append(member.output.data, member.output.data, member.input.bytes());
+  }
+  return list;
+}
+
+/// Every rank has the whole tensor for those that `sends_to` names, and reduces what comes from those of `inputs`.
+template <typename SendsTo>
+std::unique_ptr<Operation> reduce_whole(MessageChannel& channel, const Plan& plan, std::vector<int> inputs,
+                                        const SendsTo& sends_to) {
+  Exchange exchange = exchange_of(channel);
+  exchange.longest = plan.bytes();
+  exchange.one_list = exchange.reduces = true;
+  for (int peer = 0; peer < channel.size(); ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    exchange.outgoing[index] = peer == channel.rank() || sends_to(peer) ? exchange.longest : 0;
+    exchange.incoming[index] =
+        std::find(inputs.begin(), inputs.end(), peer) != inputs.end() ? exchange.longest : 0;
+  }
+  exchange.inputs = std::move(inputs);
+  return run(channel, plan, exchange_schedule(std::move(exchange)), {GatherList(plan)});
+}
+
+std::unique_ptr<Operation> allreduce(MessageChannel& channel, const Plan& plan) {
+  if (plan.bytes() == 0) {
+    return allreduce_alone(plan);
+  }
+  if (plan.reduce_op == ReduceOp::adasum) {
+    return adasum_allreduce(
+        channel.rank(), channel.size(), [&channel](const Plan& part) { return start(channel, part); }, plan);
+  }
+  if (plan.bytes() <= channel.limits().one_turn) {
+    return reduce_whole(channel, plan, first_ranks(channel.size()), [](int) { return true; });
+  }
+  return run(channel, plan,
+             two_phase_allreduce_schedule(channel.rank(), channel.size(), plan.bytes(), channel.limits().chunk),
+             {GatherList(plan), outputs_of(plan)});
+}
+
+std::unique_ptr<Operation> scan(MessageChannel& channel, const Plan& plan) {
+  return reduce_whole(channel, plan, first_ranks(channel.rank() + 1),
+                      [&](int peer) { return peer > channel.rank(); });
+}
+
+std::unique_ptr<Operation> exscan(MessageChannel& channel, const Plan& plan) {
+  return reduce_whole(channel, plan, first_ranks(channel.rank()), [&](int peer) { return peer > channel.rank(); });
+}
+
+std::unique_ptr<Operation> broadcast(MessageChannel& channel, const Plan& plan) {
+  const bool is_root = channel.rank() == plan.root;
+  if (plan.bytes() > channel.limits().one_turn && channel.size() > 2) {
+    return run(channel, plan,
+               two_phase_broadcast_schedule(channel.rank(), channel.size(), plan.root, plan.bytes(),
+                                            channel.limits().chunk),
+               {GatherList(plan), outputs_of(plan)});
+  }
+  Exchange exchange = exchange_of(channel);
+  exchange.one_list = true;
+  exchange.longest = plan.bytes();
+  if (is_root) {
+    exchange.outgoing.assign(exchange.outgoing.size(), exchange.longest);
+  } else {
+    exchange.incoming[static_cast<std::size_t>(plan.root)] = exchange.longest;
+  }
+  return run(channel, plan, exchange_schedule(std::move(exchange)), {GatherList(plan)});
+}
+
+/// Each rank has a part for each, which is put down or reduced.
+std::unique_ptr<Operation> exchange_parts(MessageChannel& channel, const Plan& plan) {
+  const auto ranks = static_cast<std::size_t>(channel.size());
+  const auto own = static_cast<std::size_t>(channel.rank());
+  const Parts parts(plan, channel.size());
+  Exchange exchange = exchange_of(channel);
+  exchange.longest = parts.longest();
+  exchange.reduces = reduces(plan.kind);
+  if (exchange.reduces) {
+    exchange.inputs = first_ranks(channel.size());
+  }
+  std::vector<GatherList> lists;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    lists.push_back(parts.outgoing(own, peer));
+    exchange.outgoing[peer] = lists.back().bytes();
+  }
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    lists.push_back(parts.incoming(own, peer));
+    exchange.incoming[peer] = lists.back().bytes();
+  }
+  return run(channel, plan, exchange_schedule(std::move(exchange)), std::move(lists));
+}
+
+std::unique_ptr<Operation> barrier(MessageChannel& channel, const Plan& plan) {
+  return run(channel, plan, barrier_schedule(channel.rank(), channel.size()), {GatherList()});
+}
+
+struct Algorithm {
+  OpKind kind;
+  std::unique_ptr<Operation> (*start)(MessageChannel&, const Plan&);
+  std::unique_ptr<Operation> (*alone)(const Plan&);  ///< in a world of one rank; null: as in any
+};
+
+constexpr Algorithm kAlgorithms[] = {
+    {OpKind::allreduce, allreduce, allreduce_alone},
+    {OpKind::broadcast, broadcast, copy_alone},
+    {OpKind::allgather, exchange_parts, copy_alone},
+    {OpKind::alltoall, exchange_parts, copy_alone},
+    {OpKind::gather, exchange_parts, copy_alone},
+    {OpKind::scatter, exchange_parts, copy_alone},
+    {OpKind::reduce, exchange_parts, allreduce_alone},
+    {OpKind::reducescatter, exchange_parts, allreduce_alone},
+    {OpKind::barrier, barrier, nullptr},
+    {OpKind::scan, scan, allreduce_alone},
+    {OpKind::exscan, exscan, exscan_alone},
+};
+
+const Algorithm* find(OpKind kind) {
+  const auto* const found = std::find_if(std::begin(kAlgorithms), std::end(kAlgorithms),
+                                         [kind](const Algorithm& algorithm) { return algorithm.kind == kind; });
+  return found == std::end(kAlgorithms) ? nullptr : found;
+}
+
+}  // namespace
+
+bool has_schedule(OpKind kind) { return find(kind) != nullptr; }
+
+std::unique_ptr<Operation> start(MessageChannel& channel, const Plan& plan) {
+  assert(has_schedule(plan.kind));
+  const Algorithm& algorithm = *find(plan.kind);
+  return channel.size() == 1 && algorithm.alone != nullptr ? algorithm.alone(plan) : algorithm.start(channel, plan);
+}
+
+}  // namespace ronde::collectives::messages

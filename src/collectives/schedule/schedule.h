@@ -1,0 +1,82 @@
+// Schedule: what one rank sends, receives and computes in one collective whose bytes travel as messages (over Links; what
+// lies in memory of one host has algorithms of its own, collectives/host). A value of its rank, the number of ranks and
+// sizes alone: it knows no link, no pointer and no time, so that a test can lay the schedules of all ranks side by side.
+//
+// Stages. Every rank's schedule has the same number of stages. In stage t each rank sends each other at most one
+// message, whose length both know. A rank has finished stage t when all messages of the stage for it have come, it has
+// handed over its own, and the stage's work is done; the work comes last, since in place it writes over what is sent. A
+// rank receives and finishes in the order of the stages. It sends the messages of stage t once it has finished `after`
+// stages, after <= t, and handed over what it sends before t.
+//
+// Why it ends, whatever the order in which links deliver, as long as each delivers in order and however little room it
+// has: let t be the first stage that some rank never finishes. All ranks have finished the stages before t, at least
+// `after` of them, so their messages are in no link any more and those of stage t may go. Who waits for one of these asks
+// that link again and again, so there is room in it; so all are handed over, come, and are received.
+//
+// What a rank must hold of messages that come early is bounded by `after`: nobody is further ahead than that.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace ronde::collectives {
+
+/// Bytes [begin, end) of one of an operation's gather lists. Who sends or computes reads where the list reads, who
+/// receives or computes writes where it writes.
+struct Piece {
+  int list = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t bytes() const { return end - begin; }
+  bool operator==(const Piece&) const = default;
+};
+
+/// In place of a list: the message is kept as it is until the stage's work is done.
+inline constexpr int kKept = -1;
+
+struct Outgoing {
+  int to = 0;
+  Piece from;
+};
+
+struct Incoming {
+  int from = 0;
+  Piece into;
+};
+
+/// What a rank computes when all messages of a stage are there.
+enum class Work {
+  none,
+  carry_over,  ///< `own` from where it is read to where it is written
+  reduce,      ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
+  empty,       ///< the reduction of no values into `own`
+};
+
+struct Stage {
+  std::size_t after = 0;  ///< how many stages this rank must have finished before it sends
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  Work work = Work::none;
+  Piece own;
+
+  void clear() {
+    after = 0;
+    outgoing.clear();
+    incoming.clear();
+    work = Work::none;
+    own = {};
+  }
+};
+
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  virtual std::size_t stages() const = 0;
+  /// What this rank does in a stage. Requires: index < stages(), `stage` is clear. Messages without bytes are left out,
+  /// on both sides, but where somebody waits for the message itself.
+  virtual void describe(std::size_t index, Stage& stage) const = 0;
+  /// The ranks whose values a reduction has, in rank order; this rank's own are read from `own`.
+  virtual const std::vector<int>& inputs() const = 0;
+};
+
+}  // namespace ronde::collectives

@@ -1,0 +1,242 @@
+#include "collectives/schedule/schedule_run.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "reduce/neutral.h"
+
+namespace ronde::collectives {
+
+ScheduleRun::ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule, std::vector<GatherList> lists,
+                         const reduce::Reduction& reduction)
+    : mailbox_(mailbox),
+      schedule_(std::move(schedule)),
+      lists_(std::move(lists)),
+      reduction_(reduction),
+      kept_(static_cast<std::size_t>(mailbox.size())),
+      marks_(static_cast<std::size_t>(mailbox.size())) {
+  if (const std::size_t inputs = schedule_->inputs().size(); inputs > 0) {
+    reducer_.emplace(reduction, inputs);
+    pointers_.resize(inputs);
+  }
+}
+
+void ScheduleRun::begin(std::uint32_t collective, std::uint64_t instance) {
+  key_ = {collective, 0, instance};
+  compares_ = is_void_ = false;
+  mark_ = 0;
+  sending_ = finished_ = 0;
+  describe(0, outgoing_);
+  describe(0, incoming_);
+}
+
+void ScheduleRun::begin_if_alike(std::uint32_t collective, std::uint64_t instance, std::uint64_t mark) {
+  begin(collective, instance);
+  compares_ = true;
+  mark_ = mark;
+}
+
+Progress ScheduleRun::advance() {
+  Budget budget;
+  mailbox_.flush();
+  while (!is_over()) {
+    const bool sent = send_some(budget);
+    const bool received = receive_some(budget);
+    if (!sent && !received) {
+      return budget.anything_spent() ? Progress::again : Progress::idle;
+    }
+    if (!budget.allows(1)) {
+      break;
+    }
+  }
+  if (!is_over()) {
+    return Progress::again;
+  }
+  return mailbox_.flush() ? Progress::done : Progress::idle;
+}
+
+std::vector<int> ScheduleRun::waiting_for() const {
+  std::vector<int> ranks;
+  if (is_over()) {
+    for (int peer = 0; peer < mailbox_.size(); ++peer) {
+      if (peer != mailbox_.rank() && !mailbox_.has_room(peer)) {
+        ranks.push_back(peer);
+      }
+    }
+    return ranks;
+  }
+  for (const Incoming& each : incoming_.incoming) {
+    ranks.push_back(each.from);
+  }
+  if (ranks.empty()) {
+    for (const Outgoing& each : outgoing_.outgoing) {
+      ranks.push_back(each.to);
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+bool ScheduleRun::send_some(Budget& budget) {
+  if (sending_ == schedule_->stages() || outgoing_.after > finished_) {
+    return false;
+  }
+  bool moved = false;
+  auto& waiting = outgoing_.outgoing;
+  for (std::size_t i = 0; i < waiting.size();) {
+    if (!budget.allows(waiting[i].from.bytes()) || !mailbox_.has_room(waiting[i].to)) {
+      ++i;
+      continue;
+    }
+    send(waiting[i]);
+    budget.spend(waiting[i].from.bytes());
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+    moved = true;
+  }
+  if (waiting.empty()) {
+    ++sending_;
+    describe(sending_, outgoing_);
+    budget.spend(0);
+    moved = true;
+  }
+  return moved;
+}
+
+void ScheduleRun::send(const Outgoing& outgoing) {
+  const Piece& piece = outgoing.from;
+  std::byte* const payload = mailbox_.compose(piece.bytes()).data();
+  lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end, payload);
+  key_.stage = static_cast<std::uint32_t>(sending_);
+  mailbox_.send(outgoing.to, key_, mark_);
+}
+
+bool ScheduleRun::receive_some(Budget& budget) {
+  if (finished_ == schedule_->stages()) {
+    return false;
+  }
+  bool moved = false;
+  auto& waiting = incoming_.incoming;
+  for (std::size_t i = 0; i < waiting.size();) {
+    const std::size_t bytes = waiting[i].into.bytes();
+    if (!budget.allows(bytes) || !take(waiting[i])) {
+      ++i;
+      continue;
+    }
+    budget.spend(bytes);
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+    moved = true;
+  }
+  if (waiting.empty() && sending_ > finished_) {
+    finish_stage(budget);
+    moved = true;
+  }
+  return moved;
+}
+
+bool ScheduleRun::take(const Incoming& incoming) {
+  key_.stage = static_cast<std::uint32_t>(finished_);
+  transport::Received message;
+  if (!mailbox_.take(incoming.from, key_, message)) {
+    return false;
+  }
+  const Piece& into = incoming.into;
+  if (message.payload.size() != into.bytes()) {
+    mailbox_.break_off(Status::error(Code::internal, "rank " + std::to_string(incoming.from) + " has sent " +
+                                                         std::to_string(message.payload.size()) + " bytes where " +
+                                                         std::to_string(into.bytes()) + " were agreed"));
+    return false;
+  }
+  const auto from = static_cast<std::size_t>(incoming.from);
+  marks_[from] = message.mark;
+  if (into.list == kKept) {
+    kept_[from] = std::move(message);
+  } else {
+    lists_[static_cast<std::size_t>(into.list)].scatter(into.begin, into.end, message.payload.data());
+  }
+  return true;
+}
+
+void ScheduleRun::finish_stage(Budget& budget) {
+  if (compares_ && finished_ == 0 && marks_differ()) {
+    is_void_ = true;
+    mailbox_.forget_before(key_.collective, key_.instance + 1);
+    return;
+  }
+  const Piece& own = incoming_.own;
+  switch (incoming_.work) {
+    case Work::none: break;
+    case Work::carry_over: lists_[static_cast<std::size_t>(own.list)].carry_over(own.begin, own.end); break;
+    case Work::reduce: reduce_own(); break;
+    case Work::empty: fill_own(); break;
+  }
+  budget.spend(incoming_.work == Work::none ? 0 : own.bytes());
+  ++finished_;
+  describe(finished_, incoming_);
+}
+
+void ScheduleRun::reduce_own() {
+  const Piece& own = incoming_.own;
+  const std::vector<int>& inputs = schedule_->inputs();
+  const reduce::DefaultArithmetic arithmetic;
+  lists_[static_cast<std::size_t>(own.list)].for_each(
+      own.begin, own.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          pointers_[i] = inputs[i] == mailbox_.rank()
+                             ? from
+                             : kept_[static_cast<std::size_t>(inputs[i])].payload.data() + (at - own.begin);
+        }
+        (*reducer_)(arithmetic, pointers_.data(), reducer_->elements(bytes), to);
+      });
+}
+
+void ScheduleRun::fill_own() {
+  const Piece& own = incoming_.own;
+  lists_[static_cast<std::size_t>(own.list)].for_each(
+      own.begin, own.end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t) {
+        reduce::fill_empty(reduction_.dtype, reduction_.op, {to, bytes});
+      });
+}
+
+bool ScheduleRun::marks_differ() const {
+  for (int rank = 0; rank < mailbox_.size(); ++rank) {
+    if (rank != mailbox_.rank() && marks_[static_cast<std::size_t>(rank)] != mark_) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ScheduleRun::describe(std::size_t index, Stage& stage) const {
+  stage.clear();
+  if (index < schedule_->stages()) {
+    schedule_->describe(index, stage);
+  }
+}
+
+namespace {
+
+class ScheduledOperation final : public Operation {
+ public:
+  template <typename... Arguments>
+  ScheduledOperation(std::uint32_t collective, std::uint64_t instance, Arguments&&... arguments)
+      : run_(std::forward<Arguments>(arguments)...) {
+    run_.begin(collective, instance);
+  }
+  Progress advance() override { return run_.advance(); }
+  std::vector<int> waiting_for() const override { return run_.waiting_for(); }
+
+ private:
+  ScheduleRun run_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
+                                               std::vector<GatherList> lists, const reduce::Reduction& reduction,
+                                               std::uint32_t collective, std::uint64_t instance) {
+  return std::make_unique<ScheduledOperation>(collective, instance, mailbox, std::move(schedule), std::move(lists),
+                                              reduction);
+}
+
+}  // namespace ronde::collectives

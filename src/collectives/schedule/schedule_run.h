@@ -1,0 +1,76 @@
+// ScheduleRun: carries one rank's schedule out, once or again and again, over a mailbox.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/budget.h"
+#include "collectives/gather_list.h"
+#include "collectives/schedule/schedule.h"
+#include "reduce/reduce.h"
+#include "transport/mailbox.h"
+#include "types/operation.h"
+#include "types/plan.h"
+
+namespace ronde::collectives {
+
+/// Used under the mailbox's lock.
+class ScheduleRun {
+ public:
+  /// `lists`: what the schedule's pieces count in. `mailbox` must outlive this.
+  ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule, std::vector<GatherList> lists,
+              const reduce::Reduction& reduction);
+
+  /// Other memory of the same sizes may be bound to its segments between two runs.
+  GatherList& list(std::size_t index) { return lists_[index]; }
+  /// From the first stage on. Requires: the run before is done, or was given up.
+  void begin(std::uint32_t collective, std::uint64_t instance);
+  /// The same where ranks compare what they are about to do: each sends its mark with the messages of stage 0, in which
+  /// every rank must send each other one. If marks differ the run is void: it is done at once, on every rank alike, and
+  /// no output was touched.
+  void begin_if_alike(std::uint32_t collective, std::uint64_t instance, std::uint64_t mark);
+  /// Does what can be done within the budget. `done`: outputs are there, and links have taken what others need.
+  Progress advance();
+  bool was_void() const { return is_void_; }
+  /// Whom it waits for: for what they send, else for room in the link to them.
+  std::vector<int> waiting_for() const;
+
+ private:
+  bool send_some(Budget& budget);
+  void send(const Outgoing& outgoing);
+  bool receive_some(Budget& budget);
+  bool take(const Incoming& incoming);
+  void finish_stage(Budget& budget);
+  void reduce_own();
+  void fill_own();
+  bool marks_differ() const;
+  bool is_over() const { return is_void_ || (finished_ == schedule_->stages() && sending_ == schedule_->stages()); }
+  void describe(std::size_t index, Stage& stage) const;
+
+  transport::Mailbox& mailbox_;
+  const std::unique_ptr<Schedule> schedule_;
+  std::vector<GatherList> lists_;
+  const reduce::Reduction reduction_;
+  std::optional<reduce::Reducer> reducer_;
+  std::vector<const void*> pointers_;  ///< of the reducer
+  transport::MessageKey key_;
+  std::uint64_t mark_ = 0;
+  bool compares_ = false;
+  bool is_void_ = false;
+
+  std::size_t sending_ = 0;   ///< the stage whose messages go out
+  std::size_t finished_ = 0;  ///< how many stages are
+  Stage outgoing_;            ///< of sending_, without what has gone out
+  Stage incoming_;            ///< of finished_, without what has come
+  std::vector<transport::Received> kept_;  ///< by rank
+  std::vector<std::uint64_t> marks_;       ///< by rank
+};
+
+/// One schedule as an operation, which `instance` tells from others of the collective.
+std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
+                                               std::vector<GatherList> lists, const reduce::Reduction& reduction,
+                                               std::uint32_t collective, std::uint64_t instance);
+
+}  // namespace ronde::collectives

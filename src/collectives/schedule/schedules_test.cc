@@ -1,0 +1,175 @@
+// The schedules of all ranks, side by side, as values: that what one sends the other expects, that nobody waits for what
+// cannot come, and how many bytes travel. What comes out of them: message_conformance_test.cc.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/exchange_schedule.h"
+#include "collectives/schedule/two_phase_schedule.h"
+
+namespace ronde::collectives {
+namespace {
+
+constexpr std::size_t kChunk = 256;
+
+using World = std::vector<std::unique_ptr<Schedule>>;
+
+struct Totals {
+  std::vector<std::size_t> sent;  ///< bytes, by rank
+  std::vector<std::size_t> messages;
+};
+
+/// Checks what schedule.h promises of stages.
+Totals check(const World& world) {
+  Totals totals{std::vector<std::size_t>(world.size()), std::vector<std::size_t>(world.size())};
+  for (std::size_t t = 0; t < world[0]->stages(); ++t) {
+    std::map<std::pair<int, int>, std::size_t> sent;
+    std::map<std::pair<int, int>, std::size_t> expected;
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+      EXPECT_EQ(world[rank]->stages(), world[0]->stages());
+      Stage stage;
+      world[rank]->describe(t, stage);
+      EXPECT_LE(stage.after, t);
+      for (const Outgoing& each : stage.outgoing) {
+        EXPECT_NE(each.to, static_cast<int>(rank));
+        EXPECT_TRUE(sent.try_emplace({static_cast<int>(rank), each.to}, each.from.bytes()).second) << "twice";
+        totals.sent[rank] += each.from.bytes();
+        ++totals.messages[rank];
+      }
+      for (const Incoming& each : stage.incoming) {
+        EXPECT_TRUE(expected.try_emplace({each.from, static_cast<int>(rank)}, each.into.bytes()).second) << "twice";
+      }
+    }
+    EXPECT_EQ(sent, expected) << "stage " << t;
+  }
+  return totals;
+}
+
+World world_of(int ranks, const std::function<std::unique_ptr<Schedule>(int)>& schedule) {
+  World world;
+  for (int rank = 0; rank < ranks; ++rank) {
+    world.push_back(schedule(rank));
+  }
+  return world;
+}
+
+/// Which bytes of the output each rank writes, each exactly once.
+void expect_all_written_once(const World& world, std::size_t bytes, int but = -1) {
+  for (std::size_t rank = 0; rank < world.size(); ++rank) {
+    std::vector<int> written(bytes);
+    for (std::size_t t = 0; t < world[rank]->stages(); ++t) {
+      Stage stage;
+      world[rank]->describe(t, stage);
+      std::vector<Piece> pieces;
+      for (const Incoming& each : stage.incoming) {
+        if (each.into.list != kKept) {
+          pieces.push_back(each.into);
+        }
+      }
+      if (stage.work != Work::none) {
+        pieces.push_back(stage.own);
+      }
+      for (const Piece& piece : pieces) {
+        for (std::size_t at = piece.begin; at < piece.end; ++at) {
+          ++written[at];
+        }
+      }
+    }
+    if (static_cast<int>(rank) != but) {
+      EXPECT_EQ(written, std::vector<int>(bytes, 1)) << "rank " << rank << " of " << world.size();
+    }
+  }
+}
+
+TEST(TwoPhaseSchedule, OfAnAllreduceSendsTwiceTheTensorAtMost) {
+  for (int ranks = 2; ranks <= 32; ++ranks) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{127}, std::size_t{128}, kChunk * 3, kChunk * 70 + 5}) {
+      const World world = world_of(
+          ranks, [&](int rank) { return two_phase_allreduce_schedule(rank, ranks, bytes, kChunk); });
+      const Totals totals = check(world);
+      expect_all_written_once(world, bytes);
+      const std::size_t all = std::accumulate(totals.sent.begin(), totals.sent.end(), std::size_t{0});
+      EXPECT_EQ(all, 2 * bytes * static_cast<std::size_t>(ranks - 1)) << "reduce-scatter and all-gather, of all ranks";
+      for (const std::size_t messages : totals.messages) {
+        EXPECT_GE(messages, static_cast<std::size_t>(ranks - 1)) << "each tells each";
+      }
+    }
+  }
+}
+
+TEST(TwoPhaseSchedule, OfABroadcastSendsNoByteTwiceToAnybody) {
+  for (int ranks = 2; ranks <= 32; ranks += ranks < 9 ? 1 : 7) {
+    for (int root = 0; root < ranks; root += ranks < 9 ? 1 : 5) {
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 50 + 5}) {
+        const World world = world_of(
+            ranks, [&](int rank) { return two_phase_broadcast_schedule(rank, ranks, root, bytes, kChunk); });
+        const Totals totals = check(world);
+        expect_all_written_once(world, bytes);
+        EXPECT_EQ(totals.sent[static_cast<std::size_t>(root)], bytes);
+        const std::size_t all = std::accumulate(totals.sent.begin(), totals.sent.end(), std::size_t{0});
+        EXPECT_EQ(all, bytes * static_cast<std::size_t>(ranks - 1));
+      }
+    }
+  }
+}
+
+TEST(ExchangeSchedule, SendsWhatEachHasForEach) {
+  for (int ranks = 1; ranks <= 32; ++ranks) {
+    const auto bytes_between = [](std::size_t from, std::size_t to) { return (from * 7 + to * 3) % 5 * kChunk / 2; };
+    const auto count = static_cast<std::size_t>(ranks);
+    const World world = world_of(ranks, [&](int rank) {
+      Exchange exchange;
+      exchange.rank = rank;
+      exchange.chunk = kChunk;
+      for (std::size_t peer = 0; peer < count; ++peer) {
+        exchange.outgoing.push_back(bytes_between(static_cast<std::size_t>(rank), peer));
+        exchange.incoming.push_back(bytes_between(peer, static_cast<std::size_t>(rank)));
+        for (std::size_t other = 0; other < count; ++other) {
+          exchange.longest = std::max(exchange.longest, bytes_between(peer, other));
+        }
+      }
+      return exchange_schedule(exchange);
+    });
+    const Totals totals = check(world);
+    for (std::size_t from = 0; from < count; ++from) {
+      std::size_t expected = 0;
+      for (std::size_t to = 0; to < count; ++to) {
+        expected += from == to ? 0 : bytes_between(from, to);
+      }
+      EXPECT_EQ(totals.sent[from], expected);
+    }
+  }
+}
+
+TEST(BarrierSchedule, HearsFromEverybodyInLogarithmicallyManyStages) {
+  for (int ranks = 1; ranks <= 32; ++ranks) {
+    const World world = world_of(ranks, [&](int rank) { return barrier_schedule(rank, ranks); });
+    check(world);
+    std::vector<std::set<int>> heard;
+    for (int rank = 0; rank < ranks; ++rank) {
+      heard.push_back({rank});
+    }
+    for (std::size_t t = 0; t < world[0]->stages(); ++t) {
+      const std::vector<std::set<int>> before = heard;
+      for (std::size_t rank = 0; rank < world.size(); ++rank) {
+        Stage stage;
+        world[rank]->describe(t, stage);
+        EXPECT_EQ(stage.after, t) << "what it passes on it must have heard";
+        for (const Incoming& each : stage.incoming) {
+          const auto& theirs = before[static_cast<std::size_t>(each.from)];
+          heard[rank].insert(theirs.begin(), theirs.end());
+        }
+      }
+    }
+    for (const auto& each : heard) {
+      EXPECT_EQ(each.size(), world.size());
+    }
+    EXPECT_LE(world[0]->stages(), 5u);
+  }
+}
+
+}  // namespace
+}  // namespace ronde::collectives

@@ -1,0 +1,78 @@
+// Mailbox: one rank's messages from and to all others, by what they belong to. A link hands messages over in the order in
+// which the peer sent them, but ranks begin collectives in different orders (buckets of replay fill in any order), so what
+// comes is kept under its key until somebody asks for it.
+//
+// What is kept is bounded by how far peers run ahead, which is their schedules' affair (collectives/schedule/schedule.h).
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace ronde::transport {
+
+struct MessageKey {
+  std::uint32_t collective = 0;  ///< which of those of a group
+  std::uint32_t stage = 0;       ///< of its schedule
+  std::uint64_t instance = 0;    ///< which time
+  auto operator<=>(const MessageKey&) const = default;
+};
+
+/// A message that has come; `payload` lies in `memory`, aligned for any element.
+struct Received {
+  std::vector<std::byte> memory;
+  std::span<const std::byte> payload;
+  std::uint64_t mark = 0;  ///< as the sender gave it
+};
+
+/// Used under one lock. Never blocks.
+class Mailbox {
+ public:
+  /// `links` must outlive this; it may be null in a world of one. Nobody else may receive from them.
+  Mailbox(Transport* links, int rank, int size);
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Nothing is kept for lack of room in the link to the peer, so that more may be sent to it.
+  bool has_room(int peer) { return links_->link(peer).flush(); }
+  /// Moves what is kept into the links; true once nothing is.
+  bool flush();
+  /// Where to write the payload of the message that send() sends next.
+  std::span<std::byte> compose(std::size_t bytes);
+  void send(int to, const MessageKey& key, std::uint64_t mark = 0);
+  /// The message of this key from a peer, if it has come.
+  bool take(int from, const MessageKey& key, Received& message);
+  /// Forgets the messages of instances of a collective before this one, those that are yet to come too.
+  void forget_before(std::uint32_t collective, std::uint64_t instance);
+  /// Takes in what has come; true if anything has.
+  bool receive();
+  /// How many messages have come that nobody has asked for.
+  std::size_t kept() const;
+  /// A peer has sent what cannot be: nothing is received any more.
+  void break_off(const Status& why) { status_ = status_.is_ok() ? why : status_; }
+  /// Ok, or that a peer has sent what cannot be.
+  const Status& status() const { return status_; }
+
+ private:
+  bool receive_from(int peer);
+
+  Transport* links_;
+  const int rank_;
+  const int size_;
+  std::vector<std::byte> outgoing_;
+  std::vector<std::byte> incoming_;
+  std::vector<std::map<MessageKey, Received>> kept_;  ///< by sender
+  std::map<std::uint32_t, std::uint64_t> first_instances_;
+  Status status_;
+};
+
+}  // namespace ronde::transport
