@@ -379,6 +379,24 @@ TEST_P(Conformance, MegabytesWithTheDefaultSlots) {
   EXPECT_EQ(large->run_threads(make_jobs(specs)), "");
 }
 
+class HeldUpMessages : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, HeldUpMessages, testing::Values(2, 3, 5, 8));
+
+// Whatever the order in which links deliver: what some of them carry comes only when nothing else can happen.
+TEST_P(HeldUpMessages, OfMixedPlans) {
+  const int size = GetParam();
+  std::mt19937_64 random(static_cast<std::uint64_t>(100 + size));
+  for (int round = 0; round < effort(30); ++round) {
+    std::vector<Job> jobs;
+    for (int i = 0; i < 4; ++i) {
+      jobs.push_back(make_job(random_spec(size, 6000, random)));
+    }
+    MessageWorld world(size, 2);
+    world.hold_some(random);
+    EXPECT_EQ(world.run_by_hand(jobs, random()), "") << round;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, Conformance, testing::ValuesIn(every_medium({1, 2, 3, 5, 8})),
                          [](const auto& each) { return name_of(each.param); });
 

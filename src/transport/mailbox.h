@@ -51,6 +51,10 @@ class Mailbox {
   void send(int to, const MessageKey& key, std::uint64_t mark = 0);
   /// The message of this key from a peer, if it has come.
   bool take(int from, const MessageKey& key, Received& message);
+  /// Whether one is kept under this key. Takes nothing in.
+  bool has(int from, const MessageKey& key) const {
+    return kept_[static_cast<std::size_t>(from)].contains(key);
+  }
   /// Forgets the messages of instances of a collective before this one, those that are yet to come too.
   void forget_before(std::uint32_t collective, std::uint64_t instance);
   /// Takes in what has come; true if anything has.

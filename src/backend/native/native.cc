@@ -2,19 +2,14 @@
 
 #include <new>
 
+#include "backend/host_memory.h"
 #include "backend/native/native_buckets.h"
 #include "collectives/host/channel.h"
 #include "collectives/host/select.h"
-#include "reduce/adasum.h"
-#include "reduce/reduce.h"
 
 namespace ronde::backend {
 
 namespace {
-
-Status not_built(const std::string& what) {
-  return Status::error(Code::not_implemented, "the native backend has no " + what + " yet");
-}
 
 class NativeBackend final : public Backend {
  public:
@@ -24,22 +19,7 @@ class NativeBackend final : public Backend {
   std::string_view name() const override { return "native"; }
 
   Status supports(const Plan& plan) const override {
-    for (const PlanMember& member : plan.members) {
-      if (member.input.device.type != DeviceType::host || member.output.device.type != DeviceType::host) {
-        return not_built("way to device memory").with_tensor(member.name);
-      }
-    }
-    if (!collectives::has_algorithm(plan.kind)) {
-      return not_built(std::string(op_name(plan.kind)));
-    }
-    const OperationTraits& operation = traits(plan.kind);
-    if (operation.reduces) {
-      return plan.reduce_op == ReduceOp::adasum && operation.has_adasum
-                 ? reduce::adasum_supports(plan.dtype)
-                 : reduce::supports({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale});
-    }
-    const bool is_movable = !operation.has_tensors || dtype_bytes(plan.dtype) > 0;
-    return is_movable ? Status() : not_built(std::string(dtype_name(plan.dtype)) + " type");
+    return host_memory_supports(plan, name(), collectives::has_algorithm(plan.kind));
   }
 
   std::unique_ptr<Operation> launch(const Plan& plan) override {

@@ -13,7 +13,8 @@ class ExchangeSchedule final : public Schedule {
       : exchange_(std::move(exchange)),
         ranks_(exchange_.outgoing.size()),
         own_(static_cast<std::size_t>(exchange_.rank)),
-        stages_((exchange_.longest + exchange_.chunk - 1) / exchange_.chunk) {}
+        stages_(std::max((exchange_.longest + exchange_.chunk - 1) / exchange_.chunk,
+                         exchange_.tells_all ? std::size_t{1} : std::size_t{0})) {}
 
   std::size_t stages() const override { return stages_; }
   const std::vector<int>& inputs() const override { return exchange_.inputs; }
@@ -21,13 +22,14 @@ class ExchangeSchedule final : public Schedule {
   void describe(std::size_t index, Stage& stage) const override {
     // The next stage but one may be on its way while this one is worked on; what is further ahead stays where it is.
     stage.after = index < 2 ? 0 : index - 1;
+    const bool tells = exchange_.tells_all && index == 0;
     for (std::size_t distance = 1; distance < ranks_; ++distance) {
       const std::size_t to = (own_ + distance) % ranks_;
       const std::size_t from = (own_ + ranks_ - distance) % ranks_;
-      if (const Piece piece = chunk(exchange_.outgoing[to], list_to(to), index); piece.bytes() > 0) {
+      if (const Piece piece = chunk(exchange_.outgoing[to], list_to(to), index); piece.bytes() > 0 || tells) {
         stage.outgoing.push_back({static_cast<int>(to), piece});
       }
-      if (const Piece piece = chunk(exchange_.incoming[from], list_from(from), index); piece.bytes() > 0) {
+      if (const Piece piece = chunk(exchange_.incoming[from], list_from(from), index); piece.bytes() > 0 || tells) {
         stage.incoming.push_back({static_cast<int>(from), piece});
       }
     }

@@ -20,6 +20,7 @@ struct Exchange {
   std::size_t longest = 0;            ///< of all that any rank has for any: the same on every rank
   std::size_t chunk = 0;              ///< bytes of a message at most, a multiple of 16: the same on every rank
   bool one_list = false;              ///< all of these are list 0
+  bool tells_all = false;             ///< in stage 0 every rank sends each other a message, be it empty
   bool reduces = false;               ///< what comes is reduced into this rank's own part, in place of being put down
   std::vector<int> inputs;            ///< where it reduces: whose values, in rank order
 };

@@ -32,12 +32,14 @@ class MessageChannel {
   int rank() const { return mailbox_.rank(); }
   int size() const { return mailbox_.size(); }
   const MessageLimits& limits() const { return limits_; }
+  /// For what begins from now on. Every rank calls it between the same two operations.
+  void set_limits(const MessageLimits& limits) { limits_ = limits; }
   /// Tells an operation's messages from those of others. Every rank begins the same operations in the same order.
   std::uint64_t next_instance() { return ++instance_; }
 
  private:
   transport::Mailbox& mailbox_;
-  const MessageLimits limits_;
+  MessageLimits limits_;
   std::uint64_t instance_ = 0;
 };
 

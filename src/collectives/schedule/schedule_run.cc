@@ -78,6 +78,11 @@ std::vector<int> ScheduleRun::waiting_for() const {
   return ranks;
 }
 
+bool ScheduleRun::has_first_of(int from) const {
+  return finished_ > 0 || std::none_of(incoming_.incoming.begin(), incoming_.incoming.end(),
+                                       [&](const Incoming& each) { return each.from == from; });
+}
+
 bool ScheduleRun::send_some(Budget& budget) {
   if (sending_ == schedule_->stages() || outgoing_.after > finished_) {
     return false;

@@ -34,6 +34,8 @@ class ScheduleRun {
   /// Does what can be done within the budget. `done`: outputs are there, and links have taken what others need.
   Progress advance();
   bool was_void() const { return is_void_; }
+  /// This rank's message of the first stage has been taken in.
+  bool has_first_of(int from) const;
   /// Whom it waits for: for what they send, else for room in the link to them.
   std::vector<int> waiting_for() const;
 

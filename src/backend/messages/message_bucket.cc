@@ -1,0 +1,128 @@
+#include "backend/messages/message_bucket.h"
+
+#include <numeric>
+#include <utility>
+
+#include "collectives/schedule/exchange_schedule.h"
+#include "collectives/schedule/two_phase_schedule.h"
+#include "types/instance_word.h"
+
+namespace ronde::backend {
+
+namespace {
+
+using collectives::GatherList;
+using collectives::messages::MessageLimits;
+using Codec = InstanceWord<std::uint64_t, 40>;
+
+/// An all-reduce in which every rank tells each other, however small.
+std::unique_ptr<collectives::Schedule> schedule_of(const transport::Mailbox& mailbox, std::uint64_t bytes,
+                                                   const MessageLimits& limits) {
+  if (bytes > limits.one_turn && mailbox.size() > 1) {
+    return collectives::two_phase_allreduce_schedule(mailbox.rank(), mailbox.size(), bytes, limits.chunk);
+  }
+  const auto ranks = static_cast<std::size_t>(mailbox.size());
+  collectives::Exchange exchange;
+  exchange.rank = mailbox.rank();
+  exchange.outgoing.assign(ranks, bytes);
+  exchange.incoming.assign(ranks, bytes);
+  exchange.longest = bytes;
+  exchange.chunk = limits.chunk;
+  exchange.one_list = exchange.tells_all = exchange.reduces = true;
+  exchange.inputs.resize(ranks);
+  std::iota(exchange.inputs.begin(), exchange.inputs.end(), 0);
+  return collectives::exchange_schedule(std::move(exchange));
+}
+
+/// A segment for each tensor that has elements; bound later.
+GatherList list_of(const Bucket& bucket, std::vector<std::size_t>* first_segments) {
+  GatherList list;
+  for (const BucketMember& member : bucket.members) {
+    if (first_segments != nullptr) {
+      first_segments->push_back(list.segment_count());
+    }
+    for (const Descriptor::Spec& spec : member.descriptor.tensors) {
+      list.append(nullptr, nullptr, static_cast<std::size_t>(element_count(spec.shape)) * dtype_bytes(spec.dtype));
+    }
+  }
+  return list;
+}
+
+reduce::Reduction reduction_of(const Bucket& bucket) {
+  const Descriptor& first = bucket.members.front().descriptor;
+  return {first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale};
+}
+
+}  // namespace
+
+MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, const MessageLimits& limits)
+    : bucket_(bucket),
+      mailbox_(mailbox),
+      run_(std::make_unique<collectives::ScheduleRun>(
+          mailbox, schedule_of(mailbox, payload_bytes(bucket), limits),
+          std::vector<GatherList>{list_of(bucket, &first_segments_), list_of(bucket, nullptr)}, reduction_of(bucket))) {}
+
+std::uint64_t MessageBucket::word(std::uint64_t instance) const { return Codec::encode(epoch_, instance); }
+
+void MessageBucket::enter(std::uint32_t epoch) {
+  epoch_ = epoch;
+  published_.store(0, std::memory_order_relaxed);
+  begun_ = completed_ = 0;
+  mailbox_.forget_before(collective(), word(1));
+}
+
+void MessageBucket::bind(std::size_t member, std::span<const RequestTensor> tensors) {
+  std::size_t segment = first_segments_[member];
+  for (const RequestTensor& tensor : tensors) {
+    if (tensor.input.bytes() > 0) {
+      run_->list(0).rebind(segment, tensor.input.data, tensor.output.data);
+      run_->list(1).rebind(segment, tensor.output.data, tensor.output.data);
+      ++segment;
+    }
+  }
+}
+
+void MessageBucket::publish(std::uint64_t calls) {
+  calls_ = calls;
+  published_.fetch_add(1, std::memory_order_release);
+}
+
+Progress MessageBucket::advance() {
+  if (!is_begun()) {
+    if (published_.load(std::memory_order_acquire) == completed_) {
+      return Progress::idle;
+    }
+    run_->begin_if_alike(collective(), word(++begun_), calls_);
+  }
+  const Progress progress = run_->advance();
+  if (progress == Progress::done) {
+    ++completed_;
+    was_void_ = run_->was_void();
+  }
+  return progress;
+}
+
+void MessageBucket::cancel() {
+  mailbox_.forget_before(collective(), word(published_.load(std::memory_order_relaxed) + 1));
+  published_.store(completed_, std::memory_order_relaxed);
+  begun_ = completed_;
+}
+
+std::uint64_t MessageBucket::published_by(int rank) const {
+  if (rank == mailbox_.rank()) {
+    return published_.load(std::memory_order_relaxed);
+  }
+  // One that has completed an instance, which needs this rank, may have published the next.
+  std::uint64_t published = completed_;
+  while (mailbox_.has(rank, {collective(), 0, word(published + 1)}) ||
+         (is_begun() && published + 1 == begun_ && run_->has_first_of(rank))) {
+    ++published;
+  }
+  return published;
+}
+
+std::vector<int> MessageBucket::waiting_for() const {
+  return is_begun() ? run_->waiting_for() : std::vector<int>{};
+}
+
+}  // namespace ronde::backend

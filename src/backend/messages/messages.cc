@@ -1,0 +1,82 @@
+#include "backend/messages/messages.h"
+
+#include <algorithm>
+#include <string>
+
+#include "backend/host_memory.h"
+#include "backend/messages/message_bucket.h"
+#include "collectives/schedule/message_channel.h"
+#include "collectives/slices.h"
+#include "reduce/reduce.h"
+
+namespace ronde::backend {
+
+namespace {
+
+using collectives::messages::MessageChannel;
+using collectives::messages::MessageLimits;
+
+/// Buckets lie nowhere.
+class NoLayout final : public BucketLayout {
+ public:
+  std::optional<std::string> place(const Bucket&) override { return std::string(); }
+  void take_back(const Bucket&) override {}
+};
+
+/// The row of the table that all ranks share, as far as it means something here.
+MessageLimits limits_of(const Thresholds& thresholds) {
+  return {.one_turn = static_cast<std::size_t>(thresholds.one_shot),
+          .chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)))};
+}
+
+class MessageBackend final : public Backend {
+ public:
+  MessageBackend(transport::Transport* links, int rank, int size)
+      : mailbox_(links, rank, size), channel_(mailbox_, limits_of(first_thresholds())) {}
+
+  std::string_view name() const override { return "messages"; }
+  Status supports(const Plan& plan) const override {
+    return host_memory_supports(plan, name(), collectives::messages::has_schedule(plan.kind));
+  }
+  std::unique_ptr<Operation> launch(const Plan& plan) override { return collectives::messages::start(channel_, plan); }
+  Thresholds first_thresholds() const override {
+    const MessageLimits built_in;
+    Thresholds thresholds;
+    thresholds.one_shot = built_in.one_turn;
+    thresholds.chunk = built_in.chunk;
+    return thresholds;
+  }
+  void set_thresholds(const Thresholds& thresholds) override { channel_.set_limits(limits_of(thresholds)); }
+
+  BucketLayout* layout() override { return mailbox_.size() > 1 ? &layout_ : nullptr; }
+  Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
+    const bool has_places = std::any_of(bucket.members.begin(), bucket.members.end(),
+                                        [](const BucketMember& member) { return !member.places.empty(); });
+    if (has_places || bucket.kind == BucketKind::direct) {
+      return Status::error(Code::invalid_argument, "bucket " + std::to_string(bucket.id) +
+                                                       " cannot be made: its tensors lie in shared memory");
+    }
+    const Descriptor& first = bucket.members.front().descriptor;
+    RONDE_RETURN_IF_ERROR(
+        reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}));
+    std::unique_ptr<PersistentCollective> made =
+        std::make_unique<MessageBucket>(mailbox_, bucket, limits_of(thresholds));
+    return made;
+  }
+  void begin_epoch(const Thresholds&) override {}
+  HeapPlace place_of(const Request&) const override { return {}; }
+  bool is_withdrawn(const HeapPlace&, std::uint64_t) const override { return false; }
+
+ private:
+  transport::Mailbox mailbox_;
+  MessageChannel channel_;
+  NoLayout layout_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_message_backend(transport::Transport* links, int rank, int size) {
+  return std::make_unique<MessageBackend>(links, rank, size);
+}
+
+}  // namespace ronde::backend

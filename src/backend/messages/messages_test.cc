@@ -1,0 +1,266 @@
+// The backend of messages over loopback links: what plans compute is the collectives' conformance test; here its buckets,
+// several at once, each through many instances, in any order of submission, steps and links.
+#include "backend/messages/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "collectives/jobs_for_tests.h"
+#include "support/effort.h"
+#include "transport/loopback/links.h"
+
+namespace ronde::backend {
+namespace {
+
+using collectives::Job;
+using collectives::JobSpec;
+
+constexpr Thresholds kSmall = {.one_shot = 512, .chunk = 256};
+
+JobSpec spec_of(int size, std::vector<std::int64_t> elements, DType dtype = DType::float32) {
+  JobSpec spec;
+  spec.size = size;
+  spec.dtype = dtype;
+  spec.elements = std::move(elements);
+  return spec;
+}
+
+Bucket bucket_of(std::uint32_t id, const JobSpec& spec) {
+  Bucket bucket;
+  bucket.id = id;
+  bucket.kind = BucketKind::staged;
+  for (const std::int64_t elements : spec.elements) {
+    bucket.members.emplace_back();
+    bucket.members.back().name = "member " + std::to_string(bucket.members.size());
+    bucket.members.back().descriptor.reduce_op = spec.reduce_op;
+    bucket.members.back().descriptor.prescale = spec.prescale;
+    bucket.members.back().descriptor.postscale = spec.postscale;
+    bucket.members.back().descriptor.tensors.push_back({spec.dtype, {elements}});
+  }
+  return bucket;
+}
+
+class BucketsOfMessages {
+ public:
+  /// `room`: messages that a link takes.
+  BucketsOfMessages(int size, std::size_t room, const std::vector<JobSpec>& specs, int instances)
+      : net_(size, room), ranks_(static_cast<std::size_t>(size)) {
+    for (std::size_t index = 0; index < specs.size(); ++index) {
+      jobs_.emplace_back();
+      for (int instance = 0; instance < instances; ++instance) {
+        JobSpec spec = specs[index];
+        spec.seed = index * 1000 + static_cast<std::uint64_t>(instance);
+        spec.in_place = instance % 3 != 0;
+        jobs_.back().push_back(make_job(spec));
+      }
+    }
+    for (int rank = 0; rank < size; ++rank) {
+      Rank& each = ranks_[static_cast<std::size_t>(rank)];
+      each.backend = make_message_backend(&net_.transport(rank), rank, size);
+      for (std::size_t index = 0; index < specs.size(); ++index) {
+        auto made = each.backend->prepare(bucket_of(static_cast<std::uint32_t>(index), specs[index]), kSmall);
+        EXPECT_TRUE(made.is_ok());
+        each.buckets.push_back(std::move(made).value());
+        each.buckets.back()->enter(1);
+      }
+      each.done.resize(specs.size());
+      each.is_published.resize(specs.size());
+    }
+  }
+
+  transport::LoopbackNet& net() { return net_; }
+  PersistentCollective& bucket(std::size_t rank, std::size_t index) { return *ranks_[rank].buckets[index]; }
+  Job& job(std::size_t index, std::size_t instance) { return jobs_[index][instance]; }
+  std::size_t done(std::size_t rank, std::size_t index) const { return ranks_[rank].done[index]; }
+
+  void submit(std::size_t rank, std::size_t index, std::uint64_t calls = 0) {
+    const Job& job = jobs_[index][ranks_[rank].done[index]];
+    for (std::size_t member = 0; member < job.plans[rank].members.size(); ++member) {
+      const PlanMember& entry = job.plans[rank].members[member];
+      const auto& content = job.input_content[rank][member];  // in place it may be gone since a cancelled try
+      std::copy(content.begin(), content.end(), static_cast<std::byte*>(entry.input.data));
+      const RequestTensor tensor{entry.input, entry.output};
+      bucket(rank, index).bind(member, {&tensor, 1});
+      bucket(rank, index).copy_in(member);
+    }
+    bucket(rank, index).publish(calls);
+    ranks_[rank].is_published[index] = true;
+  }
+  Progress advance(std::size_t rank, std::size_t index) {
+    const Progress progress = bucket(rank, index).advance();
+    if (progress == Progress::done) {
+      ranks_[rank].is_published[index] = false;
+      ++ranks_[rank].done[index];
+    }
+    return progress;
+  }
+  void cancel_all(std::uint32_t next_epoch) {
+    for (Rank& rank : ranks_) {
+      for (std::size_t index = 0; index < rank.buckets.size(); ++index) {
+        if (rank.is_published[index]) {
+          rank.buckets[index]->cancel();
+          rank.is_published[index] = false;
+        }
+        rank.buckets[index]->enter(next_epoch);
+      }
+    }
+  }
+
+  /// One thing that a rank can do for one bucket. Empty or what is wrong.
+  std::string act(std::size_t rank, std::size_t index, bool& moved) {
+    moved = done(rank, index) < jobs_[index].size();
+    if (!moved) {
+      return {};
+    }
+    if (!ranks_[rank].is_published[index]) {
+      submit(rank, index);
+      return {};
+    }
+    const std::size_t instance = done(rank, index);
+    const Progress progress = advance(rank, index);
+    moved = progress != Progress::idle;
+    const std::string wrong = progress == Progress::done ? jobs_[index][instance].wrong(rank) : "";
+    return wrong.empty() ? wrong : "bucket " + std::to_string(index) + ", instance " + std::to_string(instance) + ": " + wrong;
+  }
+
+  /// In random order; links hold back what they have now and then.
+  std::string run(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const std::size_t size = ranks_.size();
+    const std::size_t patience = 100 * size * jobs_.size();
+    for (std::size_t idle = 0; idle < 3 * patience;) {
+      const auto pick = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
+      if (idle >= patience) {
+        net_.release_all();
+      } else if (pick(20) == 0) {
+        net_.hold(static_cast<int>(pick(size)), static_cast<int>(pick(size)));
+      } else if (pick(20) == 0) {
+        net_.release(static_cast<int>(pick(size)), static_cast<int>(pick(size)));
+      }
+      bool moved = false;
+      if (std::string wrong = act(pick(size), pick(jobs_.size()), moved); !wrong.empty()) {
+        return wrong;
+      }
+      idle = moved ? 0 : idle + 1;
+    }
+    net_.release_all();
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      for (std::size_t index = 0; index < jobs_.size(); ++index) {
+        if (done(rank, index) < jobs_[index].size()) {
+          return "rank " + std::to_string(rank) + " waits for ever";
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Rank {
+    std::unique_ptr<Backend> backend;
+    std::vector<std::unique_ptr<PersistentCollective>> buckets;  ///< before the backend
+    std::vector<std::size_t> done;                               ///< instances, by bucket
+    std::vector<bool> is_published;
+  };
+
+  transport::LoopbackNet net_;
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<Job>> jobs_;  ///< bucket x instance
+};
+
+class MessageBuckets : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, MessageBuckets, testing::Values(1, 2, 3, 5, 8));
+
+TEST_P(MessageBuckets, ManyAtOnceInAnyOrder) {
+  std::vector<JobSpec> specs;
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::int32}) {
+    specs.push_back(spec_of(GetParam(), {1}, dtype));
+    specs.push_back(spec_of(GetParam(), {0}, dtype));
+    specs.push_back(spec_of(GetParam(), {1, 0, 3, 17, 0, 100}, dtype));
+    specs.push_back(spec_of(GetParam(), {129, 1, 900}, dtype));
+    specs.back().reduce_op = ReduceOp::average;
+    specs.back().prescale = 0.37;
+    specs.back().postscale = 1.7;
+  }
+  for (int seed = 1; seed <= effort(20); ++seed) {
+    BucketsOfMessages world(GetParam(), static_cast<std::size_t>(seed % 3 + 1), specs, 6);
+    EXPECT_EQ(world.run(static_cast<std::uint64_t>(seed)), "") << seed;
+  }
+}
+
+TEST(MessageBucket, CancelsWhatNotAllHavePublishedAndGoesOnInTheNextEpoch) {
+  for (const std::int64_t elements : {0, 3, 2000}) {
+    BucketsOfMessages world(3, 100, {spec_of(3, {elements})}, 6);
+    bool moved = false;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      world.submit(rank, 0);
+    }
+    for (std::size_t step = 0; step < 300; ++step) {
+      if (world.done(step % 3, 0) == 0) {
+        ASSERT_EQ(world.act(step % 3, 0, moved), "");
+      }
+    }
+    // Two of three publish the second instance: nobody may finish it, and all can tell.
+    world.submit(0, 0);
+    world.submit(2, 0);
+    for (int round = 0; round < 2; ++round) {
+      for (const std::size_t rank : {0u, 2u}) {
+        EXPECT_NE(world.advance(rank, 0), Progress::done);
+      }
+    }
+    for (const std::size_t rank : {0u, 2u}) {
+      EXPECT_EQ(world.bucket(rank, 0).waiting_for(), std::vector<int>{1});
+      EXPECT_EQ(world.bucket(rank, 0).published_by(0), 2u);
+      EXPECT_EQ(world.bucket(rank, 0).published_by(1), 1u);
+      EXPECT_EQ(world.bucket(rank, 0).published_by(2), 2u);
+    }
+    EXPECT_EQ(world.job(0, 1).wrong(0).empty(), elements == 0) << "nothing of it is there";
+    world.cancel_all(2);
+    EXPECT_EQ(world.bucket(1, 0).published_by(0), 0u) << "messages of the epoch before";
+    EXPECT_EQ(world.run(5), "");
+  }
+}
+
+TEST(MessageBucket, IsVoidOnEveryRankIfCallsDiffer) {
+  for (const std::int64_t elements : {3, 2000}) {
+    BucketsOfMessages world(3, 100, {spec_of(3, {elements})}, 2);
+    std::vector<std::vector<std::byte>> before;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      world.submit(rank, 0, rank == 1 ? 7 : 8);
+      before.push_back(world.job(0, 0).outputs[rank][0].content());
+    }
+    for (std::size_t step = 0; step < 30; ++step) {
+      if (world.done(step % 3, 0) == 0) {
+        world.advance(step % 3, 0);
+      }
+    }
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(world.done(rank, 0), 1u);
+      EXPECT_TRUE(world.bucket(rank, 0).was_void());
+      EXPECT_EQ(world.job(0, 0).outputs[rank][0].content(), before[rank]) << "nothing was touched";
+    }
+    EXPECT_EQ(world.run(1), "") << "the next instance is not disturbed";
+    EXPECT_FALSE(world.bucket(0, 0).was_void());
+  }
+}
+
+TEST(MessageBackend, SaysWhatItSupports) {
+  const auto backend = make_message_backend(nullptr, 0, 1);
+  EXPECT_EQ(backend->name(), "messages");
+  Plan plan;
+  EXPECT_TRUE(backend->supports(plan));
+  plan.kind = OpKind::send;
+  EXPECT_EQ(backend->supports(plan).message(), "the messages backend has no send yet");
+  EXPECT_EQ(backend->layout(), nullptr) << "one rank replays nothing";
+}
+
+TEST(MessageBackend, RefusesBucketsOfSharedMemory) {
+  transport::LoopbackNet net(2);
+  const auto backend = make_message_backend(&net.transport(0), 0, 2);
+  Bucket bucket = bucket_of(0, spec_of(2, {5}));
+  bucket.kind = BucketKind::direct;
+  EXPECT_EQ(backend->prepare(bucket, kSmall).status().code(), Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace ronde::backend
