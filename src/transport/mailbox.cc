@@ -18,6 +18,9 @@ struct Header {
 };
 static_assert(sizeof(Header) == 32);
 
+/// In place of a collective.
+constexpr std::uint32_t kNotes = ~std::uint32_t{0};
+
 }  // namespace
 
 Mailbox::Mailbox(Transport* links, int rank, int size)
@@ -41,6 +44,8 @@ void Mailbox::send(int to, const MessageKey& key, std::uint64_t mark) {
   std::memcpy(outgoing_.data(), &header, sizeof header);
   links_->link(to).send(outgoing_);
 }
+
+void Mailbox::send_note(int to) { send(to, {kNotes, 0, 0}); }
 
 bool Mailbox::take(int from, const MessageKey& key, Received& message) {
   auto& kept = kept_[static_cast<std::size_t>(from)];
@@ -90,6 +95,13 @@ bool Mailbox::receive_from(int peer) {
       return received;
     }
     received = true;
+    if (header.collective == kNotes) {
+      if (read_note_) {
+        const std::vector<std::byte> note = std::exchange(incoming_, {});  // who reads it may send
+        read_note_(peer, std::span(note).subspan(sizeof header));
+      }
+      continue;
+    }
     const MessageKey key{header.collective, header.stage, header.instance};
     if (const auto first = first_instances_.find(key.collective);
         first != first_instances_.end() && key.instance < first->second) {

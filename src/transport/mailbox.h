@@ -2,14 +2,19 @@
 // which the peer sent them, but ranks begin collectives in different orders (buckets of replay fill in any order), so what
 // comes is kept under its key until somebody asks for it.
 //
+// Notes are messages that belong to no collective: they are handed to whoever reads notes as soon as they are received,
+// after all that the sender had sent before.
+//
 // What is kept is bounded by how far peers run ahead, which is their schedules' affair (collectives/schedule/schedule.h).
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -18,7 +23,7 @@
 namespace ronde::transport {
 
 struct MessageKey {
-  std::uint32_t collective = 0;  ///< which of those of a group
+  std::uint32_t collective = 0;  ///< which of those of a group; not the largest number
   std::uint32_t stage = 0;       ///< of its schedule
   std::uint64_t instance = 0;    ///< which time
   auto operator<=>(const MessageKey&) const = default;
@@ -49,6 +54,11 @@ class Mailbox {
   /// Where to write the payload of the message that send() sends next.
   std::span<std::byte> compose(std::size_t bytes);
   void send(int to, const MessageKey& key, std::uint64_t mark = 0);
+  /// Sends what was composed as a note.
+  void send_note(int to);
+  /// Called within receive() and take() for each note. Set once, before anything is received.
+  using ReadNote = std::function<void(int from, std::span<const std::byte> note)>;
+  void read_notes(ReadNote read) { read_note_ = std::move(read); }
   /// The message of this key from a peer, if it has come.
   bool take(int from, const MessageKey& key, Received& message);
   /// Whether one is kept under this key. Takes nothing in.
@@ -76,6 +86,7 @@ class Mailbox {
   std::vector<std::byte> incoming_;
   std::vector<std::map<MessageKey, Received>> kept_;  ///< by sender
   std::map<std::uint32_t, std::uint64_t> first_instances_;
+  ReadNote read_note_;
   Status status_;
 };
 

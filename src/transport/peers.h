@@ -1,6 +1,6 @@
 // Peers: what a member of a group is told of the life of the other members, and what it tells them of its own. An
 // engine asks nothing else about who lives, who has left, who has broken the replay and who has given up; how the words
-// travel is the implementation's affair (shared memory: host_peers.h).
+// travel is the implementation's affair (shared memory: host_peers.h; messages: message_peers.h).
 //
 // Giving up. A member that has ended requests with an error has given its callers their memory back, and they may have
 // stored something else there: what is computed from it since is worth nothing, and a member that was stopped in the
@@ -10,7 +10,7 @@
 // that has seen none has read nothing wrong, and if another gives up after that look it is too late to do harm. It
 // looks as well when what it has published does not move: that needs every member.
 //
-// Members go by their index in the group. Whoever says something has done before what the word promises, and others who
+// Used under the progress lock. Members go by their index in the group. Whoever says something has done before what the word promises, and others who
 // read the word see all that was stored before it.
 #pragma once
 
@@ -42,7 +42,7 @@ class Peers {
   /// It has ended requests with an error while others may still have been at work on them, touches no memory of other
   /// members any more, and tells its callers next: a fence lies behind the word.
   virtual void say_given_up() = 0;
-  /// Wakes who sleeps in the member, if anyone does. Never blocks; any thread.
+  /// Wakes who sleeps in the member, if anyone does. Never blocks.
   virtual void wake(int member) = 0;
   virtual void wake_others() = 0;
 
