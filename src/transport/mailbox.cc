@@ -73,6 +73,11 @@ void Mailbox::forget_before(std::uint32_t collective, std::uint64_t instance) {
   }
 }
 
+void Mailbox::forget(std::uint32_t collective) {
+  forget_before(collective, ~std::uint64_t{0});
+  first_instances_.erase(collective);
+}
+
 bool Mailbox::receive() {
   bool received = false;
   for (int peer = 0; peer < size_; ++peer) {

@@ -56,6 +56,14 @@ class Mailbox {
   void send(int to, const MessageKey& key, std::uint64_t mark = 0);
   /// Sends what was composed as a note.
   void send_note(int to);
+  /// Called before a member tells others that it is frozen: what has been published is sent by then, whether links have
+  /// room or not. Set once.
+  void before_frozen(std::function<void()> announce) { announce_ = std::move(announce); }
+  void announce() {
+    if (announce_) {
+      announce_();
+    }
+  }
   /// Called within receive() and take() for each note. Set once, before anything is received.
   using ReadNote = std::function<void(int from, std::span<const std::byte> note)>;
   void read_notes(ReadNote read) { read_note_ = std::move(read); }
@@ -67,6 +75,8 @@ class Mailbox {
   }
   /// Forgets the messages of instances of a collective before this one, those that are yet to come too.
   void forget_before(std::uint32_t collective, std::uint64_t instance);
+  /// Of a collective of which nothing comes any more.
+  void forget(std::uint32_t collective);
   /// Takes in what has come; true if anything has.
   bool receive();
   /// How many messages have come that nobody has asked for.
@@ -87,6 +97,7 @@ class Mailbox {
   std::vector<std::map<MessageKey, Received>> kept_;  ///< by sender
   std::map<std::uint32_t, std::uint64_t> first_instances_;
   ReadNote read_note_;
+  std::function<void()> announce_;
   Status status_;
 };
 

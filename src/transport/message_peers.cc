@@ -27,8 +27,18 @@ MessagePeers::MessagePeers(Mailbox& mailbox, std::function<void()> wake_self)
 void MessagePeers::say_departed(Departure how) { tell_all(Word::departed, static_cast<std::uint32_t>(how)); }
 
 void MessagePeers::say_frozen(std::uint32_t epoch, std::uint32_t) {
-  tell_all(Word::frozen, epoch);
-  wake_self_();
+  own_frozen_.store(epoch, std::memory_order_release);
+  wake_self_();  // whoever wakes receives, and tells the others then
+}
+
+bool MessagePeers::receive() {
+  if (const std::uint32_t epoch = own_frozen_.load(std::memory_order_acquire); epoch != told_frozen_) {
+    told_frozen_ = epoch;
+    mailbox_.announce();
+    tell_all(Word::frozen, epoch);
+  }
+  mailbox_.flush();
+  return mailbox_.receive();
 }
 
 void MessagePeers::say_quiet(const std::vector<int>& lost) {

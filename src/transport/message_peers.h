@@ -3,6 +3,7 @@
 // instances that the member had begun to send by then.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -25,11 +26,15 @@ class MessagePeers final : public Peers {
   void say_given_up() override;
   void wake(int member) override;
   void wake_others() override;
+  bool receive() override;
+  Status status() const override { return mailbox_.status(); }
 
   // ---- As far as notes have been received.
 
   Departure departure(int member) const override { return of(member).departure; }
-  std::uint32_t frozen_in(int member) const override { return of(member).frozen; }
+  std::uint32_t frozen_in(int member) const override {
+    return member == self() ? own_frozen_.load(std::memory_order_acquire) : of(member).frozen;
+  }
   bool is_quiet_about(int member, int lost) const override {
     return of(member).quiet[static_cast<std::size_t>(lost)];
   }
@@ -57,6 +62,8 @@ class MessagePeers final : public Peers {
   const std::function<void()> wake_self_;
   std::vector<Member> members_;
   bool any_given_up_ = false;
+  std::atomic<std::uint32_t> own_frozen_{0};
+  std::uint32_t told_frozen_ = 0;  ///< what of it the others have been told
 };
 
 }  // namespace ronde::transport

@@ -10,12 +10,14 @@
 // that has seen none has read nothing wrong, and if another gives up after that look it is too late to do harm. It
 // looks as well when what it has published does not move: that needs every member.
 //
-// Used under the progress lock. Members go by their index in the group. Whoever says something has done before what the word promises, and others who
+// Used under the progress lock, but for say_frozen(). Members go by their index in the group. Whoever says something has done before what the word promises, and others who
 // read the word see all that was stored before it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "base/status.h"
 
 namespace ronde::transport {
 
@@ -35,7 +37,8 @@ class Peers {
   // ---- What this member says. Nobody is woken, except by what says so.
 
   virtual void say_departed(Departure how) = 0;
-  /// It publishes no bucket of this epoch any more. Wakes all, itself too. `reason` is for reports.
+  /// It publishes no bucket of this epoch any more. Wakes all, itself too. `reason` is for reports. Any thread, one at a
+  /// time.
   virtual void say_frozen(std::uint32_t epoch, std::uint32_t reason) = 0;
   /// It touches no memory of other members any more, because these are lost. A set that only grows.
   virtual void say_quiet(const std::vector<int>& lost) = 0;
@@ -45,6 +48,12 @@ class Peers {
   /// Wakes who sleeps in the member, if anyone does. Never blocks.
   virtual void wake(int member) = 0;
   virtual void wake_others() = 0;
+
+  /// Takes in what members have said since, and sends what is still to be sent; true if anything was taken in. Nothing
+  /// to do where words lie in common memory.
+  virtual bool receive() { return false; }
+  /// Ok, or that a member has said what cannot be: nothing is received any more.
+  virtual Status status() const { return {}; }
 
   // ---- What members have said, this one included.
 

@@ -87,12 +87,25 @@ void MessageBucket::publish(std::uint64_t calls) {
   published_.fetch_add(1, std::memory_order_release);
 }
 
-Progress MessageBucket::advance() {
+bool MessageBucket::begin() {
   if (!is_begun()) {
     if (published_.load(std::memory_order_acquire) == completed_) {
-      return Progress::idle;
+      return false;
     }
     run_->begin_if_alike(collective(), word(++begun_), calls_);
+  }
+  return true;
+}
+
+void MessageBucket::announce() {
+  if (begin()) {
+    run_->announce();
+  }
+}
+
+Progress MessageBucket::advance() {
+  if (!begin()) {
+    return Progress::idle;
   }
   const Progress progress = run_->advance();
   if (progress == Progress::done) {

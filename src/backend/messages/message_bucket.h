@@ -18,10 +18,11 @@
 namespace ronde::backend {
 
 /// publish(): any thread, under the gate; all else under the mailbox's lock.
-class MessageBucket final : public PersistentCollective {
+class MessageBucket : public PersistentCollective {
  public:
   /// Requires: reduce::supports() its type and reduction, and its tensors are private.
   MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, const collectives::messages::MessageLimits& limits);
+  ~MessageBucket() override { mailbox_.forget(collective()); }
 
   const Bucket& description() const override { return bucket_; }
   void enter(std::uint32_t epoch) override;
@@ -31,6 +32,8 @@ class MessageBucket final : public PersistentCollective {
   Progress advance() override;
   void cancel() override;
   bool was_void() const override { return was_void_; }
+  /// Peers can tell what this rank has published.
+  void announce();
   /// As far as messages have been taken in (Mailbox::receive()).
   std::uint64_t published_by(int rank) const override;
   std::vector<int> waiting_for() const override;
@@ -40,6 +43,8 @@ class MessageBucket final : public PersistentCollective {
   std::uint32_t collective() const { return bucket_.id + 1; }
   std::uint64_t word(std::uint64_t instance) const;
   bool is_begun() const { return begun_ > completed_; }
+  /// False if nothing is published.
+  bool begin();
 
   const Bucket bucket_;
   transport::Mailbox& mailbox_;

@@ -31,8 +31,14 @@ MessageLimits limits_of(const Thresholds& thresholds) {
 
 class MessageBackend final : public Backend {
  public:
-  MessageBackend(transport::Transport* links, int rank, int size)
-      : mailbox_(links, rank, size), channel_(mailbox_, limits_of(first_thresholds())) {}
+  explicit MessageBackend(transport::Mailbox& mailbox)
+      : mailbox_(mailbox), channel_(mailbox, limits_of(first_thresholds())) {
+    mailbox.before_frozen([this] {
+      for (MessageBucket* const bucket : buckets_) {
+        bucket->announce();
+      }
+    });
+  }
 
   std::string_view name() const override { return "messages"; }
   Status supports(const Plan& plan) const override {
@@ -59,8 +65,7 @@ class MessageBackend final : public Backend {
     const Descriptor& first = bucket.members.front().descriptor;
     RONDE_RETURN_IF_ERROR(
         reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}));
-    std::unique_ptr<PersistentCollective> made =
-        std::make_unique<MessageBucket>(mailbox_, bucket, limits_of(thresholds));
+    std::unique_ptr<PersistentCollective> made = std::make_unique<Listed>(*this, bucket, limits_of(thresholds));
     return made;
   }
   void begin_epoch(const Thresholds&) override {}
@@ -68,15 +73,29 @@ class MessageBackend final : public Backend {
   bool is_withdrawn(const HeapPlace&, std::uint64_t) const override { return false; }
 
  private:
-  transport::Mailbox mailbox_;
+  /// A bucket that the backend knows as long as it lives.
+  class Listed final : public MessageBucket {
+   public:
+    Listed(MessageBackend& backend, const Bucket& bucket, const MessageLimits& limits)
+        : MessageBucket(backend.mailbox_, bucket, limits), backend_(backend) {
+      backend.buckets_.push_back(this);
+    }
+    ~Listed() override { std::erase(backend_.buckets_, this); }
+
+   private:
+    MessageBackend& backend_;
+  };
+
+  transport::Mailbox& mailbox_;
   MessageChannel channel_;
   NoLayout layout_;
+  std::vector<MessageBucket*> buckets_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_message_backend(transport::Transport* links, int rank, int size) {
-  return std::make_unique<MessageBackend>(links, rank, size);
+std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox) {
+  return std::make_unique<MessageBackend>(mailbox);
 }
 
 }  // namespace ronde::backend

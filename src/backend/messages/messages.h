@@ -4,12 +4,11 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "transport/transport.h"
+#include "transport/mailbox.h"
 
 namespace ronde::backend {
 
-/// For the group of `size` ranks of which this is `rank`. `links` must outlive the backend and belong to it alone; null
-/// in a world of one. Used under one lock.
-std::unique_ptr<Backend> make_message_backend(transport::Transport* links, int rank, int size);
+/// For the group whose ranks the mailbox reaches, which must outlive the backend. Used under the mailbox's lock.
+std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox);
 
 }  // namespace ronde::backend

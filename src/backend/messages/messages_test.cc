@@ -57,7 +57,8 @@ class BucketsOfMessages {
     }
     for (int rank = 0; rank < size; ++rank) {
       Rank& each = ranks_[static_cast<std::size_t>(rank)];
-      each.backend = make_message_backend(&net_.transport(rank), rank, size);
+      each.mailbox = std::make_unique<transport::Mailbox>(&net_.transport(rank), rank, size);
+      each.backend = make_message_backend(*each.mailbox);
       for (std::size_t index = 0; index < specs.size(); ++index) {
         auto made = each.backend->prepare(bucket_of(static_cast<std::uint32_t>(index), specs[index]), kSmall);
         EXPECT_TRUE(made.is_ok());
@@ -70,6 +71,7 @@ class BucketsOfMessages {
   }
 
   transport::LoopbackNet& net() { return net_; }
+  transport::Mailbox& mailbox(std::size_t rank) { return *ranks_[rank].mailbox; }
   PersistentCollective& bucket(std::size_t rank, std::size_t index) { return *ranks_[rank].buckets[index]; }
   Job& job(std::size_t index, std::size_t instance) { return jobs_[index][instance]; }
   std::size_t done(std::size_t rank, std::size_t index) const { return ranks_[rank].done[index]; }
@@ -157,6 +159,7 @@ class BucketsOfMessages {
 
  private:
   struct Rank {
+    std::unique_ptr<transport::Mailbox> mailbox;
     std::unique_ptr<Backend> backend;
     std::vector<std::unique_ptr<PersistentCollective>> buckets;  ///< before the backend
     std::vector<std::size_t> done;                               ///< instances, by bucket
@@ -221,6 +224,25 @@ TEST(MessageBucket, CancelsWhatNotAllHavePublishedAndGoesOnInTheNextEpoch) {
   }
 }
 
+TEST(MessageBucket, IsAnnouncedToAllBeforeItsRankIsFrozen) {
+  BucketsOfMessages world(3, 1, {spec_of(3, {2000}), spec_of(3, {5})}, 1);
+  world.submit(0, 0);
+  world.submit(0, 1);
+  world.advance(0, 0);  // links have room for one message
+  world.mailbox(0).announce();
+  for (int round = 0; round < 3; ++round) {
+    for (const std::size_t rank : {0u, 1u, 2u}) {
+      world.mailbox(rank).flush();
+      world.mailbox(rank).receive();
+    }
+  }
+  for (const std::size_t rank : {0u, 1u, 2u}) {
+    EXPECT_EQ(world.bucket(rank, 0).published_by(0), 1u);
+    EXPECT_EQ(world.bucket(rank, 1).published_by(0), 1u);
+  }
+  EXPECT_EQ(world.run(3), "") << "and is sent once";
+}
+
 TEST(MessageBucket, IsVoidOnEveryRankIfCallsDiffer) {
   for (const std::int64_t elements : {3, 2000}) {
     BucketsOfMessages world(3, 100, {spec_of(3, {elements})}, 2);
@@ -245,7 +267,8 @@ TEST(MessageBucket, IsVoidOnEveryRankIfCallsDiffer) {
 }
 
 TEST(MessageBackend, SaysWhatItSupports) {
-  const auto backend = make_message_backend(nullptr, 0, 1);
+  transport::Mailbox mailbox(nullptr, 0, 1);
+  const auto backend = make_message_backend(mailbox);
   EXPECT_EQ(backend->name(), "messages");
   Plan plan;
   EXPECT_TRUE(backend->supports(plan));
@@ -256,7 +279,8 @@ TEST(MessageBackend, SaysWhatItSupports) {
 
 TEST(MessageBackend, RefusesBucketsOfSharedMemory) {
   transport::LoopbackNet net(2);
-  const auto backend = make_message_backend(&net.transport(0), 0, 2);
+  transport::Mailbox mailbox(&net.transport(0), 0, 2);
+  const auto backend = make_message_backend(mailbox);
   Bucket bucket = bucket_of(0, spec_of(2, {5}));
   bucket.kind = BucketKind::direct;
   EXPECT_EQ(backend->prepare(bucket, kSmall).status().code(), Code::invalid_argument);

@@ -78,6 +78,17 @@ std::vector<int> ScheduleRun::waiting_for() const {
   return ranks;
 }
 
+void ScheduleRun::announce() {
+  if (sending_ > 0 || schedule_->stages() == 0) {
+    return;
+  }
+  for (const Outgoing& each : outgoing_.outgoing) {
+    send(each);
+  }
+  ++sending_;
+  describe(sending_, outgoing_);
+}
+
 bool ScheduleRun::has_first_of(int from) const {
   return finished_ > 0 || std::none_of(incoming_.incoming.begin(), incoming_.incoming.end(),
                                        [&](const Incoming& each) { return each.from == from; });

@@ -33,6 +33,9 @@ class ScheduleRun {
   void begin_if_alike(std::uint32_t collective, std::uint64_t instance, std::uint64_t mark);
   /// Does what can be done within the budget. `done`: outputs are there, and links have taken what others need.
   Progress advance();
+  /// Hands over what is left of the first stage's messages, whether links have room or not. Requires: one is begun that
+  /// is not done.
+  void announce();
   bool was_void() const { return is_void_; }
   /// This rank's message of the first stage has been taken in.
   bool has_first_of(int from) const;
