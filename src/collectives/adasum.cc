@@ -69,9 +69,7 @@ class Adasum final : public Operation {
   std::size_t members() const { return plan_.members.size(); }
   std::size_t pairs() const { return left_.size() / 2; }
   /// Elements of this rank's slice of a member.
-  std::size_t own(std::size_t member) const {
-    return static_cast<std::size_t>(rows_[member][rank_]);
-  }
+  std::size_t own(std::size_t member) const { return static_cast<std::size_t>(rows_[member][rank_]); }
   /// Where in received_ and values_ the slice that came from a rank begins, in elements.
   std::size_t place(std::size_t member, std::size_t from) const { return begins_[member] + from * own(member); }
   double* values(std::size_t member, std::size_t from) { return values_.get() + place(member, from); }

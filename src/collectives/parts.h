@@ -19,7 +19,9 @@ std::size_t row_bytes(const PlanMember& member);
 class Parts {
  public:
   Parts(const Plan& plan, int ranks)
-      : plan_(plan), ranks_(static_cast<std::size_t>(ranks)), hands_over_(makes_outputs(plan.kind) && !reduces(plan.kind)) {}
+      : plan_(plan),
+        ranks_(static_cast<std::size_t>(ranks)),
+        hands_over_(makes_outputs(plan.kind) && !reduces(plan.kind)) {}
 
   /// Of part(from, to).
   std::size_t bytes(std::size_t from, std::size_t to) const;

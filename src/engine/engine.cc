@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "engine/stand_in.h"
-#include "transport/ring_link.h"
 
 namespace ronde::engine {
 
@@ -25,34 +24,32 @@ Group or_everyone(Group group, int size) {
 
 }  // namespace
 
-Engine::Engine(Topology topology, std::unique_ptr<transport::HostArena> arena,
-               std::unique_ptr<backend::Backend> backend, Settings settings, const Clock& clock, Group group,
+Engine::Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group,
                std::shared_ptr<SharedHeap> jobs_heap)
     : topology_(topology),
       settings_(settings),
       clock_(clock),
-      arena_(std::move(arena)),
-      peers_(std::make_unique<transport::HostPeers>(*arena_)),
+      connections_(std::move(connections)),
+      peers_(*connections_.peers),
       owns_heap_(!jobs_heap),
-      shared_heap_(owns_heap_ ? std::make_shared<SharedHeap>(*arena_) : std::move(jobs_heap)),
-      transport_(topology.size > 1 ? transport::make_ring_transport(*arena_) : nullptr),
-      backend_(std::move(backend)),
+      shared_heap_(owns_heap_ ? std::make_shared<SharedHeap>(*connections_.arena) : std::move(jobs_heap)),
+      backend_(*connections_.backend),
       group_(or_everyone(std::move(group), topology.size)),
-      control_(transport_.get(), topology.rank, topology.size),
-      loss_(*peers_),
-      replay_(group_, *backend_, *peers_, loss_, pending_, clock),
+      control_(connections_.agreement.get(), topology.rank, topology.size),
+      loss_(peers_),
+      replay_(group_, backend_, peers_, loss_, pending_, clock),
       executor_(
-          *backend_, [this](const PlanRun& run) { plan_started(run); },
+          backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
-      pairs_(group_, *arena_, *shared_heap_, control_, *peers_,
+      pairs_(group_, *connections_.arena, *shared_heap_, control_, peers_,
              [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       stall_(settings.stall),
       pair_is_gone_(static_cast<std::size_t>(topology.size)) {
   if (topology.rank == kCoordinator) {
-    const Thresholds thresholds = backend_->first_thresholds();
+    const Thresholds thresholds = backend_.first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
-    coordinator_.emplace(group_, entry, settings.replay ? backend_->layout() : nullptr);
+    coordinator_.emplace(group_, entry, settings.replay ? backend_.layout() : nullptr);
   }
 }
 
@@ -62,10 +59,15 @@ Engine::~Engine() { close_heap(); }
 
 bool Engine::step() {
   const Nanoseconds now = clock_.now();
+  bool moved = peers_.receive();
   if (state_ != State::working || loss_.any()) {
-    return step_failing(now);
+    return step_failing(now) || moved;
   }
-  bool moved = replay_.advance() != Progress::idle;
+  if (Status damaged = peers_.status(); !damaged) {
+    fail(damaged);
+    return true;
+  }
+  moved |= replay_.advance() != Progress::idle;
   moved |= take_submissions(now);
   moved |= cancel_due(now);
   check_time(now);
@@ -79,7 +81,7 @@ bool Engine::step() {
   if (state_ != State::working || check_answers(now)) {
     return true;
   }
-  peers_gave_up_ |= executor_.running() != nullptr && peers_->has_any_given_up();
+  peers_gave_up_ |= executor_.running() != nullptr && peers_.has_any_given_up();
   if (!peers_gave_up_) {
     moved |= executor_.advance(now) != Progress::idle;
   }
@@ -401,7 +403,7 @@ void Engine::plan_started(const PlanRun& run) {
 }
 
 void Engine::plan_finished(const PlanRun& run, const Status& status) {
-  peers_gave_up_ |= peers_->has_any_given_up();
+  peers_gave_up_ |= peers_.has_any_given_up();
   if (peers_gave_up_ && status) {
     abandoned_.push_back(run);  // what was read of such a peer may be another step's, or anything
     return;

@@ -18,6 +18,7 @@
 #include "control/control.h"
 #include "engine/call_order.h"
 #include "engine/cancellations.h"
+#include "engine/connections.h"
 #include "engine/executor.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
@@ -30,8 +31,6 @@
 #include "observe/observer.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
-#include "transport/host_peers.h"
-#include "transport/transport.h"
 
 namespace ronde::engine {
 
@@ -67,10 +66,10 @@ enum class Leaving {
 class Engine {
  public:
   /// `clock` must outlive the engine. One engine per arena. `group`: the ranks of the job that these members are, in
-  /// the order of the arena and the topology; none: they are the job. `jobs_heap`: with a group, that of the job's
-  /// engine.
-  Engine(Topology topology, std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
-         Settings settings, const Clock& clock, Group group = {}, std::shared_ptr<SharedHeap> jobs_heap = nullptr);
+  /// the order of the connections and the topology; none: they are the job. `jobs_heap`: with a group, that of the
+  /// job's engine.
+  Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group = {},
+         std::shared_ptr<SharedHeap> jobs_heap = nullptr);
   ~Engine();
 
   // ---- Any thread.
@@ -126,7 +125,7 @@ class Engine {
   const Settings& settings() const { return settings_; }
   const Counters& counters() const { return counters_; }
   const Replay::Counters& replay_counters() const { return replay_.counters(); }
-  transport::HostArena& arena() const { return *arena_; }
+  transport::HostArena& arena() const { return *connections_.arena; }
   const Clock& clock() const { return clock_; }
   /// Where callers get memory that the other ranks map too; one for all engines of a job.
   const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
@@ -233,12 +232,11 @@ class Engine {
   Topology topology_;
   Settings settings_;
   const Clock& clock_;
-  std::unique_ptr<transport::HostArena> arena_;
-  std::unique_ptr<transport::Peers> peers_;
+  const Connections connections_;
+  transport::Peers& peers_;
   const bool owns_heap_;
   std::shared_ptr<SharedHeap> shared_heap_;
-  std::unique_ptr<transport::Transport> transport_;
-  std::unique_ptr<backend::Backend> backend_;
+  backend::Backend& backend_;
   Group group_;
   control::Control control_;
   PendingTable pending_;

@@ -48,7 +48,7 @@ Leaving Engine::leaving() const {
 void Engine::note_left() {
   if (!leave_noted_ && replay_.self_left() && executor_.is_idle() && !pairs_.is_moving()) {
     leave_noted_ = true;
-    peers_->say_departed(transport::Departure::in_order);
+    peers_.say_departed(transport::Departure::in_order);
   }
 }
 
@@ -57,8 +57,8 @@ std::vector<int> Engine::departed() const {
   // Who has gone is looked up before what is lacking: a rank does its part before it says that it goes. The other way
   // round a rank that does both between the two looks would seem to owe what it has just given.
   std::vector<int> gone;
-  for (int peer = 0; peer < peers_->size(); ++peer) {
-    if (peer != peers_->self() && has_gone(peer)) {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (peer != peers_.self() && has_gone(peer)) {
       gone.push_back(peer);
     }
   }
@@ -82,7 +82,7 @@ std::vector<int> Engine::held_up_by() const {
 
 /// It has said its last word, or has died after it had left: what it had not sent by then, nobody will send.
 bool Engine::has_gone(int peer) const {
-  const transport::Departure departure = peers_->departure(peer);
+  const transport::Departure departure = peers_.departure(peer);
   return departure == transport::Departure::final ||
          (departure == transport::Departure::in_order && loss_.is_gone(peer));
 }
@@ -101,8 +101,8 @@ void Engine::serve_nobody() {
   close_heap();
   control_.flush();
   state_ = State::failed;
-  peers_->say_departed(transport::Departure::final);
-  peers_->wake_others();
+  peers_.say_departed(transport::Departure::final);
+  peers_.wake_others();
 }
 
 /// A peer that is stopped, not dead, may still read what callers have there: a group's are not given out again.
@@ -134,8 +134,8 @@ Status Engine::left_job(int peer) const {
 /// shared memory says as much. What it did say has been read by now. True if it should be called again.
 bool Engine::look_who_is_gone() {
   if (coordinator_) {
-    for (int peer = 0; peer < peers_->size(); ++peer) {
-      if (peer != peers_->self() && has_gone(peer)) {
+    for (int peer = 0; peer < peers_.size(); ++peer) {
+      if (peer != peers_.self() && has_gone(peer)) {
         coordinator_->on_leave(peer, true);
       }
     }
@@ -164,8 +164,8 @@ bool Engine::look_who_is_gone() {
 /// again, when all that a peer which has gone did say has been read.
 bool Engine::look_at_pairs() {
   bool again = false;
-  for (int peer = 0; peer < peers_->size() && !pairs_.is_empty(); ++peer) {
-    if (peer == peers_->self() || (pairs_.has_parted_with(peer) && !pairs_.has_business_with(peer))) {
+  for (int peer = 0; peer < peers_.size() && !pairs_.is_empty(); ++peer) {
+    if (peer == peers_.self() || (pairs_.has_parted_with(peer) && !pairs_.has_business_with(peer))) {
       continue;
     }
     if (replay_.has_left(peer)) {
@@ -222,7 +222,7 @@ bool Engine::cancel_due(Nanoseconds now) {
 // ---- Losing a peer
 
 std::string Engine::peer_text(int peer) const {
-  const transport::PeerInfo& info = arena_->peer(peer);
+  const transport::PeerInfo& info = connections_.who[static_cast<std::size_t>(peer)];
   return "rank " + std::to_string(rank_of(peer)) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
 }
 
@@ -335,7 +335,7 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
     exposed_.push_back(std::move(span));  // now that nothing more is published
   }
   if (end != End::in_order || !exposed_.empty()) {
-    peers_->say_given_up();
+    peers_.say_given_up();
   }
   take_memory_back();
   for (const TicketPtr& ticket : tickets) {

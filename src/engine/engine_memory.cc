@@ -20,7 +20,7 @@ void Engine::abandon_plans() {
   const PlanRun* const running = executor_.running();
   if (running != nullptr && running->plan.is_shared()) {
     for (const PlanMember& member : running->plan.members) {
-      const HeapPlace& own = member.places[static_cast<std::size_t>(arena_->rank())];
+      const HeapPlace& own = member.places[static_cast<std::size_t>(peers_.self())];
       exposed_.push_back({static_cast<std::size_t>(own.output), member.output.bytes()});
     }
   }
@@ -31,7 +31,7 @@ void Engine::abandon_plans() {
 
 /// The peer may still be at work on what this group had under way.
 bool Engine::may_touch(int peer) const {
-  return peer != peers_->self() && !loss_.is_gone(peer) && !has_gone(peer) && !peers_->has_given_up(peer) &&
+  return peer != peers_.self() && !loss_.is_gone(peer) && !has_gone(peer) && !peers_.has_given_up(peer) &&
          !loss_.is_quiet(peer);
 }
 
@@ -39,7 +39,7 @@ bool Engine::may_touch(int peer) const {
 void Engine::take_memory_back() {
   const std::vector<HeapSpan> spans = std::exchange(exposed_, {});
   bool any = false;
-  for (int peer = 0; peer < peers_->size(); ++peer) {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
     any |= may_touch(peer);
   }
   if (!any) {
@@ -47,7 +47,7 @@ void Engine::take_memory_back() {
   }
   // All of them first: they may lie in one page.
   for (const HeapSpan& span : spans) {
-    arena_->withdraw(span.offset, span.bytes);
+    connections_.arena->withdraw(span.offset, span.bytes);
   }
   for (const HeapSpan& span : spans) {
     if (const Status made = make_private(span); !made) {
@@ -57,7 +57,7 @@ void Engine::take_memory_back() {
 }
 
 Status Engine::make_private(const HeapSpan& span) {
-  const std::byte* const begin = arena_->heap(arena_->rank()) + span.offset;
+  const std::byte* const begin = connections_.arena->heap(connections_.arena->rank()) + span.offset;
   bool is_in_use = false;
   if (visit_neighbours_) {
     visit_neighbours_([&](Engine& other) {
@@ -68,7 +68,7 @@ Status Engine::make_private(const HeapSpan& span) {
   if (is_in_use) {
     return Status::error(Code::system_error, "another group of this process is at work in the same page");
   }
-  return arena_->make_private(span.offset, span.bytes);
+  return connections_.arena->make_private(span.offset, span.bytes);
 }
 
 /// A request that may be done in shared memory, in one of the pages of these bytes, is under way.
@@ -93,7 +93,7 @@ bool Engine::works_in(const std::byte* begin, std::size_t bytes) const {
 /// Says so if the tensor's memory could not be taken back.
 Status Engine::with_memory_lost(Status status, const Ticket& ticket) const {
   for (const auto& [span, why] : lost_) {
-    const std::byte* const at = arena_->heap(arena_->rank()) + span.offset;
+    const std::byte* const at = connections_.arena->heap(connections_.arena->rank()) + span.offset;
     const auto& tensors = ticket.request().tensors;
     if (std::any_of(tensors.begin(), tensors.end(),
                     [&](const RequestTensor& pair) { return pair.output.data == at; })) {
@@ -115,8 +115,8 @@ bool Engine::give_up_too(Nanoseconds now) {
     step_failing(now);
   } else {
     std::vector<int> gone;
-    for (int peer = 0; peer < peers_->size(); ++peer) {
-      if (peer != peers_->self() && peers_->has_given_up(peer)) {
+    for (int peer = 0; peer < peers_.size(); ++peer) {
+      if (peer != peers_.self() && peers_.has_given_up(peer)) {
         gone.push_back(peer);
       }
     }

@@ -26,8 +26,11 @@ Status Engine::accepting(const Request& request) const {
 
 Status Engine::check(const Request& request) const {
   RONDE_RETURN_IF_ERROR(validate(request, group_, rank_of(topology_.rank)));
-  if (is_pairwise(request.kind)) {
-    return {};  // bytes are moved, whatever they mean, and by no backend
+  if (is_pairwise(request.kind)) {  // bytes are moved, whatever they mean, and by no backend
+    return connections_.all_share_memory()
+               ? Status()
+               : Status::error(Code::not_implemented, "'" + request.name + "': " + std::string(op_name(request.kind)) +
+                                                          " needs ranks that share memory, which this group's do not");
   }
   for (const RequestTensor& pair : request.tensors) {
     Plan probe;
@@ -36,7 +39,7 @@ Status Engine::check(const Request& request) const {
     probe.dtype = pair.input.dtype;
     probe.prescale = request.prescale;
     probe.postscale = request.postscale;
-    if (Status supported = backend_->supports(probe); !supported) {
+    if (Status supported = backend_.supports(probe); !supported) {
       return supported.with_tensor(request.name).with_context("'" + request.name + "'");
     }
   }
@@ -80,7 +83,7 @@ Status Engine::submit_call(const TicketPtr& ticket) {
   }
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   std::lock_guard order(calls_mutex_);
-  ticket->plan_as(calls_.planning_name(ticket->request(), backend_->place_of(ticket->request())));
+  ticket->plan_as(calls_.planning_name(ticket->request(), backend_.place_of(ticket->request())));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
 }
@@ -190,7 +193,7 @@ void Engine::propose_table(const Thresholds& thresholds) {
 
 Thresholds Engine::thresholds() const {
   std::lock_guard lock(inbox_mutex_);
-  return table_ ? *table_ : backend_->first_thresholds();
+  return table_ ? *table_ : backend_.first_thresholds();
 }
 
 void Engine::use_table(const Thresholds& thresholds) {

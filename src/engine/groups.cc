@@ -224,8 +224,8 @@ Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t
   Settings settings = job.settings();
   settings.timeout = timeout;
   std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table_);
-  return std::make_shared<Engine>(topology, std::move(arena), std::move(backend), settings, job.clock(),
-                                  Group{id, part.ranks}, job.shared_heap());
+  return std::make_shared<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)), settings,
+                                  job.clock(), Group{id, part.ranks}, job.shared_heap());
 }
 
 void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,

@@ -124,7 +124,7 @@ void PointToPoint::match(Incoming incoming, const TicketPtr& ticket, Nanoseconds
   if (tensor.dtype != offer.dtype || tensor.elements() != element_count(offer.shape)) {
     const std::string what = text_of("send", offer.name, offer.dtype, offer.shape) + " from rank " +
                              std::to_string(rank_of(incoming.from)) + " does not fit " + text_of(ticket->request()) +
-                             " on rank " + std::to_string(rank_of(arena_.rank())) + " (tag " +
+                             " on rank " + std::to_string(rank_of(peers_.self())) + " (tag " +
                              std::to_string(offer.tag) + "): they must have the same data type and number of elements";
     control_.send(incoming.from, {group_.id, control::GiveUpMessage{offer.id, false, Code::mismatch, what, -1}});
     finish_(ticket, Status::error(Code::mismatch, what).with_tensor(ticket->name()));

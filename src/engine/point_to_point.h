@@ -59,8 +59,8 @@ class PointToPoint {
         heap_(heap),
         control_(control),
         finish_(std::move(finish)),
-        gone_(static_cast<std::size_t>(arena.size())),
-        staging_(static_cast<std::size_t>(arena.size())) {}
+        gone_(static_cast<std::size_t>(peers.size())),
+        staging_(static_cast<std::size_t>(peers.size())) {}
 
   /// Requires: is_pairwise(kind), validate() has passed it.
   void submit(const TicketPtr& ticket, Nanoseconds now);

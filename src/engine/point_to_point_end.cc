@@ -48,7 +48,7 @@ void PointToPoint::forget_empty() {
 control::GiveUpMessage PointToPoint::farewell(std::uint64_t id, bool by_sender, const Ticket& ticket,
                                               const Status& reason) const {
   const std::string what = std::string(op_name(ticket.request().kind)) + " '" + ticket.name() + "'";
-  const int own = rank_of(arena_.rank());
+  const int own = rank_of(peers_.self());
   const std::string rank = "rank " + std::to_string(own);
   if (reason.code() == Code::timed_out) {
     return {id, by_sender, Code::timed_out, "Timed out: " + rank + " gave up its " + what, own};
@@ -86,7 +86,7 @@ void PointToPoint::give_up_send(std::uint64_t id, const Status& reason, Ending e
 void PointToPoint::refuse(const Incoming& incoming, const Status& reason) {
   control::GiveUpMessage message{incoming.offer.id, false, reason.code(), reason.message(), reason.failed_rank()};
   if (reason.code() == Code::cancelled) {
-    message.rank = rank_of(arena_.rank());
+    message.rank = rank_of(peers_.self());
     message.code = Code::peer_left;
     message.text = "rank " + std::to_string(message.rank) + " has left the job (it shut down or exited)";
   }
@@ -101,7 +101,7 @@ void PointToPoint::give_up_recv(const Key& key, const Status& reason) {
 }
 
 void PointToPoint::cancel(const Ticket& ticket) {
-  const int own = rank_of(arena_.rank());
+  const int own = rank_of(peers_.self());
   const Status reason = Status::error(Code::cancelled, "'" + ticket.name() + "' was cancelled: the program was " +
                                                            "interrupted in it, or called ronde_cancel")
                             .with_rank(own);
@@ -189,9 +189,9 @@ Status PointToPoint::why_in_vain(const Request& request) const {
     return gone_[static_cast<std::size_t>(group_.index_of(request.root))];
   }
   Status first;
-  for (int peer = 0; peer < arena_.size(); ++peer) {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
     const Status& gone = gone_[static_cast<std::size_t>(peer)];
-    if (peer != arena_.rank() && gone) {
+    if (peer != peers_.self() && gone) {
       return {};
     }
     first = first ? gone : first;

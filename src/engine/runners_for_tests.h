@@ -24,7 +24,8 @@ class Job {
       topology.rank = topology.local_rank = arena->rank();
       topology.size = topology.local_size = size;
       auto backend = backend::make_native_backend(*arena);
-      auto engine = std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock_);
+      auto engine = std::make_unique<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)),
+                                             settings, clock_);
       Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), clock_);
       EXPECT_TRUE(runner) << runner.status().message();
       runners_.push_back(std::move(*runner));

@@ -104,8 +104,9 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, plan.table);
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, std::move(arena), std::move(backend), settings, clock), clock,
-                    plan.table));
+      Runner::start(std::make_unique<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)),
+                                             settings, clock),
+                    clock, plan.table));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

@@ -67,9 +67,8 @@ bool Mailbox::take(int from, const MessageKey& key, Received& message) {
 void Mailbox::forget_before(std::uint32_t collective, std::uint64_t instance) {
   first_instances_[collective] = instance;
   for (auto& kept : kept_) {
-    std::erase_if(kept, [&](const auto& each) {
-      return each.first.collective == collective && each.first.instance < instance;
-    });
+    std::erase_if(
+        kept, [&](const auto& each) { return each.first.collective == collective && each.first.instance < instance; });
   }
 }
 

@@ -1,11 +1,12 @@
-// Mailbox: one rank's messages from and to all others, by what they belong to. A link hands messages over in the order in
-// which the peer sent them, but ranks begin collectives in different orders (buckets of replay fill in any order), so what
-// comes is kept under its key until somebody asks for it.
+// Mailbox: one rank's messages from and to all others, by what they belong to. A link hands messages over in the order
+// in which the peer sent them, but ranks begin collectives in different orders (buckets of replay fill in any order),
+// so what comes is kept under its key until somebody asks for it.
 //
 // Notes are messages that belong to no collective: they are handed to whoever reads notes as soon as they are received,
 // after all that the sender had sent before.
 //
-// What is kept is bounded by how far peers run ahead, which is their schedules' affair (collectives/schedule/schedule.h).
+// What is kept is bounded by how far peers run ahead, which is their schedules' affair
+// (collectives/schedule/schedule.h).
 #pragma once
 
 #include <compare>
@@ -70,9 +71,7 @@ class Mailbox {
   /// The message of this key from a peer, if it has come.
   bool take(int from, const MessageKey& key, Received& message);
   /// Whether one is kept under this key. Takes nothing in.
-  bool has(int from, const MessageKey& key) const {
-    return kept_[static_cast<std::size_t>(from)].contains(key);
-  }
+  bool has(int from, const MessageKey& key) const { return kept_[static_cast<std::size_t>(from)].contains(key); }
   /// Forgets the messages of instances of a collective before this one, those that are yet to come too.
   void forget_before(std::uint32_t collective, std::uint64_t instance);
   /// Of a collective of which nothing comes any more.

@@ -1,6 +1,6 @@
 // MessagePeers: the members of a group that share no memory tell each other by notes over their mailboxes, which come
-// after all that the teller had sent before. So whoever knows that a member is frozen in an epoch has all messages of the
-// instances that the member had begun to send by then.
+// after all that the teller had sent before. So whoever knows that a member is frozen in an epoch has all messages of
+// the instances that the member had begun to send by then.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,8 @@ namespace ronde::transport {
 
 class MessagePeers final : public Peers {
  public:
-  /// `mailbox`, whose notes are this one's, must outlive this. `wake_self` wakes who sleeps in this member; never blocks.
+  /// `mailbox`, whose notes are this one's, must outlive this. `wake_self` wakes who sleeps in this member; never
+  /// blocks.
   MessagePeers(Mailbox& mailbox, std::function<void()> wake_self);
 
   int self() const override { return mailbox_.rank(); }
@@ -35,9 +36,7 @@ class MessagePeers final : public Peers {
   std::uint32_t frozen_in(int member) const override {
     return member == self() ? own_frozen_.load(std::memory_order_acquire) : of(member).frozen;
   }
-  bool is_quiet_about(int member, int lost) const override {
-    return of(member).quiet[static_cast<std::size_t>(lost)];
-  }
+  bool is_quiet_about(int member, int lost) const override { return of(member).quiet[static_cast<std::size_t>(lost)]; }
   bool has_given_up(int member) const override { return of(member).given_up; }
   bool has_any_given_up() const override { return any_given_up_; }
 

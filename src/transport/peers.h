@@ -10,8 +10,8 @@
 // that has seen none has read nothing wrong, and if another gives up after that look it is too late to do harm. It
 // looks as well when what it has published does not move: that needs every member.
 //
-// Used under the progress lock, but for say_frozen(). Members go by their index in the group. Whoever says something has done before what the word promises, and others who
-// read the word see all that was stored before it.
+// Used under the progress lock, but for say_frozen(). Members go by their index in the group. Whoever says something
+// has done before what the word promises, and others who read the word see all that was stored before it.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class Peers {
   // ---- What this member says. Nobody is woken, except by what says so.
 
   virtual void say_departed(Departure how) = 0;
-  /// It publishes no bucket of this epoch any more. Wakes all, itself too. `reason` is for reports. Any thread, one at a
-  /// time.
+  /// It publishes no bucket of this epoch any more. Wakes all, itself too. `reason` is for reports. Any thread, one at
+  /// a time.
   virtual void say_frozen(std::uint32_t epoch, std::uint32_t reason) = 0;
   /// It touches no memory of other members any more, because these are lost. A set that only grows.
   virtual void say_quiet(const std::vector<int>& lost) = 0;

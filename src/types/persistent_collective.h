@@ -41,8 +41,9 @@ class PersistentCollective {
   /// Says that all members of the next instance are in, and wakes who sleeps if it is the last rank to do so.
   /// `calls`: stands for the unnamed calls in it, in the order of the members; 0 if there are none.
   virtual void publish(std::uint64_t calls) = 0;
-  /// Does what can be done. `done`: the instance is complete and the results are in the outputs, unless was_void().
-  /// Moves at most 1 MB. Requires: an instance is published.
+  /// Does what can be done. `again`: every rank has published the instance, and it will be finished. `done`: it is
+  /// complete and the results are in the outputs, unless was_void(). Moves about 1 MB at most. Requires: an instance is
+  /// published.
   virtual Progress advance() = 0;
   /// The published instance will not be finished: not all have published it, and none will. Outputs are untouched.
   virtual void cancel() = 0;

@@ -2,28 +2,68 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "backend/native/native.h"
 #include "transport/loopback/loopback.h"
 
 namespace ronde::test {
 
+namespace {
+
+std::vector<engine::Connections> connected_by_memory(int size) {
+  std::vector<engine::Connections> all;
+  for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
+    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+    all.push_back(engine::Connections::on_host(std::move(arena), std::move(backend)));
+  }
+  return all;
+}
+
+std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& links,
+                                                       transport::LoopbackNet& agreement) {
+  std::vector<engine::Connections> all;
+  for (int rank = 0; rank < links.size(); ++rank) {
+    std::vector<transport::PeerInfo> who(static_cast<std::size_t>(links.size()), {"loopback", ::getpid()});
+    const std::shared_ptr<transport::Transport> agreements(std::shared_ptr<void>(), &agreement.transport(rank));
+    all.push_back(engine::Connections::by_messages(
+        std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()), std::move(who),
+        rank, links.transport(rank), agreements, [] {}));
+  }
+  return all;
+}
+
+}  // namespace
+
+bool LocalWorld::is_by_messages() {
+  const char* const medium = std::getenv("RONDE_TEST_MEDIUM");
+  return medium != nullptr && std::string_view(medium) == "messages";
+}
+
 LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
-    : dead_(static_cast<std::size_t>(size)), paused_(static_cast<std::size_t>(size)) {
-  auto arenas = transport::make_loopback_world(size, transport::RegionLayout::for_size(size));
+    : dead_(static_cast<std::size_t>(size)),
+      untold_(static_cast<std::size_t>(size)),
+      paused_(static_cast<std::size_t>(size)) {
+  if (is_by_messages()) {
+    links_ = std::make_unique<transport::LoopbackNet>(size);
+    agreement_ = std::make_unique<transport::LoopbackNet>(size);
+  }
+  auto all = links_ ? connected_by_messages(*links_, *agreement_) : connected_by_memory(size);
   for (int rank = 0; rank < size; ++rank) {
     engine::Topology topology;
     topology.rank = topology.local_rank = rank;
     topology.size = topology.local_size = size;
-    auto& arena = arenas[static_cast<std::size_t>(rank)];
-    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+    engine::Connections& connections = all[static_cast<std::size_t>(rank)];
     if (wrap) {
-      backend = wrap(rank, std::move(backend));
+      connections.backend = wrap(rank, std::move(connections.backend));
     }
-    engines_.push_back(
-        std::make_unique<engine::Engine>(topology, std::move(arena), std::move(backend), settings, clock_));
+    engines_.push_back(std::make_unique<engine::Engine>(topology, std::move(connections), settings, clock_));
   }
 }
 
@@ -47,7 +87,15 @@ Status LocalWorld::try_submit(int rank, Request request, engine::TicketPtr* tick
 
 bool LocalWorld::step(int rank) {
   const auto index = static_cast<std::size_t>(rank);
-  return !dead_[index] && !paused_[index] && engine(rank).step();
+  if (dead_[index] || paused_[index]) {
+    return false;
+  }
+  const bool moved = engine(rank).step();
+  const std::vector<int> ended = std::exchange(untold_[index], {});
+  for (const int peer : ended) {
+    engine(rank).notice_end(peer);
+  }
+  return moved || !ended.empty();
 }
 
 void LocalWorld::settle() {
@@ -79,8 +127,17 @@ void LocalWorld::settle(std::mt19937& random) {
 
 void LocalWorld::kill(int rank) {
   dead_[static_cast<std::size_t>(rank)] = true;
+  if (links_) {
+    links_->cut(rank);
+    agreement_->cut(rank);
+  }
   for (int other = 0; other < size(); ++other) {
-    if (other != rank && !dead_[static_cast<std::size_t>(other)]) {
+    if (other == rank || dead_[static_cast<std::size_t>(other)]) {
+      continue;
+    }
+    if (links_) {
+      untold_[static_cast<std::size_t>(other)].push_back(rank);
+    } else {
       engine(other).notice_end(rank);
     }
   }

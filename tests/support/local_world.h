@@ -1,5 +1,6 @@
-// LocalWorld: n engines in one process over the loopback arena, a fake clock, no threads. The test moves them by hand,
-// in any interleaving, and sees every state.
+// LocalWorld: n engines in one process over the loopback arena, or over loopback links if RONDE_TEST_MEDIUM is
+// "messages" (ctest runs the engine's tests both ways), a fake clock, no threads. The test moves them by hand, in any
+// interleaving, and sees every state.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "support/log_guard.h"
+#include "transport/loopback/links.h"
 
 namespace ronde::test {
 
@@ -20,6 +22,9 @@ class LocalWorld {
   using Wrap = std::function<std::unique_ptr<backend::Backend>(int rank, std::unique_ptr<backend::Backend>)>;
   explicit LocalWorld(int size, engine::Settings settings = {}, const Wrap& wrap = {});
   ~LocalWorld();
+
+  /// The ranks share no memory.
+  static bool is_by_messages();
 
   int size() const { return static_cast<int>(engines_.size()); }
   engine::Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
@@ -49,8 +54,11 @@ class LocalWorld {
  private:
   LogGuard log_;
   FakeClock clock_;
+  std::unique_ptr<transport::LoopbackNet> links_;  ///< null where memory is shared
+  std::unique_ptr<transport::LoopbackNet> agreement_;
   std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<bool> dead_;
+  std::vector<std::vector<int>> untold_;  ///< by rank: whose end its links tell it after what came before it
   std::vector<bool> paused_;
 };
 

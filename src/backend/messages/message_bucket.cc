@@ -60,7 +60,8 @@ MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, 
       mailbox_(mailbox),
       run_(std::make_unique<collectives::ScheduleRun>(
           mailbox, schedule_of(mailbox, payload_bytes(bucket), limits),
-          std::vector<GatherList>{list_of(bucket, &first_segments_), list_of(bucket, nullptr)}, reduction_of(bucket))) {}
+          std::vector<GatherList>{list_of(bucket, &first_segments_), list_of(bucket, nullptr)}, reduction_of(bucket))) {
+}
 
 std::uint64_t MessageBucket::word(std::uint64_t instance) const { return Codec::encode(epoch_, instance); }
 
@@ -107,7 +108,11 @@ Progress MessageBucket::advance() {
   if (!begin()) {
     return Progress::idle;
   }
-  const Progress progress = run_->advance();
+  Progress progress = run_->advance();
+  // As long as not all have published, `again` would promise too much, and `idle` must mean that nothing can be sent.
+  while (progress == Progress::again && !run_->has_first_of_all()) {
+    progress = run_->advance();
+  }
   if (progress == Progress::done) {
     ++completed_;
     was_void_ = run_->was_void();
@@ -134,8 +139,6 @@ std::uint64_t MessageBucket::published_by(int rank) const {
   return published;
 }
 
-std::vector<int> MessageBucket::waiting_for() const {
-  return is_begun() ? run_->waiting_for() : std::vector<int>{};
-}
+std::vector<int> MessageBucket::waiting_for() const { return is_begun() ? run_->waiting_for() : std::vector<int>{}; }
 
 }  // namespace ronde::backend

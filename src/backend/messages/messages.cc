@@ -25,8 +25,9 @@ class NoLayout final : public BucketLayout {
 
 /// The row of the table that all ranks share, as far as it means something here.
 MessageLimits limits_of(const Thresholds& thresholds) {
-  return {.one_turn = static_cast<std::size_t>(thresholds.one_shot),
-          .chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)))};
+  return {
+      .one_turn = static_cast<std::size_t>(thresholds.one_shot),
+      .chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)))};
 }
 
 class MessageBackend final : public Backend {
@@ -59,8 +60,8 @@ class MessageBackend final : public Backend {
     const bool has_places = std::any_of(bucket.members.begin(), bucket.members.end(),
                                         [](const BucketMember& member) { return !member.places.empty(); });
     if (has_places || bucket.kind == BucketKind::direct) {
-      return Status::error(Code::invalid_argument, "bucket " + std::to_string(bucket.id) +
-                                                       " cannot be made: its tensors lie in shared memory");
+      return Status::error(Code::invalid_argument,
+                           "bucket " + std::to_string(bucket.id) + " cannot be made: its tensors lie in shared memory");
     }
     const Descriptor& first = bucket.members.front().descriptor;
     RONDE_RETURN_IF_ERROR(

@@ -1,5 +1,5 @@
-// The backend of messages over loopback links: what plans compute is the collectives' conformance test; here its buckets,
-// several at once, each through many instances, in any order of submission, steps and links.
+// The backend of messages over loopback links: what plans compute is the collectives' conformance test; here its
+// buckets, several at once, each through many instances, in any order of submission, steps and links.
 #include "backend/messages/messages.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,8 @@ class BucketsOfMessages {
     const Progress progress = advance(rank, index);
     moved = progress != Progress::idle;
     const std::string wrong = progress == Progress::done ? jobs_[index][instance].wrong(rank) : "";
-    return wrong.empty() ? wrong : "bucket " + std::to_string(index) + ", instance " + std::to_string(instance) + ": " + wrong;
+    return wrong.empty() ? wrong
+                         : "bucket " + std::to_string(index) + ", instance " + std::to_string(instance) + ": " + wrong;
   }
 
   /// In random order; links hold back what they have now and then.

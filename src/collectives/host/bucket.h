@@ -36,10 +36,10 @@
 #include <span>
 #include <vector>
 
-#include "collectives/host/bucket_layout.h"
 #include "collectives/gather_list.h"
-#include "collectives/slices.h"
+#include "collectives/host/bucket_layout.h"
 #include "collectives/host/table.h"
+#include "collectives/slices.h"
 #include "reduce/reduce.h"
 #include "transport/arena.h"
 #include "types/bucket.h"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/host/bucket_world_for_tests.h"
 #include "collectives/budget.h"
+#include "collectives/host/bucket_world_for_tests.h"
 #include "store/memory_store.h"
 #include "support/effort.h"
 #include "transport/loopback/loopback.h"

@@ -9,8 +9,8 @@
 
 #include "collectives/host/barrier.h"
 #include "collectives/host/bucket.h"
-#include "collectives/jobs_for_tests.h"
 #include "collectives/host/ordered_lane.h"
+#include "collectives/jobs_for_tests.h"
 #include "transport/bell.h"
 
 namespace ronde::collectives {

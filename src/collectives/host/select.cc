@@ -7,8 +7,8 @@
 
 #include "base/round_up.h"
 #include "collectives/adasum.h"
-#include "collectives/host/allgather.h"
 #include "collectives/alone.h"
+#include "collectives/host/allgather.h"
 #include "collectives/host/barrier.h"
 #include "collectives/host/broadcast.h"
 #include "collectives/host/direct.h"

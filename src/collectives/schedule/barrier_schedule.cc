@@ -31,6 +31,8 @@ class BarrierSchedule final : public Schedule {
 
 }  // namespace
 
-std::unique_ptr<Schedule> barrier_schedule(int rank, int ranks) { return std::make_unique<BarrierSchedule>(rank, ranks); }
+std::unique_ptr<Schedule> barrier_schedule(int rank, int ranks) {
+  return std::make_unique<BarrierSchedule>(rank, ranks);
+}
 
 }  // namespace ronde::collectives

@@ -35,9 +35,7 @@ class ExchangeSchedule final : public Schedule {
     }
     stage.own = chunk(exchange_.outgoing[own_], list_to(own_), index);
     if (stage.own.bytes() > 0) {
-      stage.work = !exchange_.reduces         ? Work::carry_over
-                   : exchange_.inputs.empty() ? Work::empty
-                                              : Work::reduce;
+      stage.work = !exchange_.reduces ? Work::carry_over : exchange_.inputs.empty() ? Work::empty : Work::reduce;
     }
   }
 

@@ -1,7 +1,7 @@
 // Exchange: every rank sends each other rank what it has for it, in chunks, a chunk a stage; receivers put it in its
-// place, or reduce it in rank order with what they have for themselves. One stage of messages, so the fewest turns there
-// are: allgather, alltoall, gather, scatter, reduce, reducescatter and scans as they are, and all-reduce and broadcast
-// of small tensors.
+// place, or reduce it in rank order with what they have for themselves. One stage of messages, so the fewest turns
+// there are: allgather, alltoall, gather, scatter, reduce, reducescatter and scans as they are, and all-reduce and
+// broadcast of small tensors.
 //
 // The bytes that rank i sends are those that it has for others; of a small all-reduce (p-1) N, where two phases
 // (two_phase_schedule.h) send 2 (p-1)/p N in two turns.

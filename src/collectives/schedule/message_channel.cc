@@ -21,8 +21,8 @@ namespace {
 std::unique_ptr<Operation> run(MessageChannel& channel, const Plan& plan, std::unique_ptr<Schedule> schedule,
                                std::vector<GatherList> lists) {
   const reduce::Reduction reduction{plan.dtype, plan.reduce_op, plan.prescale, plan.postscale};
-  return scheduled_operation(channel.mailbox(), std::move(schedule), std::move(lists), reduction, MessageChannel::kPlans,
-                             channel.next_instance());
+  return scheduled_operation(channel.mailbox(), std::move(schedule), std::move(lists), reduction,
+                             MessageChannel::kPlans, channel.next_instance());
 }
 
 Exchange exchange_of(const MessageChannel& channel) {
@@ -61,8 +61,7 @@ std::unique_ptr<Operation> reduce_whole(MessageChannel& channel, const Plan& pla
   for (int peer = 0; peer < channel.size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
     exchange.outgoing[index] = peer == channel.rank() || sends_to(peer) ? exchange.longest : 0;
-    exchange.incoming[index] =
-        std::find(inputs.begin(), inputs.end(), peer) != inputs.end() ? exchange.longest : 0;
+    exchange.incoming[index] = std::find(inputs.begin(), inputs.end(), peer) != inputs.end() ? exchange.longest : 0;
   }
   exchange.inputs = std::move(inputs);
   return run(channel, plan, exchange_schedule(std::move(exchange)), {GatherList(plan)});
@@ -85,8 +84,7 @@ std::unique_ptr<Operation> allreduce(MessageChannel& channel, const Plan& plan) 
 }
 
 std::unique_ptr<Operation> scan(MessageChannel& channel, const Plan& plan) {
-  return reduce_whole(channel, plan, first_ranks(channel.rank() + 1),
-                      [&](int peer) { return peer > channel.rank(); });
+  return reduce_whole(channel, plan, first_ranks(channel.rank() + 1), [&](int peer) { return peer > channel.rank(); });
 }
 
 std::unique_ptr<Operation> exscan(MessageChannel& channel, const Plan& plan) {
@@ -96,10 +94,10 @@ std::unique_ptr<Operation> exscan(MessageChannel& channel, const Plan& plan) {
 std::unique_ptr<Operation> broadcast(MessageChannel& channel, const Plan& plan) {
   const bool is_root = channel.rank() == plan.root;
   if (plan.bytes() > channel.limits().one_turn && channel.size() > 2) {
-    return run(channel, plan,
-               two_phase_broadcast_schedule(channel.rank(), channel.size(), plan.root, plan.bytes(),
-                                            channel.limits().chunk),
-               {GatherList(plan), outputs_of(plan)});
+    return run(
+        channel, plan,
+        two_phase_broadcast_schedule(channel.rank(), channel.size(), plan.root, plan.bytes(), channel.limits().chunk),
+        {GatherList(plan), outputs_of(plan)});
   }
   Exchange exchange = exchange_of(channel);
   exchange.one_list = true;

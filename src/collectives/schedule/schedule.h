@@ -1,6 +1,7 @@
-// Schedule: what one rank sends, receives and computes in one collective whose bytes travel as messages (over Links; what
-// lies in memory of one host has algorithms of its own, collectives/host). A value of its rank, the number of ranks and
-// sizes alone: it knows no link, no pointer and no time, so that a test can lay the schedules of all ranks side by side.
+// Schedule: what one rank sends, receives and computes in one collective whose bytes travel as messages (over Links;
+// what lies in memory of one host has algorithms of its own, collectives/host). A value of its rank, the number of
+// ranks and sizes alone: it knows no link, no pointer and no time, so that a test can lay the schedules of all ranks
+// side by side.
 //
 // Stages. Every rank's schedule has the same number of stages. In stage t each rank sends each other at most one
 // message, whose length both know. A rank has finished stage t when all messages of the stage for it have come, it has
@@ -10,8 +11,8 @@
 //
 // Why it ends, whatever the order in which links deliver, as long as each delivers in order and however little room it
 // has: let t be the first stage that some rank never finishes. All ranks have finished the stages before t, at least
-// `after` of them, so their messages are in no link any more and those of stage t may go. Who waits for one of these asks
-// that link again and again, so there is room in it; so all are handed over, come, and are received.
+// `after` of them, so their messages are in no link any more and those of stage t may go. Who waits for one of these
+// asks that link again and again, so there is room in it; so all are handed over, come, and are received.
 //
 // What a rank must hold of messages that come early is bounded by `after`: nobody is further ahead than that.
 #pragma once

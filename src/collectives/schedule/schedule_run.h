@@ -39,6 +39,7 @@ class ScheduleRun {
   bool was_void() const { return is_void_; }
   /// This rank's message of the first stage has been taken in.
   bool has_first_of(int from) const;
+  bool has_first_of_all() const { return finished_ > 0 || is_void_ || incoming_.incoming.empty(); }
   /// Whom it waits for: for what they send, else for room in the link to them.
   std::vector<int> waiting_for() const;
 
@@ -65,10 +66,10 @@ class ScheduleRun {
   bool compares_ = false;
   bool is_void_ = false;
 
-  std::size_t sending_ = 0;   ///< the stage whose messages go out
-  std::size_t finished_ = 0;  ///< how many stages are
-  Stage outgoing_;            ///< of sending_, without what has gone out
-  Stage incoming_;            ///< of finished_, without what has come
+  std::size_t sending_ = 0;                ///< the stage whose messages go out
+  std::size_t finished_ = 0;               ///< how many stages are
+  Stage outgoing_;                         ///< of sending_, without what has gone out
+  Stage incoming_;                         ///< of finished_, without what has come
   std::vector<transport::Received> kept_;  ///< by rank
   std::vector<std::uint64_t> marks_;       ///< by rank
 };

@@ -1,5 +1,5 @@
-// The schedules of all ranks, side by side, as values: that what one sends the other expects, that nobody waits for what
-// cannot come, and how many bytes travel. What comes out of them: message_conformance_test.cc.
+// The schedules of all ranks, side by side, as values: that what one sends the other expects, that nobody waits for
+// what cannot come, and how many bytes travel. What comes out of them: message_conformance_test.cc.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -87,8 +87,8 @@ void expect_all_written_once(const World& world, std::size_t bytes, int but = -1
 TEST(TwoPhaseSchedule, OfAnAllreduceSendsTwiceTheTensorAtMost) {
   for (int ranks = 2; ranks <= 32; ++ranks) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{127}, std::size_t{128}, kChunk * 3, kChunk * 70 + 5}) {
-      const World world = world_of(
-          ranks, [&](int rank) { return two_phase_allreduce_schedule(rank, ranks, bytes, kChunk); });
+      const World world =
+          world_of(ranks, [&](int rank) { return two_phase_allreduce_schedule(rank, ranks, bytes, kChunk); });
       const Totals totals = check(world);
       expect_all_written_once(world, bytes);
       const std::size_t all = std::accumulate(totals.sent.begin(), totals.sent.end(), std::size_t{0});
@@ -104,8 +104,8 @@ TEST(TwoPhaseSchedule, OfABroadcastSendsNoByteTwiceToAnybody) {
   for (int ranks = 2; ranks <= 32; ranks += ranks < 9 ? 1 : 7) {
     for (int root = 0; root < ranks; root += ranks < 9 ? 1 : 5) {
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 50 + 5}) {
-        const World world = world_of(
-            ranks, [&](int rank) { return two_phase_broadcast_schedule(rank, ranks, root, bytes, kChunk); });
+        const World world =
+            world_of(ranks, [&](int rank) { return two_phase_broadcast_schedule(rank, ranks, root, bytes, kChunk); });
         const Totals totals = check(world);
         expect_all_written_once(world, bytes);
         EXPECT_EQ(totals.sent[static_cast<std::size_t>(root)], bytes);

@@ -17,7 +17,11 @@ constexpr std::size_t kAhead = 2;
 class TwoPhaseSchedule : public Schedule {
  public:
   TwoPhaseSchedule(int rank, int ranks, std::size_t bytes, std::size_t slice, int owners)
-      : rank_(rank), ranks_(ranks), bytes_(bytes), owners_(owners), chunks_(bytes, slice * static_cast<std::size_t>(owners)) {}
+      : rank_(rank),
+        ranks_(ranks),
+        bytes_(bytes),
+        owners_(owners),
+        chunks_(bytes, slice * static_cast<std::size_t>(owners)) {}
 
   std::size_t stages() const final { return 2 * chunks_.count; }
 

@@ -5,19 +5,19 @@
 //     broadcast   phase 1 of a chunk: the root sends slice j to the j-th of the others
 //                 phase 2: each of the others sends its slice to the rest of them
 //
-// Direct reduce-scatter and all-gather, scatter and all-gather (Thakur, Rabenseifner and Gropp, "Optimization of Collective
-// Communication Operations in MPICH", 2005, without the halving): of an all-reduce each rank sends 2 (p-1)/p N bytes, of a
-// broadcast the root N and each other (p-2)/(p-1) N, in two turns whatever the number of ranks. Each value is reduced
-// once, in rank order, so every rank has the same bits, and those of every other way.
+// Direct reduce-scatter and all-gather, scatter and all-gather (Thakur, Rabenseifner and Gropp, "Optimization of
+// Collective Communication Operations in MPICH", 2005, without the halving): of an all-reduce each rank sends 2 (p-1)/p
+// N bytes, of a broadcast the root N and each other (p-2)/(p-1) N, in two turns whatever the number of ranks. Each
+// value is reduced once, in rank order, so every rank has the same bits, and those of every other way.
 //
-// Pipeline. The first phase of chunk c + 1 goes before the second of chunk c, so that there is something to send while a
-// chunk is reduced:
+// Pipeline. The first phase of chunk c + 1 goes before the second of chunk c, so that there is something to send while
+// a chunk is reduced:
 //
 //     stage    0      1      2      3      4    ...   2n-1
 //     phase    1(0)   1(1)   2(0)   1(2)   2(1)       2(n-1)
 //
-// Where the memory lies. List 0 goes from the inputs to the outputs, list 1 from the outputs to themselves: a rank's own
-// slice is reduced into its place in the output, and sent from there. In place nothing is lost by it: slice j of an
+// Where the memory lies. List 0 goes from the inputs to the outputs, list 1 from the outputs to themselves: a rank's
+// own slice is reduced into its place in the output, and sent from there. In place nothing is lost by it: slice j of an
 // input is written once rank j's reduced slice has come, and that one rank j has only made with this rank's input.
 #pragma once
 

@@ -56,8 +56,8 @@ class LoopbackNet::Net {
   void cut(int rank) {
     const std::lock_guard lock(mutex_);
     for (int peer = 0; peer < size_; ++peer) {
+      pipe(peer, rank).messages.clear();
       for (Pipe* const each : {&pipe(rank, peer), &pipe(peer, rank)}) {
-        each->messages.clear();
         each->is_cut = true;
         each->has_starved_writer = false;
       }

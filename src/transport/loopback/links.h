@@ -26,7 +26,8 @@ class LoopbackNet {
   void hold(int from, int to);
   void release(int from, int to);
   void release_all();
-  /// What this rank has sent and not come yet is lost, and all that is sent to it or by it from now on.
+  /// The rank's process has ended: what is under way from it still comes, what is sent to it or by it from now on is
+  /// lost.
   void cut(int rank);
   /// How often something has become receivable by this rank, or room was made in a full link of its own.
   std::uint64_t news(int rank) const;

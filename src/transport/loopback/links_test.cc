@@ -40,13 +40,16 @@ TEST(LoopbackLinks, HoldWhatIsUnderWay) {
   EXPECT_EQ(received(net, 1, 0), text(1, 1));
 }
 
-TEST(LoopbackLinks, LoseWhatARankHasUnderWayThatIsCutOff) {
+TEST(LoopbackLinks, OfARankThatIsCutOffDeliverWhatWasUnderWay) {
   LoopbackNet net(2, 1);
   net.transport(0).link(1).send(text(1, 1));
   net.transport(1).link(0).send(text(1, 2));
   net.transport(1).link(0).send(text(1, 3));
   net.cut(0);
+  net.transport(0).link(1).send(text(1, 4));
+  EXPECT_EQ(received(net, 1, 0), text(1, 1));
   EXPECT_EQ(received(net, 1, 0), text(0, 0));
+  EXPECT_EQ(received(net, 0, 1), text(0, 0));
   EXPECT_TRUE(net.transport(1).link(0).flush()) << "nobody waits for room at a dead rank";
 }
 

@@ -1,0 +1,27 @@
+# The engine's tests of whole worlds, a second time: over links, with no memory in common (tests/support/local_world.h).
+# Left out are those whose subject is shared memory, or what messages cannot do yet.
+if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
+  set(suites CallsBeyondBarriers Cancellations CancellationsTest EngineEnd Killed WorldsEnd Engine Worlds Join Joins Replay
+    ReplayVictim ReplayWorlds Stalls TableChange Timeline TimelineRanks Lists ListsAfterSingleCalls UnwaitedCallsTest)
+  list(TRANSFORM suites APPEND ".*")
+  set(in_worlds ${suites})
+  list(TRANSFORM in_worlds PREPEND "*/")
+  set(left_out
+    # Tensors in shared memory.
+    "*InTheHeap*"
+    # Sends and recvs, which need shared memory yet.
+    Cancellations.OfASendOrARecvTellThePeer Join.ANameInUseForAMessageIsNotTakenForTheOthersRequest
+    # They store into, or wait for, words of shared memory; what they show can happen there only.
+    EngineEnd.ARankThatStopsInTheMiddleEndsTheGroupInTime EngineEnd.WhatIsReadOfARankThatHasGivenUpIsNoSuccess
+    EngineEnd.RanksThatLeaveInTheMiddleAreNamed EngineEnd.ARankMayDoItsPartAndLeaveAtAnyMoment
+    EngineEnd.NorInReplay EngineEnd.NorWhatWasSent
+    EngineEnd.ACoordinatorThatDiesBeforeItsLastWordWasReadIsWaitedForByNobody
+    # A rank that leaves has sent what it published: others finish it.
+    Replay.TheCoordinatorGoesWhileABucketWaitsForALateRank)
+  list(JOIN suites ":" filter)
+  list(JOIN in_worlds ":" filter_of_worlds)
+  list(JOIN left_out ":" negative)
+  gtest_discover_tests(engine_test TEST_PREFIX "engine_by_messages." TEST_LIST engine_by_messages_tests
+    TEST_FILTER "${filter}:${filter_of_worlds}:-${negative}"
+    PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT RONDE_TEST_MEDIUM=messages DISCOVERY_TIMEOUT 60)
+endif()

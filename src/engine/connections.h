@@ -1,0 +1,38 @@
+// Connections: what a member of a group has to reach the others with. Who makes them decides through what the group's
+// bytes, agreement and news of each other's life travel; the engine does not know.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "transport/arena.h"
+#include "transport/mailbox.h"
+#include "transport/peers.h"
+#include "transport/transport.h"
+
+namespace ronde::engine {
+
+/// Destroyed from the last to the first.
+struct Connections {
+  /// The memory that members of this host share; this rank's own if it shares none.
+  std::unique_ptr<transport::HostArena> arena;
+  std::vector<transport::PeerInfo> who;             ///< by member
+  std::unique_ptr<transport::Mailbox> mailbox;      ///< of what travels as messages; null if nothing does
+  std::shared_ptr<transport::Transport> agreement;  ///< for agreement's messages; null in a world of one
+  std::unique_ptr<transport::Peers> peers;
+  std::unique_ptr<backend::Backend> backend;
+
+  /// All members share the arena, in its order.
+  static Connections on_host(std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend);
+  /// The members share nothing. `links`: for data and news, `agreement`: for agreement; each of its own. `wake`: as
+  /// MessagePeers has it.
+  static Connections by_messages(std::unique_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
+                                 int rank, transport::Transport& links, std::shared_ptr<transport::Transport> agreement,
+                                 std::function<void()> wake);
+
+  /// Every member is in the arena, whose ranks are the members' numbers.
+  bool all_share_memory() const { return arena->size() == peers->size(); }
+};
+
+}  // namespace ronde::engine
