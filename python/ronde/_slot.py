@@ -8,8 +8,9 @@ from ctypes import Array, byref, c_double, c_int32, c_int64, c_void_p
 from typing import Any, Callable, Iterable, NoReturn, Optional
 
 from ronde import _abi, _operation
+from ronde._blocks import Block, View, fill
 from ronde._lib import check, error_from, last_error, library, new_error_info
-from ronde._operation import GRACE_S, SLICE, Block, View, fill
+from ronde._operation import GRACE_S, SLICE
 
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT

@@ -112,7 +112,7 @@ def test_barriers_meet_after_one_that_was_interrupted(rank, monkeypatch):
         dist.barrier()
         if rank == 0:
             with monkeypatch.context() as patched, pytest.raises(Interrupt):
-                patched.setattr(_operation, "fill", interrupt)
+                patched.setattr(_operation.Operation, "submit", interrupt)
                 dist.barrier()
             with pytest.raises(Interrupt), interrupted(0.05):
                 dist.barrier()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from ctypes import c_double
+from ctypes import c_double, c_void_p
 from datetime import timedelta
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -272,7 +272,7 @@ def _wait_for(operation: Operation, limit: float) -> bool:
         left = until - time.monotonic()
         if left <= 0:
             return False
-        library().ronde_wait(operation._ticket, c_double(min(left, 0.05)))
+        library().ronde_wait(c_void_p(operation.ticket), c_double(min(left, 0.05)))
     return True
 
 
