@@ -11,4 +11,7 @@ namespace ronde::python {
 PyObject* allreduce_array(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 PyObject* allreduce_tensor(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
+// (tensor, reduction, time limit in seconds, engine or None, group, wait): the same of PyTorch's process groups.
+PyObject* allreduce_in_group(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+
 }  // namespace ronde::python

@@ -25,7 +25,8 @@ bool find_engine(void* handle) {
   if (!find(handle, "ronde_submit", found.submit) || !find(handle, "ronde_execute", found.execute) ||
       !find(handle, "ronde_test", found.test) || !find(handle, "ronde_wait", found.wait) ||
       !find(handle, "ronde_cancel", found.cancel) || !find(handle, "ronde_release", found.release) ||
-      !find(handle, "ronde_submit_slot", found.submit_slot) || !find(handle, "ronde_wait_slot", found.wait_slot)) {
+      !find(handle, "ronde_submit_slot", found.submit_slot) ||
+      !find(handle, "ronde_submit_slots", found.submit_slots) || !find(handle, "ronde_wait_slot", found.wait_slot)) {
     return false;
   }
   engine = found;

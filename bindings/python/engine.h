@@ -15,6 +15,7 @@ struct Engine {
   decltype(&ronde_cancel) cancel;
   decltype(&ronde_release) release;
   decltype(&ronde_submit_slot) submit_slot;
+  decltype(&ronde_submit_slots) submit_slots;
   decltype(&ronde_wait_slot) wait_slot;
 };
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "callbacks.h"
-#include "dlpack.h"
 
 namespace ronde::python {
 
@@ -113,12 +112,8 @@ bool Memory::read_array(PyObject* array) {
 }
 
 bool Memory::read_tensor(PyObject* tensor) {
-  if (Py_TYPE(tensor) != tensor_type && Py_TYPE(tensor) != parameter_type) {
-    return false;
-  }
   dlpack::Tensor seen = {};
-  if (tensor_from_python(tensor, &seen) != 0) {  // a sparse one, or one without memory
-    PyErr_Clear();
+  if (!look_at_tensor(tensor, seen)) {
     return false;
   }
   const ronde_dtype dtype = dtype_of(seen);
@@ -126,9 +121,7 @@ bool Memory::read_tensor(PyObject* tensor) {
       !is_contiguous(seen)) {
     return false;
   }
-  const Owned is_neg(PyObject_CallMethodObjArgs(tensor, callbacks.is_neg, nullptr));  // what DLPack does not say
-  if (is_neg.get() != Py_False) {
-    PyErr_Clear();
+  if (may_be_negative(tensor)) {
     return false;
   }
   if (seen.ndim > 0) {
@@ -137,6 +130,23 @@ bool Memory::read_tensor(PyObject* tensor) {
   tensor_ = {
       sizeof(ronde_tensor), static_cast<char*>(seen.data) + seen.byte_offset, shape_, seen.ndim, dtype, RONDE_HOST, 0};
   return true;
+}
+
+bool look_at_tensor(PyObject* tensor, dlpack::Tensor& seen) {
+  if (Py_TYPE(tensor) != tensor_type && Py_TYPE(tensor) != parameter_type) {
+    return false;
+  }
+  if (tensor_from_python(tensor, &seen) != 0) {  // a sparse one, or one without memory
+    PyErr_Clear();
+    return false;
+  }
+  return true;
+}
+
+bool may_be_negative(PyObject* tensor) {  // what DLPack does not say
+  const Owned is_neg(PyObject_CallMethodObjArgs(tensor, callbacks.is_neg, nullptr));
+  PyErr_Clear();
+  return is_neg.get() != Py_False;
 }
 
 void learn_array(PyObject* type) {

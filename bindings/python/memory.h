@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "dlpack.h"
 #include "python.h"
 
 namespace ronde::python {
@@ -34,6 +35,13 @@ class Memory {
   int64_t shape_[32] = {};
   ronde_tensor tensor_ = {};
 };
+
+// The memory of a tensor of PyTorch's own classes, whatever its layout; false, without an exception, for another's and
+// where there is none. Requires: learn_tensors() has succeeded.
+bool look_at_tensor(PyObject* tensor, dlpack::Tensor& seen);
+
+// Whether its values are the negatives of what lies in its memory, or that cannot be said. Leaves no exception.
+bool may_be_negative(PyObject* tensor);
 
 // Says which class is NumPy's array.
 void learn_array(PyObject* type);

@@ -3,6 +3,7 @@
 #include "call_site.h"
 #include "callbacks.h"
 #include "engine.h"
+#include "gradients.h"
 #include "memory.h"
 #include "python.h"
 #include "slot.h"
@@ -76,6 +77,12 @@ PyMethodDef methods[] = {
     {"know_tensors", method(know_tensors), METH_FASTCALL, nullptr},
     {"allreduce_array", method(allreduce_array), METH_FASTCALL, nullptr},
     {"allreduce_tensor", method(allreduce_tensor), METH_FASTCALL, nullptr},
+    {"allreduce_in_group", method(allreduce_in_group), METH_FASTCALL, nullptr},
+    {"know_gradients", method(know_gradients), METH_FASTCALL, nullptr},
+    {"gradient_hook", method(gradient_hook), METH_FASTCALL, nullptr},
+    {"submit_places", method(submit_places), METH_FASTCALL, nullptr},
+    {"free_places", free_places, METH_O, nullptr},
+    {"without_gradient", without_gradient, METH_O, nullptr},
     {"releasing", releasing, METH_O, nullptr},
     {"run_slot", run_slot, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
@@ -91,7 +98,10 @@ int fill(PyObject* module) {
   }
   owner = here;
   const Owned type(make_ticket_type(module));
-  return type ? PyModule_AddObjectRef(module, "Ticket", type.get()) : -1;
+  if (!type || PyModule_AddObjectRef(module, "Ticket", type.get()) != 0) {
+    return -1;
+  }
+  return add_gradient_types(module) ? 0 : -1;
 }
 
 PyModuleDef_Slot slots[] = {

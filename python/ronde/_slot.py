@@ -161,6 +161,9 @@ def wait_for(
     """
     wait_all = library().ronde_wait_all
     status = wait_all(tickets, len(tickets), SLICE if look is None else _FIRST_LOOK)
+    if look is not None and (status == _TIMED_OUT or status == _INTERRUPTED) and not look():
+        # Asking so many whether one has failed takes longer than that: the next wait is soon over, if one has.
+        status = wait_all(tickets, len(tickets), SLICE)
     while (status == _TIMED_OUT or status == _INTERRUPTED) and not any(slot._has_failed() for slot in slots()):
         if look is not None and look():
             return False

@@ -21,6 +21,7 @@ import ronde.numpy as rnp
 from launching import PROGRAMS, run_job
 from ronde import _native, _operation
 from ronde.exceptions import DuplicateNameError, MismatchError, RondeError
+from ronde.torch import _parts
 
 IS_OFF = os.environ.get("RONDE_PYTHON_EXTENSION") == "0"
 
@@ -253,6 +254,86 @@ def test_errors_name_the_call(hvd, rank):
     unnamed = hvd.allreduce_async_(torch.ones(1))
     assert re.fullmatch(r"noname\.\d+\.\d+", unnamed.name)
     hvd.synchronize(unnamed)
+
+
+def train(hvd, optimizer, parameters, steps, keep=None):
+    kept = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        sum((parameter * (step + 1.0)).sum() for parameter in parameters).backward()
+        optimizer.step()
+        for parameter in parameters:
+            assert parameter.grad.unique().tolist() == [step + 1.0]
+        if keep is not None and step % 3 == 0:
+            kept.append((parameters[keep].grad, step + 1.0))
+    for gradient, value in kept:  # the program's own are not written to
+        assert gradient.unique().tolist() == [value]
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("keep", [None, 0, 3])
+def test_plain_gradients_take_the_short_way(hvd, rank, monkeypatch, keep):
+    from ronde.torch import _gradients
+
+    counted, count = [], _gradients.Reducer._count
+
+    def counting(reducer, member):
+        counted.append(member)
+        count(reducer, member)
+
+    monkeypatch.setattr(_gradients.Reducer, "_count", counting)
+    parameters = [torch.nn.Parameter(torch.ones(shape)) for shape in ((), (3,), (2, 5), (4, 2, 1, 3), (70_000,))]
+    named = [(f"p{i}", parameter) for i, parameter in enumerate(parameters)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.0), named_parameters=named)
+    train(hvd, optimizer, parameters, 3)
+    counted.clear()
+    train(hvd, optimizer, parameters, 12, keep)
+    # Python begins each pass, and takes those that are large, and those that the program holds.
+    limit = len(parameters) if IS_OFF or not _parts.HAVE_EXTENSION else 3
+    assert 12 <= len(counted) <= 12 * limit
+
+
+@pytest.mark.ranks(2)
+def test_gradients_in_several_passes_and_frozen(hvd, rank):
+    parameters = [torch.nn.Parameter(torch.ones(4)) for _ in range(6)]
+    named = [(f"p{i}", parameter) for i, parameter in enumerate(parameters)]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=0.0), named_parameters=named, backward_passes_per_step=2, op=hvd.Sum
+    )
+    for step in range(8):
+        optimizer.zero_grad(set_to_none=step % 3 != 0)
+        for _ in range(2):
+            sum((parameter * (rank + 1.0)).sum() for parameter in parameters).backward()
+        optimizer.step()
+        assert all(parameter.grad.tolist() == [6.0] * 4 for parameter in parameters)
+    sum(parameter.sum() for parameter in parameters).backward()
+    sum(parameter.sum() for parameter in parameters).backward()
+    with pytest.raises(AssertionError, match="more often than backward_passes_per_step=2"):
+        sum(parameter.sum() for parameter in parameters).backward()
+    optimizer.synchronize()
+
+
+@pytest.mark.ranks(2)
+def test_steps_leave_nothing_behind(hvd, rank):
+    """100,000 gradients."""
+    parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(200)]
+    named = [(f"p{i}", parameter) for i, parameter in enumerate(parameters)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.0), named_parameters=named)
+    roots, ones = [parameter * 2 for parameter in parameters], [torch.ones(2) for _ in parameters]
+
+    def steps(count):
+        for _ in range(count):
+            optimizer.zero_grad()
+            torch.autograd.backward(roots, ones, retain_graph=True)
+            optimizer.step()
+        gc.collect()
+        units = optimizer._reducer._units
+        objects = [each for unit in units[:20] for each in (unit, unit.place, unit.place.view, unit.parameter)]
+        return [sys.getrefcount(each) for each in objects], sys.getallocatedblocks()
+
+    steps(20)
+    (counts, blocks), (counts_after, blocks_after) = steps(20), steps(500)
+    assert counts == counts_after and blocks_after - blocks < 1000
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -290,21 +290,12 @@ def _ending(work: Work) -> Callable[[], None]:
     return until_ended
 
 
-class Ended(dist.Work):
+class Done(dist.Work):
     """A call that has ended well when it returns."""
 
-    def __init__(
-        self, operation: Operation, results: Sequence[torch.Tensor], finish: Callable[[Operation], Any], record: Any
-    ) -> None:
-        """``operation``: has succeeded. Raises what ``finish`` does."""
+    def __init__(self, results: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self._results = results
-        try:
-            finish(operation)
-        finally:
-            operation.release()
-            if record is not None:
-                _record.end(record)
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """True."""
@@ -332,6 +323,22 @@ class Ended(dist.Work):
     def result(self) -> List[torch.Tensor]:
         """The tensors."""
         return list(self._results)
+
+
+class Ended(Done):
+    """The same, of an operation with something to be done at the end."""
+
+    def __init__(
+        self, operation: Operation, results: Sequence[torch.Tensor], finish: Callable[[Operation], Any], record: Any
+    ) -> None:
+        """``operation``: has succeeded. Raises what ``finish`` does."""
+        super().__init__(results)
+        try:
+            finish(operation)
+        finally:
+            operation.release()
+            if record is not None:
+                _record.end(record)
 
 
 class AllOf(dist.Work):
