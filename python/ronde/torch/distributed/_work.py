@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 
 from ronde import _abi
-from ronde._calls import Name
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child, let_others_run
 from ronde.exceptions import RondeError, TimedOutError
@@ -51,7 +50,7 @@ class Work(dist.Work):
     def __init__(
         self,
         operation: Operation,
-        name: Name,
+        name: object,
         completer: Completer,
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
@@ -59,7 +58,7 @@ class Work(dist.Work):
         record: Any = None,
     ) -> None:
         """``finish`` fills the results when the operation has succeeded; again if a signal handler has raised within.
-        ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
+        ``name``: a text of it names the call. ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
         super().__init__()
         self._name = name
         self._completer = completer
@@ -293,9 +292,7 @@ def _ending(work: Work) -> Callable[[], None]:
 class Done(dist.Work):
     """A call that has ended well when it returns."""
 
-    def __init__(self, results: Sequence[torch.Tensor]) -> None:
-        super().__init__()
-        self._results = results
+    _results: Sequence[torch.Tensor] = ()
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """True."""
@@ -332,7 +329,8 @@ class Ended(Done):
         self, operation: Operation, results: Sequence[torch.Tensor], finish: Callable[[Operation], Any], record: Any
     ) -> None:
         """``operation``: has succeeded. Raises what ``finish`` does."""
-        super().__init__(results)
+        super().__init__()
+        self._results = results
         try:
             finish(operation)
         finally:
