@@ -179,6 +179,7 @@ def test_nothing_is_left_behind(hvd, rank, world):
                 rnp.allreduce_(array, name="once")
             rnp.synchronize(handle)
 
+    others = set(_operation._under_way)  # of tests before this one
     run(20_000)
     fail()
     gc.collect()
@@ -189,7 +190,7 @@ def test_nothing_is_left_behind(hvd, rank, world):
     for each, before in zip(objects, counts):
         assert abs(sys.getrefcount(each) - before) < 100, each  # the interpreter has some of its own
     assert resident() - memory < 2000  # of 100,000 calls: 20 bytes each
-    assert not _operation._under_way
+    assert _operation._under_way <= others
 
 
 @pytest.mark.ranks(2)

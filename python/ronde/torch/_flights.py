@@ -156,8 +156,8 @@ class KeptTickets:
 
 
 def submit_places(units: List[Unit], placed: Dict[Unit, Place]) -> Tuple[List[Unit], int, List[Unit]]:
-    """Submits, in one call, those of single parameters whose gradients lie in their places, and notes them in ``placed``. Returns
-    the others, the status, and if that is not RONDE_OK those from the first that has failed on."""
+    """Submits, in one call, those of single parameters whose gradients lie in their places, and notes them in ``placed``.
+    Returns the others, the status, and if that is not RONDE_OK those from the first that has failed on."""
     if HAVE_EXTENSION:
         parts: Tuple[List[Unit], int, List[Unit]] = extension.submit_places(units, placed)
         return parts

@@ -58,7 +58,7 @@ class Reducer(ArrivalsParts):
         self._leaves_behind = False  # leaves it behind the step that is under way
         self._next_generation = 0  # if later: another optimizer of its names has begun it while this one was in a step
         self.refresh: Callable[[], Optional[Callable[[], None]]] = lambda: None  # looks for parameters that came or went
-        self._turn = RLock()
+        self._turn = RLock()  # backward passes may run in several threads at once
         self._summary = StepSummary()
         self._origins = Origins() if how.sparse_as_dense else None
         self._holds_back = False  # gradients, until all ranks have agreed on layouts, or entered a generation
@@ -333,7 +333,7 @@ class Reducer(ArrivalsParts):
         """A backward pass has reached the parameter. Its gradient is started by a later one's call: the program's hooks may
         change it until autograd has left this parameter, and of some, at the gradient accumulator, nothing tells that they
         are there. The last ones are started when the pass ends."""
-        with Turn(self):
+        with self._turn, Turn(self):
             if self._process_set.process_set_id != self._group:
                 self._follow_set()
             unit = member.unit
@@ -377,7 +377,7 @@ class Reducer(ArrivalsParts):
             refresh()
 
     def _end_pass(self, number: int) -> None:
-        with Turn(self):
+        with self._turn, Turn(self):
             ready = self._ready.pop(number, None)
             if ready is None:
                 return

@@ -96,8 +96,7 @@ class Ready(ReadyParts):
 
 
 class Turn:
-    """Of one thread at the gradients that arrive: backward passes may run in several at once. The extension sees whether there
-    is one, and leaves its own to Python then."""
+    """Says that Python is at the gradients that arrive at ``of``, in some thread: the extension leaves its own to it then."""
 
     __slots__ = ("_of",)
 
@@ -105,12 +104,10 @@ class Turn:
         self._of = of
 
     def __enter__(self) -> None:
-        self._of._turn.acquire()
         self._of._in_turn += 1
 
     def __exit__(self, *_: object) -> None:
         self._of._in_turn -= 1
-        self._of._turn.release()
 
 
 class Hooks:

@@ -58,7 +58,7 @@ class Work(dist.Work):
         record: Any = None,
     ) -> None:
         """``finish`` fills the results when the operation has succeeded; again if a signal handler has raised within.
-        ``name``: a text of it names the call. ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
+        ``name``: its text names the call. ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
         super().__init__()
         self._name = name
         self._completer = completer
