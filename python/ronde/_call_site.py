@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Dict, Tuple
 
 from ronde._lib import library
+from ronde._native import extension
 
 #: Packages that stand between the program and the engine. What calls them is the place that a reader looks for.
 _BETWEEN = ("ronde", "torch", "horovod", "tensorflow", "keras", "tf_keras", "jax", "optax")
@@ -35,10 +36,15 @@ def call_site() -> int:
         file = frame.f_code.co_filename
         between = _is_between.get(file)
         if _look(file) if between is None else between:
+            if extension is not None:
+                extension.know_place(frame.f_code, -1, 0)
             frame = frame.f_back
             continue
         known = _numbers.get((id(frame.f_code), frame.f_lasti))
-        return known[1] if known is not None else _register(frame)
+        number = known[1] if known is not None else _register(frame)
+        if extension is not None:  # it looks by itself the next time
+            extension.know_place(frame.f_code, frame.f_lasti, number)
+        return number
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Generic, List, Optional, Sequence, TypeVar
 
+from ronde._native import extension
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError
 
@@ -101,6 +102,14 @@ def synchronize_all(handles: Sequence[Handle[Result]]) -> List[Result]:
         for handle in handles:  # Ctrl-C
             handle.abandon()
     return results
+
+
+_Memory = TypeVar("_Memory")
+
+
+def in_place(operation: Operation, memory: _Memory) -> Handle[_Memory]:
+    """The handle of an operation of the extension module, whose result is the memory that it was given."""
+    return Handle(operation, extension.releasing(memory))
 
 
 def nothing(operation: Operation) -> None:

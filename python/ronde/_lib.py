@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Callable
 
 from ronde import _abi
+from ronde._native import extension
 from ronde.exceptions import RondeError, error_of
 
 
@@ -39,6 +40,8 @@ def library() -> ctypes.CDLL:
             "install library and package of one release."
         )
     _abi.declare(loaded)
+    if extension is not None:
+        extension.attach(loaded._handle)
     return loaded
 
 

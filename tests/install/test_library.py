@@ -58,3 +58,18 @@ def test_the_part_for_tensorflow_needs_only_glibc_and_ronde(run, root):
     assert not {"RPATH", "RUNPATH"} & {tag for tag, _ in dynamic_section(run, library)}
     exported = {line.split()[-1] for line in run("nm", "--dynamic", "--defined-only", library).splitlines()}
     assert exported == {"ronde_tf_cancel", "ronde_tf_error", "ronde_tf_failure", "ronde_tf_finish"}
+
+
+def test_the_extension_module_is_of_the_limited_api(run, root):
+    [module] = root.glob(".venv/lib/python*/site-packages/ronde/_extension.abi3.so")
+    assert not {name for name in needed(run, module) if not GLIBC.fullmatch(name)}, "no libpython, whose symbols are there"
+    assert not {"RPATH", "RUNPATH"} & {tag for tag, _ in dynamic_section(run, module)}
+    exported = {line.split()[-1] for line in run("nm", "--dynamic", "--defined-only", module).splitlines()}
+    assert exported == {"PyInit__extension"}
+    asked = {line.split()[-1] for line in run("nm", "--dynamic", "--undefined-only", module).splitlines()}
+    names = {name for name in asked if name.startswith(("Py", "_Py"))}
+    assert "PyObject_GetBuffer" in names
+    # Of those that begin with an underscore the limited API has the few that its macros stand for.
+    assert {name for name in names if name.startswith("_")} <= {
+        "_PyArg_ParseTupleAndKeywords_SizeT", "_PyWeakref_CallableProxyType", "_PyWeakref_ProxyType", "_PyWeakref_RefType",
+        "_Py_BuildValue_SizeT", "_Py_Dealloc", "_Py_FalseStruct", "_Py_NoneStruct", "_Py_TrueStruct"}

@@ -68,7 +68,7 @@ def test_the_name_of_a_call_that_was_cancelled_is_free(hvd, rank, world):
     if rank == 0:
         for value in range(3):
             alone = hvd.allreduce_async(torch.full((1,), float(value)), name="cancelled.alone")
-            library().ronde_cancel(alone._operation._ticket)
+            library().ronde_cancel(alone._operation.ticket)
             until = time.monotonic() + 20
             while not hvd.poll(alone) and time.monotonic() < until:
                 pass

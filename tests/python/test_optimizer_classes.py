@@ -191,18 +191,25 @@ def test_lbfgs_within_a_process_set(hvd, rank):
 @pytest.mark.parametrize("groups", [0, 1, 2], ids=["alone", "one group", "two groups"])
 def test_predivide_factors_reach_the_reduction(hvd, rank, monkeypatch, groups):
     """No value shows them, unless it overflows."""
-    from ronde import _operation
+    from ronde import _operation, _slot
 
     said = []
-    fill = _operation.fill
+    fill, submit = _slot.fill, _operation.submit
 
-    def spy(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more):
+    def note(name, reduce_op, prescale, postscale):
         if "layouts" not in name and not name.startswith("step "):
             said.append((reduce_op, prescale, postscale))
+
+    def spy(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more):
+        note(name, reduce_op, prescale, postscale)
         return fill(block, op, name, inputs, outputs, reduce_op, root, prescale, postscale, *more)
 
-    for module in ("ronde._operation.fill", "ronde._slot.fill"):
-        monkeypatch.setattr(module, spy)
+    def spy_submit(op, name, *more, reduce_op, prescale, postscale, **settings):
+        note(name, reduce_op, prescale, postscale)
+        return submit(op, name, *more, reduce_op=reduce_op, prescale=prescale, postscale=postscale, **settings)
+
+    monkeypatch.setattr(_slot, "fill", spy)
+    monkeypatch.setattr(_operation, "submit", spy_submit)
     model = Net(False)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1), gradient_predivide_factor=4.0, groups=groups

@@ -10,6 +10,7 @@ from typing import Any, Optional, Type
 from ronde import _abi
 from ronde._lib import direct, last_error
 from ronde._names import in_group
+from ronde._native import extension
 from ronde._operation import SLICE
 from ronde._reduce_ops import reduce_op, scale
 from ronde._slot import Slot
@@ -53,11 +54,13 @@ class PersistentAllreduce:
 
     def __call__(self) -> None:
         """Does it once. Raises as :meth:`start` and :meth:`wait`."""
-        number = self._number
-        status = self._submit(number)
-        if status != _OK:
+        if extension is None:
+            status = self._submit(self._number) or -self._wait(self._number, SLICE)
+        else:
+            status = extension.run_slot(self._number.value)
+        if status > 0:
             raise last_error(status, self._slot.name)
-        if self._wait(number, SLICE) != _OK:
+        if status < 0:
             self._is_under_way = True
             self.wait()
 

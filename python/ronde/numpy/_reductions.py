@@ -7,8 +7,9 @@ from typing import Any, List, Optional, Sequence, TypeVar
 import numpy as np
 
 from ronde import _abi, _operation
-from ronde._handle import Handle
+from ronde._handle import Handle, in_place
 from ronde._names import Name
+from ronde._native import extension
 from ronde._reduce_ops import reduce_op, scale
 from ronde.numpy._arrays import Array, address_of, apart, is_plain, source, target, view_of
 from ronde.numpy._calls import call, listed, result, some
@@ -16,6 +17,9 @@ from ronde.numpy._results import into
 from ronde.process_sets import ProcessSet, global_process_set
 
 _Memory = TypeVar("_Memory")
+
+if extension is not None:
+    extension.know_arrays(np.ndarray)
 
 
 def _start(
@@ -115,6 +119,9 @@ def allreduce_(
     The engine works in the array's own memory where it is contiguous; else a copy is reduced and written back. A
     read-only array is refused. Raises as :func:`allreduce`; the array's values are then of no use.
     """
+    if extension is not None:  # which makes it of one plain array, as most are; the program calls who calls it
+        if extension.allreduce_array(array, name, op, prescale_factor, postscale_factor, process_set, True):
+            return array
     made: _Memory = call(
         "allreduce",
         name,
@@ -134,6 +141,10 @@ def allreduce_async_(
 ) -> Handle[_Memory]:
     """Begins :func:`allreduce_` and returns at once. The array must be neither read nor changed before
     ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
+    if extension is not None:
+        operation = extension.allreduce_array(array, name, op, prescale_factor, postscale_factor, process_set, False)
+        if operation is not None:
+            return in_place(operation, array)
     handle: Handle[_Memory] = call(
         "allreduce",
         name,

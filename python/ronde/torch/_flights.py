@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from ctypes import Array, c_void_p
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Union
+from ctypes import Array, byref, c_int64, c_size_t, c_void_p
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple, Union
 
 import torch
 
 from ronde import _operation
 from ronde._handle import Handle, synchronize
+from ronde._lib import library
+from ronde._native import extension
 from ronde._reduce_ops import scale
 from ronde._slot import Slot
 from ronde.exceptions import UnsupportedError
 from ronde.torch._layouts import in_layout
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
+from ronde.torch._parts import HAVE_EXTENSION
 from ronde.torch._places import Place, Unit
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
@@ -152,6 +155,27 @@ class KeptTickets:
         return tickets
 
 
+def submit_places(units: List[Unit], placed: Dict[Unit, Place]) -> Tuple[List[Unit], int, List[Unit]]:
+    """Submits, in one call, those of single parameters whose gradients lie in their places, and notes them in ``placed``.
+    Returns the others, the status, and if that is not RONDE_OK those from the first that has failed on."""
+    if HAVE_EXTENSION:
+        parts: Tuple[List[Unit], int, List[Unit]] = extension.submit_places(units, placed)
+        return parts
+    elsewhere, in_place = [], []
+    for unit in units:
+        place = unit.place
+        if place is None or not place.has_gradient_of(unit.parameters[0]):
+            elsewhere.append(unit)
+        else:
+            in_place.append((unit, place))
+    for _, place in in_place:
+        place.busy = True
+    submitted, numbers = c_size_t(), (c_int64 * len(in_place))(*[place.number for _, place in in_place])
+    status = library().ronde_submit_slots(numbers, len(in_place), byref(submitted))
+    placed.update(in_place[: submitted.value])
+    return elsewhere, status, [unit for unit, _ in in_place[submitted.value :]]
+
+
 def ask_to_cancel(flights: Flights, placed: Dict[Unit, Place], origins: Optional[Origins]) -> None:
     """Begins to end what is under way: on all ranks, unless all have begun it."""
     if origins is not None:
@@ -216,7 +240,9 @@ def land(flights: Flights, compression: AnyCompressor) -> None:
 
 def take_from_places(placed: Dict[Unit, Place]) -> None:
     """All of these are reduced: their results are ``p.grad``, as they are already, mostly."""
-    for unit, place in placed.items():
+    units: Iterable[Unit] = extension.free_places(placed) if HAVE_EXTENSION else placed
+    for unit in units:
+        place = placed[unit]
         place.busy = False
         result = place.view if place.view.data_ptr() == place.address else place.result()
         if unit.parameters[0].grad is not result:

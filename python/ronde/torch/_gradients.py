@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from ctypes import Array, byref, c_int64, c_size_t, c_void_p
+from ctypes import Array, c_void_p
 from functools import partial
 from threading import RLock
 from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple
@@ -18,7 +18,8 @@ from ronde.torch import _flights, _generations, _layouts, _living_reducers, _pas
 from ronde.torch._flights import Flights, How, KeptTickets
 from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._moving_in import move_in
-from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, current_pass, without_gradient
+from ronde.torch._parts import ArrivalsParts
+from ronde.torch._passes import TOGETHER, Hooks, Member, Ready, Turn, current_pass, without_gradient
 from ronde.torch._places import DENSE, UNKNOWN, Place, Places, Reduction, Unit, epoch_now
 from ronde.torch._sparse_as_dense import Origins
 from ronde.torch._start import start_allreduce
@@ -29,7 +30,7 @@ from ronde.torch.process_sets import group_of
 _OK = _abi.OK
 
 
-class Reducer:
+class Reducer(ArrivalsParts):
     """Starts the reduction of a gradient, or of a group of gradients, as soon as it is complete, and waits for all.
 
     Units are what is reduced by one request each: mostly single parameters. The order in which they get ready may
@@ -45,9 +46,10 @@ class Reducer:
         self._passes = passes
         self._process_set = how.process_set
         self._group = group_of(how.process_set)
+        self._in_turn = 0  # how many calls of :meth:`_count` and :meth:`_end_pass` are at it
         self._units: List[Unit] = []
         self._members: List[Member] = []
-        self._ready: Dict[int, Ready] = {}  # by the number of the backward pass that runs
+        self._ready = {}  # by the number of the backward pass that runs
         self._layouts_are_open = False
         self._epoch = epoch_now()  # of the job in which the ranks have agreed on layouts
         self._generation = 0  # of its gradients: they meet none of a pass that a rank has dropped
@@ -69,7 +71,7 @@ class Reducer:
         self._placed: Dict[Unit, Place] = {}  # under way from their places
         self._kept_tickets = KeptTickets()
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
-        self._submit_slot, self._submit_slots = library().ronde_submit_slot, library().ronde_submit_slots
+        self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
         self._has_lost_a_pass = False
         self._has_new_units = False  # since the last step
@@ -331,7 +333,7 @@ class Reducer:
         """A backward pass has reached the parameter. Its gradient is started by a later one's call: the program's hooks may
         change it until autograd has left this parameter, and of some, at the gradient accumulator, nothing tells that they
         are there. The last ones are started when the pass ends."""
-        with self._turn:
+        with self._turn, Turn(self):
             if self._process_set.process_set_id != self._group:
                 self._follow_set()
             unit = member.unit
@@ -342,7 +344,7 @@ class Reducer:
             ready = self._ready.get(now)
             if ready is None:
                 ready = self._begin_pass(now)
-            waiting = ready.take() if ready.n_bytes >= TOGETHER and not self._is_left else ()
+            waiting = ready.take() if ready.n_bytes >= TOGETHER and not self._is_left else []
             if is_last:
                 if not unit.is_single:
                     unit.missing -= 1
@@ -375,7 +377,7 @@ class Reducer:
             refresh()
 
     def _end_pass(self, number: int) -> None:
-        with self._turn:
+        with self._turn, Turn(self):
             ready = self._ready.pop(number, None)
             if ready is None:
                 return
@@ -407,25 +409,18 @@ class Reducer:
         self._placed[unit] = place
         self._drive_if_all()
 
-    def _start_all(self, units: Sequence[Unit]) -> None:
+    def _start_all(self, units: List[Unit]) -> None:
         """Starts several: those that lie in their places by one call."""
-        in_place = []
-        for unit in units:
-            place = unit.place
-            if place is None or self._origins is not None or not place.has_gradient_of(unit.parameters[0]):
-                self._start(unit)
-            else:
-                in_place.append((unit, place))
-        for _, place in in_place:
-            place.busy = True
-        submitted, numbers = c_size_t(), (c_int64 * len(in_place))(*[place.number for _, place in in_place])
-        status = self._submit_slots(numbers, len(in_place), byref(submitted))
-        count = submitted.value
-        self._placed.update(in_place[:count])
-        if status != _OK:
-            self._submit_again(*in_place[count], status)
-            for unit, _ in in_place[count + 1 :]:
-                self._start(unit)
+        elsewhere = units
+        if self._origins is None:
+            elsewhere, status, failed = _flights.submit_places(units, self._placed)
+            if status != _OK:
+                place = failed[0].place
+                assert place is not None
+                self._submit_again(failed[0], place, status)
+                elsewhere = [*elsewhere, *failed[1:]]
+        for unit in elsewhere:
+            self._start(unit)
         self._drive_if_all()
 
     def _drive_if_all(self) -> None:

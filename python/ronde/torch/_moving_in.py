@@ -42,8 +42,7 @@ def move_in(
         place = None if unit.is_private else places.of(unit)
         if place is None:
             return None
-    view = place.view
-    if gradient is view:
+    if gradient is place.view:  # no variable holds it: make_room() counts
         return place
     if getrefcount(gradient) > HELD_BY_ONE_VARIABLE and gradient is not None:
         return None  # in a variable of the program, which expects the result there too, as Horovod leaves it

@@ -7,10 +7,10 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 import torch
 
+from ronde._native import extension
+from ronde.torch._parts import HAVE_EXTENSION, MemberParts, ReadyParts, hook_of
+from ronde.torch._parts import current_pass as current_pass
 from ronde.torch._places import Unit
-
-#: The number of the backward pass that calls the hook; -1: none does.
-current_pass: Callable[[], int] = torch._C._current_graph_task_id
 
 #: What is called for a member that a backward pass has reached, of its owner.
 OnGradient = Callable[[Any, "Member"], None]
@@ -19,10 +19,12 @@ OnGradient = Callable[[Any, "Member"], None]
 TOGETHER = 1024 * 1024
 
 
-class Member:
+class Member(MemberParts):
     """A parameter in its unit."""
 
-    __slots__ = ("parameter", "unit", "round", "left", "__weakref__")
+    __slots__ = ("__weakref__",)
+
+    unit: Unit
 
     def __init__(self, parameter: torch.nn.Parameter, unit: Unit) -> None:
         self.parameter = parameter
@@ -41,8 +43,11 @@ class Member:
         return self.left
 
 
-def without_gradient(members: Iterable[Member]) -> List[Member]:
+def without_gradient(members: List[Member]) -> List[Member]:
     """Those that have none, at the end of a pass or of the step: none, mostly."""
+    if HAVE_EXTENSION:
+        lacking: List[Member] = extension.without_gradient(members)
+        return lacking
     return [member for member in members if member.parameter.grad is None]
 
 
@@ -67,14 +72,16 @@ def too_often(unit: Unit, passes: int) -> AssertionError:
     )
 
 
-class Ready:
+class Ready(ReadyParts):
     """Units of one backward pass, of which several may run at once: their gradients are there, but may not be complete
     before other hooks of the program's have run."""
 
-    __slots__ = ("units", "n_bytes")
+    __slots__ = ()
+
+    units: List[Unit]
 
     def __init__(self) -> None:
-        self.units: List[Unit] = []
+        self.units = []
         self.n_bytes = 0
 
     def add(self, unit: Unit) -> None:
@@ -86,6 +93,21 @@ class Ready:
         """All of them: they are started now."""
         units, self.units, self.n_bytes = self.units, [], 0
         return units
+
+
+class Turn:
+    """Says that Python is at the gradients that arrive at ``of``, in some thread: the extension leaves its own to it then."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __enter__(self) -> None:
+        self._of._in_turn += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._of._in_turn -= 1
 
 
 class Hooks:
@@ -117,13 +139,7 @@ class Hooks:
 
     def _add(self, number: int) -> None:
         # Nothing that has the parameter: it would have itself.
-        get_member, get_owner, call = weakref.ref(self._members[number]), self._owner, self._call
-
-        def on_gradient(_: torch.Tensor) -> None:
-            member, owner = get_member(), get_owner()
-            if member is not None and owner is not None:
-                call(owner, member)
-
+        on_gradient = hook_of(weakref.ref(self._members[number]), self._owner, self._call)
         parameter = self._members[number].parameter
         hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
         self._handles[number] = hook

@@ -23,6 +23,7 @@ from ronde.exceptions import RondeError
 from ronde.torch._buckets import Home, can_have_home, homes_for
 from ronde.torch._freed_memory import keep_freed_memory
 from ronde.torch._holders import holders_of, users_of
+from ronde.torch._parts import PlaceParts, UnitParts
 from ronde.torch._tensors import gradient_type
 
 _log = logging.getLogger("ronde")
@@ -36,13 +37,10 @@ class Reduction(NamedTuple):
     postscale: float
 
 
-class Place:
+class Place(PlaceParts):
     """The home of one parameter's gradient, with the slot that reduces it there."""
 
-    __slots__ = (
-        "view", "address", "shape", "stride", "dtype", "storage", "storage_number", "slot", "number", "busy",
-        "own_references", "own_holders", "own_users",
-    )
+    __slots__ = ("shape", "stride", "dtype", "storage", "slot")
 
     def __init__(self, home: Home, name: str, reduction: Reduction) -> None:
         self.view, self.address, self.shape, self.stride, self.dtype, _ = home
@@ -126,13 +124,12 @@ class Place:
 UNKNOWN, DENSE = 0, 255
 
 
-class Unit:
+class Unit(UnitParts):
     """What is reduced by one request: a parameter's gradient, or those of a group."""
 
-    __slots__ = (
-        "name", "parameters", "is_single", "missing", "place", "is_private", "refused_in", "layout", "is_needed", "n_bytes",
-        "first_name", "number",
-    )
+    __slots__ = ("name", "parameters", "missing", "refused_in", "is_needed", "first_name", "number")
+
+    place: Optional[Place]
 
     def __init__(self, name: str, parameters: List[torch.nn.Parameter], is_private: bool) -> None:
         self.name = name
@@ -140,9 +137,10 @@ class Unit:
         self.number = _names.hash_of(name)  # stands for the name in sums
         self.n_bytes = sum(parameter.numel() * gradient_type(parameter).itemsize for parameter in parameters)
         self.parameters = parameters
+        self.parameter = parameters[0]
         self.is_single = len(parameters) == 1
         self.missing = len(parameters)  # of a group: members whose gradient is still to come
-        self.place: Optional[Place] = None
+        self.place = None
         self.is_private = is_private  # never has a place
         self.refused_in = 0  # the epoch of the engine in which it can have none
         self.layout = DENSE  # in which it travels: the same on all ranks
@@ -153,6 +151,7 @@ class Unit:
     def leave(self, parameter: torch.nn.Parameter, generation: int, was_missing: bool) -> None:
         """A group goes on without this one, under another name: some ranks may have begun it as it was."""
         self.parameters = [each for each in self.parameters if each is not parameter]
+        self.parameter = self.parameters[0] if self.parameters else parameter
         self.missing -= 1 if was_missing else 0
         self.first_name = _names.part_of(self.first_name, "rest")
         self.number = _names.hash_of(self.first_name)

@@ -7,13 +7,14 @@ knows of autograd or names.
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
 from ronde import _abi, _names, _operation
 from ronde._handle import Handle, Take, nothing
 from ronde._names import Name
+from ronde._native import extension
 from ronde._reduce_ops import scale
 from ronde.torch._handles import (
     all_made_by_ticket,
@@ -27,6 +28,20 @@ from ronde.torch._handles import (
 from ronde.torch._tensors import apart, check, copies_back, from_plain, host_memory_for, is_ready, new_like, staged, view_of
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
+
+
+def _in_c() -> Optional[Callable[..., Any]]:
+    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # from 2.10 on
+    if extension is None or not extension.know_tensors(torch.Tensor, torch.nn.Parameter, capsule):
+        return None
+    made: Callable[..., Any] = extension.allreduce_tensor
+    return made
+
+
+allreduce_in_c: Optional[Callable[..., Any]] = _in_c()
+"""``(tensor, name, op, prescale_factor, postscale_factor, process_set, wait)``: an all-reduce in place of one plain tensor, as
+most are, by the extension module. Returns True when it is done, without ``wait`` the operation; None, and nothing has
+happened, if the call is another; it asks for the program's place, so the program calls who calls it. None: there is no such."""
 
 
 def _result(operation: _operation.Operation, take: Take[Any], wait: bool) -> Any:

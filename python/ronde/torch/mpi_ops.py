@@ -8,12 +8,12 @@ from typing import List, Optional, Sequence
 import torch
 
 from ronde import _abi, _names, _operation
-from ronde._handle import Handle, poll, synchronize
+from ronde._handle import Handle, in_place, poll, synchronize
 from ronde._reduce_ops import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum, reduce_op, scale
 from ronde.torch import _autograd
 from ronde.torch._arguments import listed, needs_gradient, some
 from ronde.torch._generations import agree_after_join
-from ronde.torch._start import start_allreduce, start_broadcast
+from ronde.torch._start import allreduce_in_c, start_allreduce, start_broadcast
 from ronde.torch._tensors import from_plain
 from ronde.torch.compression import AnyCompressor, Compression
 from ronde.torch.pair_ops import recv, recv_async, send, send_async
@@ -178,6 +178,9 @@ def allreduce_(
 ) -> torch.Tensor:
     """:func:`allreduce` in place: writes the result into the tensor and returns it. Not differentiable. Raises as
     :func:`allreduce`; the tensor's values are then of no use."""
+    if allreduce_in_c is not None and average is None:
+        if allreduce_in_c(tensor, name, op, prescale_factor, postscale_factor, process_set, True):
+            return tensor
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
     try:
@@ -202,6 +205,10 @@ def allreduce_async_(
 ) -> Handle[torch.Tensor]:
     """Begins :func:`allreduce_` and returns at once. The tensor must be neither read nor changed before
     ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
+    if allreduce_in_c is not None and average is None:
+        operation = allreduce_in_c(tensor, name, op, prescale_factor, postscale_factor, process_set, False)
+        if operation is not None:
+            return in_place(operation, tensor)
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
     try:

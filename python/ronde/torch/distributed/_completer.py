@@ -189,7 +189,7 @@ class Completer:
 
 
 def _wait_for_any(works: Sequence[Work], limit: float) -> None:
-    tickets = (c_void_p * len(works))(*(work._operation._ticket.value for work in works if work._operation))
+    tickets = (c_void_p * len(works))(*(work._operation.ticket for work in works if work._operation))
     index = c_size_t()
     library().ronde_wait_any(tickets, len(works), limit, byref(index))
 

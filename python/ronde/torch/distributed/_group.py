@@ -19,6 +19,7 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
 from ronde.torch._tensors import apart, check, is_ready, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
+from ronde.torch.distributed._at_once import at_once
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
 from ronde.torch.distributed._completer import Completer, shared_by_groups
 from ronde.torch.distributed._memory import filled, flat, nothing, put
@@ -168,6 +169,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- Reductions
 
+    @at_once
     @counted
     @also(_short_forms.allreduce)
     def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> dist.Work:

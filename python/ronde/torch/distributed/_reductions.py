@@ -9,7 +9,8 @@ import torch.distributed as dist
 from ronde import _abi
 from ronde.exceptions import InvalidArgumentError
 
-_CODES: Dict[Any, int] = {
+#: Those that are said by a word alone.
+SIMPLE: Dict[Any, int] = {
     dist.ReduceOp.SUM: _abi.SUM,
     dist.ReduceOp.AVG: _abi.AVERAGE,
     dist.ReduceOp.PRODUCT: _abi.PRODUCT,
@@ -25,7 +26,7 @@ def reduction_of(op: Any) -> Tuple[int, float]:
     """The code of a ``ReduceOp``, or of the constant that stands for it, and the factor for each value as it is read.
     InvalidArgumentError (a ValueError) for what the engine does not do."""
     kind = getattr(op, "op", op)
-    code = _CODES.get(kind)
+    code = SIMPLE.get(kind)
     if code is not None:
         return code, 1.0
     if kind == dist.ReduceOp.PREMUL_SUM:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from ctypes import c_double
+from ctypes import c_double, c_void_p
 from datetime import timedelta
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 
 from ronde import _abi
-from ronde._calls import Name
 from ronde._lib import library
 from ronde._operation import Operation, in_forked_child, let_others_run
 from ronde.exceptions import RondeError, TimedOutError
@@ -51,7 +50,7 @@ class Work(dist.Work):
     def __init__(
         self,
         operation: Operation,
-        name: Name,
+        name: object,
         completer: Completer,
         results: List[torch.Tensor],
         finish: Callable[[Operation], Any],
@@ -59,7 +58,7 @@ class Work(dist.Work):
         record: Any = None,
     ) -> None:
         """``finish`` fills the results when the operation has succeeded; again if a signal handler has raised within.
-        ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
+        ``name``: its text names the call. ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
         super().__init__()
         self._name = name
         self._completer = completer
@@ -272,7 +271,7 @@ def _wait_for(operation: Operation, limit: float) -> bool:
         left = until - time.monotonic()
         if left <= 0:
             return False
-        library().ronde_wait(operation._ticket, c_double(min(left, 0.05)))
+        library().ronde_wait(c_void_p(operation.ticket), c_double(min(left, 0.05)))
     return True
 
 
@@ -290,21 +289,10 @@ def _ending(work: Work) -> Callable[[], None]:
     return until_ended
 
 
-class Ended(dist.Work):
+class Done(dist.Work):
     """A call that has ended well when it returns."""
 
-    def __init__(
-        self, operation: Operation, results: Sequence[torch.Tensor], finish: Callable[[Operation], Any], record: Any
-    ) -> None:
-        """``operation``: has succeeded. Raises what ``finish`` does."""
-        super().__init__()
-        self._results = results
-        try:
-            finish(operation)
-        finally:
-            operation.release()
-            if record is not None:
-                _record.end(record)
+    _results: Sequence[torch.Tensor] = ()
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """True."""
@@ -332,6 +320,23 @@ class Ended(dist.Work):
     def result(self) -> List[torch.Tensor]:
         """The tensors."""
         return list(self._results)
+
+
+class Ended(Done):
+    """The same, of an operation with something to be done at the end."""
+
+    def __init__(
+        self, operation: Operation, results: Sequence[torch.Tensor], finish: Callable[[Operation], Any], record: Any
+    ) -> None:
+        """``operation``: has succeeded. Raises what ``finish`` does."""
+        super().__init__()
+        self._results = results
+        try:
+            finish(operation)
+        finally:
+            operation.release()
+            if record is not None:
+                _record.end(record)
 
 
 class AllOf(dist.Work):
