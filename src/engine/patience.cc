@@ -10,6 +10,8 @@ constexpr Nanoseconds kHalfFull = 2 * kMillisecond;
 constexpr Nanoseconds kUsualFills = 8;
 constexpr Nanoseconds kWithPeersAtFirst = kSecond;
 constexpr Nanoseconds kWithPeersAtLast = 64 * kSecond;
+/// So many instances that no look has met in a row, and peers are not taken for late any more.
+constexpr std::uint64_t kQuickOnes = 8;
 
 }  // namespace
 
@@ -19,8 +21,9 @@ Nanoseconds Patience::waited(std::uint64_t instance, Nanoseconds now) {
   if (since_ == 0 || seen_instance_ != instance) {
     since_ = now;
     wanted_since_ = 0;
+    const bool many_were_quick = instance > seen_instance_ + kQuickOnes;
     seen_instance_ = instance;
-    with_peers_ = std::max(with_peers_, kWithPeersAtFirst);
+    with_peers_ = many_were_quick ? kWithPeersAtFirst : std::max(with_peers_, kWithPeersAtFirst);
   }
   return now - since_;
 }

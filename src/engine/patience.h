@@ -5,7 +5,8 @@
 // A bucket that is half full while somebody waits for a part of it waits 2 ms, or eight times as long as it usually
 // takes to get full: the rest of it may not be coming in this step. One that is full here and not everywhere waits a
 // second at first, so that what else is in the epoch is not held up for ever, and each time twice as long, up to 64 s:
-// ranks may be late for reasons of their own.
+// ranks may be late in every step for reasons of their own. That is forgotten once several instances have gone by
+// quickly: who waits now waits for something else, which may never come.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class Patience {
   /// The last one of the instance has come.
   void filled(Nanoseconds now);
   /// Another epoch.
-  void restart() { since_ = 0; }
+  void restart() { since_ = 0, seen_instance_ = 0; }
 
   /// At each look at the instance, which is under way: how long it has been since the first.
   Nanoseconds waited(std::uint64_t instance, Nanoseconds now);

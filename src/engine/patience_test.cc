@@ -63,6 +63,24 @@ TEST(Patience, WithPeersItDoublesUpToAMinute) {
   }
 }
 
+TEST(Patience, ThatPeersWereLateIsForgottenOnceSeveralWereNot) {
+  Patience patience;
+  Nanoseconds now = kStart;
+  for (const std::uint64_t instance : {1, 2, 3}) {
+    patience.waited(instance, now);
+    now += 10 * kSecond;
+    EXPECT_EQ(patience.judge(now, kFull, true, 0), Reason::late_peers);
+  }
+  patience.waited(12, now);
+  EXPECT_EQ(patience.judge(now + kSecond, kFull, true, 0), Reason::late_peers);
+  patience.waited(13, now);
+  EXPECT_EQ(patience.judge(now + 2 * kSecond - 1, kFull, true, 0), Reason::none) << "it came right after";
+  EXPECT_EQ(patience.judge(now + 2 * kSecond, kFull, true, 0), Reason::late_peers);
+  patience.restart();
+  patience.waited(20, now);
+  EXPECT_EQ(patience.judge(now + kSecond, kFull, true, 0), Reason::late_peers) << "of the epoch, all the others";
+}
+
 TEST(Patience, AStallIsReportedInTime) {
   Patience patience;
   patience.waited(1, kStart);
