@@ -6,7 +6,9 @@ import contextlib
 import random
 import signal
 
+import numpy as np
 import pytest
+import ronde.numpy as rnp
 import torch
 import torch.distributed as dist
 
@@ -180,3 +182,35 @@ def test_what_a_handler_raises_is_no_refusal_of_memory(hvd, world, monkeypatch):
     p.sum().backward()
     optimizer.step()
     assert p.tolist() == [1.0 - world] * 3
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("how", ["call", "halves"])
+def test_persistent_all_reduce(hvd, rank, how):
+    """The array of an interrupted call is the program's again, and nobody succeeds with what it stores there."""
+    array = np.full(4, rank + 1.0)
+    with rnp.allreduce_init(array, f"interrupted.{how}", op=rnp.Sum) as again:
+
+        def do():
+            if how == "call":
+                again()
+            else:
+                again.start()
+                again.wait()
+
+        do()
+        assert array.tolist() == [3.0] * 4
+        if rank == 0:
+            with pytest.raises(Interrupt), interrupted(0.2):
+                do()
+            array[:] = -7.0
+        hvd.barrier()
+        if rank == 1:
+            with pytest.raises(RondeError, match=CANCELLED):
+                do()
+            assert array.tolist() == [3.0] * 4
+        hvd.barrier()
+        assert rank == 1 or array.tolist() == [-7.0] * 4
+        array[:] = rank + 1.0
+        do()
+        assert array.tolist() == [3.0] * 4

@@ -46,18 +46,34 @@ class PersistentAllreduce:
 
     def wait(self) -> None:
         """Returns when the array holds the result. Raises ValueError if nothing was started; CollectiveError if the work
-        has failed (see :func:`ronde.numpy.synchronize`)."""
+        has failed (see :func:`ronde.numpy.synchronize`). Whatever is raised, nothing is under way any more: where a signal
+        handler raises, the work is cancelled on all ranks, unless all have begun it by then."""
         if not self._is_under_way:
             raise InvalidArgumentError(f"'{self._slot.name}' has not been started", _abi.INVALID_ARGUMENT)
-        self._slot.wait()
+        try:
+            self._slot.wait()
+        except BaseException:
+            self._give_up()
+            raise
         self._is_under_way = False
+
+    def _give_up(self) -> None:
+        """A wait has raised: the array is the program's again."""
+        self._is_under_way = False
+        self._slot.cancel()
+        self._slot.settle()
 
     def __call__(self) -> None:
         """Does it once. Raises as :meth:`start` and :meth:`wait`."""
-        if extension is None:
-            status = self._submit(self._number) or -self._wait(self._number, SLICE)
-        else:
-            status = extension.run_slot(self._number.value)
+        try:
+            if extension is None:
+                status = self._submit(self._number) or -self._wait(self._number, SLICE)
+            else:
+                status = extension.run_slot(self._number.value)
+        except BaseException:  # of a signal handler; what was submitted before may not be ended by it
+            if not self._is_under_way:
+                self._give_up()
+            raise
         if status > 0:
             raise last_error(status, self._slot.name)
         if status < 0:
