@@ -159,6 +159,29 @@ def test_vmap(hvd, rank, world, way):
 
 
 @FEW
+@BOTH
+def test_vmap_of_adasum(hvd, rank, world, way):
+    """Each member of the batch is combined by itself, whatever dimension it lies along, nested too; what is not batched once."""
+    x = np.random.default_rng(rank).normal(size=(2, 3, 4)).astype(np.float32)
+    each = [[np.asarray(rj.allreduce(row, op=rj.Adasum)) for row in rows] for rows in x]
+
+    def adasum(row):
+        return rj.allreduce(row, op=rj.Adasum)
+
+    assert_is(way(jax.vmap(jax.vmap(adasum)))(x), np.array(each))
+    assert_is(way(jax.vmap(adasum, in_axes=1, out_axes=1))(x[0].T), np.array(each[0]).T)
+    whole = np.arange(1.0, 4.0, dtype=np.float32) * (1 + rank)
+    alone = np.asarray(rj.allreduce(whole, op=rj.Adasum))
+
+    def both(row, one):
+        return tuple(rj.grouped_allreduce([row, one], op=rj.Adasum))
+
+    rows, one = way(jax.vmap(both, in_axes=(0, None), out_axes=(0, None)))(x[0], whole)
+    assert_is(rows, np.array(each[0]))
+    assert_is(one, alone)
+
+
+@FEW
 def test_many_independent_calls(hvd, rank, world):
     """XLA makes them in another order on every rank and run, here since the ranks' work takes them unequally long: each
     meets its own."""

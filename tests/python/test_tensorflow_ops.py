@@ -273,3 +273,46 @@ def test_objects(hvd, tf, rank, world):
     with pytest.raises(Exception, match="could not send its object" if rank else "pickle"):
         hvd.broadcast_object((each for each in "x"), 0)
     assert hvd.broadcast_object(rank, 0) == 0
+
+
+@pytest.mark.ranks(2, 3)
+def test_slices_of_integers_are_scaled_once_they_are_added_up(hvd, tf, rank, world):
+    rows_here = tf.constant([[7, 10 * rank + 1], [2, -3]], tf.int32)
+    slices = tf.IndexedSlices(rows_here, tf.constant([0, rank]), tf.constant([world, 2]))
+    rows = np.zeros((world, 2))
+    for other in range(world):
+        rows[0] += [7, 10 * other + 1]
+        rows[other] += [2, -3]
+    for name, options, factor in (("average", {}, 1 / world), ("half", {"op": hvd.Sum, "prescale_factor": 0.5}, 0.5)):
+        result = hvd.allreduce(slices, name=f"slices.{name}", **options)
+        assert result.values.dtype == tf.int32
+        np.testing.assert_array_equal(tf.convert_to_tensor(result), np.trunc(rows * factor))
+
+
+@pytest.mark.ranks(2)
+def test_a_scalar_whose_rank_the_graph_does_not_know_is_a_row(hvd, tf, rank, world):
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)])
+    def gather(x):
+        return hvd.allgather(x, name="unknown_rank")
+
+    assert gather(tf.constant(rank + 1.0)).numpy().tolist() == [1.0, 2.0]
+    assert gather(tf.fill([1, 2], rank + 1.0)).numpy().tolist() == [[1.0] * 2, [2.0] * 2]
+
+
+@pytest.mark.ranks(2)
+def test_what_would_read_results_before_they_are_there_is_refused(hvd, tf, rank, world):
+    x = tf.reshape(tf.range(6.0), [3, 2])
+
+    def reduce(row):
+        return hvd.allreduce(row, op=hvd.Sum, name="vectorized")
+
+    with pytest.raises(NotImplementedError, match="tf.map_fn"):
+        tf.vectorized_map(reduce, x)
+    np.testing.assert_array_equal(tf.map_fn(reduce, x), 2 * x)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = hvd.allreduce(x * x, op=hvd.Sum, name="jacobian")
+    with pytest.raises(NotImplementedError, match="experimental_use_pfor=False"):
+        tape.jacobian(y, x)
+    jacobian = tape.jacobian(y, x, experimental_use_pfor=False)
+    np.testing.assert_array_equal(jacobian.numpy().reshape(6, 6), np.diag(4 * np.arange(6.0)))

@@ -1,14 +1,15 @@
 """Optimizers of Keras 3, on any of its backends, that step with the gradients of all ranks.
 
 The class of the object is replaced by a subclass of its own with the same name: it keeps its variables, iterations and
-schedule, and a saved model holds what it was before, so that it can be loaded without Ronde.
+schedule, and a saved model holds what it was before, so that it can be loaded without Ronde. A deep copy, and what is made
+from the class or its ``from_config``, steps with the gradients of all ranks too.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import sys
-from typing import Any, Callable, List, NamedTuple, Sequence, Set
+from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Set
 
 from ronde.exceptions import InvalidArgumentError
 
@@ -31,6 +32,21 @@ class Reduction(NamedTuple):
 class _Reducing:
     """Goes before the optimizer's own class."""
 
+    #: Another one, around this one, has reduced what comes.
+    _ronde_is_inside = False
+
+    def __reduce__(self) -> Any:
+        """As the optimizer that it was: what it knows besides belongs to this process."""
+        function, *rest = super().__reduce__()
+        own: Any = type(self).__mro__[2]
+        return (getattr(own, function.__name__), *rest)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        function, arguments = self.__reduce__()[:2]
+        copied = function(*arguments)
+        copied.__class__ = type(self)
+        return copied
+
     def register_local_var(self, var: Any) -> None:
         """The gradient of this variable is not reduced from now on."""
         reduction = _reduction_of(self)
@@ -38,6 +54,8 @@ class _Reducing:
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """As in Keras, with the gradients of all ranks. Collective."""
+        if self._ronde_is_inside:
+            return super().apply(grads, trainable_variables)  # type: ignore[misc] # a mixin's
         gradients = list(grads)
         own = trainable_variables
         if own is None:
@@ -53,49 +71,67 @@ class _Reducing:
 
     def _clip_gradients(self, grads: Any) -> Any:
         """What Keras calls once a step with what is to be applied: with gradient accumulation, after the last pass."""
-        if _reduces_before_clipping(self):
+        if _reduces_before_clipping(self) and not self._ronde_is_inside:
             grads = _reduced(self, list(grads), self._ronde_variables)  # type: ignore[attr-defined] # a mixin's
         return super()._clip_gradients(grads)  # type: ignore[misc] # a mixin's
 
 
 class _Scaling(_Reducing):
     """The same of an optimizer around another one that scales the loss. What it looks at, to see whether all is finite,
-    must be what all ranks have, or only some of them would step."""
+    must be what all ranks have, or only some of them would step. The one inside does not reduce once more."""
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """As in Keras, with the gradients of all ranks. Collective."""
+        with _inside(self):
+            return super().apply(grads, trainable_variables)
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         """As in Keras, where it does not go through ``apply``. Collective."""
         reduced = _reduced(self, list(grads), self._trainable_variables)  # type: ignore[attr-defined] # a mixin's
-        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc] # a mixin's
+        with _inside(self):
+            return super().stateless_apply(  # type: ignore[misc] # a mixin's
+                optimizer_variables, reduced, trainable_variables
+            )
 
 
 class _Movable(_Reducing):
-    """The same of an optimizer that Keras may put into one that scales the loss, as ``compile`` does under a policy of
+    """The same of an optimizer that Keras may put into one that scales the loss, as each ``compile`` does under a policy of
     mixed precision. That one has to reduce then, and says that it takes this one by setting its ``loss_scale_factor``."""
 
     @property
     def loss_scale_factor(self) -> Any:
         """As in Keras, which looks at it before it sets it, and does not set what is there already."""
-        self._move_out()
+        self._share()
         return self.__dict__.get("loss_scale_factor")
 
     @loss_scale_factor.setter
     def loss_scale_factor(self, value: Any) -> None:
-        self._move_out()
+        self._share()
         self.__dict__["loss_scale_factor"] = value
 
-    def _move_out(self) -> None:
-        """If it is being put into another one, that one reduces from now on."""
+    def _share(self) -> None:
+        """If it is being put into another one, that one reduces too."""
         frame: Any = sys._getframe(2)
         for _ in range(_FRAMES):
             if frame is None:
                 return
             candidate = frame.f_locals.get("self")
             if getattr(candidate, "__dict__", {}).get("inner_optimizer") is self:
-                reduction = _reduction_of(self)
-                self.__class__ = type(self).__bases__[1]
-                _put(candidate, reduction)
+                if not is_wrapped(candidate):
+                    _put(candidate, _reduction_of(self))
                 return
             frame = frame.f_back
+
+
+@contextlib.contextmanager
+def _inside(outer: Any) -> Iterator[None]:
+    """What the optimizer calls of the one in it has been reduced."""
+    inner = outer.inner_optimizer
+    object.__setattr__(inner, "_ronde_is_inside", True)
+    try:
+        yield
+    finally:
+        object.__setattr__(inner, "_ronde_is_inside", False)
 
 
 def _reduction_of(optimizer: Any) -> Reduction:
@@ -115,16 +151,11 @@ def _reduces_before_clipping(optimizer: Any) -> bool:
     return bool(getattr(optimizer, "gradient_accumulation_steps", None)) and not isinstance(optimizer, _Scaling)
 
 
-@functools.lru_cache(maxsize=None)
-def _class_for(base: Any, mixin: Any) -> Any:
-    return type(base.__name__, (mixin, base), {"__module__": base.__module__})
-
-
 def _put(optimizer: Any, reduction: Reduction) -> None:
-    object.__setattr__(optimizer, "_ronde_reduction", reduction)
     mixin = _Scaling if hasattr(optimizer, "inner_optimizer") else _Movable
     base: Any = type(optimizer)
-    optimizer.__class__ = _class_for(base, mixin)
+    known = {"__module__": base.__module__, "_ronde_reduction": reduction}
+    optimizer.__class__ = type(base.__name__, (mixin, base), known)
 
 
 def wrap(optimizer: Any, reduce: Reduce, key_of: Callable[[Any], Any], passes: int, average_passes: bool) -> Any:

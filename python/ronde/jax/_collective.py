@@ -160,10 +160,26 @@ except TypeError:  # an older JAX, which has no such cache
 
 def _batch(arrays: Sequence[Any], dimensions: Sequence[Any], *, request: Request) -> Tuple[List[Any], List[Any]]:
     """Ranks that batch alike send all members of the batch in one call."""
+    if request.reduce_op == _abi.ADASUM:
+        return _batch_apart(arrays, dimensions, request)
     if request.rows_out is not None:  # dimension 0 is the rows'
         arrays = [jnp.moveaxis(array, 0, 1) if at == 0 else array for array, at in zip(arrays, dimensions)]
         dimensions = [1 if at == 0 else at for at in dimensions]
     return list(collective_p.bind(*arrays, request=request)), list(dimensions)
+
+
+def _batch_apart(arrays: Sequence[Any], dimensions: Sequence[Any], request: Request) -> Tuple[List[Any], List[Any]]:
+    """As _batch, where what becomes of a tensor's values depends on all of them: each member of the batch is a tensor of its
+    own of the call. Where a dimension is None the array is not batched."""
+    tensors: List[Any] = []
+    for array, at in zip(arrays, dimensions):
+        tensors += [array] if at is None else list(jnp.moveaxis(array, at, 0))
+    results = iter(collective_p.bind(*tensors, request=request))
+    batched = [
+        next(results) if at is None else jnp.stack([next(results) for _ in range(array.shape[at])])
+        for array, at in zip(arrays, dimensions)
+    ]
+    return batched, [at if at is None else 0 for at in dimensions]
 
 
 batching.primitive_batchers[collective_p] = _batch

@@ -93,7 +93,27 @@ def _binding() -> _Binding:
     failure.argtypes = [
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.c_char_p, ctypes.c_size_t
     ]
+    _refuse_pfor()
     return _Binding(operations, finish, cancel, failure)
+
+
+def _refuse_pfor() -> None:
+    """``tf.vectorized_map`` and Jacobians make one loop of all Starts and a second one of all Dones, and copy what Starts
+    hand on in between, before it is there: the rows would be anything. A converter that refuses takes the loops' place."""
+    try:
+        from tensorflow.python.ops.parallel_for.pfor import RegisterPFor
+    except ImportError:  # where TensorFlow has it elsewhere there is no such loop to be kept from
+        return
+
+    def refuse(_: Any) -> NoReturn:
+        raise UnsupportedError(
+            "Ronde's operations cannot be vectorised, as tf.vectorized_map and the Jacobian of a GradientTape do by default: "
+            "use tf.map_fn, or experimental_use_pfor=False",
+            3,
+        )
+
+    for operation in ("RondeStart", "RondeDone"):
+        RegisterPFor(operation)(refuse)
 
 
 def load() -> None:

@@ -125,11 +125,21 @@ def _allreduce_slices(
     packed, context = compression.compress(slices.values)
     if op == Average:
         factor /= process_sets.size_of(group_of(process_set))
-    if factor != 1:
+    is_scaled = factor != 1
+    if is_scaled and not packed.dtype.is_integer:
         packed = packed * tf.cast(factor, packed.dtype)
     values = allgather(packed, name and f"{name}.values", ignore_name_scope, process_set)
     indices = allgather(slices.indices, name and f"{name}.indices", ignore_name_scope, process_set)
+    if is_scaled and packed.dtype.is_integer:
+        values, indices = _scaled_sums(values, indices, factor)
     return tf.IndexedSlices(compression.decompress(values, context), indices, slices.dense_shape)
+
+
+def _scaled_sums(values: Any, indices: Any, factor: float) -> Tuple[Any, Any]:
+    """The rows of each index as one, multiplied, truncated towards zero: integers are only divided once they are added up."""
+    unique, places = tf.unique(indices)
+    sums = tf.math.unsorted_segment_sum(tf.cast(values, tf.int64), places, tf.size(unique))
+    return tf.cast(tf.cast(sums, tf.float64) * tf.cast(factor, tf.float64), values.dtype), unique
 
 
 def grouped_allreduce(
@@ -206,6 +216,9 @@ def _dtype_of(given: Any, result: Any) -> Any:
 
 def _rows_of(tensor: Any, what: str) -> Any:
     given = tensor_of(moved_as(tf.convert_to_tensor(tensor)), what)
+    if given.shape.rank is None:  # the graph does not know it: only the value will tell
+        shape = tf.shape(given)
+        return tf.reshape(given, tf.cond(tf.equal(tf.size(shape), 0), lambda: tf.constant([1], shape.dtype), lambda: shape))
     return tf.reshape(given, [1]) if given.shape.rank == 0 else given
 
 
