@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
+import pickle
 import shutil
 import tempfile
 
@@ -169,7 +171,7 @@ def test_mixed_precision_steps_on_all_ranks_or_on_none(keras, hvd):
     model = training.make_model(keras)
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.01))
     outer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0)
-    assert type(optimizer) is keras.optimizers.SGD and hasattr(outer, "register_local_var")
+    assert type(optimizer).__name__ == "SGD" and hasattr(outer, "register_local_var")
     model.compile(optimizer=outer, loss="mse")
     inputs, targets = training.make_data(hvd.rank(), 2, steps=2)
     half = training.GLOBAL_BATCH // 2
@@ -182,6 +184,40 @@ def test_mixed_precision_steps_on_all_ranks_or_on_none(keras, hvd):
     model.train_on_batch(inputs[half:], targets[half:])
     assert any((mine != old).any() for mine, old in zip(model.get_weights(), before))
     assert float(outer.dynamic_scale.numpy()) == 1.0
+
+
+def ranks_differ(hvd, model, optimizer):
+    """After a step, each rank on its own data and all from the same weights."""
+    model.set_weights([np.full(weight.shape, 0.1) for weight in model.get_weights()])
+    model.compile(optimizer=optimizer, loss="mse")
+    inputs, targets = training.make_data(hvd.rank(), 2, steps=1)
+    model.train_on_batch(inputs, targets)
+    everyones = hvd.allgather_object([weight.tobytes() for weight in model.get_weights()])
+    return any(each != everyones[0] for each in everyones)
+
+
+@pytest.mark.ranks(2)
+def test_an_optimizer_stays_distributed_however_often_it_is_compiled(keras, hvd):
+    assert ranks_differ(hvd, training.make_model(keras), keras.optimizers.SGD(0.05)), "the data of the ranks do"
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.05))
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        half = training.make_model(keras)
+        assert not ranks_differ(hvd, half, optimizer)
+        assert not ranks_differ(hvd, half, optimizer), "compiled again"
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert not ranks_differ(hvd, training.make_model(keras), hvd.DistributedOptimizer(keras.optimizers.SGD(0.05)))
+
+
+@pytest.mark.ranks(2)
+def test_copies_are_distributed_and_pickles_are_plain(keras, hvd):
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.05))
+    copies = [copy.deepcopy(optimizer), type(optimizer).from_config(optimizer.get_config()), type(optimizer)(0.05)]
+    for each in copies:
+        assert not ranks_differ(hvd, training.make_model(keras), each)
+    plain = pickle.loads(pickle.dumps(optimizer))
+    assert type(plain) is keras.optimizers.Adam and ranks_differ(hvd, training.make_model(keras), plain)
 
 
 @pytest.mark.ranks(2)

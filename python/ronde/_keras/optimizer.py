@@ -37,12 +37,13 @@ class _Reducing:
 
     def __reduce__(self) -> Any:
         """As the optimizer that it was: what it knows besides belongs to this process."""
-        function, *rest = super().__reduce__()
-        own: Any = type(self).__mro__[2]
-        return (getattr(own, function.__name__), *rest)
+        reduced: Any = super().__reduce__()
+        function, arguments = reduced
+        own: Any = type(self).__bases__[1]
+        return getattr(own, function.__name__), arguments
 
     def __deepcopy__(self, memo: Any) -> Any:
-        function, arguments = self.__reduce__()[:2]
+        function, arguments = self.__reduce__()
         copied = function(*arguments)
         copied.__class__ = type(self)
         return copied
