@@ -39,6 +39,8 @@ def test_everything_in_horovods_words(world):
         check_fit(tf, hvd, make)
     check_passes(tf, hvd)
     check_callbacks_and_loading(tf, hvd)
+    for optimizers in (tf.keras.optimizers, tf.keras.optimizers.legacy):
+        check_resuming_on_rank_0(tf, hvd, optimizers)
     check_custom_loop(tf, horovod.tensorflow)
     check_batch_normalisation(tf, horovod.tensorflow)
 
@@ -86,6 +88,23 @@ def check_passes(tf, hvd):
         optimizer.apply_gradients([(tf.constant([value + hvd.rank()]), weights)])
         seen.append(float(weights[0]))
     np.testing.assert_allclose(seen, [0.0, -2.5, -2.5, -9.0])
+
+
+def check_resuming_on_rank_0(tf, hvd, optimizers):
+    """As Horovod's examples do it: rank 0 loads a model whose optimizer has variables, the others begin afresh."""
+    inputs, targets = training.make_data(hvd.rank(), 2, steps=2)
+    with tempfile.TemporaryDirectory() as folder:
+        model = make_model(tf)
+        model.compile(optimizers.SGD(0.1, momentum=0.9), loss="mse")
+        if hvd.rank() == 0:
+            model.fit(inputs, targets, verbose=0)
+            model.save(path := os.path.join(folder, "saved.h5"))
+            model = hvd.load_model(path)
+        else:
+            model.compile(hvd.DistributedOptimizer(optimizers.SGD(0.1, momentum=0.9)), loss="mse")
+        broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+        model.fit(inputs, targets, batch_size=BATCH, verbose=0, callbacks=[broadcast])
+        same_everywhere(hvd, model)
 
 
 def check_callbacks_and_loading(tf, hvd):

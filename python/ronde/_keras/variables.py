@@ -22,13 +22,22 @@ def sync_from_jax(model: Any) -> None:
 
 
 def optimizer_variables(optimizer: Any, model: Any) -> List[Any]:
-    """Those of the optimizer; one of Keras 3 gets them first, if it has none yet and the model has weights."""
+    """Those of the optimizer, which gets them first, if it has none yet and the model has weights: on another rank it may have
+    been loaded with them."""
     if optimizer is None:
         return []
-    if hasattr(optimizer, "stateless_apply") and not optimizer.built and model.built:
-        optimizer.build(model.trainable_variables)
+    if model.built:
+        _build(optimizer, model.trainable_variables)
     variables = optimizer.variables
     return list(variables() if callable(variables) else variables)
+
+
+def _build(optimizer: Any, variables: List[Any]) -> None:
+    """Does nothing where it is done already."""
+    if hasattr(optimizer, "_create_all_weights"):  # Keras 2, tf.keras.optimizers.legacy
+        optimizer._create_all_weights(variables)
+    elif not getattr(optimizer, "built", getattr(optimizer, "_built", False)):  # Keras 3, Keras 2
+        optimizer.build(variables)
 
 
 def broadcast_variables(
