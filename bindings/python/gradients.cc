@@ -104,9 +104,9 @@ bool count(Arrivals* owner, Member* member, bool& has_failed) {
       unit->is_single == 0 || unit->is_private != 0 || (unit->layout != kDense && unit->layout != kUnknownLayout)) {
     return false;
   }
-  const long left = member->round == owner->round ? member->left : owner->passes;
+  // With several passes others may add to the gradient meanwhile, in threads that need no interpreter.
   auto* place = as<Place>(unit->place, types.place);
-  if (left <= 0 || place == nullptr) {
+  if (owner->passes != 1 || place == nullptr) {
     return false;
   }
   Ready* ready = ready_of(owner);
@@ -115,15 +115,14 @@ bool count(Arrivals* owner, Member* member, bool& has_failed) {
   dlpack::Tensor to = {};
   PyErr_Clear();
   const Way way = gradient ? way_of(member, unit, place, gradient.get(), from, to) : Way::kPythons;
-  if (way == Way::kPythons) {
+  // Only now: the questions above may have let another thread come in between.
+  if (way == Way::kPythons || (member->round == owner->round && member->left == 0)) {
     return false;
   }
   member->round = owner->round;
-  member->left = left - 1;
-  if (left == 1) {
-    has_failed = PyList_Append(ready->units, member->unit) != 0;
-    ready->n_bytes += unit->n_bytes;
-  }
+  member->left = 0;
+  has_failed = PyList_Append(ready->units, member->unit) != 0;
+  ready->n_bytes += unit->n_bytes;
   if (way == Way::kMoves && !has_failed) {
     std::memcpy(static_cast<char*>(to.data) + to.byte_offset, static_cast<char*>(from.data) + from.byte_offset,
                 static_cast<size_t>(unit->n_bytes));
