@@ -102,7 +102,7 @@ PyObject* refused(ronde_status status, PyObject* given, const Call& call) {
   return name ? raise_last_error(status, name.get()) : nullptr;
 }
 
-PyObject* finish(const Call& call, PyObject* memory, PyObject* given) {
+PyObject* finish(const Call& call, const Memory& memory, PyObject* owner, PyObject* given) {
   ronde_ticket* ticket = nullptr;
   ronde_status status = RONDE_OK;
   Py_BEGIN_ALLOW_THREADS;
@@ -117,9 +117,10 @@ PyObject* finish(const Call& call, PyObject* memory, PyObject* given) {
   if (ticket == nullptr) {
     return refused(status, given, call);
   }
-  Ticket* operation = new_operation(given, call.request.group, memory);
+  const Owned kept(memory.keeper(owner));
+  Ticket* operation = kept ? new_operation(given, call.request.group, kept.get()) : nullptr;
   if (operation == nullptr) {  // no memory for a few words: the program's tensor stays for good
-    Py_INCREF(memory);
+    Py_INCREF(owner);
     return nullptr;
   }
   const Owned owned(reinterpret_cast<PyObject*>(operation));
@@ -136,8 +137,9 @@ PyObject* finish(const Call& call, PyObject* memory, PyObject* given) {
   Py_RETURN_TRUE;
 }
 
-PyObject* begin(const Call& call, PyObject* memory, PyObject* given) {
-  Ticket* operation = new_operation(given, call.request.group, memory);
+PyObject* begin(const Call& call, const Memory& memory, PyObject* owner, PyObject* given) {
+  const Owned kept(memory.keeper(owner));
+  Ticket* operation = kept ? new_operation(given, call.request.group, kept.get()) : nullptr;
   if (operation == nullptr) {
     return nullptr;
   }
@@ -170,7 +172,7 @@ PyObject* allreduce(PyObject* const* arguments, Py_ssize_t count, bool (Memory::
       !call.read_group(arguments[5]) || !call.read_call_site()) {
     Py_RETURN_NONE;
   }
-  return (arguments[6] == Py_True ? finish : begin)(call, arguments[0], arguments[1]);
+  return (arguments[6] == Py_True ? finish : begin)(call, memory, arguments[0], arguments[1]);
 }
 
 }  // namespace
@@ -203,7 +205,7 @@ PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t c
   if (!call.read_op(arguments[1]) || !read_group_id(arguments[4], call.request.group) || !call.read_call_site()) {
     Py_RETURN_NONE;
   }
-  return (arguments[5] == Py_True ? finish : begin)(call, arguments[0], Py_None);
+  return (arguments[5] == Py_True ? finish : begin)(call, memory, arguments[0], Py_None);
 }
 
 }  // namespace ronde::python

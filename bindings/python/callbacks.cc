@@ -41,9 +41,9 @@ bool take_callbacks(PyObject* named) {
     return false;
   }
   all.one = all.one != nullptr ? all.one : PyLong_FromLong(1);
-  if (all.one == nullptr || !intern("is_neg", all.is_neg) || !intern("process_set_id", all.set_id) ||
-      !intern("f_back", all.back) || !intern("f_lasti", all.instruction) || !intern("_wait_on", all.wait_on) ||
-      !intern("cancel", all.cancel) || !intern("number", all.number)) {
+  if (all.one == nullptr || !intern("is_neg", all.is_neg) || !intern("untyped_storage", all.storage) ||
+      !intern("process_set_id", all.set_id) || !intern("f_back", all.back) || !intern("f_lasti", all.instruction) ||
+      !intern("_wait_on", all.wait_on) || !intern("cancel", all.cancel) || !intern("number", all.number)) {
     return false;
   }
   all.is_complete = true;

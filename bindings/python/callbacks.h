@@ -17,6 +17,7 @@ struct Callbacks {
   PyObject* library;        // () loads the library, if it is not
   PyObject* frame;          // sys._getframe
   PyObject* is_neg;         // "is_neg"
+  PyObject* storage;        // "untyped_storage"
   PyObject* set_id;         // "process_set_id"
   PyObject* back;           // "f_back"
   PyObject* instruction;    // "f_lasti"

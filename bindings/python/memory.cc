@@ -132,6 +132,14 @@ bool Memory::read_tensor(PyObject* tensor) {
   return true;
 }
 
+PyObject* Memory::keeper(PyObject* owner) const {
+  if (!has_buffer_) {
+    return PyObject_CallMethodObjArgs(owner, callbacks.storage, nullptr);
+  }
+  Py_INCREF(owner);
+  return owner;
+}
+
 bool look_at_tensor(PyObject* tensor, dlpack::Tensor& seen) {
   if (Py_TYPE(tensor) != tensor_type && Py_TYPE(tensor) != parameter_type) {
     return false;

@@ -11,7 +11,7 @@
 
 namespace ronde::python {
 
-// Contiguous memory, written to in place; valid while the owner is and this object lives.
+// Contiguous memory, written to in place; valid while keeper() is, of an array while this object lives.
 class Memory {
  public:
   Memory() = default;
@@ -28,6 +28,9 @@ class Memory {
   bool read_tensor(PyObject* tensor);
 
   const ronde_tensor& tensor() const { return tensor_; }
+  // What keeps the memory, a new reference: of a tensor its storage, since the program may give the tensor another one
+  // (`tensor.data = ...`). `owner`: what was read. Null with an exception.
+  PyObject* keeper(PyObject* owner) const;
 
  private:
   bool has_buffer_ = false;

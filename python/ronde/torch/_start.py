@@ -25,7 +25,18 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
-from ronde.torch._tensors import apart, check, copies_back, from_plain, host_memory_for, is_ready, new_like, staged, view_of
+from ronde.torch._tensors import (
+    apart,
+    check,
+    copies_back,
+    from_plain,
+    host_memory_for,
+    is_ready,
+    kept,
+    new_like,
+    staged,
+    view_of,
+)
 
 _Copies = List[Tuple[torch.Tensor, torch.Tensor]]
 
@@ -80,7 +91,7 @@ def start_allreduce(
         full_name,
         [view_of(tensor) for tensor in inputs],
         [buffer.data_ptr() for buffer in buffers],
-        (inputs, buffers),
+        kept(*inputs, *(() if buffers is inputs else buffers)),
         reduce_op=op,
         prescale=scale(prescale, "prescale_factor"),
         postscale=scale(postscale, "postscale_factor"),
@@ -94,7 +105,7 @@ def start_allgather(tensor: torch.Tensor, full_name: Name, wait: bool) -> Any:
     tensor = from_plain(tensor, rows=True)
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _operation.submit(_abi.ALLGATHER, full_name, [view_of(source)], None, source, wait=wait)
+    operation = _operation.submit(_abi.ALLGATHER, full_name, [view_of(source)], None, kept(source), wait=wait)
     return _result(operation, on([tensor], made_by_ticket), wait)
 
 
@@ -104,7 +115,7 @@ def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: Name, wa
         check(tensor, full_name)
     sources = [staged(tensor) for tensor in tensors]
     views = [view_of(source) for source in sources]
-    operation = _operation.submit(_abi.ALLGATHER, full_name, views, None, sources, wait=wait)
+    operation = _operation.submit(_abi.ALLGATHER, full_name, views, None, kept(*sources), wait=wait)
     return _result(operation, on(tensors, all_made_by_ticket(len(sources))), wait)
 
 
@@ -113,7 +124,7 @@ def start_alltoall(tensor: torch.Tensor, splits: Optional[Sequence[int]], full_n
     rows came from each."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _operation.submit(_abi.ALLTOALL, full_name, [view_of(source)], None, source, splits=splits, wait=wait)
+    operation = _operation.submit(_abi.ALLTOALL, full_name, [view_of(source)], None, kept(source), splits=splits, wait=wait)
     return _result(operation, on([tensor], made_by_ticket if splits is None else made_with_splits), wait)
 
 
@@ -135,7 +146,7 @@ def start_reducescatter(
         full_name,
         [view_of(source) for source in sources],
         None,
-        sources,
+        kept(*sources),
         reduce_op=op,
         prescale=scale(prescale, "prescale_factor"),
         postscale=scale(postscale, "postscale_factor"),
@@ -160,7 +171,7 @@ def start_broadcast(
         buffer, output = source, target
     copy_back = copies_back([(output, buffer)], full_name)
     operation = _operation.submit(
-        _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], (source, buffer), root=root_rank, wait=wait
+        _abi.BROADCAST, full_name, [view_of(source)], [buffer.data_ptr()], kept(source, buffer), root=root_rank, wait=wait
     )
     return _result(operation, into([output], copy_back, True), wait)
 
@@ -187,7 +198,7 @@ def start_reduce(
         full_name,
         [view_of(source)],
         [buffer.data_ptr()],
-        (source, buffer),
+        kept(source, buffer),
         reduce_op=op,
         root=root_rank,
         prescale=scale(prescale, "prescale_factor"),
@@ -203,7 +214,7 @@ def start_gather(tensor: torch.Tensor, root_rank: int, is_root: bool, full_name:
     """All ranks' tensors along dimension 0 in memory that the root's ticket makes; None elsewhere."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _operation.submit(_abi.GATHER, full_name, [view_of(source)], None, source, root=root_rank, wait=wait)
+    operation = _operation.submit(_abi.GATHER, full_name, [view_of(source)], None, kept(source), root=root_rank, wait=wait)
     return _result(operation, made_at_root(is_root), wait)
 
 
@@ -214,7 +225,7 @@ def start_scatter(
     check(tensor, full_name)
     source = staged(tensor)
     operation = _operation.submit(
-        _abi.SCATTER, full_name, [view_of(source)], None, source, root=root_rank, splits=splits, wait=wait
+        _abi.SCATTER, full_name, [view_of(source)], None, kept(source), root=root_rank, splits=splits, wait=wait
     )
     return _result(operation, made_by_ticket, wait)
 
@@ -223,7 +234,7 @@ def start_send(tensor: torch.Tensor, dst: int, tag: int, full_name: Name, wait: 
     """Its result is None."""
     check(tensor, full_name)
     source = staged(tensor)
-    operation = _operation.submit(_abi.SEND, full_name, [view_of(source)], None, source, root=dst, tag=tag, wait=wait)
+    operation = _operation.submit(_abi.SEND, full_name, [view_of(source)], None, kept(source), root=dst, tag=tag, wait=wait)
     return _result(operation, nothing, wait)
 
 
@@ -232,5 +243,5 @@ def start_recv(tensor: torch.Tensor, src: int, tag: int, full_name: Name, wait: 
     check(tensor, full_name)
     buffer = staged(tensor)
     copy_back = copies_back([(tensor, buffer)], full_name)
-    operation = _operation.submit(_abi.RECV, full_name, [view_of(buffer)], None, buffer, root=src, tag=tag, wait=wait)
+    operation = _operation.submit(_abi.RECV, full_name, [view_of(buffer)], None, kept(buffer), root=src, tag=tag, wait=wait)
     return _result(operation, source_after(copy_back), wait)

@@ -55,6 +55,12 @@ def view_of(tensor: torch.Tensor) -> View:
     return tensor.data_ptr(), tensor.shape, DTYPE_CODES[tensor.dtype]
 
 
+def kept(*tensors: torch.Tensor) -> List[Any]:
+    """What keeps the memory of tensors until the engine has done with it, also where the program gives a tensor other memory
+    meanwhile (``tensor.data = ...``, ``set_``). Nothing does where it resizes the storage."""
+    return [tensor.untyped_storage() for tensor in tensors if tensor.layout is torch.strided]
+
+
 def from_plain(value: Any, rows: bool = False) -> Any:
     """A tensor as it is; a number or a (nested) list of numbers as a new one. ``rows``: a number as one row, for
     operations along dimension 0. Anything else as it is: :func:`check` tells."""

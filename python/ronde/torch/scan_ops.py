@@ -11,7 +11,7 @@ from ronde import _abi, _names, _operation
 from ronde._handle import Handle
 from ronde._reduce_ops import reduce_op, scale
 from ronde.torch._handles import into
-from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for, new_like, staged, view_of
+from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for, kept, new_like, staged, view_of
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 __all__ = [
@@ -180,7 +180,7 @@ def _scan(
             full_name,
             [view_of(source)],
             [buffer.data_ptr()],
-            (source, buffer),
+            kept(source, buffer),
             reduce_op=reduce_op(op, None),
             prescale=scale(prescale, "prescale_factor"),
             postscale=scale(postscale, "postscale_factor"),

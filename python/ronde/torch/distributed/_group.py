@@ -17,7 +17,7 @@ import torch.distributed as dist
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
-from ronde.torch._tensors import apart, check, is_ready, staged, view_of
+from ronde.torch._tensors import apart, check, is_ready, kept, staged, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._at_once import at_once
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
@@ -540,7 +540,7 @@ class RondeProcessGroup(dist.ProcessGroup):
                 name,
                 [view_of(source) for source in sources],
                 outputs,
-                (sources, results),
+                kept(*sources, *results),
                 timeout_s=self._limit_of(opts),
                 engine=self._within.engine,
                 group=self._within.group,
