@@ -170,6 +170,7 @@ def test_vmap_of_adasum(hvd, rank, world, way):
 
     assert_is(way(jax.vmap(jax.vmap(adasum)))(x), np.array(each))
     assert_is(way(jax.vmap(adasum, in_axes=1, out_axes=1))(x[0].T), np.array(each[0]).T)
+    assert_is(way(jax.vmap(adasum))(x[0][:0]), np.zeros((0, 4)))
     whole = np.arange(1.0, 4.0, dtype=np.float32) * (1 + rank)
     alone = np.asarray(rj.allreduce(whole, op=rj.Adasum))
 

@@ -174,11 +174,12 @@ def _batch_apart(arrays: Sequence[Any], dimensions: Sequence[Any], request: Requ
     tensors: List[Any] = []
     for array, at in zip(arrays, dimensions):
         tensors += [array] if at is None else list(jnp.moveaxis(array, at, 0))
-    results = iter(collective_p.bind(*tensors, request=request))
-    batched = [
-        next(results) if at is None else jnp.stack([next(results) for _ in range(array.shape[at])])
-        for array, at in zip(arrays, dimensions)
-    ]
+    results = iter(collective_p.bind(*tensors, request=request) if tensors else ())
+    batched: List[Any] = []
+    for array, at in zip(arrays, dimensions):
+        members = 1 if at is None else array.shape[at]
+        mine = [next(results) for _ in range(members)]
+        batched.append(mine[0] if at is None else jnp.stack(mine) if mine else jnp.moveaxis(array, at, 0))
     return batched, [at if at is None else 0 for at in dimensions]
 
 

@@ -70,15 +70,14 @@ class PersistentAllreduce:
                 status = self._submit(self._number) or -self._wait(self._number, SLICE)
             else:
                 status = extension.run_slot(self._number.value)
-        except BaseException:  # of a signal handler; what was submitted before may not be ended by it
-            if not self._is_under_way:
+            if status < 0:
+                self._slot.wait()
+        except BaseException:
+            if not self._is_under_way:  # by start()
                 self._give_up()
             raise
         if status > 0:
             raise last_error(status, self._slot.name)
-        if status < 0:
-            self._is_under_way = True
-            self.wait()
 
     def release(self) -> None:
         """The name is free again, after the end of what is under way. Raises nothing."""
