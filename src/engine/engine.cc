@@ -59,12 +59,13 @@ Engine::~Engine() { close_heap(); }
 
 bool Engine::step() {
   const Nanoseconds now = clock_.now();
-  bool moved = peers_.receive();
+  transport::Mailbox* const mailbox = connections_.mailbox.get();
+  bool moved = mailbox != nullptr && peers_.receive();
   if (state_ != State::working || loss_.any()) {
     return step_failing(now) || moved;
   }
-  if (Status damaged = peers_.status(); !damaged) {
-    fail(damaged);
+  if (mailbox != nullptr && !mailbox->status()) {
+    fail(mailbox->status());
     return true;
   }
   moved |= replay_.advance() != Progress::idle;

@@ -28,7 +28,6 @@ class MessagePeers final : public Peers {
   void wake(int member) override;
   void wake_others() override;
   bool receive() override;
-  Status status() const override { return mailbox_.status(); }
 
   // ---- As far as notes have been received.
 

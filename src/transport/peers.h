@@ -17,8 +17,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/status.h"
-
 namespace ronde::transport {
 
 /// How far a member is in leaving its group.
@@ -52,8 +50,6 @@ class Peers {
   /// Takes in what members have said since, and sends what is still to be sent; true if anything was taken in. Nothing
   /// to do where words lie in common memory.
   virtual bool receive() { return false; }
-  /// Ok, or that a member has said what cannot be: nothing is received any more.
-  virtual Status status() const { return {}; }
 
   // ---- What members have said, this one included.
 

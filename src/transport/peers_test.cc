@@ -30,12 +30,16 @@ class PeersTest : public testing::TestWithParam<std::tuple<Medium, int>> {
   }
   static int size() { return std::get<1>(GetParam()); }
   static int last() { return size() - 1; }
+  ~PeersTest() override {
+    for (const std::unique_ptr<Mailbox>& mailbox : mailboxes_) {
+      EXPECT_TRUE(mailbox->status().is_ok());
+    }
+  }
   /// What has been said comes to all.
   void deliver() {
     for (int round = 0; round < 2; ++round) {
       for (const std::unique_ptr<Peers>& each : peers_) {
         each->receive();
-        EXPECT_TRUE(each->status().is_ok());
       }
     }
   }
