@@ -14,7 +14,7 @@ struct Place {
   int32_t number;
 };
 
-// A place that is asked for again and again is found among four; one that is not may push another out.
+// A place that is asked for again and again is found among four; a fifth of the same set pushes one out.
 constexpr size_t kWays = 4;
 constexpr size_t kSets = 512;
 Place places[kSets][kWays];
@@ -35,6 +35,17 @@ const Place* find(PyObject* code, long instruction) {
     }
   }
   return nullptr;
+}
+
+// An empty way of the set, or else one of its four in turn: programs of few places lose none.
+Place& way_for(PyObject* code, long instruction) {
+  Place(&set)[kWays] = set_of(code, instruction);
+  for (Place& place : set) {
+    if (place.code == nullptr) {
+      return place;
+    }
+  }
+  return set[next_way++ % kWays];
 }
 
 }  // namespace
@@ -67,7 +78,7 @@ void remember_call_site(PyObject* code, long instruction, int32_t number) {
   if (find(code, instruction) != nullptr) {
     return;
   }
-  Place& place = set_of(code, instruction)[next_way++ % kWays];
+  Place& place = way_for(code, instruction);
   PyObject* before = place.code;
   Py_INCREF(code);
   place = {code, instruction, number};
