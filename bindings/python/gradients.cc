@@ -85,31 +85,35 @@ Way way_of(const Member* member, const Unit* unit, Place* place, PyObject* gradi
   return Way::kMoves;
 }
 
-// The backward pass that calls, if it has been met and nothing is due to be started; null without an exception.
-Ready* ready_of(const Arrivals* owner) {
+// The backward pass that calls, a Ready, if it has been met and nothing is due to be started; none without an exception.
+Owned ready_of(const Arrivals* owner) {
   const Owned set_id(PyObject_GetAttr(owner->process_set, callbacks.set_id));
   const Owned now(PyObject_CallFunctionObjArgs(current_pass, nullptr));
-  Ready* ready = nullptr;
+  Owned found;
   if (set_id && now && PyObject_RichCompareBool(set_id.get(), owner->group, Py_EQ) == 1) {
-    ready = as<Ready>(PyDict_GetItem(owner->ready, now.get()), types.ready);
+    found = shared(PyDict_GetItem(owner->ready, now.get()));
   }
   PyErr_Clear();
-  return ready != nullptr && ready->n_bytes < kTogether && PyList_Check(ready->units) != 0 ? ready : nullptr;
+  const auto* ready = as<Ready>(found.get(), types.ready);
+  return ready != nullptr && ready->n_bytes < kTogether && PyList_Check(ready->units) != 0 ? std::move(found) : Owned();
 }
 
 // Reducer._count() where all is plain. False, without an exception and with nothing done, where it is not.
 bool count(Arrivals* owner, Member* member, bool& has_failed) {
-  const auto* unit = as<Unit>(member->unit, types.unit);
+  const Owned unit_kept = shared(member->unit);
+  const auto* unit = as<Unit>(unit_kept.get(), types.unit);
   if (owner->in_turn != 0 || owner->is_left != 0 || owner->origins != Py_None || unit == nullptr ||
       unit->is_single == 0 || unit->is_private != 0 || (unit->layout != kDense && unit->layout != kUnknownLayout)) {
     return false;
   }
   // With several passes others may add to the gradient meanwhile, in threads that need no interpreter.
-  auto* place = as<Place>(unit->place, types.place);
+  const Owned place_kept = shared(unit->place);
+  auto* place = as<Place>(place_kept.get(), types.place);
   if (owner->passes != 1 || place == nullptr) {
     return false;
   }
-  Ready* ready = ready_of(owner);
+  const Owned ready_kept = ready_of(owner);
+  auto* ready = as<Ready>(ready_kept.get(), types.ready);
   const Owned gradient = ready == nullptr ? Owned() : gradient_of(member->parameter);
   dlpack::Tensor from = {};
   dlpack::Tensor to = {};
@@ -121,7 +125,7 @@ bool count(Arrivals* owner, Member* member, bool& has_failed) {
   }
   member->round = owner->round;
   member->left = 0;
-  has_failed = PyList_Append(ready->units, member->unit) != 0;
+  has_failed = PyList_Append(ready->units, unit_kept.get()) != 0;
   ready->n_bytes += unit->n_bytes;
   if (way == Way::kMoves && !has_failed) {
     std::memcpy(static_cast<char*>(to.data) + to.byte_offset, static_cast<char*>(from.data) + from.byte_offset,
@@ -159,10 +163,11 @@ PyObject* on_gradient(PyObject* self, PyObject*) {
 
 PyMethodDef hook_method = {"on_gradient", on_gradient, METH_O, nullptr};
 
-// Whether the unit's gradient lies in its place, which is then noted.
-bool lies_in_place(PyObject* object, Place*& place) {
+// Whether the unit's gradient lies in its place, a Place, which is then noted.
+bool lies_in_place(PyObject* object, Owned& noted) {
   const auto* unit = as<Unit>(object, types.unit);
-  place = unit == nullptr ? nullptr : as<Place>(unit->place, types.place);
+  noted = unit == nullptr ? Owned() : shared(unit->place);
+  const auto* place = as<Place>(noted.get(), types.place);
   if (place == nullptr) {
     return false;
   }
@@ -220,16 +225,17 @@ PyObject* submit_places(PyObject*, PyObject* const* arguments, Py_ssize_t argume
   }
   size_t count = 0;
   for (Py_ssize_t i = 0; i < PyList_Size(arguments[0]) && i < size; ++i) {
-    PyObject* unit = PyList_GetItem(arguments[0], i);
-    Place* place = nullptr;
-    const bool is_here = lies_in_place(unit, place);
-    if (PyList_Append(is_here ? here.get() : others.get(), unit) != 0) {
+    const Owned unit = shared(PyList_GetItem(arguments[0], i));
+    Owned noted;
+    const bool is_here = lies_in_place(unit.get(), noted);
+    if (PyList_Append(is_here ? here.get() : others.get(), unit.get()) != 0) {
       return nullptr;
     }
     if (is_here) {
-      if (PyList_Append(places.get(), reinterpret_cast<PyObject*>(place)) != 0) {
+      if (PyList_Append(places.get(), noted.get()) != 0) {
         return nullptr;
       }
+      auto* place = reinterpret_cast<Place*>(noted.get());
       place->busy = 1;
       numbers[count++] = place->number;
     }
@@ -259,8 +265,8 @@ PyObject* free_places(PyObject*, PyObject* placed) {
   PyObject* value = nullptr;
   while (PyDict_Next(placed, &at, &unit, &value) != 0) {
     auto* place = as<Place>(value, types.place);
-    Place* own = nullptr;
-    const bool is_result = place != nullptr && lies_in_place(unit, own) && own == place;
+    Owned own;
+    const bool is_result = place != nullptr && lies_in_place(unit, own) && own.get() == value;
     if (place != nullptr) {
       place->busy = 0;
     }

@@ -33,6 +33,12 @@ class Owned {
   PyObject* object_ = nullptr;
 };
 
+// Another reference to what somebody else holds now, and may let go while Python code runs.
+inline Owned shared(PyObject* borrowed) {
+  Py_XINCREF(borrowed);
+  return Owned(borrowed);
+}
+
 // The exception that is set, put aside and set again at the end of the scope, in place of any other.
 class ExceptionAside {
  public:
