@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/cores.h"
+#include "base/host_name.h"
 #include "base/job_key.h"
 #include "base/unique_fd.h"
 #include "launch/ending.h"
@@ -99,11 +100,9 @@ std::vector<RankStart> make_starts(const LocalJob& job, const JobFacts& facts) {
 }
 
 JobFacts make_facts(const LocalJob& job, const std::string& socket_path, const JobKey& key) {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   return {.store = "unix:" + socket_path,
           .key = to_hex(key),
-          .host = host,
+          .host = host_name(),
           .master_port = free_port(),
           .threads = threads_per_rank(affinity_cores(), cgroup_quota(), job.ranks)};
 }

@@ -1,3 +1,4 @@
+#include "base/host_name.h"
 #include "launch/supervisor.h"
 
 #include <poll.h>
@@ -22,11 +23,6 @@ constexpr Nanoseconds kForeignPipeLimit = kSecond;
 /// After a stop the rest of the output is offered to its reader for so long.
 constexpr Nanoseconds kStoppedOutputLimit = kSecond;
 constexpr Nanoseconds kSweepLimit = 10 * kSecond;
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "this host";
-}
 
 }  // namespace
 

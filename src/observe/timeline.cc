@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/boot_id.h"
+#include "base/host_name.h"
 #include "base/version.h"
 #include "observe/json_text.h"
 
@@ -27,11 +28,6 @@ std::string event_name(OpKind kind, ReduceOp op) {
   std::string name(kind == OpKind::allreduce && op == ReduceOp::adasum ? "adasum" : op_name(kind));
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 std::string row_events(std::uint32_t row, const std::string& arguments) {

@@ -35,6 +35,13 @@ bool verify(const JobKey& key, Role role, const Nonce& client, const Nonce& serv
   return ::crypto_verify_32(raw(expected.data()), raw(proof.data())) == 0;
 }
 
+JobKey derive(const JobKey& key, std::span<const std::byte> purpose) {
+  JobKey made;
+  ::crypto_generichash(reinterpret_cast<unsigned char*>(made.bytes.data()), made.bytes.size(), raw(purpose.data()),
+                       purpose.size(), raw(key.bytes.data()), key.bytes.size());
+  return made;
+}
+
 std::array<std::byte, kHelloBytes> encode_hello(const Nonce& client) {
   std::array<std::byte, kHelloBytes> frame;
   std::memcpy(frame.data(), kMagic.data(), kMagic.size());

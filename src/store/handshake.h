@@ -30,6 +30,9 @@ Mac prove(const JobKey& key, Role role, const Nonce& client, const Nonce& server
 /// Whether `proof` is that MAC; takes the same time for every wrong proof.
 bool verify(const JobKey& key, Role role, const Nonce& client, const Nonce& server, const Mac& proof);
 
+/// Another key for this purpose, from which the job's key cannot be found.
+JobKey derive(const JobKey& key, std::span<const std::byte> purpose);
+
 std::array<std::byte, kHelloBytes> encode_hello(const Nonce& client);
 /// False if the frame is not exactly a Hello of this version.
 bool decode_hello(std::span<const std::byte> frame, Nonce& client);

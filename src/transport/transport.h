@@ -27,6 +27,9 @@ class Link {
   /// Ok, or why this link is unusable for good: the peer's side of it is damaged. Then messages are dropped and none
   /// arrive. The death of a peer does not show here.
   virtual Status status() const { return {}; }
+  /// The peer's end has closed, by its own will or with its process, and all that it had sent was received. Never true
+  /// of a link that cannot tell.
+  virtual bool has_ended() const { return false; }
 };
 
 class Transport {
@@ -34,6 +37,11 @@ class Transport {
   virtual ~Transport() = default;
   /// The link to another rank of the world. Requires: peer is not this rank. Owned by the transport.
   virtual Link& link(int peer) = 0;
+  /// Sees what has come since. Links that must ask the kernel receive nothing that comes later.
+  virtual void look() {}
+  /// A descriptor that is readable when something has come, or room was made for what a link keeps, since the last
+  /// look(); -1 if the rank's bell rings for that. Owned by the transport.
+  virtual int news_fd() const { return -1; }
 };
 
 }  // namespace ronde::transport

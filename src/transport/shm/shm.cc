@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_name.h"
 #include "base/version.h"
 #include "transport/mapped_arena.h"
 #include "transport/shm/hello.h"
@@ -65,11 +66,6 @@ Result<Own> make_own(const RegionLayout& layout) {
     own.to_give.push_back(std::move(pidfd));
   }
   return own;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
 }
 
 /// Checks what a peer handed over and maps as much of it as all agreed on.

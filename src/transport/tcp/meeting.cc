@@ -1,0 +1,316 @@
+// How the ranks of a job find and connect each other: all listen, all tell in the store where, and of two ranks the
+// higher connects.
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/host_name.h"
+#include "base/version.h"
+#include "transport/tcp/greeting.h"
+#include "transport/tcp/tcp.h"
+
+namespace ronde::transport {
+
+namespace {
+
+/// The version of what goes over connections, raised when the meaning or form of any byte changes.
+constexpr std::uint32_t kWireVersion = 1;
+/// A stranger gets this long for a few dozen bytes; there may be so many more of them than ranks at a time.
+constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
+constexpr std::size_t kMostStrangers = 64;
+constexpr int kBacklog = 512;
+/// Between attempts to reach a rank that listens already, but does not answer.
+constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
+/// A host that has vanished is noticed after so many seconds without a word, if nothing is under way to it.
+constexpr int kKeepIdleS = 4;
+constexpr int kKeepIntervalS = 2;
+constexpr int kKeepProbes = 3;
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+/// What a rank tells the others.
+struct Announced {
+  std::uint32_t wire_version = kWireVersion;
+  std::string library_version = std::string(kVersion);
+  PeerInfo who;
+  std::string address;
+  std::uint16_t port = 0;
+  std::string failure;  ///< why it cannot take part; empty if it can
+};
+
+std::vector<std::byte> encode_announced(const Announced& announced) {
+  ByteWriter writer;
+  writer.put(announced.wire_version);
+  writer.put_string(announced.library_version);
+  writer.put_string(announced.who.host);
+  writer.put(static_cast<std::int32_t>(announced.who.pid));
+  writer.put_string(announced.address);
+  writer.put(announced.port);
+  writer.put_string(announced.failure);
+  return writer.take();
+}
+
+Result<Announced> decode_announced(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Announced announced;
+  announced.wire_version = reader.get<std::uint32_t>();
+  announced.library_version = reader.get_string();
+  announced.who.host = reader.get_string();
+  announced.who.pid = reader.get<std::int32_t>();
+  announced.address = reader.get_string();
+  announced.port = reader.get<std::uint16_t>();
+  announced.failure = reader.get_string();
+  if (reader.ok() && (announced.wire_version != kWireVersion || announced.library_version != kVersion)) {
+    return Status::error(Code::version_mismatch, "it has Ronde " + announced.library_version + " (wire version " +
+                                                     std::to_string(announced.wire_version) + "), this rank " +
+                                                     std::string(kVersion) + " (" + std::to_string(kWireVersion) +
+                                                     "); all ranks need one version");
+  }
+  if (!reader.at_end()) {
+    return Status::error(Code::version_mismatch, "what it has told of itself cannot be read");
+  }
+  return announced.failure.empty() ? Result<Announced>(announced)
+                                   : Status::error(Code::system_error, announced.failure);
+}
+
+Result<Address> parse(const std::string& text, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
+    return Status::error(Code::invalid_argument,
+                         "'" + text + "' is no address; expected numbers, as in 10.0.0.1 or fe80::1");
+  }
+  Address address;
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  address.bytes = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return address;
+}
+
+Result<UniqueFd> listen_at(const std::string& text, std::uint16_t& port) {
+  RONDE_ASSIGN_OR_RETURN(Address address, parse(text, 0));
+  UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) {
+    return Status::from_errno("socket()", errno);
+  }
+  if (::bind(socket.get(), address.get(), address.bytes) != 0 || ::listen(socket.get(), kBacklog) != 0) {
+    return Status::from_errno("listening at " + text, errno);
+  }
+  address.bytes = sizeof address.storage;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0) {
+    return Status::from_errno("getsockname()", errno);
+  }
+  port = ntohs(address.storage.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+  return socket;
+}
+
+void set_options(int socket) {
+  const auto set = [&](int level, int name, int value) { ::setsockopt(socket, level, name, &value, sizeof value); };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleS);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalS);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+}
+
+/// Connects this rank with all others.
+class Connector {
+ public:
+  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all)
+      : meeting_(meeting), listener_(std::move(listener)), all_(all), sockets_(all.size()), calls_at_(all.size(), 0) {}
+
+  Status connect(Nanoseconds deadline) {
+    while (!is_complete()) {
+      const Nanoseconds now = clock_.now();
+      if (now >= deadline) {
+        return Status::error(Code::timed_out, "Timed out: no connection with " + missing() + " within the time to start");
+      }
+      RONDE_RETURN_IF_ERROR(call(now));
+      wait(deadline, now);
+      accept_all();
+      advance(clock_.now());
+    }
+    return {};
+  }
+
+  std::vector<UniqueFd> take() { return std::move(sockets_); }
+
+ private:
+  struct Under {  ///< way
+    Greeting greeting;
+    int to;  ///< -1: accepted
+    Nanoseconds deadline;
+    bool has_news = false;
+  };
+
+  bool has(int peer) const { return peer == meeting_.rank || sockets_[static_cast<std::size_t>(peer)].is_open(); }
+  bool is_complete() const {
+    for (int peer = 0; peer < meeting_.size; ++peer) {
+      if (!has(peer)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  std::string missing() const {
+    std::string text;
+    for (int peer = 0; peer < meeting_.size; ++peer) {
+      if (!has(peer)) {
+        const Announced& who = all_[static_cast<std::size_t>(peer)];
+        text += (text.empty() ? "rank " : ", rank ") + std::to_string(peer) + " (" + who.who.host + ", " + who.address +
+                " port " + std::to_string(who.port) + ")";
+      }
+    }
+    return text;
+  }
+
+  /// Those that it is for this rank to connect to.
+  Status call(Nanoseconds now) {
+    for (int peer = 0; peer < meeting_.rank; ++peer) {
+      const auto index = static_cast<std::size_t>(peer);
+      const bool is_called =
+          std::any_of(under_way_.begin(), under_way_.end(), [&](const Under& each) { return each.to == peer; });
+      if (has(peer) || is_called || now < calls_at_[index]) {
+        continue;
+      }
+      calls_at_[index] = now + kRetryPause;
+      RONDE_ASSIGN_OR_RETURN(const Address address, parse(all_[index].address, all_[index].port));
+      UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket.is_open()) {
+        return Status::from_errno("socket()", errno);
+      }
+      if (::connect(socket.get(), address.get(), address.bytes) != 0 && errno != EINPROGRESS) {
+        continue;  // tried again, until the time is up
+      }
+      under_way_.push_back({Greeting::to(std::move(socket), meeting_, peer), peer, now + kGreetingLimit});
+    }
+    return {};
+  }
+
+  void wait(Nanoseconds deadline, Nanoseconds now) {
+    std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
+    Nanoseconds until = deadline;
+    for (const Under& each : under_way_) {
+      fds.push_back({each.greeting.socket(), each.greeting.events(), 0});
+      until = std::min(until, each.deadline);
+    }
+    for (int peer = 0; peer < meeting_.rank; ++peer) {
+      const Nanoseconds at = calls_at_[static_cast<std::size_t>(peer)];
+      until = has(peer) || at <= now ? until : std::min(until, at);
+    }
+    ::poll(fds.data(), fds.size(), poll_timeout(until, now));
+    auto event = fds.begin() + 1;
+    for (Under& each : under_way_) {
+      each.has_news = event++->revents != 0;
+    }
+  }
+
+  void accept_all() {
+    while (true) {
+      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.is_open()) {
+        return;
+      }
+      const auto is_stranger = [](const Under& each) { return each.to < 0; };
+      if (static_cast<std::size_t>(std::count_if(under_way_.begin(), under_way_.end(), is_stranger)) >=
+          kMostStrangers + all_.size()) {
+        under_way_.erase(std::find_if(under_way_.begin(), under_way_.end(), is_stranger));  // the first to come
+      }
+      under_way_.push_back({Greeting::from_anybody(std::move(socket), meeting_), -1, clock_.now() + kGreetingLimit, true});
+    }
+  }
+
+  void advance(Nanoseconds now) {
+    for (auto each = under_way_.begin(); each != under_way_.end();) {
+      Greeted how = Greeted::not_yet;
+      if (std::exchange(each->has_news, false)) {
+        how = each->greeting.advance();
+      }
+      if (how == Greeted::done && !has(each->greeting.peer())) {
+        UniqueFd socket = each->greeting.take();
+        set_options(socket.get());
+        sockets_[static_cast<std::size_t>(each->greeting.peer())] = std::move(socket);
+      }
+      each = how != Greeted::not_yet || now >= each->deadline ? under_way_.erase(each) : std::next(each);
+    }
+  }
+
+  const TcpMeeting& meeting_;
+  const RealClock clock_;
+  UniqueFd listener_;
+  const std::vector<Announced>& all_;
+  std::vector<UniqueFd> sockets_;
+  std::vector<Nanoseconds> calls_at_;  ///< by rank: not before
+  std::list<Under> under_way_;
+};
+
+/// A rank that has failed says so in the store, so that nobody waits for it.
+Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine, Nanoseconds limit) {
+  store::Value value;
+  const auto* text = reinterpret_cast<const std::byte*>(mine.message().data());
+  value.bytes.assign(text, text + mine.message().size());
+  RONDE_ASSIGN_OR_RETURN(const auto all, store.exchange(meeting.scope + "/connected", meeting.rank, meeting.size,
+                                                        std::move(value), limit));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].bytes.empty()) {
+      const std::string why(reinterpret_cast<const char*>(all[rank].bytes.data()), all[rank].bytes.size());
+      return Status::error(Code::system_error, "rank " + std::to_string(rank) + " cannot be connected: " + why)
+          .with_rank(static_cast<int>(rank));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                             const std::string& address, Nanoseconds limit) {
+  const RealClock clock;
+  const Nanoseconds deadline = later(clock.now(), limit);
+  const TcpMeeting meeting{key, scope, rank, size};
+  Announced mine;
+  mine.who = {host_name(), ::getpid()};
+  mine.address = address;
+  Result<UniqueFd> listener = listen_at(address, mine.port);
+  mine.failure = listener.status().message();
+  store::Value value;
+  value.bytes = encode_announced(mine);
+  RONDE_ASSIGN_OR_RETURN(const auto values, store.exchange(scope, rank, size, std::move(value), limit));
+  std::vector<Announced> all;
+  std::vector<PeerInfo> who;
+  for (std::size_t peer = 0; peer < values.size(); ++peer) {
+    Result<Announced> announced = decode_announced(values[peer].bytes);
+    if (!announced) {
+      return announced.status().with_context("rank " + std::to_string(peer)).with_rank(static_cast<int>(peer));
+    }
+    who.push_back(announced->who);
+    all.push_back(std::move(*announced));
+  }
+  Connector connector(meeting, std::move(*listener), all);
+  // The others wait for this rank's word: so it comes in time.
+  const Nanoseconds left = time_left(clock, deadline);
+  const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
+  RONDE_RETURN_IF_ERROR(agree(store, meeting, connected, time_left(clock, deadline)));
+  return links_over(connector.take(), std::move(who));
+}
+
+}  // namespace ronde::transport

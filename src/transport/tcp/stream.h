@@ -1,0 +1,83 @@
+// Stream: what two ranks send each other over one connected stream socket: messages of several channels, in the order in
+// which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another is
+// read in that order too.
+//
+// On the wire a message is a u32, its length with the channel in the highest bit, and then its bytes, little-endian.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "transport/transport.h"
+
+namespace ronde::transport {
+
+inline constexpr std::size_t kStreamChannels = 2;
+
+/// Used under one lock. Never blocks.
+class Stream {
+ public:
+  /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
+  Stream(UniqueFd socket, int peer);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  int socket() const { return socket_.get(); }
+
+  // ---- As Link has them, for one channel.
+
+  void send(std::size_t channel, std::span<const std::byte> message);
+  bool flush();
+  bool receive(std::size_t channel, std::vector<std::byte>& message);
+  const Status& status() const { return status_; }
+  bool has_ended(std::size_t channel) const { return has_ended_ && arrived_[channel].empty(); }
+
+  /// The socket has news: bytes to read, or `ends`: nothing will come after what is there. Until then receive() asks the
+  /// kernel for nothing.
+  void note_news(bool ends) {
+    may_read_ = true;
+    ends_ = ends_ || ends;
+  }
+
+  /// Towards the end in order: sends what is kept, as far as there is room, and says then that nothing follows. True
+  /// once the peer's side has taken all of it, or never will.
+  bool finish_sending();
+
+ private:
+  void keep(std::span<const std::byte> bytes);
+  std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
+  bool take_in();
+  bool assemble();
+  bool read_more();
+  std::size_t read_into(std::byte* place, std::size_t room);
+
+  UniqueFd socket_;
+  const int peer_;
+  Status status_;
+  bool may_read_ = true;
+  bool ends_ = false;
+  bool has_ended_ = false;
+  bool can_send_ = true;
+  bool has_finished_ = false;
+
+  std::vector<std::byte> kept_;  ///< bytes that found no room
+  std::size_t kept_from_ = 0;    ///< those before it have been sent
+
+  std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::uint32_t head_ = 0;  ///< of the message that is coming
+  std::size_t head_bytes_ = 0;
+  std::vector<std::byte> incoming_;
+  std::size_t incoming_bytes_ = 0;  ///< of it that have come
+  std::array<std::deque<std::vector<std::byte>>, kStreamChannels> arrived_;
+};
+
+}  // namespace ronde::transport

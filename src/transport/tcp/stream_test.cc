@@ -1,0 +1,174 @@
+#include "transport/tcp/stream.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+
+namespace ronde::transport {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes message_of(std::size_t size, unsigned seed) {
+  Bytes bytes(size);
+  std::minstd_rand random(seed + 1);
+  for (std::byte& each : bytes) {
+    each = static_cast<std::byte>(random());
+  }
+  return bytes;
+}
+
+struct Pair {
+  Pair() {
+    int sockets[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+    a = std::make_unique<Stream>(UniqueFd(sockets[0]), 1);
+    b = std::make_unique<Stream>(UniqueFd(sockets[1]), 0);
+  }
+  std::unique_ptr<Stream> a, b;
+};
+
+/// As the set of sockets would have told it.
+bool receive(Stream& stream, std::size_t channel, Bytes& message) {
+  stream.note_news(false);
+  return stream.receive(channel, message);
+}
+
+TEST(Stream, MessagesOfAllSizesComeWholeAndInOrder) {
+  Pair pair;
+  const std::vector<std::size_t> sizes = {0, 1, 3, 4, 5, 65531, 65532, 65533, 65536, 65537, 200001, 9000001, 0, 7};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    pair.a->send(0, message_of(sizes[i], static_cast<unsigned>(i)));
+  }
+  Bytes message;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    while (!receive(*pair.b, 0, message)) {
+      ASSERT_TRUE(pair.b->status()) << pair.b->status().message();
+      pair.a->flush();
+    }
+    EXPECT_TRUE(message == message_of(sizes[i], static_cast<unsigned>(i))) << "message " << i << ", " << sizes[i];
+  }
+  EXPECT_TRUE(pair.a->flush());
+  EXPECT_FALSE(receive(*pair.b, 0, message));
+  EXPECT_FALSE(pair.b->has_ended(0));
+}
+
+TEST(Stream, ChannelsDoNotWaitForEachOther) {
+  Pair pair;
+  for (unsigned i = 0; i < 100; ++i) {
+    pair.a->send(i % 3 == 0 ? 1 : 0, message_of(i, i));
+  }
+  Bytes message;
+  for (const std::size_t channel : {1U, 0U}) {
+    for (unsigned i = 0; i < 100; ++i) {
+      if ((i % 3 == 0 ? 1U : 0U) == channel) {
+        ASSERT_TRUE(receive(*pair.b, channel, message));
+        EXPECT_TRUE(message == message_of(i, i));
+      }
+    }
+    EXPECT_FALSE(receive(*pair.b, channel, message));
+  }
+}
+
+TEST(Stream, BothSidesMaySendMoreThanThereIsRoomFor) {
+  Pair pair;
+  std::mt19937 random(7);
+  std::vector<std::size_t> sizes;
+  for (int i = 0; i < 300; ++i) {
+    sizes.push_back(std::uniform_int_distribution<std::size_t>(0, i % 10 == 0 ? 300000 : 3000)(random));
+    pair.a->send(0, message_of(sizes.back(), static_cast<unsigned>(i)));
+    pair.b->send(0, message_of(sizes.back(), static_cast<unsigned>(i)));
+  }
+  EXPECT_FALSE(pair.a->flush());
+  Stream* const ends[] = {pair.a.get(), pair.b.get()};
+  std::size_t received[] = {0, 0};
+  Bytes message;
+  while (received[0] < sizes.size() || received[1] < sizes.size()) {
+    for (const std::size_t end : {0U, 1U}) {
+      ends[end]->flush();
+      while (receive(*ends[end], 0, message)) {
+        ASSERT_TRUE(message == message_of(sizes[received[end]], static_cast<unsigned>(received[end])));
+        ++received[end];
+      }
+      ASSERT_TRUE(ends[end]->status());
+    }
+  }
+}
+
+TEST(Stream, NothingIsAskedOfTheKernelWithoutNews) {
+  Pair pair;
+  Bytes message;
+  EXPECT_FALSE(pair.b->receive(0, message));  // a new one asks once
+  pair.a->send(0, message_of(5, 1));
+  EXPECT_FALSE(pair.b->receive(0, message));
+  pair.b->note_news(false);
+  EXPECT_TRUE(pair.b->receive(0, message));
+}
+
+TEST(Stream, TheEndIsToldBehindAllThatWasSent) {
+  Pair pair;
+  pair.a->send(1, message_of(10, 1));
+  pair.a->send(0, message_of(200000, 2));
+  pair.a->send(1, message_of(0, 3));
+  Bytes message;
+  std::vector<Bytes> of_one;
+  pair.a->finish_sending();
+  for (int i = 0; i < 100 && !pair.b->has_ended(0); ++i) {
+    pair.b->note_news(true);
+    if (pair.b->receive(0, message)) {
+      EXPECT_TRUE(message == message_of(200000, 2));
+    }
+    pair.a->finish_sending();
+  }
+  EXPECT_TRUE(pair.b->has_ended(0));
+  EXPECT_FALSE(pair.b->has_ended(1));
+  EXPECT_TRUE(pair.b->receive(1, message));
+  EXPECT_TRUE(message == message_of(10, 1));
+  EXPECT_FALSE(pair.b->has_ended(1));
+  EXPECT_TRUE(pair.b->receive(1, message));
+  EXPECT_TRUE(message.empty());
+  EXPECT_FALSE(pair.b->receive(1, message));
+  EXPECT_TRUE(pair.b->has_ended(1));
+  EXPECT_TRUE(pair.b->status());
+}
+
+TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  Stream stream{UniqueFd(sockets[0]), 3};
+  {
+    const UniqueFd peer{sockets[1]};
+    const std::uint32_t head = 100;
+    ASSERT_EQ(::send(peer.get(), &head, sizeof head, 0), 4);
+    ASSERT_EQ(::send(peer.get(), "short", 5, 0), 5);
+  }
+  Bytes message;
+  stream.note_news(true);
+  EXPECT_FALSE(stream.receive(0, message));
+  EXPECT_TRUE(stream.has_ended(0));
+  stream.send(0, message_of(4, 4));  // goes nowhere, and raises no signal
+  EXPECT_TRUE(stream.flush());
+}
+
+TEST(Stream, ALengthThatCannotBeIsDamage) {
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  Stream stream{UniqueFd(sockets[0]), 3};
+  const UniqueFd peer{sockets[1]};
+  const std::uint32_t head = 0x7fffffff;
+  ASSERT_EQ(::send(peer.get(), &head, sizeof head, 0), 4);
+  Bytes message;
+  EXPECT_FALSE(stream.receive(0, message));
+  EXPECT_EQ(stream.status().code(), Code::internal);
+  EXPECT_EQ(stream.status().failed_rank(), 3);
+  EXPECT_NE(stream.status().message().find("rank 3 has announced a message of 2147483647 bytes"), std::string::npos)
+      << stream.status().message();
+}
+
+}  // namespace
+}  // namespace ronde::transport

@@ -1,0 +1,40 @@
+// Tcp: links over TCP connections, one to each other rank, for ranks that share no memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/job_key.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "store/store.h"
+#include "transport/arena.h"
+#include "transport/transport.h"
+
+namespace ronde::transport {
+
+/// What connects one rank with all others. What it sends in one transport after something in the other is received in
+/// that order. Used under one lock, both.
+struct TcpLinks {
+  std::shared_ptr<Transport> data;
+  std::shared_ptr<Transport> agreement;
+  std::vector<PeerInfo> who;  ///< by rank
+};
+
+/// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of both transports to go
+/// sends what is kept, for up to half a second.
+TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
+
+/// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
+/// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
+/// of both sides that they have the job's key, and are the ranks of this meeting that they say they are, before anything
+/// else is read from it (greeting.h). Blocks up to `limit`.
+///
+/// Fails on every rank if one cannot take part, with that one's number: VERSION_MISMATCH, SYSTEM_ERROR. TIMED_OUT names
+/// the ranks that did not come or cannot be reached.
+Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                             const std::string& address, Nanoseconds limit);
+
+}  // namespace ronde::transport

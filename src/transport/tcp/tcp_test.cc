@@ -1,0 +1,150 @@
+#include "transport/tcp/tcp.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/bytes.h"
+#include "store/memory_store.h"
+
+namespace ronde::transport {
+namespace {
+
+constexpr Nanoseconds kLongEnough = 20 * kSecond;
+using Met = std::vector<Result<TcpLinks>>;
+
+JobKey key_of(int number) {
+  JobKey key;
+  key.bytes.fill(static_cast<std::byte>(number));
+  return key;
+}
+
+/// Every rank is a thread.
+Met connect(store::Store& store, const std::vector<JobKey>& keys, const std::vector<std::string>& addresses,
+         Nanoseconds limit = kLongEnough) {
+  const int size = static_cast<int>(keys.size());
+  Met met(keys.size(), Status::error(Code::internal, "did not run"));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto index = static_cast<std::size_t>(rank);
+      met[index] = meet_by_tcp(store, keys[index], "job", rank, size, addresses[index], limit);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return met;
+}
+
+Met connect(int size) {
+  store::MemoryStore store;
+  const auto count = static_cast<std::size_t>(size);
+  return connect(store, std::vector<JobKey>(count, key_of(1)), std::vector<std::string>(count, "127.0.0.1"));
+}
+
+std::vector<std::byte> number(int value) {
+  ByteWriter writer;
+  writer.put(value);
+  return writer.take();
+}
+
+int wait_for_number(Transport& transport, int from) {
+  const RealClock clock;
+  const Nanoseconds deadline = clock.now() + kLongEnough;
+  std::vector<std::byte> message;
+  while (!transport.link(from).receive(message)) {
+    const Nanoseconds now = clock.now();
+    if (now >= deadline || transport.link(from).has_ended()) {
+      return -1;
+    }
+    pollfd news{transport.news_fd(), POLLIN, 0};
+    ::poll(&news, 1, poll_timeout(deadline, now));
+    transport.look();
+  }
+  return ByteReader(message).get<int>();
+}
+
+class Sizes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Tcp, Sizes, testing::Values(1, 2, 3, 5, 8));
+
+TEST_P(Sizes, EveryPairOfRanksIsConnected) {
+  Met met = connect(GetParam());
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    Result<TcpLinks>& links = met[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(links) << links.status().message();
+    for (int peer = 0; peer < GetParam(); ++peer) {
+      if (peer != rank) {
+        links->data->link(peer).send(number(rank * 10 + peer));
+        links->agreement->link(peer).send(number(rank * 10 + peer + 1000));
+      }
+    }
+  }
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    TcpLinks& links = *met[static_cast<std::size_t>(rank)];
+    for (int peer = 0; peer < GetParam(); ++peer) {
+      if (peer != rank) {
+        EXPECT_EQ(wait_for_number(*links.agreement, peer), peer * 10 + rank + 1000);
+        EXPECT_EQ(wait_for_number(*links.data, peer), peer * 10 + rank);
+      }
+    }
+  }
+}
+
+TEST(Tcp, TheEndOfARankIsSeenBehindWhatItHasSent) {
+  Met met = connect(2);
+  ASSERT_TRUE(met[0] && met[1]);
+  // Unread bytes on its side must not take back what it has sent.
+  met[1]->data->link(0).send(std::vector<std::byte>(100000));
+  std::thread other([&] {
+    met[0]->data->link(1).send(number(5));
+    met[0] = Status::error(Code::cancelled, "gone");
+  });
+  EXPECT_EQ(wait_for_number(*met[1]->data, 0), 5);
+  EXPECT_EQ(wait_for_number(*met[1]->data, 0), -1);
+  EXPECT_TRUE(met[1]->data->link(0).has_ended());
+  EXPECT_TRUE(met[1]->agreement->link(0).has_ended());
+  met[1] = Status::error(Code::cancelled, "gone too");
+  other.join();
+}
+
+TEST(Tcp, ARankThatCannotListenIsNamedByAll) {
+  store::MemoryStore store;
+  for (const Result<TcpLinks>& each : connect(store, {3, key_of(1)}, {"127.0.0.1", "192.0.2.1", "127.0.0.1"})) {
+    ASSERT_FALSE(each);
+    EXPECT_EQ(each.status().code(), Code::system_error);
+    EXPECT_EQ(each.status().failed_rank(), 1);
+    EXPECT_NE(each.status().message().find("listening at 192.0.2.1"), std::string::npos) << each.status().message();
+  }
+}
+
+TEST(Tcp, OtherKeysDoNotMeet) {
+  store::MemoryStore store;
+  for (const Result<TcpLinks>& each :
+       connect(store, {key_of(1), key_of(2)}, {"127.0.0.1", "127.0.0.1"}, 2 * kSecond)) {
+    ASSERT_FALSE(each);
+    EXPECT_NE(each.status().message().find("no connection with rank"), std::string::npos) << each.status().message();
+  }
+}
+
+TEST(Tcp, Ipv6) {
+  store::MemoryStore store;
+  Met met = connect(store, {2, key_of(1)}, {"::1", "::1"});
+  if (!met[0] && met[0].status().message().find("listening at ::1") != std::string::npos) {
+    GTEST_SKIP() << "this machine has no IPv6: " << met[0].status().message();
+  }
+  ASSERT_TRUE(met[0] && met[1]) << met[0].status().message();
+}
+
+TEST(Tcp, NamesAreNoAddresses) {
+  store::MemoryStore store;
+  const Met met = connect(store, {1, key_of(1)}, {"localhost"});
+  EXPECT_NE(met[0].status().message().find("'localhost' is no address"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ronde::transport
