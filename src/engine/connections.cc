@@ -25,11 +25,12 @@ Connections Connections::on_host(std::unique_ptr<transport::HostArena> arena,
 }
 
 Connections Connections::by_messages(std::unique_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                     int rank, transport::Transport& links,
+                                     int rank, std::shared_ptr<transport::Transport> links,
                                      std::shared_ptr<transport::Transport> agreement, std::function<void()> wake) {
   Connections made;
   made.arena = std::move(own);
-  made.mailbox = std::make_unique<transport::Mailbox>(&links, rank, static_cast<int>(who.size()));
+  made.links = std::move(links);
+  made.mailbox = std::make_unique<transport::Mailbox>(made.links.get(), rank, static_cast<int>(who.size()));
   made.who = std::move(who);
   made.agreement = std::move(agreement);
   made.peers = std::make_unique<transport::MessagePeers>(*made.mailbox, std::move(wake));

@@ -17,6 +17,7 @@ namespace ronde::engine {
 struct Connections {
   /// The memory that members of this host share; this rank's own if it shares none.
   std::unique_ptr<transport::HostArena> arena;
+  std::shared_ptr<transport::Transport> links;  ///< of the mailbox
   std::vector<transport::PeerInfo> who;             ///< by member
   std::unique_ptr<transport::Mailbox> mailbox;      ///< of what travels as messages; null if nothing does
   std::shared_ptr<transport::Transport> agreement;  ///< for agreement's messages; null in a world of one
@@ -25,14 +26,18 @@ struct Connections {
 
   /// All members share the arena, in its order.
   static Connections on_host(std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend);
-  /// The members share nothing. `links`: for data and news, `agreement`: for agreement; each of its own. `wake`: as
+  /// The members share nothing. `links`: for data and news, `agreement`: for agreement; each of its own, but a look() or
+  /// the news_fd() of `links` serves both. `wake`: as
   /// MessagePeers has it.
   static Connections by_messages(std::unique_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                 int rank, transport::Transport& links, std::shared_ptr<transport::Transport> agreement,
-                                 std::function<void()> wake);
+                                 int rank, std::shared_ptr<transport::Transport> links,
+                                 std::shared_ptr<transport::Transport> agreement, std::function<void()> wake);
 
   /// Every member is in the arena, whose ranks are the members' numbers.
   bool all_share_memory() const { return arena->size() == peers->size(); }
+  /// A descriptor that is readable when links have news (Transport::news_fd()), of which the bell tells nobody; -1 if the
+  /// bell tells all.
+  int news_fd() const { return links ? links->news_fd() : -1; }
 };
 
 }  // namespace ronde::engine

@@ -41,7 +41,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       executor_(
           backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
-      pairs_(group_, *connections_.arena, *shared_heap_, control_, peers_,
+      pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_, peers_,
              [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       stall_(settings.stall),
       pair_is_gone_(static_cast<std::size_t>(topology.size)) {
@@ -60,7 +60,7 @@ Engine::~Engine() { close_heap(); }
 bool Engine::step() {
   const Nanoseconds now = clock_.now();
   transport::Mailbox* const mailbox = connections_.mailbox.get();
-  bool moved = mailbox != nullptr && peers_.receive();
+  bool moved = mailbox != nullptr && receive_news();
   if (state_ != State::working || loss_.any()) {
     return step_failing(now) || moved;
   }
@@ -97,7 +97,21 @@ bool Engine::step() {
   return moved;
 }
 
+/// What has come of peers' words, and whose links have ended behind their last.
+bool Engine::receive_news() {
+  const bool moved = peers_.receive();
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (peer != peers_.self() && !loss_.is_gone(peer) && connections_.mailbox->has_ended(peer)) {
+      loss_.notice(peer);
+    }
+  }
+  return moved;
+}
+
 bool Engine::poll() {
+  if (connections_.mailbox) {
+    return step();  // what peers publish comes the same way as all else
+  }
   if (state_ != State::working || loss_.any() || replay_.advance_buckets() == Progress::idle) {
     return false;
   }

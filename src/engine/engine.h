@@ -126,6 +126,8 @@ class Engine {
   const Counters& counters() const { return counters_; }
   const Replay::Counters& replay_counters() const { return replay_.counters(); }
   transport::HostArena& arena() const { return *connections_.arena; }
+  /// Connections::news_fd().
+  int news_fd() const { return connections_.news_fd(); }
   const Clock& clock() const { return clock_; }
   /// Where callers get memory that the other ranks map too; one for all engines of a job.
   const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
@@ -172,6 +174,7 @@ class Engine {
  private:
   enum class State { working, failing, failed };
 
+  bool receive_news();
   Status accepting(const Request& request) const;
   const Status& closed_to(OpKind kind) const { return is_pairwise(kind) ? closed_to_pairs_ : closed_; }
   Status submit_call(const TicketPtr& ticket);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kBudgetBytes = std::size_t{1} << 20;
 /// What goes in the offer itself: shorter than the exchange of two messages takes.
 constexpr std::size_t kShortBytes = 2048;
-/// What goes in one message where there is no heap.
+/// What goes in one message where there is no heap: little through rings in shared memory, which are small.
 constexpr std::size_t kPayloadBytes = 4096;
 constexpr std::size_t kSlotBytes = std::size_t{128} << 10;
 constexpr int kSlots = 4;
@@ -166,12 +166,12 @@ Status PointToPoint::read(int from, const control::AcceptMessage& message, Nanos
 }
 
 bool PointToPoint::open(Staging& staging) {
-  if (!staging.memory && !staging.refused) {
+  if (arena_ != nullptr && !staging.memory && !staging.refused) {
     Result<std::shared_ptr<void>> memory = heap_.allocate(kSlots * kSlotBytes);
     staging.refused = !memory;
     if (memory) {
       staging.memory = std::move(*memory);
-      staging.place = arena_.heap_offset_of(staging.memory.get(), kSlots * kSlotBytes);
+      staging.place = arena_->heap_offset_of(staging.memory.get(), kSlots * kSlotBytes);
       for (int slot = kSlots - 1; slot >= 0; --slot) {
         staging.free.push_back(slot);
       }
@@ -201,7 +201,7 @@ bool PointToPoint::send_piece(std::uint64_t id, Outgoing& outgoing) {
     if (!control_.flush(outgoing.to)) {
       return false;  // the ring is full; the receiver rings when it has made room
     }
-    piece.bytes = std::min(left, kPayloadBytes);
+    piece.bytes = std::min(left, arena_ == nullptr ? kSlotBytes : kPayloadBytes);
     piece.payload.assign(reinterpret_cast<const char*>(from), piece.bytes);
   }
   outgoing.sent += piece.bytes;
@@ -276,7 +276,7 @@ Status PointToPoint::read(int from, control::PieceMessage message, Nanoseconds n
   for (const control::PieceMessage& piece : incoming.pieces) {
     told += piece.bytes;
   }
-  const auto heap = static_cast<std::int64_t>(arena_.layout().heap_bytes);
+  const auto heap = arena_ == nullptr ? 0 : static_cast<std::int64_t>(arena_->layout().heap_bytes);
   const bool in_heap = message.place != kNoOffset;
   const bool lies_well = in_heap ? message.place >= 0 && message.place <= heap &&
                                        message.bytes <= static_cast<std::uint64_t>(heap - message.place)
@@ -309,7 +309,7 @@ bool PointToPoint::advance(Nanoseconds now) {
       const control::PieceMessage piece = std::move(incoming.pieces.front());
       incoming.pieces.pop_front();
       const void* const from = piece.place == kNoOffset ? static_cast<const void*>(piece.payload.data())
-                                                        : arena_.heap(key.first) + piece.place;
+                                                        : arena_->heap(key.first) + piece.place;
       std::memcpy(data_of(*incoming.ticket) + incoming.received, from, piece.bytes);
       std::atomic_thread_fence(std::memory_order_acquire);
       if (peers_.has_given_up(key.first)) {

@@ -50,8 +50,9 @@ namespace ronde::engine {
 /// Under the progress lock.
 class PointToPoint {
  public:
-  /// `group`: the members, by the arena's numbers. `finish` ends a ticket. All references must outlive this.
-  PointToPoint(const Group& group, transport::HostArena& arena, SharedHeap& heap, control::Control& control,
+  /// `group`: the members, by their numbers. `arena`: where they share memory, by the same numbers; null: they share
+  /// none. `finish` ends a ticket. All of them must outlive this.
+  PointToPoint(const Group& group, transport::HostArena* arena, SharedHeap& heap, control::Control& control,
                const transport::Peers& peers, std::function<void(const TicketPtr&, Status)> finish)
       : group_(group),
         arena_(arena),
@@ -164,7 +165,7 @@ class PointToPoint {
   Nanoseconds earliest() const;
 
   const Group& group_;
-  transport::HostArena& arena_;
+  transport::HostArena* arena_;
   const transport::Peers& peers_;
   SharedHeap& heap_;
   control::Control& control_;

@@ -41,6 +41,7 @@ Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock, const collect
       clock_(clock),
       groups_(*this, table),
       bell_(engine_->arena().control(engine_->arena().rank()).bell),
+      news_fd_(engine_->news_fd()),
       spin_for_(cores_of_this_process() >= engine_->topology().local_size ? kSpinFor : 0) {
   attention_ = attention_of(engine_->topology().local_size, cores_of_this_process());
   yield_for_ = yielding_of(engine_->topology().local_size, cores_of_this_process());
@@ -66,6 +67,7 @@ Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, co
   if (!runner->linger_timer_.is_open()) {
     return Status::from_errno("timerfd_create", errno);
   }
+  RONDE_ASSIGN_OR_RETURN(runner->thread_bell_, transport::make_bell_fd());
   RONDE_RETURN_IF_ERROR(runner->watch_peers());
   // Threads inherit the mask: with every signal blocked here none is ever handled on the engine thread.
   sigset_t all;
@@ -231,9 +233,16 @@ void Runner::kick() {
     engine_->arena().ring(engine_->arena().rank());
     return;
   }
-  if (!attentive_.load(std::memory_order_relaxed) && !kicked_.exchange(true)) {
+  if (!attentive_.load(std::memory_order_relaxed)) {
+    wake_thread();
+  }
+}
+
+/// Once, until it looks.
+void Runner::wake_thread() {
+  if (!kicked_.exchange(true)) {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = ::write(thread_bell_.get(), &one, sizeof one);
   }
 }
 
@@ -400,7 +409,8 @@ Status Runner::drive(const Condition& satisfied, Nanoseconds limit_at) {
 
 template <typename Condition>
 Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at) {
-  bell_.arm(transport::kWaiterSleeps);
+  // Links' news ring no bell: then this thread sleeps in poll(), and whoever rings writes to the bell's eventfd.
+  bell_.arm(news_fd_ < 0 ? transport::kWaiterSleeps : transport::kEngineSleeps);
   bool moved = false;
   Nanoseconds until = limit_at;
   {
@@ -417,7 +427,8 @@ Status Runner::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at)
   transport::Wake wake = transport::Wake::rung;
   const Nanoseconds now = clock_.now();
   if (!satisfied() && until > now) {
-    wake = bell_.sleep_in_futex(until == kNever ? kNever : until - now);
+    const Nanoseconds limit = until == kNever ? kNever : until - now;
+    wake = news_fd_ < 0 ? bell_.sleep_in_futex(limit) : sleep_until_news(limit);
   }
   bell_.disarm();
   if (wake == transport::Wake::interrupted && !satisfied()) {
@@ -443,10 +454,7 @@ void Runner::queue_callback(const TicketPtr& ticket, Status status, std::shared_
     std::lock_guard lock(callback_mutex_);
     callbacks_.push_back({ticket, std::move(status), std::move(owner)});
   }
-  if (!kicked_.exchange(true)) {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
-  }
+  wake_thread();
 }
 
 void Runner::on_finished() {

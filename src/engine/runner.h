@@ -136,6 +136,8 @@ class Runner {
   Status drive(const Condition& satisfied, Nanoseconds limit_at);
   template <typename Condition>
   Status sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at);
+  transport::Wake sleep_until_news(Nanoseconds limit);
+  void wake_thread();
   bool try_step(bool whole);
   void stop_driving();
   Status sleep_until_called(std::uint32_t seen, Nanoseconds limit_at);
@@ -162,6 +164,9 @@ class Runner {
   const Clock& clock_;
   Groups groups_;
   transport::Sleeper bell_;
+  const int news_fd_;    ///< Engine::news_fd() of the job's
+  UniqueFd thread_bell_; ///< an eventfd by which this process wakes the engine thread
+  bool minds_bell_ = false;  ///< engine thread only: its sleep ends when peers ring or links have news
   UniqueFd linger_timer_;
   std::uint64_t seen_instances_ = 0;  ///< engine thread only
   Nanoseconds attentive_since_ = 0;   ///< engine thread only

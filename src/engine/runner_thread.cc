@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <new>
 
 #include "base/log.h"
@@ -127,6 +128,7 @@ Nanoseconds Runner::prepare_sleep() {
       return 0;
     }
   }
+  minds_bell_ = false;
   const Nanoseconds now = clock_.now();
   const bool attentive = is_attentive(now);
   if (driver_.load()) {
@@ -145,7 +147,8 @@ Nanoseconds Runner::prepare_sleep() {
     return engines_.next_timer();
   }
   // A driver that has just come may sleep already: then the bell is its, and it is woken by whoever rings.
-  if (bell_.arm_unless_waiter_sleeps() && engines_.step()) {
+  minds_bell_ = bell_.arm_unless_waiter_sleeps();
+  if (minds_bell_ && engines_.step()) {
     return 0;
   }
   return engines_.next_timer();
@@ -192,21 +195,34 @@ void Runner::notice_ends() {
   }
 }
 
-void Runner::sleep_in_poll(Nanoseconds until) {
-  pollfd fds[] = {{engine_->arena().bell_fd(), POLLIN, 0}, {linger_timer_.get(), POLLIN, 0}, {peers_.get(), POLLIN, 0}};
-  timespec limit{};
-  const timespec* timeout = nullptr;
-  if (until != kNever) {
-    const Nanoseconds span = std::max<Nanoseconds>(0, until - clock_.now());
-    limit.tv_sec = span / kSecond;
-    limit.tv_nsec = span % kSecond;
-    timeout = &limit;
+namespace {
+
+/// How long ppoll() may take until `limit` has passed; null for kNever.
+const timespec* ppoll_timeout(Nanoseconds limit, timespec& place) {
+  if (limit == kNever) {
+    return nullptr;
   }
-  if (::ppoll(fds, 3, timeout, nullptr) <= 0) {
+  const Nanoseconds span = std::max<Nanoseconds>(0, limit);
+  place.tv_sec = span / kSecond;
+  place.tv_nsec = span % kSecond;
+  return &place;
+}
+
+}  // namespace
+
+void Runner::sleep_in_poll(Nanoseconds until) {
+  // What is not open, or not minded, is left out by its negative number.
+  pollfd fds[] = {{thread_bell_.get(), POLLIN, 0},
+                  {linger_timer_.get(), POLLIN, 0},
+                  {peers_.get(), POLLIN, 0},
+                  {minds_bell_ ? engine_->arena().bell_fd() : -1, POLLIN, 0},
+                  {minds_bell_ ? news_fd_ : -1, POLLIN, 0}};
+  timespec limit{};
+  if (::ppoll(fds, std::size(fds), ppoll_timeout(until == kNever ? kNever : until - clock_.now(), limit), nullptr) <= 0) {
     return;
   }
   if (fds[0].revents != 0) {
-    transport::silence(engine_->arena().bell_fd());
+    transport::silence(thread_bell_.get());
   }
   if (fds[1].revents != 0) {
     std::uint64_t expirations = 0;
@@ -216,12 +232,33 @@ void Runner::sleep_in_poll(Nanoseconds until) {
   if (fds[2].revents != 0) {
     notice_ends();
   }
+  if (fds[3].revents != 0) {
+    transport::silence(engine_->arena().bell_fd());
+    if (news_fd_ >= 0 && driver_.load()) {  // that has come meanwhile, and sleeps on the same eventfd perhaps
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+    }
+  }
+}
+
+/// A driver's sleep where links have news of their own.
+transport::Wake Runner::sleep_until_news(Nanoseconds limit) {
+  pollfd fds[] = {{engine_->arena().bell_fd(), POLLIN, 0}, {news_fd_, POLLIN, 0}};
+  timespec place{};
+  const int count = ::ppoll(fds, std::size(fds), ppoll_timeout(limit, place), nullptr);
+  if (count < 0) {
+    return errno == EINTR ? transport::Wake::interrupted : transport::Wake::rung;
+  }
+  if (fds[0].revents != 0) {
+    transport::silence(engine_->arena().bell_fd());
+  }
+  return count == 0 ? transport::Wake::timeout : transport::Wake::rung;
 }
 
 void Runner::stop_thread() {
   stop_.store(true);
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(engine_->arena().bell_fd(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = ::write(thread_bell_.get(), &one, sizeof one);
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();  // exit() inside a callback: the process ends before this thread does
   } else if (thread_.joinable()) {

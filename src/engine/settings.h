@@ -27,6 +27,13 @@ struct Settings {
   bool replay = true;
   /// RONDE_PROBE: 0 neither measures the table of thresholds in the background nor uses one that was measured.
   bool probe = true;
+  /// RONDE_TRANSPORT: through what the ranks reach each other. All ranks need the same.
+  enum class Medium {
+    shared_memory,  ///< "shm": all ranks are on one host
+    tcp,            ///< "tcp": connections, also where memory could be shared
+  } medium = Medium::shared_memory;
+  /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it there.
+  std::string address = "127.0.0.1";
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.

@@ -10,6 +10,7 @@
 #include "store/unix_store.h"
 #include "transport/loopback/loopback.h"
 #include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
 
 namespace ronde::engine {
 
@@ -32,7 +33,13 @@ Status check(const char* what, int rank, int size) {
   return {};
 }
 
-Result<std::unique_ptr<store::Store>> open_store(const JoinOptions& options, Nanoseconds limit) {
+/// Where the ranks meet, and by what they know each other.
+struct OpenStore {
+  std::unique_ptr<store::Store> store;
+  JobKey key;
+};
+
+Result<OpenStore> open_store(const JoinOptions& options, Nanoseconds limit) {
   const std::optional<std::string> address = options.store ? options.store : environment_text("RONDE_STORE");
   const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
   if (!address || !key_text) {
@@ -47,29 +54,49 @@ Result<std::unique_ptr<store::Store>> open_store(const JoinOptions& options, Nan
                          "RONDE_STORE is '" + *address + "'; expected unix: and the path of a socket");
   }
   RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
-  return store::connect_unix_store(address->substr(kScheme.size()), key, limit);
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
+                         store::connect_unix_store(address->substr(kScheme.size()), key, limit));
+  return OpenStore{std::move(store), key};
+}
+
+Result<std::unique_ptr<transport::HostArena>> arena_of_one() {
+  std::unique_ptr<transport::HostArena> arena = transport::make_solo_arena();
+  if (!arena) {
+    return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");
+  }
+  return arena;
 }
 
 Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, const Topology& topology,
                                                    const std::string& scope, Nanoseconds limit) {
   const Nanoseconds deadline = later(RealClock().now(), limit);  // one limit for all the steps together
   if (topology.size == 1) {
-    std::unique_ptr<transport::HostArena> arena = transport::make_solo_arena();
-    if (!arena) {
-      return Status::error(Code::out_of_memory, "no memory for a job of one rank");
-    }
-    return arena;
+    return arena_of_one();
   }
   if (topology.local_size != topology.size) {
     return Status::error(Code::not_implemented, "this job has " + std::to_string(topology.size) + " ranks, " +
                                                     std::to_string(topology.local_size) +
-                                                    " of them on this host; jobs of several hosts are not "
-                                                    "implemented yet");
+                                                    " of them on this host; ranks of several hosts share no "
+                                                    "memory: set RONDE_TRANSPORT=tcp");
   }
-  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store, open_store(options, limit));
-  return transport::meet_on_host(*store, scope, topology.local_rank, topology.local_size,
+  RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, limit));
+  return transport::meet_on_host(*opened.store, scope, topology.local_rank, topology.local_size,
                                  transport::RegionLayout::for_size(topology.local_size),
                                  time_left(RealClock(), deadline));
+}
+
+/// Ranks that reach each other over TCP, whatever they could share.
+Result<Connections> connect_by_tcp(const JoinOptions& options, const Topology& topology, const std::string& scope,
+                                   const Settings& settings) {
+  const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> own, arena_of_one());
+  RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
+  RONDE_ASSIGN_OR_RETURN(transport::TcpLinks links,
+                         transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
+                                                settings.address, time_left(RealClock(), deadline)));
+  transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
+  return Connections::by_messages(std::move(own), std::move(links.who), topology.rank, std::move(links.data),
+                                  std::move(links.agreement), [bell] { bell->ring(bell->rank()); });
 }
 
 }  // namespace
@@ -96,17 +123,23 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
   topology.epoch = epoch;
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> arena,
-                         meet(options, topology, meeting + "/" + std::to_string(epoch), settings.init_timeout));
+  const std::string scope = meeting + "/" + std::to_string(epoch);
+  const bool by_tcp = settings.medium == Settings::Medium::tcp && topology.size > 1;
+  Connections connections;
   // The first rank's row is everyone's.
-  TablePlan plan = plan_table(given, settings.probe && topology.local_rank == 0, topology.local_size,
+  TablePlan plan = plan_table(given, !by_tcp && settings.probe && topology.local_rank == 0, topology.local_size,
                               cores_of_this_process(), collectives::TableCache::of_this_user);
-  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, plan.table);
+  if (by_tcp) {
+    RONDE_ASSIGN_OR_RETURN(connections, connect_by_tcp(options, topology, scope, settings));
+  } else {
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> arena,
+                           meet(options, topology, scope, settings.init_timeout));
+    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, plan.table);
+    connections = Connections::on_host(std::move(arena), std::move(backend));
+  }
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)),
-                                             settings, clock),
-                    clock, plan.table));
+      Runner::start(std::make_unique<Engine>(topology, std::move(connections), settings, clock), clock, plan.table));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");
@@ -128,10 +161,10 @@ Result<std::int32_t> make_group(Runner& runner, const JoinOptions& options, cons
   meeting.deadline = later(RealClock().now(), limit);
   meeting.size = static_cast<int>(ranks.size());
   meeting.name = "group/" + std::to_string(runner.engine().topology().epoch) + "/" + *options.meeting;
-  std::unique_ptr<store::Store> store;
+  OpenStore opened;
   if (ranks.size() > 1) {
-    RONDE_ASSIGN_OR_RETURN(store, open_store(options, limit));
-    meeting.store = store.get();
+    RONDE_ASSIGN_OR_RETURN(opened, open_store(options, limit));
+    meeting.store = opened.store.get();
   }
   return runner.groups().make_with_members(ranks, meeting, options.timeout != 0 ? options.timeout : settings.timeout);
 }

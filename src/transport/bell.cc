@@ -1,6 +1,7 @@
 #include "transport/bell.h"
 
 #include <linux/futex.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,14 @@ long shared_futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t
 }
 
 }  // namespace
+
+Result<UniqueFd> make_bell_fd() {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd.is_open()) {
+    return Status::from_errno("eventfd", errno);
+  }
+  return fd;
+}
 
 void ring_bell(BellLine& bell, int event_fd) {
   std::atomic_thread_fence(std::memory_order_seq_cst);

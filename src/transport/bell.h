@@ -22,6 +22,8 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
 #include "transport/arena.h"
 
 namespace ronde::transport {
@@ -30,6 +32,9 @@ namespace ronde::transport {
 inline constexpr std::uint32_t kAwake = 0;         ///< nobody needs to ring
 inline constexpr std::uint32_t kEngineSleeps = 1;  ///< only the engine thread sleeps, on the eventfd
 inline constexpr std::uint32_t kWaiterSleeps = 2;  ///< a waiting thread sleeps in a futex on the word itself
+
+/// A non-blocking eventfd for a bell.
+Result<UniqueFd> make_bell_fd();
 
 /// The ringing side. Call after storing what the sleeper shall see. Wakes the sleeper if there is one; costs a fence
 /// and a load if there is none. Never blocks; any thread. `event_fd` is non-blocking.

@@ -78,6 +78,9 @@ void Mailbox::forget(std::uint32_t collective) {
 }
 
 bool Mailbox::receive() {
+  if (links_ != nullptr) {
+    links_->look();
+  }
   bool received = false;
   for (int peer = 0; peer < size_; ++peer) {
     received = (peer != rank_ && receive_from(peer)) || received;
@@ -118,6 +121,7 @@ bool Mailbox::receive_from(int peer) {
       return received;
     }
   }
+  status_ = status_.is_ok() ? links_->link(peer).status() : status_;
   return received;
 }
 

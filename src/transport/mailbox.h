@@ -78,6 +78,8 @@ class Mailbox {
   void forget(std::uint32_t collective);
   /// Takes in what has come; true if anything has.
   bool receive();
+  /// Nothing comes from the peer any more, and all that had come is received.
+  bool has_ended(int peer) const { return links_->link(peer).has_ended(); }
   /// How many messages have come that nobody has asked for.
   std::size_t kept() const;
   /// A peer has sent what cannot be: nothing is received any more.

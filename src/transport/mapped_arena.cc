@@ -1,7 +1,6 @@
 #include "transport/mapped_arena.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -188,14 +187,6 @@ Status MappedArena::make_private(std::size_t offset, std::size_t bytes) {
     }
   }
   return {};
-}
-
-Result<UniqueFd> make_bell_fd() {
-  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd.is_open()) {
-    return Status::from_errno("eventfd", errno);
-  }
-  return fd;
 }
 
 }  // namespace ronde::transport

@@ -69,7 +69,4 @@ class MappedArena final : public HostArena {
   Room room_;
 };
 
-/// A non-blocking eventfd for a bell.
-Result<UniqueFd> make_bell_fd();
-
 }  // namespace ronde::transport

@@ -31,10 +31,11 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
   std::vector<engine::Connections> all;
   for (int rank = 0; rank < links.size(); ++rank) {
     std::vector<transport::PeerInfo> who(static_cast<std::size_t>(links.size()), {"loopback", ::getpid()});
+    const std::shared_ptr<transport::Transport> messages(std::shared_ptr<void>(), &links.transport(rank));
     const std::shared_ptr<transport::Transport> agreements(std::shared_ptr<void>(), &agreement.transport(rank));
     all.push_back(engine::Connections::by_messages(
         std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()), std::move(who),
-        rank, links.transport(rank), agreements, [] {}));
+        rank, messages, agreements, [] {}));
   }
   return all;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/bell.h"
 #include "transport/mapped_arena.h"
 
 namespace ronde::transport {
