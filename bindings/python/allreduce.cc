@@ -103,6 +103,10 @@ PyObject* refused(ronde_status status, PyObject* given, const Call& call) {
 }
 
 PyObject* finish(const Call& call, const Memory& memory, PyObject* owner, PyObject* given) {
+  const Owned kept(memory.keeper(owner));  // another thread may give the tensor other memory meanwhile
+  if (!kept) {
+    return nullptr;
+  }
   ronde_ticket* ticket = nullptr;
   ronde_status status = RONDE_OK;
   Py_BEGIN_ALLOW_THREADS;
@@ -117,10 +121,9 @@ PyObject* finish(const Call& call, const Memory& memory, PyObject* owner, PyObje
   if (ticket == nullptr) {
     return refused(status, given, call);
   }
-  const Owned kept(memory.keeper(owner));
-  Ticket* operation = kept ? new_operation(given, call.request.group, kept.get()) : nullptr;
+  Ticket* operation = new_operation(given, call.request.group, kept.get());
   if (operation == nullptr) {  // no memory for a few words: the program's tensor stays for good
-    Py_INCREF(owner);
+    Py_INCREF(kept.get());
     return nullptr;
   }
   const Owned owned(reinterpret_cast<PyObject*>(operation));

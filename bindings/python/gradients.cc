@@ -16,7 +16,7 @@ namespace ronde::python {
 namespace {
 
 // Larger gradients are copied by PyTorch, by several threads and while other Python threads run.
-constexpr Py_ssize_t kMostCopiedHere = 32 * 1024;
+constexpr size_t kMostCopiedHere = 32 * 1024;
 
 PyObject* current_pass;
 PyObject* holders_of;
@@ -45,6 +45,15 @@ bool is_dense_like(const dlpack::Tensor& one, const dlpack::Tensor& other) {
           (std::memcmp(one.shape, other.shape, bytes) == 0 && std::memcmp(one.strides, other.strides, bytes) == 0));
 }
 
+// Of a dense one: of what it is now, whatever it was when its unit was made (module.double()).
+size_t bytes_of(const dlpack::Tensor& tensor) {
+  size_t bytes = tensor.bits / 8U;
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    bytes *= static_cast<size_t>(tensor.shape[i]);
+  }
+  return bytes;
+}
+
 bool is_here(const dlpack::Tensor& view, const Place* place) {
   return reinterpret_cast<intptr_t>(view.data) + static_cast<intptr_t>(view.byte_offset) == place->address;
 }
@@ -69,7 +78,7 @@ bool can_move(PyObject* gradient, Place* place, const dlpack::Tensor& from, cons
 enum class Way { kPythons, kThere, kMoves };
 
 // What is to be done with the parameter's gradient.
-Way way_of(const Member* member, const Unit* unit, Place* place, PyObject* gradient, dlpack::Tensor& from,
+Way way_of(const Member* member, Place* place, PyObject* gradient, dlpack::Tensor& from,
            dlpack::Tensor& to) {
   dlpack::Tensor parameter = {};
   if (place->busy != 0 || gradient == Py_None || !look_at_tensor(member->parameter, parameter) ||
@@ -79,7 +88,7 @@ Way way_of(const Member* member, const Unit* unit, Place* place, PyObject* gradi
   if (gradient == place->view) {
     return Way::kThere;
   }
-  if (unit->n_bytes > kMostCopiedHere || !look_at_tensor(gradient, from) || !can_move(gradient, place, from, to)) {
+  if (bytes_of(to) > kMostCopiedHere || !look_at_tensor(gradient, from) || !can_move(gradient, place, from, to)) {
     return Way::kPythons;
   }
   return Way::kMoves;
@@ -118,7 +127,7 @@ bool count(Arrivals* owner, Member* member, bool& has_failed) {
   dlpack::Tensor from = {};
   dlpack::Tensor to = {};
   PyErr_Clear();
-  const Way way = gradient ? way_of(member, unit, place, gradient.get(), from, to) : Way::kPythons;
+  const Way way = gradient ? way_of(member, place, gradient.get(), from, to) : Way::kPythons;
   // Only now: the questions above may have let another thread come in between.
   if (way == Way::kPythons || (member->round == owner->round && member->left == 0)) {
     return false;
@@ -129,7 +138,7 @@ bool count(Arrivals* owner, Member* member, bool& has_failed) {
   ready->n_bytes += unit->n_bytes;
   if (way == Way::kMoves && !has_failed) {
     std::memcpy(static_cast<char*>(to.data) + to.byte_offset, static_cast<char*>(from.data) + from.byte_offset,
-                static_cast<size_t>(unit->n_bytes));
+                bytes_of(to));
     has_failed = PyObject_SetAttr(member->parameter, grad_name, place->view) != 0;
   }
   return true;

@@ -287,3 +287,22 @@ def test_such_a_class_follows_its_learning_rate_after_loading(hvd, rank, world):
     p.sum().backward()
     optimizer.step()
     torch.testing.assert_close(p.detach(), torch.full((3,), 0.5))
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("start, then", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_a_model_that_changes_its_type_keeps_whole_gradients(hvd, rank, world, start, then):
+    model = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(3)]).to(start)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.0), named_parameters=model.named_parameters()
+    )
+    model.to(then)
+    for step in range(6):
+        optimizer.zero_grad()
+        sum((p * (step * 100 + i * 10 + rank + 1)).sum() for i, p in enumerate(model.parameters())).backward()
+        optimizer.synchronize()
+        for i, p in enumerate(model.parameters()):
+            expected = sum(step * 100 + i * 10 + each + 1 for each in range(world)) / world
+            assert torch.equal(p.grad, torch.full_like(p, expected)), (step, i)
+        with optimizer.skip_synchronize():
+            optimizer.step()

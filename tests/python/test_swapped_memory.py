@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -60,4 +63,40 @@ def test_nothing_is_written_to_freed_memory(hvd, rank, begin, change):
                 others = [torch.full((ELEMENTS,), 5.0) for _ in range(8)]
                 hvd.barrier()
             handle.wait() if begin is begin_of_torch else hvd.synchronize(handle)
+            assert all(bool((other == 5.0).all()) for other in others)
+
+
+def call_named(hvd, tensor):
+    hvd.allreduce_(tensor, op=hvd.Sum, name="swapped.blocking")
+
+
+def call_of_torch(hvd, tensor):
+    dist.all_reduce(tensor)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("change", [swap_data, swap_storage])
+@pytest.mark.parametrize("call", [call_named, call_of_torch])
+def test_nor_by_a_blocking_call_while_another_thread_changes_the_tensor(hvd, rank, call, change):
+    with default_group(rank, 2):
+        for _ in range(20):
+            tensor = torch.full((ELEMENTS,), rank + 1.0)
+            others, is_under_way = [], threading.Event()
+
+            def change_it():
+                is_under_way.wait(30)
+                time.sleep(0.002)  # within the call: rank 1 makes its own only when this is done
+                change(tensor)
+                others.extend(torch.full((ELEMENTS,), 5.0) for _ in range(8))
+                hvd.barrier()
+
+            if rank == 1:
+                hvd.barrier()
+                call(hvd, tensor)
+            else:
+                thread = threading.Thread(target=change_it)
+                thread.start()
+                is_under_way.set()
+                call(hvd, tensor)
+                thread.join()
             assert all(bool((other == 5.0).all()) for other in others)
