@@ -1,15 +1,17 @@
 #include "engine/connections.h"
 
+#include <atomic>
 #include <utility>
 
 #include "backend/messages/messages.h"
+#include "transport/group_calls.h"
 #include "transport/host_peers.h"
 #include "transport/message_peers.h"
 #include "transport/ring_link.h"
 
 namespace ronde::engine {
 
-Connections Connections::on_host(std::unique_ptr<transport::HostArena> arena,
+Connections Connections::on_host(std::shared_ptr<transport::HostArena> arena,
                                  std::unique_ptr<backend::Backend> backend) {
   Connections made;
   made.arena = std::move(arena);
@@ -24,18 +26,33 @@ Connections Connections::on_host(std::unique_ptr<transport::HostArena> arena,
   return made;
 }
 
-Connections Connections::by_messages(std::unique_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                     int rank, std::shared_ptr<transport::Transport> links,
-                                     std::shared_ptr<transport::Transport> agreement, std::function<void()> wake) {
+Connections Connections::by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
+                                     int rank, transport::GroupLinks links, std::function<void()> wake) {
   Connections made;
   made.arena = std::move(own);
-  made.links = std::move(links);
+  made.links = std::move(links.data);
   made.mailbox = std::make_unique<transport::Mailbox>(made.links.get(), rank, static_cast<int>(who.size()));
   made.who = std::move(who);
-  made.agreement = std::move(agreement);
+  made.agreement = std::move(links.agreement);
   made.peers = std::make_unique<transport::MessagePeers>(*made.mailbox, std::move(wake));
   made.backend = backend::make_message_backend(*made.mailbox);
   return made;
+}
+
+Connections Connections::of_group(const std::vector<int>& members, int own, std::uint64_t number, int call) const {
+  std::vector<transport::PeerInfo> group;
+  for (const int member : members) {
+    group.push_back(who[static_cast<std::size_t>(member)]);
+  }
+  const auto call_it = [bell = arena, call] {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    transport::call_group_after_fence(bell->control(bell->rank()).calls, call);
+  };
+  return by_messages(arena, std::move(group), own, links_for_groups->open(number, members, call_it),
+                     [call_it, bell = arena] {
+                       call_it();
+                       bell->ring(bell->rank());
+                     });
 }
 
 }  // namespace ronde::engine

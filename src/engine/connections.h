@@ -15,26 +15,28 @@ namespace ronde::engine {
 
 /// Destroyed from the last to the first.
 struct Connections {
-  /// The memory that members of this host share; this rank's own if it shares none.
-  std::unique_ptr<transport::HostArena> arena;
-  std::shared_ptr<transport::Transport> links;  ///< of the mailbox
-  std::vector<transport::PeerInfo> who;             ///< by member
-  std::unique_ptr<transport::Mailbox> mailbox;      ///< of what travels as messages; null if nothing does
-  std::shared_ptr<transport::Transport> agreement;  ///< for agreement's messages; null in a world of one
+  /// The memory that members of this host share; this rank's own, of the whole job, if it shares none.
+  std::shared_ptr<transport::HostArena> arena;
+  std::vector<transport::PeerInfo> who;                             ///< by member
+  std::shared_ptr<transport::LinksForGroups> links_for_groups;      ///< where groups need links; of the job only
+  std::shared_ptr<transport::Transport> links;                      ///< of the mailbox
+  std::unique_ptr<transport::Mailbox> mailbox;                      ///< of what travels as messages; null if nothing does
+  std::shared_ptr<transport::Transport> agreement;                  ///< for agreement's messages; null in a world of one
   std::unique_ptr<transport::Peers> peers;
   std::unique_ptr<backend::Backend> backend;
 
   /// All members share the arena, in its order.
-  static Connections on_host(std::unique_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend);
-  /// The members share nothing. `links`: for data and news, `agreement`: for agreement; each of its own, but a look() or
-  /// the news_fd() of `links` serves both. `wake`: as
-  /// MessagePeers has it.
-  static Connections by_messages(std::unique_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                 int rank, std::shared_ptr<transport::Transport> links,
-                                 std::shared_ptr<transport::Transport> agreement, std::function<void()> wake);
+  static Connections on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend);
+  /// The members share nothing. `wake`: as MessagePeers has it.
+  static Connections by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
+                                 int rank, transport::GroupLinks links, std::function<void()> wake);
+
+  /// Of a group of these members, of which this rank is the one at `own`. `number`: as LinksForGroups has it. `call`:
+  /// this rank's number for the group (transport/group_calls.h). Requires: links_for_groups.
+  Connections of_group(const std::vector<int>& members, int own, std::uint64_t number, int call) const;
 
   /// Every member is in the arena, whose ranks are the members' numbers.
-  bool all_share_memory() const { return arena->size() == peers->size(); }
+  bool all_share_memory() const { return !mailbox; }
   /// A descriptor that is readable when links have news (Transport::news_fd()), of which the bell tells nobody; -1 if the
   /// bell tells all.
   int news_fd() const { return links ? links->news_fd() : -1; }

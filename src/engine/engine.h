@@ -126,6 +126,7 @@ class Engine {
   const Counters& counters() const { return counters_; }
   const Replay::Counters& replay_counters() const { return replay_.counters(); }
   transport::HostArena& arena() const { return *connections_.arena; }
+  const Connections& connections() const { return connections_; }
   /// Connections::news_fd().
   int news_fd() const { return connections_.news_fd(); }
   const Clock& clock() const { return clock_; }

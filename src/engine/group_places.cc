@@ -16,46 +16,65 @@ transport::HeapRange groups_range(const transport::HostArena& host) {
 
 }  // namespace
 
-GroupPlaces::GroupPlaces(transport::HostArena& arena, std::function<bool(int)> has_ended)
-    : arena_(arena), has_ended_(std::move(has_ended)), map_(groups_range(arena)) {}
+GroupPlaces::GroupPlaces(transport::HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended)
+    : arena_(arena),
+      rank_(rank),
+      shares_memory_(shares_memory),
+      has_ended_(std::move(has_ended)),
+      map_(groups_range(arena)) {}
 
 Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
-  const int size = static_cast<int>(ranks.size());
   std::lock_guard lock(mutex_);
   sweep();
-  const auto call = static_cast<int>(std::find(calls_.begin(), calls_.end(), false) - calls_.begin());
+  GroupPart part;
+  part.call = static_cast<int>(std::find(calls_.begin(), calls_.end(), false) - calls_.begin());
+  if (part.call >= transport::kCallBits) {
+    return is_full();
+  }
+  if (shares_memory_) {
+    RONDE_ASSIGN_OR_RETURN(part.place, reserve_memory(static_cast<int>(ranks.size())));
+  } else {
+    part.number = (static_cast<std::uint64_t>(rank_) << 32U) + next_number_++;
+  }
+  part.ranks = ranks;
+  part.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
+  calls_.resize(std::max(calls_.size(), static_cast<std::size_t>(part.call) + 1));
+  calls_[static_cast<std::size_t>(part.call)] = true;
+  return part;
+}
+
+Result<transport::GroupPlace> GroupPlaces::reserve_memory(int size) {
   std::size_t bytes = transport::GroupArena::usual_bytes(size, map_.bytes_free());
-  std::optional<std::int64_t> offset;
-  if (call < transport::kCallBits) {
+  std::optional<std::int64_t> offset = map_.allocate(bytes, transport::kHugePageBytes);
+  if (!offset) {
+    bytes = transport::GroupArena::least_bytes(size);  // what is left may be in pieces
     offset = map_.allocate(bytes, transport::kHugePageBytes);
-    if (!offset) {
-      bytes = transport::GroupArena::least_bytes(size);  // what is left may be in pieces
-      offset = map_.allocate(bytes, transport::kHugePageBytes);
-    }
   }
   if (!offset) {
-    return Status::error(Code::out_of_memory, "no room for another process set: this rank belongs to " +
-                                                  std::to_string(std::count(calls_.begin(), calls_.end(), true)) +
-                                                  " of " + std::to_string(transport::kCallBits) +
-                                                  " at most, and may share " +
-                                                  std::to_string(arena_.layout().heap_bytes) +
-                                                  " bytes of address space (ulimit -v); remove one that is not needed");
+    return is_full();
   }
-  GroupPart part{{static_cast<std::size_t>(*offset), bytes}, call, 0, ranks};
-  part.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), arena_.rank()) - ranks.begin());
-  if (Status opened = transport::GroupArena::open(arena_, part.place, size); !opened) {
+  const transport::GroupPlace place{static_cast<std::size_t>(*offset), bytes};
+  if (Status opened = transport::GroupArena::open(arena_, place, size); !opened) {
     map_.free(*offset);
     return opened;
   }
-  calls_.resize(std::max(calls_.size(), static_cast<std::size_t>(call) + 1));
-  calls_[static_cast<std::size_t>(call)] = true;
-  return part;
+  return place;
+}
+
+Status GroupPlaces::is_full() const {
+  return Status::error(Code::out_of_memory,
+                       "no room for another process set: this rank belongs to " +
+                           std::to_string(std::count(calls_.begin(), calls_.end(), true)) + " of " +
+                           std::to_string(transport::kCallBits) + " at most, and may share " +
+                           std::to_string(arena_.layout().heap_bytes) +
+                           " bytes of address space (ulimit -v); remove one that is not needed");
 }
 
 void GroupPlaces::sweep() {
   std::erase_if(left_, [this](const GroupPart& part) {
     const auto gone = [&](int member) { return has_ended_(part.ranks[static_cast<std::size_t>(member)]); };
     const bool is_free =
+        !shares_memory_ ||
         transport::GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
     if (is_free) {
       free(part);
@@ -65,8 +84,10 @@ void GroupPlaces::sweep() {
 }
 
 void GroupPlaces::free(const GroupPart& part) {
-  transport::GroupArena::close(arena_, part.place);
-  map_.free(static_cast<std::int64_t>(part.place.offset));
+  if (shares_memory_) {
+    transport::GroupArena::close(arena_, part.place);
+    map_.free(static_cast<std::int64_t>(part.place.offset));
+  }
   calls_[static_cast<std::size_t>(part.call)] = false;
 }
 

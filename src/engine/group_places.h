@@ -1,7 +1,8 @@
 // GroupPlaces: which parts of this rank's heap its groups have, and their numbers in its CallLine. Each rank gives out
 // its own and tells the others: nothing here must be the same anywhere else.
 //
-// What a group leaves is given out again once all its members have left it: looked at whenever room is asked for.
+// What a group leaves is given out again once all its members have left it: looked at whenever room is asked for. Groups
+// of ranks that share no memory have no part of a heap: they go by a number that no other group of this rank has.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,8 @@ namespace ronde::engine {
 
 /// This rank's part of one group.
 struct GroupPart {
-  transport::GroupPlace place;
+  transport::GroupPlace place;  ///< nothing where no memory is shared
+  std::uint64_t number = 0;     ///< where no memory is shared: never given out again
   int call = 0;
   int own = 0;             ///< this rank's number in the group
   std::vector<int> ranks;  ///< of the job, in the order of the group
@@ -25,8 +27,9 @@ struct GroupPart {
 /// Any thread.
 class GroupPlaces {
  public:
-  /// `arena`, the job's, must outlive this. `has_ended` says of a rank of the job that its process has.
-  GroupPlaces(transport::HostArena& arena, std::function<bool(int)> has_ended);
+  /// `arena`, the job's, must outlive this. `rank`: this one's in the job. `shares_memory`: in the arena, all ranks of
+  /// the job do. `has_ended` says of a rank of the job that its process has.
+  GroupPlaces(transport::HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended);
 
   /// A part for a group of these ranks, opened (GroupArena::open). OUT_OF_MEMORY if there is no room.
   Result<GroupPart> reserve(const std::vector<int>& ranks);
@@ -40,12 +43,17 @@ class GroupPlaces {
  private:
   void sweep();
   void free(const GroupPart& part);
+  Result<transport::GroupPlace> reserve_memory(int size);
+  Status is_full() const;
 
   transport::HostArena& arena_;
+  const int rank_;
+  const bool shares_memory_;
   const std::function<bool(int)> has_ended_;
   mutable std::mutex mutex_;
   transport::HeapMap map_;       ///< guarded by mutex_, as all below
   std::vector<bool> calls_;      ///< which numbers are taken
+  std::uint64_t next_number_ = 1;
   std::vector<GroupPart> left_;  ///< here; not by all members when last looked
 };
 

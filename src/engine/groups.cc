@@ -32,7 +32,8 @@ Status only_outside_of_callbacks(const char* what) {
 Groups::Groups(Runner& runner, const collectives::Table& table)
     : runner_(runner),
       table_(table),
-      places_(runner.engine().arena(), [&runner](int rank) { return runner.engine().has_ended(rank); }) {}
+      places_(runner.engine().arena(), own_rank(), runner.engine().connections().all_share_memory(),
+              [&runner](int rank) { return runner.engine().has_ended(rank); }) {}
 
 int Groups::own_rank() const { return runner_.engine().topology().rank; }
 
@@ -178,7 +179,9 @@ Groups::Word Groups::reserve(const std::vector<int>& ranks, std::optional<GroupP
     own.problem = reserved.status();
     if (reserved) {
       part = std::move(reserved).value();
-      own.place = {static_cast<std::int64_t>(part->place.offset), part->call};
+      own.place = part->number != 0
+                      ? std::vector<std::int64_t>{static_cast<std::int64_t>(part->number)}
+                      : std::vector<std::int64_t>{static_cast<std::int64_t>(part->place.offset), part->call};
     }
   }
   return own;
@@ -199,10 +202,9 @@ Status Groups::compare(const std::vector<Word>& wanted) const {
   return {};
 }
 
-/// This rank's engine of the group. `members`: their first words, in the order of the group.
-Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
-                                             Nanoseconds timeout) {
-  Engine& job = runner_.engine();
+/// Over the members' parts of the heap. `members`: their first words, in the order of the group.
+Result<Connections> Groups::connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const {
+  const Engine& job = runner_.engine();
   const transport::HeapParts parts = transport::HeapParts::of(job.arena().layout());
   std::vector<transport::GroupMember> places;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -217,15 +219,34 @@ Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t
     places.push_back({part.ranks[i], static_cast<std::size_t>(place[0]), static_cast<int>(place[1])});
   }
   auto arena = std::make_unique<transport::GroupArena>(job.arena(), std::move(places), part.place);
+  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table_);
+  return Connections::on_host(std::move(arena), std::move(backend));
+}
+
+/// Over the job's links. The group goes by the first member's number.
+Result<Connections> Groups::connect_by_links(const GroupPart& part, const std::vector<Word>& members) const {
+  const std::vector<std::int64_t>& number = members.front().place;
+  if (number.size() != 1 || number[0] >> 32 != part.ranks.front()) {
+    return Status::error(Code::internal, "rank " + std::to_string(part.ranks.front()) +
+                                             " has told no number of a process set, or an impossible one");
+  }
+  return runner_.engine().connections().of_group(part.ranks, part.own, static_cast<std::uint64_t>(number[0]), part.call);
+}
+
+/// This rank's engine of the group.
+Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
+                                             Nanoseconds timeout) {
+  Engine& job = runner_.engine();
+  RONDE_ASSIGN_OR_RETURN(Connections connections, part.number != 0 ? connect_by_links(part, members)
+                                                                   : connect_in_memory(part, members));
   Topology topology;
-  topology.rank = topology.local_rank = arena->rank();
-  topology.size = topology.local_size = arena->size();
+  topology.rank = topology.local_rank = part.own;
+  topology.size = topology.local_size = static_cast<int>(part.ranks.size());
   topology.epoch = job.topology().epoch;
   Settings settings = job.settings();
   settings.timeout = timeout;
-  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table_);
-  return std::make_shared<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)), settings,
-                                  job.clock(), Group{id, part.ranks}, job.shared_heap());
+  return std::make_shared<Engine>(topology, std::move(connections), settings, job.clock(), Group{id, part.ranks},
+                                  job.shared_heap());
 }
 
 void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "collectives/host/table.h"
+#include "engine/connections.h"
 #include "engine/group_places.h"
 #include "engine/settings.h"
 #include "store/store.h"
@@ -78,7 +79,7 @@ class Groups {
   /// What a rank has to say.
   struct Word {
     std::vector<std::int64_t> numbers;
-    std::vector<std::int64_t> place = {};  ///< of a member: its offset and its call
+    std::vector<std::int64_t> place = {};  ///< of a member: its offset and its call, or its number where no memory is shared
     Status problem = {};                   ///< why it cannot go on
   };
 
@@ -89,6 +90,8 @@ class Groups {
   static Result<std::vector<Word>> meet(const Meeting& meeting, const std::string& what, int own, const Word& word);
   Word reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part);
   Status compare(const std::vector<Word>& wanted) const;
+  Result<Connections> connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const;
+  Result<Connections> connect_by_links(const GroupPart& part, const std::vector<Word>& members) const;
   Result<std::shared_ptr<Engine>> open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                        Nanoseconds timeout);
   void add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,

@@ -95,8 +95,10 @@ Result<Connections> connect_by_tcp(const JoinOptions& options, const Topology& t
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
                                                 settings.address, time_left(RealClock(), deadline)));
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
-  return Connections::by_messages(std::move(own), std::move(links.who), topology.rank, std::move(links.data),
-                                  std::move(links.agreement), [bell] { bell->ring(bell->rank()); });
+  Connections connections = Connections::by_messages(std::move(own), std::move(links.who), topology.rank,
+                                                     std::move(links.job), [bell] { bell->ring(bell->rank()); });
+  connections.links_for_groups = std::move(links.groups);
+  return connections;
 }
 
 }  // namespace

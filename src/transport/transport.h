@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -42,6 +45,23 @@ class Transport {
   /// A descriptor that is readable when something has come, or room was made for what a link keeps, since the last
   /// look(); -1 if the rank's bell rings for that. Owned by the transport.
   virtual int news_fd() const { return -1; }
+};
+
+/// What a group's members send each other through. What a member sends in one after something in the other is received in
+/// that order, and a look() or the news_fd() of `data` serves both.
+struct GroupLinks {
+  std::shared_ptr<Transport> data;
+  std::shared_ptr<Transport> agreement;
+};
+
+/// Further links over the connections that the ranks of a job have. Any thread.
+class LinksForGroups {
+ public:
+  virtual ~LinksForGroups() = default;
+  /// For a group of these ranks, in which link(i) leads to the i-th of them. `number`, not 0, is the same on all its
+  /// members and that of no other group that one of them ever belongs to. `on_arrival`, which never blocks, is called
+  /// whenever something has come for the group, or had come before, by whoever receives for any group.
+  virtual GroupLinks open(std::uint64_t number, const std::vector<int>& members, std::function<void()> on_arrival) = 0;
 };
 
 }  // namespace ronde::transport

@@ -35,7 +35,7 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
     const std::shared_ptr<transport::Transport> agreements(std::shared_ptr<void>(), &agreement.transport(rank));
     all.push_back(engine::Connections::by_messages(
         std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()), std::move(who),
-        rank, messages, agreements, [] {}));
+        rank, {messages, agreements}, [] {}));
   }
   return all;
 }

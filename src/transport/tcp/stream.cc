@@ -15,10 +15,6 @@ namespace ronde::transport {
 
 namespace {
 
-constexpr std::uint32_t kChannelBit = 31;
-constexpr std::uint32_t kLengthMask = (std::uint32_t{1} << kChannelBit) - 1;
-static_assert(kMaxMessageBytes <= kLengthMask && kStreamChannels == 2);
-
 /// Many small messages come in one read; the rest of a large one goes straight to where it belongs.
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 /// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
@@ -26,17 +22,20 @@ constexpr std::size_t kGrowth = std::size_t{4} << 20;
 
 }  // namespace
 
-Stream::Stream(UniqueFd socket, int peer) : socket_(std::move(socket)), peer_(peer), buffer_(kBufferBytes) {}
+Stream::Stream(UniqueFd socket, int peer, OnArrival on_arrival)
+    : socket_(std::move(socket)), peer_(peer), buffer_(kBufferBytes), on_arrival_(std::move(on_arrival)) {}
 
 // ---- Sending
 
-void Stream::send(std::size_t channel, std::span<const std::byte> message) {
+void Stream::send(Channel channel, std::span<const std::byte> message) {
   if (!can_send_) {
     return;
   }
-  const std::uint32_t head =
-      static_cast<std::uint32_t>(message.size()) | (static_cast<std::uint32_t>(channel) << kChannelBit);
-  const auto head_bytes = std::as_bytes(std::span(&head, 1));
+  const auto length = static_cast<std::uint32_t>(message.size());
+  Head head;
+  std::memcpy(head.data(), &length, sizeof length);
+  std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
+  const std::span<const std::byte> head_bytes(head);
   std::size_t sent = 0;
   if (kept_.empty()) {
     sent = write(head_bytes, message);
@@ -97,16 +96,32 @@ bool Stream::flush() {
 
 // ---- Receiving
 
-bool Stream::receive(std::size_t channel, std::vector<std::byte>& message) {
-  auto& arrived = arrived_[channel];
-  while (arrived.empty()) {
+bool Stream::receive(Channel channel, std::vector<std::byte>& message) {
+  auto arrived = arrived_.find(channel);
+  while (arrived == arrived_.end()) {
     if (!take_in()) {
       return false;
     }
+    arrived = arrived_.find(channel);
   }
-  message = std::move(arrived.front());
-  arrived.pop_front();
+  message = std::move(arrived->second.front());
+  arrived->second.pop_front();
+  if (arrived->second.empty()) {
+    arrived_.erase(arrived);
+  }
   return true;
+}
+
+std::size_t Stream::length() const {
+  std::uint32_t length = 0;
+  std::memcpy(&length, head_.data(), sizeof length);
+  return length;
+}
+
+Stream::Channel Stream::channel() const {
+  Channel channel = 0;
+  std::memcpy(&channel, head_.data() + sizeof(std::uint32_t), sizeof channel);
+  return channel;
 }
 
 /// One more message of some channel; false if none has come whole.
@@ -126,23 +141,22 @@ bool Stream::take_in() {
 bool Stream::assemble() {
   if (head_bytes_ < sizeof head_) {
     const std::size_t piece = std::min(end_ - begin_, sizeof head_ - head_bytes_);
-    std::memcpy(reinterpret_cast<std::byte*>(&head_) + head_bytes_, buffer_.data() + begin_, piece);
+    std::memcpy(head_.data() + head_bytes_, buffer_.data() + begin_, piece);
     begin_ += piece;
     head_bytes_ += piece;
     if (head_bytes_ < sizeof head_) {
       return false;
     }
-    if ((head_ & kLengthMask) > kMaxMessageBytes) {
+    if (length() > kMaxMessageBytes) {
       status_ = Status::error(Code::internal, "rank " + std::to_string(peer_) + " has announced a message of " +
-                                                  std::to_string(head_ & kLengthMask) + " bytes")
+                                                  std::to_string(length()) + " bytes")
                     .with_rank(peer_);
       return false;
     }
     incoming_.clear();
     incoming_bytes_ = 0;
   }
-  const std::size_t length = head_ & kLengthMask;
-  const std::size_t piece = std::min(end_ - begin_, length - incoming_bytes_);
+  const std::size_t piece = std::min(end_ - begin_, length() - incoming_bytes_);
   if (incoming_.size() < incoming_bytes_ + piece) {
     incoming_.resize(incoming_bytes_ + piece);
   }
@@ -151,11 +165,13 @@ bool Stream::assemble() {
     begin_ += piece;
     incoming_bytes_ += piece;
   }
-  if (incoming_bytes_ < length) {
+  if (incoming_bytes_ < length()) {
     return false;
   }
-  incoming_.resize(length);
-  arrived_[head_ >> kChannelBit].push_back(std::exchange(incoming_, {}));
+  incoming_.resize(length());
+  if (!on_arrival_ || on_arrival_(channel())) {
+    arrived_[channel()].push_back(std::exchange(incoming_, {}));
+  }
   incoming_bytes_ = 0;
   head_bytes_ = 0;
   return true;
@@ -167,7 +183,7 @@ bool Stream::read_more() {
     return false;
   }
   begin_ = end_ = 0;
-  const std::size_t missing = head_bytes_ < sizeof head_ ? 0 : (head_ & kLengthMask) - incoming_bytes_;
+  const std::size_t missing = head_bytes_ < sizeof head_ ? 0 : length() - incoming_bytes_;
   if (missing < kBufferBytes) {
     end_ = read_into(buffer_.data(), kBufferBytes);
     return end_ > 0;

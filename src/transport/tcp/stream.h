@@ -2,14 +2,16 @@
 // which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another is
 // read in that order too.
 //
-// On the wire a message is a u32, its length with the channel in the highest bit, and then its bytes, little-endian.
+// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,13 +21,15 @@
 
 namespace ronde::transport {
 
-inline constexpr std::size_t kStreamChannels = 2;
-
 /// Used under one lock. Never blocks.
 class Stream {
  public:
+  using Channel = std::uint64_t;
+  /// Called with each message's channel; false: nobody wants it any more.
+  using OnArrival = std::function<bool(Channel)>;
+
   /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
-  Stream(UniqueFd socket, int peer);
+  Stream(UniqueFd socket, int peer, OnArrival on_arrival = {});
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -33,11 +37,14 @@ class Stream {
 
   // ---- As Link has them, for one channel.
 
-  void send(std::size_t channel, std::span<const std::byte> message);
+  void send(Channel channel, std::span<const std::byte> message);
   bool flush();
-  bool receive(std::size_t channel, std::vector<std::byte>& message);
+  bool receive(Channel channel, std::vector<std::byte>& message);
   const Status& status() const { return status_; }
-  bool has_ended(std::size_t channel) const { return has_ended_ && arrived_[channel].empty(); }
+  bool has_ended(Channel channel) const { return has_ended_ && !has(channel); }
+  /// Something has come for the channel.
+  bool has(Channel channel) const { return arrived_.contains(channel); }
+  void forget(Channel channel) { arrived_.erase(channel); }
 
   /// The socket has news: bytes to read, or `ends`: nothing will come after what is there. Until then receive() asks the
   /// kernel for nothing.
@@ -51,6 +58,10 @@ class Stream {
   bool finish_sending();
 
  private:
+  using Head = std::array<std::byte, sizeof(std::uint32_t) + sizeof(Channel)>;
+
+  std::size_t length() const;
+  Channel channel() const;
   void keep(std::span<const std::byte> bytes);
   std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
   bool take_in();
@@ -73,11 +84,12 @@ class Stream {
   std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::uint32_t head_ = 0;  ///< of the message that is coming
+  Head head_{};  ///< of the message that is coming
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> incoming_;
   std::size_t incoming_bytes_ = 0;  ///< of it that have come
-  std::array<std::deque<std::vector<std::byte>>, kStreamChannels> arrived_;
+  const OnArrival on_arrival_;
+  std::unordered_map<Channel, std::deque<std::vector<std::byte>>> arrived_;  ///< none is empty
 };
 
 }  // namespace ronde::transport

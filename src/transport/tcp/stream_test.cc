@@ -34,7 +34,7 @@ struct Pair {
 };
 
 /// As the set of sockets would have told it.
-bool receive(Stream& stream, std::size_t channel, Bytes& message) {
+bool receive(Stream& stream, Stream::Channel channel, Bytes& message) {
   stream.note_news(false);
   return stream.receive(channel, message);
 }
@@ -64,7 +64,7 @@ TEST(Stream, ChannelsDoNotWaitForEachOther) {
     pair.a->send(i % 3 == 0 ? 1 : 0, message_of(i, i));
   }
   Bytes message;
-  for (const std::size_t channel : {1U, 0U}) {
+  for (const Stream::Channel channel : {1U, 0U}) {
     for (unsigned i = 0; i < 100; ++i) {
       if ((i % 3 == 0 ? 1U : 0U) == channel) {
         ASSERT_TRUE(receive(*pair.b, channel, message));
@@ -98,6 +98,27 @@ TEST(Stream, BothSidesMaySendMoreThanThereIsRoomFor) {
       ASSERT_TRUE(ends[end]->status());
     }
   }
+}
+
+TEST(Stream, WhatNobodyWantsIsThrownAway) {
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  Stream a{UniqueFd(sockets[0]), 1};
+  std::vector<Stream::Channel> seen;
+  Stream b{UniqueFd(sockets[1]), 0, [&](Stream::Channel channel) {
+             seen.push_back(channel);
+             return channel != 7;
+           }};
+  for (const Stream::Channel channel : {7U, 1U << 31U, 7U, 9U}) {
+    a.send(channel, message_of(10, static_cast<unsigned>(channel)));
+  }
+  Bytes message;
+  EXPECT_TRUE(receive(b, 9, message));
+  EXPECT_EQ(seen, (std::vector<Stream::Channel>{7, 1U << 31U, 7, 9}));
+  EXPECT_FALSE(b.has(7));
+  EXPECT_TRUE(b.has(1U << 31U));
+  b.forget(1U << 31U);
+  EXPECT_FALSE(receive(b, 1U << 31U, message));
 }
 
 TEST(Stream, NothingIsAskedOfTheKernelWithoutNews) {
@@ -143,8 +164,8 @@ TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
   Stream stream{UniqueFd(sockets[0]), 3};
   {
     const UniqueFd peer{sockets[1]};
-    const std::uint32_t head = 100;
-    ASSERT_EQ(::send(peer.get(), &head, sizeof head, 0), 4);
+    const std::uint32_t head[3] = {100, 0, 0};
+    ASSERT_EQ(::send(peer.get(), head, sizeof head, 0), 12);
     ASSERT_EQ(::send(peer.get(), "short", 5, 0), 5);
   }
   Bytes message;
@@ -160,8 +181,8 @@ TEST(Stream, ALengthThatCannotBeIsDamage) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
   Stream stream{UniqueFd(sockets[0]), 3};
   const UniqueFd peer{sockets[1]};
-  const std::uint32_t head = 0x7fffffff;
-  ASSERT_EQ(::send(peer.get(), &head, sizeof head, 0), 4);
+  const std::uint32_t head[3] = {0x7fffffff, 0, 0};
+  ASSERT_EQ(::send(peer.get(), head, sizeof head, 0), 12);
   Bytes message;
   EXPECT_FALSE(stream.receive(0, message));
   EXPECT_EQ(stream.status().code(), Code::internal);

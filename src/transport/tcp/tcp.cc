@@ -3,8 +3,11 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#include <algorithm>
 #include <array>
+#include <mutex>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "transport/tcp/stream.h"
@@ -16,7 +19,12 @@ namespace {
 /// How long the end waits for peers to take what is left.
 constexpr Nanoseconds kEndLimit = 500 * kMillisecond;
 
-/// All connections of a rank, and the set of their sockets.
+/// The channels of group `number`; the job's is 0.
+Stream::Channel data_channel(std::uint64_t number) { return number * 2; }
+Stream::Channel agreement_channel(std::uint64_t number) { return number * 2 + 1; }
+std::uint64_t number_of(Stream::Channel channel) { return channel / 2; }
+
+/// All connections of a rank, and the set of their sockets. Any thread.
 class Connected {
  public:
   explicit Connected(std::vector<UniqueFd> sockets) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -29,7 +37,8 @@ class Connected {
       event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;  // each change once
       event.data.u64 = peer;
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets[peer].get(), &event);
-      streams_.push_back(std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer)));
+      streams_.push_back(std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer),
+                                                  [this](Stream::Channel channel) { return note_arrival(channel); }));
     }
   }
 
@@ -45,11 +54,17 @@ class Connected {
   Connected(const Connected&) = delete;
   Connected& operator=(const Connected&) = delete;
 
-  Stream& stream(std::size_t peer) { return *streams_[peer]; }
-  std::size_t size() const { return streams_.size(); }
+  /// What `call` does with the stream to a rank.
+  template <typename Call>
+  auto with(int peer, const Call& call) {
+    std::lock_guard lock(mutex_);
+    return call(*streams_[static_cast<std::size_t>(peer)]);
+  }
+  int size() const { return static_cast<int>(streams_.size()); }
   int news_fd() const { return epoll_.get(); }
 
   void look() {
+    std::lock_guard lock(mutex_);
     std::array<epoll_event, 64> events;
     int count = 0;
     do {
@@ -61,8 +76,43 @@ class Connected {
     } while (count == static_cast<int>(events.size()));
   }
 
+  void open(std::uint64_t number, std::function<void()> on_arrival) {
+    std::lock_guard lock(mutex_);
+    for (const std::unique_ptr<Stream>& each : streams_) {
+      if (each && (each->has(data_channel(number)) || each->has(agreement_channel(number)))) {
+        on_arrival();
+      }
+    }
+    groups_[number] = std::move(on_arrival);
+  }
+  void close(std::uint64_t number) {
+    std::lock_guard lock(mutex_);
+    groups_.erase(number);
+    closed_.insert(number);
+    for (const std::unique_ptr<Stream>& each : streams_) {
+      if (each) {
+        each->forget(data_channel(number));
+        each->forget(agreement_channel(number));
+      }
+    }
+  }
+
  private:
+  /// What comes before a group is opened here is kept. Under the lock.
+  bool note_arrival(Stream::Channel channel) {
+    const std::uint64_t number = number_of(channel);
+    if (number == 0) {
+      return true;
+    }
+    if (const auto group = groups_.find(number); group != groups_.end()) {
+      group->second();
+      return true;
+    }
+    return !closed_.contains(number);
+  }
+
   bool have_finished() {
+    std::lock_guard lock(mutex_);
     bool all = true;
     for (const std::unique_ptr<Stream>& each : streams_) {
       all = (!each || each->finish_sending()) && all;
@@ -71,28 +121,48 @@ class Connected {
   }
 
   UniqueFd epoll_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Stream>> streams_;                     ///< by rank; guarded by mutex_, as all below
+  std::unordered_map<std::uint64_t, std::function<void()>> groups_;  ///< by number
+  std::unordered_set<std::uint64_t> closed_;                         ///< numbers are not used again
 };
+
+/// What a channel's transport does when it goes.
+using Closing = std::shared_ptr<void>;
 
 class ChannelLink final : public Link {
  public:
-  ChannelLink(Stream& stream, std::size_t channel) : stream_(stream), channel_(channel) {}
-  void send(std::span<const std::byte> message) override { stream_.send(channel_, message); }
-  bool flush() override { return stream_.flush(); }
-  bool receive(std::vector<std::byte>& message) override { return stream_.receive(channel_, message); }
-  Status status() const override { return stream_.status(); }
-  bool has_ended() const override { return stream_.has_ended(channel_); }
+  ChannelLink(Connected& connected, int peer, Stream::Channel channel)
+      : connected_(connected), peer_(peer), channel_(channel) {}
+  void send(std::span<const std::byte> message) override {
+    connected_.with(peer_, [&](Stream& stream) { stream.send(channel_, message); });
+  }
+  bool flush() override {
+    return connected_.with(peer_, [](Stream& stream) { return stream.flush(); });
+  }
+  bool receive(std::vector<std::byte>& message) override {
+    return connected_.with(peer_, [&](Stream& stream) { return stream.receive(channel_, message); });
+  }
+  Status status() const override {
+    return connected_.with(peer_, [](Stream& stream) { return stream.status(); });
+  }
+  bool has_ended() const override {
+    return connected_.with(peer_, [&](Stream& stream) { return stream.has_ended(channel_); });
+  }
 
  private:
-  Stream& stream_;
-  const std::size_t channel_;
+  Connected& connected_;
+  const int peer_;
+  const Stream::Channel channel_;
 };
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(std::shared_ptr<Connected> connected, std::size_t channel) : connected_(std::move(connected)) {
-    for (std::size_t peer = 0; peer < connected_->size(); ++peer) {
-      links_.emplace_back(connected_->stream(peer), channel);
+  TcpTransport(std::shared_ptr<Connected> connected, const std::vector<int>& members, Stream::Channel channel,
+               Closing closing = {})
+      : connected_(std::move(connected)), closing_(std::move(closing)) {
+    for (const int member : members) {
+      links_.emplace_back(*connected_, member, channel);
     }
   }
   Link& link(int peer) override { return links_[static_cast<std::size_t>(peer)]; }
@@ -101,14 +171,35 @@ class TcpTransport final : public Transport {
 
  private:
   const std::shared_ptr<Connected> connected_;
+  const Closing closing_;
   std::vector<ChannelLink> links_;
+};
+
+class TcpLinksForGroups final : public LinksForGroups {
+ public:
+  explicit TcpLinksForGroups(std::shared_ptr<Connected> connected) : connected_(std::move(connected)) {}
+
+  GroupLinks open(std::uint64_t number, const std::vector<int>& members, std::function<void()> on_arrival) override {
+    connected_->open(number, std::move(on_arrival));
+    const Closing closing(nullptr, [connected = connected_, number](void*) { connected->close(number); });
+    return {std::make_shared<TcpTransport>(connected_, members, data_channel(number), closing),
+            std::make_shared<TcpTransport>(connected_, members, agreement_channel(number), closing)};
+  }
+
+ private:
+  const std::shared_ptr<Connected> connected_;
 };
 
 }  // namespace
 
 TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who) {
   const auto connected = std::make_shared<Connected>(std::move(sockets));
-  return {std::make_shared<TcpTransport>(connected, 0), std::make_shared<TcpTransport>(connected, 1), std::move(who)};
+  std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return {{std::make_shared<TcpTransport>(connected, everyone, data_channel(0)),
+           std::make_shared<TcpTransport>(connected, everyone, agreement_channel(0))},
+          std::make_shared<TcpLinksForGroups>(connected),
+          std::move(who)};
 }
 
 }  // namespace ronde::transport

@@ -15,16 +15,15 @@
 
 namespace ronde::transport {
 
-/// What connects one rank with all others. What it sends in one transport after something in the other is received in
-/// that order. Used under one lock, both.
+/// What connects one rank with all others. Any thread.
 struct TcpLinks {
-  std::shared_ptr<Transport> data;
-  std::shared_ptr<Transport> agreement;
+  GroupLinks job;
+  std::shared_ptr<LinksForGroups> groups;
   std::vector<PeerInfo> who;  ///< by rank
 };
 
-/// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of both transports to go
-/// sends what is kept, for up to half a second.
+/// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of these links to go sends
+/// what is kept, for up to half a second.
 TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at

@@ -79,8 +79,8 @@ TEST_P(Sizes, EveryPairOfRanksIsConnected) {
     ASSERT_TRUE(links) << links.status().message();
     for (int peer = 0; peer < GetParam(); ++peer) {
       if (peer != rank) {
-        links->data->link(peer).send(number(rank * 10 + peer));
-        links->agreement->link(peer).send(number(rank * 10 + peer + 1000));
+        links->job.data->link(peer).send(number(rank * 10 + peer));
+        links->job.agreement->link(peer).send(number(rank * 10 + peer + 1000));
       }
     }
   }
@@ -88,8 +88,8 @@ TEST_P(Sizes, EveryPairOfRanksIsConnected) {
     TcpLinks& links = *met[static_cast<std::size_t>(rank)];
     for (int peer = 0; peer < GetParam(); ++peer) {
       if (peer != rank) {
-        EXPECT_EQ(wait_for_number(*links.agreement, peer), peer * 10 + rank + 1000);
-        EXPECT_EQ(wait_for_number(*links.data, peer), peer * 10 + rank);
+        EXPECT_EQ(wait_for_number(*links.job.agreement, peer), peer * 10 + rank + 1000);
+        EXPECT_EQ(wait_for_number(*links.job.data, peer), peer * 10 + rank);
       }
     }
   }
@@ -99,17 +99,43 @@ TEST(Tcp, TheEndOfARankIsSeenBehindWhatItHasSent) {
   Met met = connect(2);
   ASSERT_TRUE(met[0] && met[1]);
   // Unread bytes on its side must not take back what it has sent.
-  met[1]->data->link(0).send(std::vector<std::byte>(100000));
+  met[1]->job.data->link(0).send(std::vector<std::byte>(100000));
   std::thread other([&] {
-    met[0]->data->link(1).send(number(5));
+    met[0]->job.data->link(1).send(number(5));
     met[0] = Status::error(Code::cancelled, "gone");
   });
-  EXPECT_EQ(wait_for_number(*met[1]->data, 0), 5);
-  EXPECT_EQ(wait_for_number(*met[1]->data, 0), -1);
-  EXPECT_TRUE(met[1]->data->link(0).has_ended());
-  EXPECT_TRUE(met[1]->agreement->link(0).has_ended());
+  EXPECT_EQ(wait_for_number(*met[1]->job.data, 0), 5);
+  EXPECT_EQ(wait_for_number(*met[1]->job.data, 0), -1);
+  EXPECT_TRUE(met[1]->job.data->link(0).has_ended());
+  EXPECT_TRUE(met[1]->job.agreement->link(0).has_ended());
   met[1] = Status::error(Code::cancelled, "gone too");
   other.join();
+}
+
+TEST(Tcp, GroupsHaveLinksOfTheirOwnOverTheSameConnections) {
+  Met met = connect(3);
+  ASSERT_TRUE(met[0] && met[1] && met[2]);
+  int arrivals = 0;
+  const GroupLinks late = met[2]->groups->open(9, {2, 0}, [] {});
+  late.data->link(1).send(number(29));
+  met[2]->job.data->link(0).send(number(20));
+  EXPECT_EQ(wait_for_number(*met[0]->job.data, 2), 20);  // before rank 0 knows of the group
+  {
+    const GroupLinks group = met[0]->groups->open(9, {2, 0}, [&] { ++arrivals; });
+    EXPECT_EQ(arrivals, 1);
+    EXPECT_EQ(wait_for_number(*group.data, 0), 29);
+    late.agreement->link(1).send(number(30));
+    late.data->link(1).send(number(31));
+    EXPECT_EQ(wait_for_number(*group.agreement, 0), 30);
+    EXPECT_EQ(wait_for_number(*group.data, 0), 31);
+    EXPECT_EQ(arrivals, 3);
+    group.data->link(0).send(number(92));
+    EXPECT_EQ(wait_for_number(*late.data, 1), 92);
+  }
+  late.data->link(1).send(number(33));  // to nobody any more
+  met[2]->job.data->link(0).send(number(21));
+  EXPECT_EQ(wait_for_number(*met[0]->job.data, 2), 21);
+  EXPECT_EQ(arrivals, 3);
 }
 
 TEST(Tcp, ARankThatCannotListenIsNamedByAll) {
