@@ -1,10 +1,11 @@
-# add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN]): the only way to
+# add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN] [BY_TCP 2 3]): the only way to
 # register a test whose ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one
 # CTest case ranks.<name>.r<N>, labels `ranks` and `rN`, with a key, a store and a folder of its own and a watchdog.
 # FILTERS, for tests that end their process: a case ranks.<name>.<filter>.r<N> for each GoogleTest filter.
+# BY_TCP: for these counts once more, as ranks_by_tcp.<...>, with ranks that share no memory.
 # IN_TSAN: ThreadSanitizer runs it too, for what the threads of one rank do to each other.
 function(add_rank_test name)
-  cmake_parse_arguments(ARG "IN_TSAN" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS" ${ARGN})
+  cmake_parse_arguments(ARG "IN_TSAN" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -30,14 +31,20 @@ function(add_rank_test name)
   foreach(filter ${ARG_FILTERS})
     string(REGEX REPLACE "[^.]*\\." "" test "${filter}")
     if(filter STREQUAL "*")
-      set(case ranks.${name})
+      set(case ${name})
     else()
-      set(case ranks.${name}.${test})
+      set(case ${name}.${test})
     endif()
     foreach(count ${ARG_RANKS})
-      add_test(NAME ${case}.r${count} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
-      set_tests_properties(${case}.r${count} PROPERTIES
+      add_test(NAME ranks.${case}.r${count} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+      set_tests_properties(ranks.${case}.r${count} PROPERTIES
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count})
+    endforeach()
+    foreach(count ${ARG_BY_TCP})
+      set(by_tcp ranks_by_tcp.${case}.r${count})
+      add_test(NAME ${by_tcp} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+      set_tests_properties(${by_tcp} PROPERTIES
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count} ENVIRONMENT RONDE_TRANSPORT=tcp)
     endforeach()
   endforeach()
 endfunction()

@@ -37,6 +37,10 @@ class Meetings : public testing::EmptyTestEventListener {
 int rank() { return number_in("RONDE_RANK"); }
 
 int size() { return number_in("RONDE_SIZE"); }
+bool shares_memory() {
+  const char* const transport = std::getenv("RONDE_TRANSPORT");
+  return transport == nullptr || std::string_view(transport) != "tcp";
+}
 
 void meet() {
   char answer = 0;
