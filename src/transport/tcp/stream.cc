@@ -23,7 +23,7 @@ constexpr std::size_t kGrowth = std::size_t{4} << 20;
 }  // namespace
 
 Stream::Stream(UniqueFd socket, int peer, OnArrival on_arrival)
-    : socket_(std::move(socket)), peer_(peer), buffer_(kBufferBytes), on_arrival_(std::move(on_arrival)) {}
+    : socket_(std::move(socket)), kept_from_children_(socket_.get()), peer_(peer), buffer_(kBufferBytes), on_arrival_(std::move(on_arrival)) {}
 
 // ---- Sending
 

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "transport/tcp/forked_children.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {
@@ -70,6 +71,7 @@ class Stream {
   std::size_t read_into(std::byte* place, std::size_t room);
 
   UniqueFd socket_;
+  const KeptFromForkedChildren kept_from_children_;
   const int peer_;
   Status status_;
   bool may_read_ = true;

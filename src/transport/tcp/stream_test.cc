@@ -1,9 +1,12 @@
 #include "transport/tcp/stream.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -156,6 +159,25 @@ TEST(Stream, TheEndIsToldBehindAllThatWasSent) {
   EXPECT_FALSE(pair.b->receive(1, message));
   EXPECT_TRUE(pair.b->has_ended(1));
   EXPECT_TRUE(pair.b->status());
+}
+
+TEST(Stream, AForkedChildDoesNotKeepItOpen) {
+  Pair pair;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  ASSERT_GT(child, 0);
+  pair.a.reset();  // its process has died, say
+  pollfd end{pair.b->socket(), POLLIN, 0};
+  EXPECT_EQ(::poll(&end, 1, 20000), 1) << "the child has the connection";
+  Bytes message;
+  pair.b->note_news(true);
+  EXPECT_FALSE(pair.b->receive(0, message));
+  EXPECT_TRUE(pair.b->has_ended(0));
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
