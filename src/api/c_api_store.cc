@@ -6,7 +6,7 @@
 #include "api/guard.h"
 #include "base/job_key.h"
 #include "store/private_folder.h"
-#include "store/unix_store_server.h"
+#include "store/store_server.h"
 
 using namespace ronde;       // NOLINT: this file is the seam of the whole project
 using namespace ronde::api;  // NOLINT
@@ -16,7 +16,7 @@ struct ronde_store {
   store::PrivateFolder folder;
   std::string address;
   std::string key;
-  std::unique_ptr<store::UnixStoreServer> server;
+  std::unique_ptr<store::StoreServer> server;
 };
 
 ronde_status ronde_store_open(ronde_store** store, const char** address, const char** key) {
@@ -28,8 +28,8 @@ ronde_status ronde_store_open(ronde_store** store, const char** address, const c
     RONDE_ASSIGN_OR_RETURN(store::PrivateFolder folder, store::PrivateFolder::create());
     const std::string path = folder.path() + "/store";
     RONDE_ASSIGN_OR_RETURN(UniqueFd listener, store::listen_unix(path));
-    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::UnixStoreServer> server,
-                           store::UnixStoreServer::start(std::move(listener), secret));
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::StoreServer> server,
+                           store::StoreServer::start(std::move(listener), secret));
     Process::instance().watch_forks();  // a child must not end what its parent serves
     *store = new ronde_store{std::move(folder), "unix:" + path, to_hex(secret), std::move(server)};
     *address = (*store)->address.c_str();

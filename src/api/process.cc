@@ -62,6 +62,16 @@ void Process::watch_forks() {
   static_cast<void>(once);
 }
 
+/// Where the ranks meet in a store that this one serves.
+Status Process::serve_store(const engine::JoinOptions& options) {
+  std::lock_guard lock(served_mutex_);
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::StoreServer> server, engine::serve_store(options, served_at_));
+  if (server) {
+    served_ = std::move(server);
+  }
+  return {};
+}
+
 Status Process::init(const engine::JoinOptions& options) {
   if (shared()) {
     return {};
@@ -76,6 +86,7 @@ Status Process::init(const engine::JoinOptions& options) {
     store::forget_leaving(store, topology.value().rank);
   }
   let_down.store(false, std::memory_order_relaxed);
+  RONDE_RETURN_IF_ERROR(serve_store(options));
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_));
   if (const int size = runner->engine().topology().size; size == 1 && !options.size) {
@@ -126,6 +137,7 @@ Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOption
   if (!is_named) {
     init_lock.lock();
   }
+  RONDE_RETURN_IF_ERROR(serve_store(options));
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, is_named ? "named/" + *options.meeting : "own",
                                             is_named ? 1 : own_epoch_ + 1, clock_));

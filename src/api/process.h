@@ -35,12 +35,16 @@ class Process {
   Process() = default;
 
   void note_leaving(engine::Runner& runner, const std::string& store) const;
+  Status serve_store(const engine::JoinOptions& options);
 
   RealClock clock_;
   std::mutex init_mutex_;  ///< one init or shutdown at a time; taken before mutex_
   mutable std::mutex mutex_;
   std::shared_ptr<engine::Runner> shared_;          ///< guarded by mutex_
   std::string note_store_;                          ///< where the launcher looks who leaves; read under either mutex
+  std::mutex served_mutex_;
+  std::string served_at_;                           ///< guarded by served_mutex_: the address of the next
+  std::unique_ptr<store::StoreServer> served_;      ///< guarded by served_mutex_: until the process ends
   std::uint64_t shared_epoch_ = 0;                  ///< guarded by init_mutex_
   std::uint64_t own_epoch_ = 0;                     ///< guarded by init_mutex_
   std::vector<std::weak_ptr<engine::Runner>> own_;  ///< guarded by mutex_

@@ -11,7 +11,7 @@
 
 #include "base/job_key.h"
 #include "cli/launched_job.h"
-#include "store/unix_store.h"
+#include "store/store_client.h"
 
 namespace ronde::cli {
 namespace {
@@ -391,8 +391,8 @@ TEST(Run, RanksMeetInTheStoreOfTheLauncher) {
 static int meet() {
   const int rank = std::stoi(::getenv("RONDE_RANK"));
   const int size = std::stoi(::getenv("RONDE_SIZE"));
-  const std::string path = std::string(::getenv("RONDE_STORE")).substr(5);  // "unix:"
-  const auto store = store::connect_unix_store(path, parse_job_key(::getenv("RONDE_KEY")).value(), kPatience);
+  const std::string path = ::getenv("RONDE_STORE");
+  const auto store = store::connect_store(path, parse_job_key(::getenv("RONDE_KEY")).value(), kPatience);
   if (!store) {
     std::fprintf(stderr, "%s\n", store.status().message().c_str());
     return 1;

@@ -33,12 +33,13 @@ Result<Settings> settings_from_environment() {
   settings.replay = replay.value_or(1) == 1;
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> probe, environment_integer("RONDE_PROBE", 0, 1));
   settings.probe = probe.value_or(1) == 1;
-  const std::string medium = environment_text("RONDE_TRANSPORT").value_or("shm");
-  if (medium != "shm" && medium != "tcp") {
-    return Status::error(Code::invalid_argument,
-                         "RONDE_TRANSPORT is '" + medium + "'; expected shm (the ranks are on one host) or tcp");
+  if (const std::optional<std::string> medium = environment_text("RONDE_TRANSPORT")) {
+    if (medium != "shm" && medium != "tcp") {
+      return Status::error(Code::invalid_argument,
+                           "RONDE_TRANSPORT is '" + *medium + "'; expected shm (the ranks are on one host) or tcp");
+    }
+    settings.medium = medium == "tcp" ? Settings::Medium::tcp : Settings::Medium::shared_memory;
   }
-  settings.medium = medium == "tcp" ? Settings::Medium::tcp : Settings::Medium::shared_memory;
   settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,

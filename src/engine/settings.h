@@ -29,9 +29,10 @@ struct Settings {
   bool probe = true;
   /// RONDE_TRANSPORT: through what the ranks reach each other. All ranks need the same.
   enum class Medium {
+    as_they_meet,   ///< memory where they meet in a store of one host, else TCP
     shared_memory,  ///< "shm": all ranks are on one host
     tcp,            ///< "tcp": connections, also where memory could be shared
-  } medium = Medium::shared_memory;
+  } medium = Medium::as_they_meet;
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it there.
   std::string address = "127.0.0.1";
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.

@@ -7,7 +7,8 @@
 #include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
-#include "store/unix_store.h"
+#include "store/store_client.h"
+#include "store/tcp_address.h"
 #include "transport/loopback/loopback.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
@@ -33,6 +34,10 @@ Status check(const char* what, int rank, int size) {
   return {};
 }
 
+std::optional<std::string> store_of(const JoinOptions& options) {
+  return options.store ? options.store : environment_text("RONDE_STORE");
+}
+
 /// Where the ranks meet, and by what they know each other.
 struct OpenStore {
   std::unique_ptr<store::Store> store;
@@ -40,7 +45,7 @@ struct OpenStore {
 };
 
 Result<OpenStore> open_store(const JoinOptions& options, Nanoseconds limit) {
-  const std::optional<std::string> address = options.store ? options.store : environment_text("RONDE_STORE");
+  const std::optional<std::string> address = store_of(options);
   const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
   if (!address || !key_text) {
     return Status::error(Code::invalid_argument,
@@ -48,14 +53,9 @@ Result<OpenStore> open_store(const JoinOptions& options, Nanoseconds limit) {
                              (address ? "RONDE_KEY" : "RONDE_STORE") +
                              " is not set, so the ranks cannot meet. Start the program with `ronde run -n N -- ...`");
   }
-  constexpr std::string_view kScheme = "unix:";
-  if (address->compare(0, kScheme.size(), kScheme) != 0) {
-    return Status::error(Code::invalid_argument,
-                         "RONDE_STORE is '" + *address + "'; expected unix: and the path of a socket");
-  }
   RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
-                         store::connect_unix_store(address->substr(kScheme.size()), key, limit));
+                         store::connect_store(*address, key, limit));
   return OpenStore{std::move(store), key};
 }
 
@@ -117,6 +117,25 @@ Result<Topology> topology_of(const JoinOptions& options) {
   return topology;
 }
 
+Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& options, std::string& served) {
+  RONDE_ASSIGN_OR_RETURN(const Topology topology, topology_of(options));
+  const std::optional<std::string> address = store_of(options);
+  const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
+  constexpr std::string_view kTcp = "tcp:";
+  if (topology.rank != 0 || topology.size == 1 || !address || !address->starts_with(kTcp) || *address == served ||
+      !key_text) {
+    return std::unique_ptr<store::StoreServer>();
+  }
+  RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, store::parse_host_and_port(address->substr(kTcp.size())));
+  Result<UniqueFd> listener = store::listen_tcp(where);
+  if (!listener) {
+    return listener.status().with_context("rank 0 serves the job's store at RONDE_STORE, " + *address);
+  }
+  served = *address;
+  return store::StoreServer::start(std::move(*listener), key);
+}
+
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
                                            const Clock& clock) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
@@ -126,7 +145,9 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
   topology.epoch = epoch;
   const std::string scope = meeting + "/" + std::to_string(epoch);
-  const bool by_tcp = settings.medium == Settings::Medium::tcp && topology.size > 1;
+  const bool is_of_one_host = store::is_of_one_host(store_of(options).value_or(""));
+  const bool by_tcp = topology.size > 1 && (settings.medium == Settings::Medium::tcp ||
+                                            (settings.medium == Settings::Medium::as_they_meet && !is_of_one_host));
   Connections connections;
   // The first rank's row is everyone's.
   TablePlan plan = plan_table(given, !by_tcp && settings.probe && topology.local_rank == 0, topology.local_size,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/runner.h"
+#include "store/store_server.h"
 
 namespace ronde::engine {
 
@@ -27,6 +28,10 @@ struct JoinOptions {
 /// From options, else RONDE_RANK, RONDE_SIZE, RONDE_LOCAL_RANK, ..., else a job of one rank. INVALID_ARGUMENT if they
 /// contradict each other.
 Result<Topology> topology_of(const JoinOptions& options);
+
+/// Starts the server of a store over TCP that this rank is to serve, as rank 0 does for a job that meets at tcp:host:port;
+/// null if there is none, or `served` is its address already, which becomes that address. SYSTEM_ERROR naming the address.
+Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& options, std::string& served);
 
 /// Meets the other ranks and starts an engine. Collective; blocks up to the init timeout. Ranks meet in `meeting` and
 /// `epoch`, which counts the meetings of that name in this process: a rank already in the next init never meets one

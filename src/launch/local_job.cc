@@ -24,7 +24,7 @@
 #include "launch/signal_watch.h"
 #include "launch/supervisor.h"
 #include "store/private_folder.h"
-#include "store/unix_store_server.h"
+#include "store/store_server.h"
 
 namespace ronde::launch {
 
@@ -137,8 +137,8 @@ Result<JobEnd> run(const LocalJob& job) {
   RONDE_ASSIGN_OR_RETURN(Guardian guardian, start_guardian(plan));
   plan.ranks.clear();  // the writing ends: who reads must see the end when the ranks have closed theirs
   // From here the guardian cleans up if this fails: it sees the channel close.
-  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::UnixStoreServer> server,
-                         store::UnixStoreServer::start(std::move(listener), key));
+  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::StoreServer> server,
+                         store::StoreServer::start(std::move(listener), key));
   return Supervisor(job, std::move(guardian), *output, signals, std::move(children), folder.path()).run();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace ronde::store {
 
@@ -33,6 +34,13 @@ bool verify(const JobKey& key, Role role, const Nonce& client, const Nonce& serv
   static_assert(sizeof(Mac) == 32);
   const Mac expected = prove(key, role, client, server);
   return ::crypto_verify_32(raw(expected.data()), raw(proof.data())) == 0;
+}
+
+JobKey sealing_key(const JobKey& key, Role role, const Nonce& client, const Nonce& server) {
+  std::vector<std::byte> purpose{role == Role::server ? std::byte{'S'} : std::byte{'C'}};
+  purpose.insert(purpose.end(), client.begin(), client.end());
+  purpose.insert(purpose.end(), server.begin(), server.end());
+  return derive(key, purpose);
 }
 
 JobKey derive(const JobKey& key, std::span<const std::byte> purpose) {

@@ -30,6 +30,8 @@ Mac prove(const JobKey& key, Role role, const Nonce& client, const Nonce& server
 /// Whether `proof` is that MAC; takes the same time for every wrong proof.
 bool verify(const JobKey& key, Role role, const Nonce& client, const Nonce& server, const Mac& proof);
 
+/// Of what `role` sends on this connection once both have proved themselves.
+JobKey sealing_key(const JobKey& key, Role role, const Nonce& client, const Nonce& server);
 /// Another key for this purpose, from which the job's key cannot be found.
 JobKey derive(const JobKey& key, std::span<const std::byte> purpose);
 

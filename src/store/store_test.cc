@@ -15,8 +15,9 @@
 
 #include "store/memory_store.h"
 #include "store/private_folder.h"
-#include "store/unix_store.h"
-#include "store/unix_store_server.h"
+#include "store/store_client.h"
+#include "store/tcp_address.h"
+#include "store/store_server.h"
 
 namespace ronde::store {
 namespace {
@@ -42,10 +43,10 @@ class UnixBed final : public Bed {
  public:
   UnixBed() {
     const std::string path = folder_.path() + "/store";
-    server_ = UnixStoreServer::start(listen_unix(path).value(), key_).value();
+    server_ = StoreServer::start(listen_unix(path).value(), key_).value();
   }
   std::shared_ptr<Store> store() override {
-    Result<std::unique_ptr<Store>> store = connect_unix_store(folder_.path() + "/store", key_, 60 * kSecond);
+    Result<std::unique_ptr<Store>> store = connect_store("unix:" + folder_.path() + "/store", key_, 60 * kSecond);
     EXPECT_TRUE(store) << store.status().message();
     return std::move(store).value();
   }
@@ -53,7 +54,26 @@ class UnixBed final : public Bed {
  private:
   PrivateFolder folder_ = PrivateFolder::create().value();
   JobKey key_ = make_job_key().value();
-  std::unique_ptr<UnixStoreServer> server_;
+  std::unique_ptr<StoreServer> server_;
+};
+
+class TcpBed final : public Bed {
+ public:
+  TcpBed() {
+    UniqueFd listener = listen_tcp({"127.0.0.1", 0}).value();
+    address_ = "tcp:127.0.0.1:" + std::to_string(port_of(listener.get()).value());
+    server_ = StoreServer::start(std::move(listener), key_).value();
+  }
+  std::shared_ptr<Store> store() override {
+    Result<std::unique_ptr<Store>> store = connect_store(address_, key_, 60 * kSecond);
+    EXPECT_TRUE(store) << store.status().message();
+    return std::move(store).value();
+  }
+
+ private:
+  JobKey key_ = make_job_key().value();
+  std::string address_;
+  std::unique_ptr<StoreServer> server_;
 };
 
 struct Kind {
@@ -111,6 +131,13 @@ TEST_P(StoreConformance, CarriesEmptyAndLargestValues) {
 }
 
 TEST_P(StoreConformance, GivesEachRankDescriptorsOfItsOwn) {
+  if (std::string(GetParam().name) == "tcp") {
+    Value value;
+    value.descriptors.emplace_back(::memfd_create("value", MFD_CLOEXEC));
+    EXPECT_THAT(bed_->store()->exchange("s", 0, 1, std::move(value), kSecond).status().message(),
+                HasSubstr("cannot share memory"));
+    return;
+  }
   run(3, [](int rank, Store& store) {
     Value value;
     for (std::size_t i = 0; i < kMaxDescriptors; ++i) {
@@ -165,7 +192,8 @@ TEST_P(StoreConformance, AScopeThatTimedOutCanBeTriedAgainWithAnotherSize) {
 
 INSTANTIATE_TEST_SUITE_P(All, StoreConformance,
                          testing::Values(Kind{"memory", [] { return std::make_unique<MemoryBed>(); }},
-                                         Kind{"unix", [] { return std::make_unique<UnixBed>(); }}),
+                                         Kind{"unix", [] { return std::make_unique<UnixBed>(); }},
+                                         Kind{"tcp", [] { return std::make_unique<TcpBed>(); }}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/job_key.h"
 #include "store/private_folder.h"
-#include "store/unix_store_server.h"
+#include "store/store_server.h"
 
 namespace ronde::test {
 
@@ -76,7 +76,7 @@ class Parent {
       std::cerr << listener.status().message() << "\n";
       return false;
     }
-    auto server = store::UnixStoreServer::start(std::move(*listener), key_);
+    auto server = store::StoreServer::start(std::move(*listener), key_);
     if (!server) {
       std::cerr << server.status().message() << "\n";
       return false;
@@ -271,7 +271,7 @@ class Parent {
   std::vector<Rank> ranks_;
   std::optional<store::PrivateFolder> folder_;
   JobKey key_;
-  std::unique_ptr<store::UnixStoreServer> server_;
+  std::unique_ptr<store::StoreServer> server_;
 };
 
 }  // namespace

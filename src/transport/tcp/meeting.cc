@@ -1,7 +1,5 @@
 // How the ranks of a job find and connect each other: all listen, all tell in the store where, and of two ranks the
 // higher connects.
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -17,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/host_name.h"
 #include "base/version.h"
+#include "store/tcp_address.h"
 #include "transport/tcp/greeting.h"
 #include "transport/tcp/tcp.h"
 
@@ -29,19 +28,12 @@ constexpr std::uint32_t kWireVersion = 1;
 /// A stranger gets this long for a few dozen bytes; there may be so many more of them than ranks at a time.
 constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
-constexpr int kBacklog = 512;
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
 /// A host that has vanished is noticed after so many seconds without a word, if nothing is under way to it.
 constexpr int kKeepIdleS = 4;
 constexpr int kKeepIntervalS = 2;
 constexpr int kKeepProbes = 3;
-
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t bytes = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
 
 /// What a rank tells the others.
 struct Announced {
@@ -86,41 +78,6 @@ Result<Announced> decode_announced(std::span<const std::byte> bytes) {
   }
   return announced.failure.empty() ? Result<Announced>(announced)
                                    : Status::error(Code::system_error, announced.failure);
-}
-
-Result<Address> parse(const std::string& text, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
-    return Status::error(Code::invalid_argument,
-                         "'" + text + "' is no address; expected numbers, as in 10.0.0.1 or fe80::1");
-  }
-  Address address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.bytes = found->ai_addrlen;
-  ::freeaddrinfo(found);
-  return address;
-}
-
-Result<UniqueFd> listen_at(const std::string& text, std::uint16_t& port) {
-  RONDE_ASSIGN_OR_RETURN(Address address, parse(text, 0));
-  UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) {
-    return Status::from_errno("socket()", errno);
-  }
-  if (::bind(socket.get(), address.get(), address.bytes) != 0 || ::listen(socket.get(), kBacklog) != 0) {
-    return Status::from_errno("listening at " + text, errno);
-  }
-  address.bytes = sizeof address.storage;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0) {
-    return Status::from_errno("getsockname()", errno);
-  }
-  port = ntohs(address.storage.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
-  return socket;
 }
 
 void set_options(int socket) {
@@ -193,7 +150,9 @@ class Connector {
         continue;
       }
       calls_at_[index] = now + kRetryPause;
-      RONDE_ASSIGN_OR_RETURN(const Address address, parse(all_[index].address, all_[index].port));
+      RONDE_ASSIGN_OR_RETURN(const std::vector<store::TcpAddress> found,
+                             store::resolve({all_[index].address, all_[index].port}, store::HostIs::numbers));
+      const store::TcpAddress& address = found.front();
       UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket.is_open()) {
         return Status::from_errno("socket()", errno);
@@ -290,7 +249,10 @@ Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
   Announced mine;
   mine.who = {host_name(), ::getpid()};
   mine.address = address;
-  Result<UniqueFd> listener = listen_at(address, mine.port);
+  Result<UniqueFd> listener = store::listen_tcp({address, 0}, store::HostIs::numbers);
+  if (listener) {
+    RONDE_ASSIGN_OR_RETURN(mine.port, store::port_of(listener->get()));
+  }
   mine.failure = listener.status().message();
   store::Value value;
   value.bytes = encode_announced(mine);

@@ -1,5 +1,5 @@
-// The store of one host: a server on a Unix socket, through which the ranks of a job meet. Run by the launcher (or by
-// rank 0 where there is none).
+// The server of a store, through which the ranks of a job meet: on a Unix socket for the ranks of one host, run by the
+// launcher (or by rank 0 where there is none), or on TCP, run by rank 0.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace ronde::store {
 /// longer than a Unix socket's may be (107 bytes).
 Result<UniqueFd> listen_unix(const std::string& path);
 
-struct UnixStoreServerOptions {
+struct StoreServerOptions {
   int max_connections = 4096;  ///< authenticated or not; what comes beyond is closed at once
   /// Connections that have not proved the key yet: at most so many, and none for longer than the limit. Together they
   /// bound what a process without the key can make the server hold.
@@ -29,18 +29,18 @@ struct UnixStoreServerOptions {
 
 /// Serves from start() to its destruction, on one thread of its own, which blocks all signals. Nothing it does is
 /// seen by the other threads of the process; a peer's misbehaviour costs that peer its connection.
-class UnixStoreServer {
+class StoreServer {
  public:
-  /// Takes over a listening SOCK_SEQPACKET socket (from listen_unix, or inherited). SYSTEM_ERROR if it cannot start.
-  static Result<std::unique_ptr<UnixStoreServer>> start(UniqueFd listener, const JobKey& key,
-                                                        const UnixStoreServerOptions& options = {});
+  /// Takes over a listening socket (from listen_unix or listen_tcp, or inherited). SYSTEM_ERROR if it cannot start.
+  static Result<std::unique_ptr<StoreServer>> start(UniqueFd listener, const JobKey& key,
+                                                        const StoreServerOptions& options = {});
   /// Stops, joins, closes every connection: clients under way get an error at once.
-  ~UnixStoreServer();
-  UnixStoreServer(const UnixStoreServer&) = delete;
-  UnixStoreServer& operator=(const UnixStoreServer&) = delete;
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
 
  private:
-  UnixStoreServer(UniqueFd stop, std::thread thread) : stop_(std::move(stop)), thread_(std::move(thread)) {}
+  StoreServer(UniqueFd stop, std::thread thread) : stop_(std::move(stop)), thread_(std::move(thread)) {}
 
   UniqueFd stop_;  ///< an eventfd; the thread owns everything else
   std::thread thread_;

@@ -1,15 +1,17 @@
-#include "store/unix_store.h"
+#include "store/store_client.h"
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/random.h"
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
-#include "store/packet.h"
+#include "store/packet_socket.h"
+#include "store/tcp_address.h"
 #include "store/unix_address.h"
 
 namespace ronde::store {
@@ -19,6 +21,9 @@ namespace {
 /// The server ends a request in time and knows who is missing, so it should speak first; a server that is stopped or
 /// starved of its processor gets this much longer.
 constexpr Nanoseconds kServerDelay = 5 * kSecond;
+/// Of connecting over TCP: a server that is about to start refuses at once.
+constexpr Nanoseconds kOneAttempt = 5 * kSecond;
+constexpr Nanoseconds kBetweenAttempts = 50 * kMillisecond;
 
 /// Waits for the events (an error or a hang-up counts as one); false once the deadline has passed.
 bool wait_for(int socket, short events, Nanoseconds deadline) {
@@ -41,17 +46,17 @@ Status is_silent(const std::string& path) {
 }
 
 /// A packet, or why there is none. `timed_out` and `closed` are the sentences for their cases.
-Result<Packet> receive_until(int socket, std::size_t limit, std::size_t max_descriptors, Nanoseconds deadline,
+Result<Packet> receive_until(PacketSocket& socket, std::size_t limit, std::size_t max_descriptors, Nanoseconds deadline,
                              const Status& timed_out, const Status& closed) {
   Packet packet;
   while (true) {
-    switch (receive_packet(socket, limit, max_descriptors, packet)) {
+    switch (socket.receive(limit, max_descriptors, packet)) {
       case PacketResult::done: return packet;
       case PacketResult::bad:
         return Status::error(Code::system_error,
                              "descriptors from the store were lost; has this process too many open files (ulimit -n)?");
       case PacketResult::again:
-        if (!wait_for(socket, POLLIN, deadline)) {
+        if (!wait_for(socket.get(), POLLIN, deadline)) {
           return timed_out;
         }
         break;
@@ -60,9 +65,9 @@ Result<Packet> receive_until(int socket, std::size_t limit, std::size_t max_desc
   }
 }
 
-class UnixStore final : public Store {
+class StoreClient final : public Store {
  public:
-  UnixStore(std::string path, UniqueFd socket) : path_(std::move(path)), socket_(std::move(socket)) {}
+  StoreClient(std::string path, PacketSocket socket) : path_(std::move(path)), socket_(std::move(socket)) {}
 
   Result<std::vector<Value>> exchange(const std::string& scope, int rank, int size, Value value,
                                       Nanoseconds limit) override {
@@ -71,6 +76,10 @@ class UnixStore final : public Store {
     }
     const Request request{scope, rank, size, limit, std::move(value.bytes)};
     RONDE_RETURN_IF_ERROR(check_request(request));
+    if (!value.descriptors.empty() && !socket_.is_of_this_host()) {
+      return Status::error(Code::invalid_argument,
+                           "ranks that meet in a store over TCP cannot share memory: set RONDE_TRANSPORT=tcp");
+    }
     if (value.descriptors.size() > kMaxDescriptors) {
       return Status::error(Code::invalid_argument, "a value in a store has at most " + std::to_string(kMaxDescriptors) +
                                                        " descriptors; this one has " +
@@ -93,7 +102,7 @@ class UnixStore final : public Store {
     const Status silent = is_silent(path_);
     const std::vector<std::byte> frame = encode_request(request);
     while (true) {
-      const PacketResult sent = send_packet(socket_.get(), frame, descriptors);
+      const PacketResult sent = socket_.send(frame, descriptors);
       if (sent == PacketResult::done) {
         break;
       }
@@ -107,10 +116,15 @@ class UnixStore final : public Store {
         return silent;
       }
     }
+    while (socket_.flush() == PacketResult::again) {
+      if (!wait_for(socket_.get(), POLLOUT, deadline)) {
+        return silent;
+      }
+    }
     std::vector<Value> values;
     for (int rank = 0; rank < request.size; ++rank) {
       RONDE_ASSIGN_OR_RETURN(Packet packet,
-                             receive_until(socket_.get(), kMaxFrameBytes, kMaxDescriptors, deadline, silent, lost()));
+                             receive_until(socket_, kMaxFrameBytes, kMaxDescriptors, deadline, silent, lost()));
       RONDE_ASSIGN_OR_RETURN(Answer answer, decode_answer(packet.bytes));
       if (!answer.refusal && rank == 0) {
         in_step = true;
@@ -131,10 +145,10 @@ class UnixStore final : public Store {
   }
 
   std::string path_;
-  UniqueFd socket_;
+  PacketSocket socket_;
 };
 
-Result<UniqueFd> connect_within(const std::string& path, Nanoseconds deadline) {
+Result<UniqueFd> connect_to_path(const std::string& path, Nanoseconds deadline) {
   RONDE_ASSIGN_OR_RETURN(const sockaddr_un address, unix_address(path));
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) {
@@ -159,8 +173,47 @@ Result<UniqueFd> connect_within(const std::string& path, Nanoseconds deadline) {
   }
 }
 
-Status authenticate(const std::string& path, int socket, const JobKey& key, Nanoseconds deadline) {
-  if (!is_same_user(socket)) {
+/// Waits for a connection under way; 0, or why there is none.
+int finish_connecting(int socket, Nanoseconds deadline) {
+  if (!wait_for(socket, POLLOUT, deadline)) {
+    return ETIMEDOUT;
+  }
+  int failure = 0;
+  socklen_t bytes = sizeof failure;
+  return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failure, &bytes) == 0 ? failure : errno;
+}
+
+Result<UniqueFd> connect_to_host(const std::string& text, Nanoseconds deadline) {
+  RONDE_ASSIGN_OR_RETURN(const HostAndPort where, parse_host_and_port(text));
+  const RealClock clock;
+  std::string why = "no answer";
+  while (true) {
+    RONDE_ASSIGN_OR_RETURN(const std::vector<TcpAddress> addresses, resolve(where));
+    for (const TcpAddress& address : addresses) {
+      UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket.is_open()) {
+        return Status::from_errno("socket()", errno);
+      }
+      int failure = ::connect(socket.get(), address.get(), address.bytes) == 0 ? 0 : errno;
+      if (failure == EINPROGRESS) {
+        failure = finish_connecting(socket.get(), std::min(deadline, later(clock.now(), kOneAttempt)));
+      }
+      if (failure == 0) {
+        return socket;
+      }
+      why = std::strerror(failure);
+    }
+    if (clock.now() >= deadline) {
+      return Status::error(Code::timed_out, "Timed out: nobody serves the job's store at tcp:" + text + " (" + why +
+                                                "). Rank 0 does, once it has called init: is it started, and can this "
+                                                "host reach it there?");
+    }
+    ::poll(nullptr, 0, poll_timeout(std::min(deadline, later(clock.now(), kBetweenAttempts)), clock.now()));
+  }
+}
+
+Status authenticate(const std::string& path, PacketSocket& socket, const JobKey& key, Nanoseconds deadline) {
+  if (socket.is_of_this_host() && !is_same_user(socket.get())) {
     return Status::error(Code::auth_failed, "the store at '" + path + "' belongs to another user");
   }
   Nonce client_nonce;
@@ -168,7 +221,7 @@ Status authenticate(const std::string& path, int socket, const JobKey& key, Nano
   Status refused =
       Status::error(Code::auth_failed,
                     "the store at '" + path + "' refused this process: it must run as the same user as the launcher");
-  if (send_packet(socket, encode_hello(client_nonce)) != PacketResult::done) {
+  if (socket.send(encode_hello(client_nonce)) != PacketResult::done) {
     return refused;
   }
   RONDE_ASSIGN_OR_RETURN(const Packet packet,
@@ -181,19 +234,32 @@ Status authenticate(const std::string& path, int socket, const JobKey& key, Nano
         Code::auth_failed,
         "the store at '" + path + "' has another job's key; RONDE_STORE and RONDE_KEY must be of one job");
   }
-  if (send_packet(socket, prove(key, Role::client, client_nonce, server_nonce)) != PacketResult::done) {
+  if (socket.send(prove(key, Role::client, client_nonce, server_nonce)) != PacketResult::done) {
     return refused;
   }
+  socket.seal(sealing_key(key, Role::client, client_nonce, server_nonce),
+              sealing_key(key, Role::server, client_nonce, server_nonce));
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> connect_unix_store(const std::string& path, const JobKey& key, Nanoseconds limit) {
+Result<std::unique_ptr<Store>> connect_store(const std::string& address, const JobKey& key, Nanoseconds limit) {
   const Nanoseconds deadline = later(RealClock().now(), limit);
-  RONDE_ASSIGN_OR_RETURN(UniqueFd socket, connect_within(path, deadline));
-  RONDE_RETURN_IF_ERROR(authenticate(path, socket.get(), key, deadline));
-  return std::unique_ptr<Store>(std::make_unique<UnixStore>(path, std::move(socket)));
+  constexpr std::string_view kUnix = "unix:";
+  constexpr std::string_view kTcp = "tcp:";
+  UniqueFd connected;
+  if (address.starts_with(kUnix)) {
+    RONDE_ASSIGN_OR_RETURN(connected, connect_to_path(address.substr(kUnix.size()), deadline));
+  } else if (address.starts_with(kTcp)) {
+    RONDE_ASSIGN_OR_RETURN(connected, connect_to_host(address.substr(kTcp.size()), deadline));
+  } else {
+    return Status::error(Code::invalid_argument,
+                         "RONDE_STORE is '" + address + "'; expected unix: and the path of a socket, or tcp:host:port");
+  }
+  PacketSocket socket(std::move(connected));
+  RONDE_RETURN_IF_ERROR(authenticate(address, socket, key, deadline));
+  return std::unique_ptr<Store>(std::make_unique<StoreClient>(address, std::move(socket)));
 }
 
 }  // namespace ronde::store

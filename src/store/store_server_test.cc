@@ -1,5 +1,5 @@
 // What the server and the client do with peers that misbehave. What they do for those that behave: store_test.cc.
-#include "store/unix_store_server.h"
+#include "store/store_server.h"
 
 #include <dirent.h>
 #include <gmock/gmock.h>
@@ -20,10 +20,10 @@
 #include "base/random.h"
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
-#include "store/packet.h"
+#include "store/packet_socket.h"
 #include "store/private_folder.h"
 #include "store/unix_address.h"
-#include "store/unix_store.h"
+#include "store/store_client.h"
 
 namespace ronde::store {
 namespace {
@@ -59,19 +59,19 @@ bool eventually(const std::function<bool()>& condition) {
 /// A client by hand, which says what the test wants.
 class RawClient {
  public:
-  explicit RawClient(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+  explicit RawClient(const std::string& path) : socket_(UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0))) {
     const sockaddr_un address = unix_address(path).value();
     EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   }
   int socket() const { return socket_.get(); }
   void send(std::span<const std::byte> bytes, std::span<const UniqueFd> descriptors = {}) {
-    (void)send_packet(socket_.get(), bytes, descriptors);
+    (void)socket_.send(bytes, descriptors);
   }
   /// The next packet; empty if the server has closed the connection.
   Bytes receive() {
     Packet packet;
     while (true) {
-      const PacketResult result = receive_packet(socket_.get(), kMaxFrameBytes, kMaxDescriptors, packet);
+      const PacketResult result = socket_.receive(kMaxFrameBytes, kMaxDescriptors, packet);
       if (result != PacketResult::again) {
         return result == PacketResult::done ? packet.bytes : Bytes{};
       }
@@ -96,18 +96,18 @@ class RawClient {
   }
 
  private:
-  UniqueFd socket_;
+  PacketSocket socket_;
 };
 
-class UnixStoreServerTest : public testing::Test {
+class StoreServerTest : public testing::Test {
  protected:
-  void start(const UnixStoreServerOptions& options = {}) {
+  void start(const StoreServerOptions& options = {}) {
     server_.reset();
     ::unlink(path_.c_str());
-    server_ = UnixStoreServer::start(listen_unix(path_).value(), key_, options).value();
+    server_ = StoreServer::start(listen_unix(path_).value(), key_, options).value();
   }
   std::unique_ptr<Store> connect() {
-    Result<std::unique_ptr<Store>> store = connect_unix_store(path_, key_, kPatience);
+    Result<std::unique_ptr<Store>> store = connect_store("unix:" + path_, key_, kPatience);
     EXPECT_TRUE(store) << store.status().message();
     return std::move(store).value();
   }
@@ -118,18 +118,18 @@ class UnixStoreServerTest : public testing::Test {
   std::string path_ = folder_.path() + "/store";
   JobKey key_ = make_job_key().value();
   Nonce nonce_{};
-  std::unique_ptr<UnixStoreServer> server_;
+  std::unique_ptr<StoreServer> server_;
 };
 
-TEST_F(UnixStoreServerTest, AnotherKeyIsRefusedByTheClientItself) {
+TEST_F(StoreServerTest, AnotherKeyIsRefusedByTheClientItself) {
   start();
-  const Status status = connect_unix_store(path_, make_job_key().value(), kPatience).status();
+  const Status status = connect_store("unix:" + path_, make_job_key().value(), kPatience).status();
   EXPECT_EQ(status.code(), Code::auth_failed);
   EXPECT_THAT(status.message(), HasSubstr("has another job's key"));
   expect_service();
 }
 
-TEST_F(UnixStoreServerTest, AnotherKeyIsRefusedByTheServer) {
+TEST_F(StoreServerTest, AnotherKeyIsRefusedByTheServer) {
   start();
   RawClient client(path_);
   client.shake_hands(make_job_key().value(), nonce_);
@@ -138,7 +138,7 @@ TEST_F(UnixStoreServerTest, AnotherKeyIsRefusedByTheServer) {
   expect_service();
 }
 
-TEST_F(UnixStoreServerTest, TheServersOwnProofSentBackIsRefused) {
+TEST_F(StoreServerTest, TheServersOwnProofSentBackIsRefused) {
   start();
   RawClient client(path_);
   client.send(encode_hello(nonce_));
@@ -149,7 +149,7 @@ TEST_F(UnixStoreServerTest, TheServersOwnProofSentBackIsRefused) {
   EXPECT_TRUE(client.is_closed_by_server());
 }
 
-TEST_F(UnixStoreServerTest, ARecordedHandshakeIsRefused) {
+TEST_F(StoreServerTest, ARecordedHandshakeIsRefused) {
   start();
   RawClient recorded(path_);
   const Mac proof = recorded.shake_hands(key_, nonce_);
@@ -163,7 +163,7 @@ TEST_F(UnixStoreServerTest, ARecordedHandshakeIsRefused) {
   EXPECT_TRUE(replay.is_closed_by_server());
 }
 
-TEST_F(UnixStoreServerTest, GarbageBeforeTheHandshakeEndsTheConnection) {
+TEST_F(StoreServerTest, GarbageBeforeTheHandshakeEndsTheConnection) {
   start();
   std::mt19937 random(7);
   for (const std::size_t size : {1u, 8u, 39u, 40u, 41u, 64u, 65536u, 150000u}) {
@@ -186,7 +186,7 @@ TEST_F(UnixStoreServerTest, GarbageBeforeTheHandshakeEndsTheConnection) {
   expect_service();
 }
 
-TEST_F(UnixStoreServerTest, GarbageAfterTheHandshakeEndsTheConnection) {
+TEST_F(StoreServerTest, GarbageAfterTheHandshakeEndsTheConnection) {
   start();
   const Bytes request = encode_request({"s", 0, 2, kPatience, Bytes(5)});
   for (const Bytes& frame : {Bytes(1), Bytes(100), Bytes(kMaxFrameBytes + 1), Bytes(request.begin(), request.end() - 1),
@@ -204,7 +204,7 @@ TEST_F(UnixStoreServerTest, GarbageAfterTheHandshakeEndsTheConnection) {
   expect_service();
 }
 
-TEST_F(UnixStoreServerTest, SilentStrangersAreDroppedInTime) {
+TEST_F(StoreServerTest, SilentStrangersAreDroppedInTime) {
   start({.handshake_limit = 50 * kMillisecond});
   RawClient silent(path_);
   RawClient halfway(path_);
@@ -214,7 +214,7 @@ TEST_F(UnixStoreServerTest, SilentStrangersAreDroppedInTime) {
   EXPECT_TRUE(silent.is_closed_by_server());
 }
 
-TEST_F(UnixStoreServerTest, AFloodOfStrangersKeepsNobodyOut) {
+TEST_F(StoreServerTest, AFloodOfStrangersKeepsNobodyOut) {
   start({.max_strangers = 4, .handshake_limit = kPatience});
   std::vector<std::unique_ptr<RawClient>> strangers;
   for (int i = 0; i < 50; ++i) {
@@ -226,15 +226,15 @@ TEST_F(UnixStoreServerTest, AFloodOfStrangersKeepsNobodyOut) {
   }
 }
 
-TEST_F(UnixStoreServerTest, ConnectionsAreBounded) {
+TEST_F(StoreServerTest, ConnectionsAreBounded) {
   start({.max_connections = 2});
   const std::unique_ptr<Store> first = connect();
   const std::unique_ptr<Store> second = connect();
-  const Status third = connect_unix_store(path_, key_, kPatience).status();
+  const Status third = connect_store("unix:" + path_, key_, kPatience).status();
   EXPECT_EQ(third.code(), Code::auth_failed) << third.message();
 }
 
-TEST_F(UnixStoreServerTest, DescriptorsOfStrangersAndExcessOnesAreClosed) {
+TEST_F(StoreServerTest, DescriptorsOfStrangersAndExcessOnesAreClosed) {
   start();
   const int before = open_descriptors();
   {
@@ -246,7 +246,7 @@ TEST_F(UnixStoreServerTest, DescriptorsOfStrangersAndExcessOnesAreClosed) {
 
     RawClient client(path_);
     client.shake_hands(key_, nonce_);
-    // More than send_packet() agrees to send.
+    // More than PacketSocket agrees to send.
     alignas(cmsghdr) std::array<unsigned char, CMSG_SPACE(200 * sizeof(int))> control{};
     Bytes request = encode_request({"s", 0, 1, kSecond, {}});
     iovec part{request.data(), request.size()};
@@ -269,7 +269,7 @@ TEST_F(UnixStoreServerTest, DescriptorsOfStrangersAndExcessOnesAreClosed) {
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
-TEST_F(UnixStoreServerTest, NothingIsLeftAfterManyRounds) {
+TEST_F(StoreServerTest, NothingIsLeftAfterManyRounds) {
   start();
   const int before = open_descriptors();
   for (int round = 0; round < 20; ++round) {
@@ -288,7 +288,7 @@ TEST_F(UnixStoreServerTest, NothingIsLeftAfterManyRounds) {
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; })) << open_descriptors() << " from " << before;
 }
 
-TEST_F(UnixStoreServerTest, WhoDisconnectsWithdrawsItsValue) {
+TEST_F(StoreServerTest, WhoDisconnectsWithdrawsItsValue) {
   start();
   auto gone = std::make_unique<RawClient>(path_);
   gone->shake_hands(key_, nonce_);
@@ -304,7 +304,7 @@ TEST_F(UnixStoreServerTest, WhoDisconnectsWithdrawsItsValue) {
   other.join();
 }
 
-TEST_F(UnixStoreServerTest, WhoDoesNotTakeItsAnswerIsDroppedAndHoldsNobodyUp) {
+TEST_F(StoreServerTest, WhoDoesNotTakeItsAnswerIsDroppedAndHoldsNobodyUp) {
   start({.answer_limit = 2 * kSecond});
   constexpr int kSize = 8;  // 512 KiB of values are more than a socket's buffer takes
   RawClient lazy(path_);
@@ -327,7 +327,7 @@ TEST_F(UnixStoreServerTest, WhoDoesNotTakeItsAnswerIsDroppedAndHoldsNobodyUp) {
   expect_service();
 }
 
-TEST_F(UnixStoreServerTest, TheEndOfTheServerEndsEveryWait) {
+TEST_F(StoreServerTest, TheEndOfTheServerEndsEveryWait) {
   start();
   std::atomic<bool> waits = false;
   std::thread rank([&] {
@@ -341,12 +341,12 @@ TEST_F(UnixStoreServerTest, TheEndOfTheServerEndsEveryWait) {
   EXPECT_TRUE(eventually([&] { return waits.load(); }));
   server_.reset();
   rank.join();
-  EXPECT_EQ(connect_unix_store(path_, key_, kSecond).status().code(), Code::system_error) << "nobody listens";
+  EXPECT_EQ(connect_store("unix:" + path_, key_, kSecond).status().code(), Code::system_error) << "nobody listens";
 }
 
-TEST_F(UnixStoreServerTest, AnImpostorIsSeenByTheClient) {
+TEST_F(StoreServerTest, AnImpostorIsSeenByTheClient) {
   const UniqueFd listener = listen_unix(path_).value();
-  const Status silent = connect_unix_store(path_, key_, 50 * kMillisecond).status();
+  const Status silent = connect_store("unix:" + path_, key_, 50 * kMillisecond).status();
   EXPECT_EQ(silent.code(), Code::timed_out);
   EXPECT_THAT(silent.message(), HasSubstr("does not answer"));
 
@@ -354,17 +354,17 @@ TEST_F(UnixStoreServerTest, AnImpostorIsSeenByTheClient) {
     pollfd entry{listener.get(), POLLIN, 0};
     for (int i = 0; i < 2; ++i) {  // the first is the connection of the silent case
       ::poll(&entry, 1, static_cast<int>(kPatience / kMillisecond));
-      const UniqueFd client(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      PacketSocket client(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
       const Mac guess = prove(make_job_key().value(), Role::server, nonce_, nonce_);
-      (void)send_packet(client.get(), encode_challenge(nonce_, guess));
+      (void)client.send(encode_challenge(nonce_, guess));
     }
   });
-  EXPECT_EQ(connect_unix_store(path_, key_, kPatience).status().code(), Code::auth_failed);
+  EXPECT_EQ(connect_store("unix:" + path_, key_, kPatience).status().code(), Code::auth_failed);
   impostor.join();
 }
 
-TEST_F(UnixStoreServerTest, APathTooLongIsOneSentence) {
-  const Status status = connect_unix_store("/tmp/" + std::string(120, 'x'), key_, kSecond).status();
+TEST_F(StoreServerTest, APathTooLongIsOneSentence) {
+  const Status status = connect_store("unix:/tmp/" + std::string(120, 'x'), key_, kSecond).status();
   EXPECT_EQ(status.code(), Code::invalid_argument);
   EXPECT_THAT(status.message(), HasSubstr("1 to 107 bytes; this one has 125"));
   EXPECT_FALSE(listen_unix(""));
@@ -407,13 +407,13 @@ class AnotherUser {
   UniqueFd socket_;
 };
 
-TEST_F(UnixStoreServerTest, AnotherUserIsRefusedWhateverItKnows) {
+TEST_F(StoreServerTest, AnotherUserIsRefusedWhateverItKnows) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root, to become another user";
   }
   AnotherUser other({
       // Has the key, but the server's socket belongs to root.
-      [&] { return connect_unix_store(path_, key_, kPatience).status().code() == Code::auth_failed; },
+      [&] { return connect_store("unix:" + path_, key_, kPatience).status().code() == Code::auth_failed; },
       // Does not mind that, and gets no challenge.
       [&] {
         RawClient client(path_);

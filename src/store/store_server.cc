@@ -1,4 +1,4 @@
-#include "store/unix_store_server.h"
+#include "store/store_server.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
 #include "store/meetings.h"
-#include "store/packet.h"
+#include "store/packet_socket.h"
 #include "store/unix_address.h"
 
 namespace ronde::store {
@@ -33,7 +33,7 @@ constexpr Nanoseconds kFullPause = 50 * kMillisecond;
 struct Connection {
   /// greeting -> proving -> idle -> (waiting -> answering -> idle)*; anything out of turn ends the connection.
   enum class Phase { greeting, proving, idle, waiting, answering } phase = Phase::greeting;
-  UniqueFd socket;
+  PacketSocket socket;
   Nonce client_nonce{};
   Nonce server_nonce{};
   Nanoseconds deadline = kNever;           ///< of the handshake, or of taking the answer
@@ -53,7 +53,7 @@ bool has_hung_up(int socket) {
 /// What the server's thread runs; nothing of it is touched by another thread.
 class Server {
  public:
-  Server(UniqueFd listener, int stop, UniqueFd epoll, const JobKey& key, const UnixStoreServerOptions& options)
+  Server(UniqueFd listener, int stop, UniqueFd epoll, const JobKey& key, const StoreServerOptions& options)
       : listener_(std::move(listener)), stop_(stop), epoll_(std::move(epoll)), key_(key), options_(options) {}
 
   Status prepare() {
@@ -135,16 +135,18 @@ class Server {
         }
         return;
       }
-      if (!is_same_user(socket.get()) || connections_.size() >= static_cast<std::size_t>(options_.max_connections)) {
+      PacketSocket accepted(std::move(socket));
+      if ((accepted.is_of_this_host() && !is_same_user(accepted.get())) ||
+          connections_.size() >= static_cast<std::size_t>(options_.max_connections)) {
         continue;
       }
       make_room_for_stranger();
       const ClientId id = next_id_++;
-      if (!watch(EPOLL_CTL_ADD, socket.get(), EPOLLIN, id)) {
+      if (!watch(EPOLL_CTL_ADD, accepted.get(), EPOLLIN, id)) {
         continue;
       }
       Connection& connection = connections_[id];
-      connection.socket = std::move(socket);
+      connection.socket = std::move(accepted);
       connection.deadline = later(clock_.now(), options_.handshake_limit);
     }
   }
@@ -181,8 +183,8 @@ class Server {
     }
     const bool known = !connection.is_stranger();
     Packet packet;
-    switch (receive_packet(connection.socket.get(), known ? kMaxFrameBytes : kHelloBytes,
-                           connection.phase == Connection::Phase::idle ? kMaxDescriptors : 0, packet)) {
+    switch (connection.socket.receive(known ? kMaxFrameBytes : kHelloBytes,
+                                      connection.phase == Connection::Phase::idle ? kMaxDescriptors : 0, packet)) {
       case PacketResult::again: return;
       case PacketResult::done:
         if (!take(id, connection, packet)) {
@@ -202,8 +204,7 @@ class Server {
         }
         const Mac proof = prove(key_, Role::server, connection.client_nonce, connection.server_nonce);
         connection.phase = Connection::Phase::proving;
-        return send_packet(connection.socket.get(), encode_challenge(connection.server_nonce, proof)) ==
-               PacketResult::done;
+        return connection.socket.send(encode_challenge(connection.server_nonce, proof)) == PacketResult::done;
       }
       case Connection::Phase::proving: {
         Mac proof;
@@ -213,6 +214,8 @@ class Server {
         }
         connection.phase = Connection::Phase::idle;
         connection.deadline = kNever;
+        connection.socket.seal(sealing_key(key_, Role::server, connection.client_nonce, connection.server_nonce),
+                               sealing_key(key_, Role::client, connection.client_nonce, connection.server_nonce));
         return true;
       }
       case Connection::Phase::idle: return take_request(id, connection, packet);
@@ -257,7 +260,7 @@ class Server {
     while (connection.next < connection.answer->values.size()) {
       const Value& value = connection.answer->values[connection.next];
       const std::vector<std::byte> frame = encode_value(static_cast<int>(connection.next), value.bytes);
-      switch (send_packet(connection.socket.get(), frame, value.descriptors)) {
+      switch (connection.socket.send(frame, value.descriptors)) {
         case PacketResult::done: ++connection.next; break;
         case PacketResult::again: (void)watch(EPOLL_CTL_MOD, connection.socket.get(), EPOLLOUT, id); return;
         case PacketResult::crowded:
@@ -266,6 +269,10 @@ class Server {
           return;
         default: close(id); return;
       }
+    }
+    if (connection.socket.flush() == PacketResult::again) {
+      (void)watch(EPOLL_CTL_MOD, connection.socket.get(), EPOLLOUT, id);
+      return;
     }
     connection.answer.reset();
     connection.deadline = kNever;
@@ -276,7 +283,7 @@ class Server {
   void refuse(ClientId id, const Status& status) {
     Connection& connection = connections_[id];
     connection.phase = Connection::Phase::idle;
-    if (send_packet(connection.socket.get(), encode_refusal(status)) != PacketResult::done) {
+    if (connection.socket.send(encode_refusal(status)) != PacketResult::done) {
       // Reported as an end of the connection: the event comes in the next round. Nothing is erased here, since
       // callers hold references.
       (void)::shutdown(connection.socket.get(), SHUT_RDWR);
@@ -292,7 +299,7 @@ class Server {
   int stop_;
   UniqueFd epoll_;
   JobKey key_;
-  UnixStoreServerOptions options_;
+  StoreServerOptions options_;
   RealClock clock_;
   Meetings meetings_;
   std::map<ClientId, Connection> connections_;  ///< by age
@@ -317,8 +324,8 @@ Result<UniqueFd> listen_unix(const std::string& path) {
   return socket;
 }
 
-Result<std::unique_ptr<UnixStoreServer>> UnixStoreServer::start(UniqueFd listener, const JobKey& key,
-                                                                const UnixStoreServerOptions& options) {
+Result<std::unique_ptr<StoreServer>> StoreServer::start(UniqueFd listener, const JobKey& key,
+                                                                const StoreServerOptions& options) {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!stop.is_open() || !epoll.is_open()) {
@@ -348,10 +355,10 @@ Result<std::unique_ptr<UnixStoreServer>> UnixStoreServer::start(UniqueFd listene
   if (failure != 0) {
     return Status::from_errno("starting the store's thread", failure);
   }
-  return std::unique_ptr<UnixStoreServer>(new UnixStoreServer(std::move(stop), std::move(thread)));
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(stop), std::move(thread)));
 }
 
-UnixStoreServer::~UnixStoreServer() {
+StoreServer::~StoreServer() {
   const std::uint64_t one = 1;
   while (::write(stop_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }

@@ -1,0 +1,210 @@
+#include "store/packet_socket.h"
+
+#include <sodium/crypto_secretbox.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "store/store.h"
+
+namespace ronde::store {
+
+namespace {
+
+/// The kernel passes at most 253 descriptors with a packet. Room for all of them, so that a sender of too many cannot
+/// make any of them get lost between the kernel and us: we see them and close them.
+constexpr std::size_t kKernelDescriptors = 253;
+
+void take_descriptors(msghdr& message, std::vector<UniqueFd>& descriptors) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+      descriptors.emplace_back(fd);
+    }
+  }
+}
+
+PacketResult send_with_descriptors(int socket, std::span<const std::byte> bytes,
+                                   std::span<const UniqueFd> descriptors) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<unsigned char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  if (!descriptors.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      const int fd = descriptors[i].get();
+      std::memcpy(CMSG_DATA(header) + i * sizeof fd, &fd, sizeof fd);
+    }
+  }
+  while (true) {
+    if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+      return PacketResult::done;
+    }
+    if (errno == EINTR) {
+      continue;
+    }
+    if (errno == ETOOMANYREFS) {
+      return PacketResult::crowded;
+    }
+    return errno == EAGAIN || errno == EWOULDBLOCK ? PacketResult::again : PacketResult::closed;
+  }
+}
+
+PacketResult receive_with_descriptors(int socket, std::size_t limit, std::size_t max_descriptors, Packet& packet) {
+  packet.descriptors.clear();
+  packet.bytes.resize(limit);
+  iovec part{packet.bytes.data(), packet.bytes.size()};
+  alignas(cmsghdr) std::array<unsigned char, CMSG_SPACE(kKernelDescriptors * sizeof(int))> control;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t got = -1;
+  do {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    packet.bytes.clear();
+    return errno == EAGAIN || errno == EWOULDBLOCK ? PacketResult::again : PacketResult::closed;
+  }
+  take_descriptors(message, packet.descriptors);
+  packet.bytes.resize(static_cast<std::size_t>(got));
+  if (got == 0) {
+    packet.descriptors.clear();
+    return PacketResult::closed;
+  }
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || packet.descriptors.size() > max_descriptors) {
+    packet.descriptors.clear();
+    return PacketResult::bad;
+  }
+  return PacketResult::done;
+}
+
+using BoxNonce = std::array<unsigned char, crypto_secretbox_NONCEBYTES>;
+
+/// Of one key no number comes twice: a connection does not last for 2^64 packets.
+BoxNonce nonce_of(std::uint64_t number) {
+  BoxNonce nonce{};
+  std::memcpy(nonce.data(), &number, sizeof number);
+  return nonce;
+}
+
+unsigned char* box_bytes(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
+const unsigned char* box_bytes(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
+
+using Length = std::uint32_t;
+
+}  // namespace
+
+PacketSocket::PacketSocket(UniqueFd socket) : socket_(std::move(socket)) {
+  int type = SOCK_SEQPACKET;
+  socklen_t bytes = sizeof type;
+  ::getsockopt(socket_.get(), SOL_SOCKET, SO_TYPE, &type, &bytes);
+  is_stream_ = type == SOCK_STREAM;
+}
+
+void PacketSocket::seal(const JobKey& sending, const JobKey& receiving) {
+  is_sealed_ = is_stream_;
+  sending_ = sending;
+  receiving_ = receiving;
+}
+
+PacketResult PacketSocket::send(std::span<const std::byte> bytes, std::span<const UniqueFd> descriptors) {
+  if (!is_stream_) {
+    return send_with_descriptors(socket_.get(), bytes, descriptors);
+  }
+  if (const PacketResult before = flush(); before != PacketResult::done) {
+    return before;
+  }
+  const auto length = static_cast<Length>(bytes.size() + (is_sealed_ ? crypto_secretbox_MACBYTES : 0));
+  kept_.resize(sizeof length + length);
+  std::memcpy(kept_.data(), &length, sizeof length);
+  if (is_sealed_) {
+    ::crypto_secretbox_easy(box_bytes(kept_.data() + sizeof length), box_bytes(bytes.data()), bytes.size(),
+                            nonce_of(sent_++).data(), box_bytes(sending_.bytes.data()));
+  } else {
+    std::copy(bytes.begin(), bytes.end(), kept_.begin() + sizeof length);
+  }
+  const PacketResult sent = flush();
+  return sent == PacketResult::again ? PacketResult::done : sent;
+}
+
+PacketResult PacketSocket::flush() {
+  while (!kept_.empty()) {
+    const ssize_t sent = ::send(socket_.get(), kept_.data(), kept_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EINTR) {
+      return errno == EAGAIN || errno == EWOULDBLOCK ? PacketResult::again : PacketResult::closed;
+    }
+    if (sent > 0) {
+      kept_.erase(kept_.begin(), kept_.begin() + sent);
+    }
+  }
+  return PacketResult::done;
+}
+
+PacketResult PacketSocket::receive(std::size_t limit, std::size_t max_descriptors, Packet& packet) {
+  return is_stream_ ? receive_stream(limit, packet)
+                    : receive_with_descriptors(socket_.get(), limit, max_descriptors, packet);
+}
+
+PacketResult PacketSocket::receive_stream(std::size_t limit, Packet& packet) {
+  if (const PacketResult head = read(sizeof(Length)); head != PacketResult::done) {
+    return head;
+  }
+  Length length = 0;
+  std::memcpy(&length, got_.data(), sizeof length);
+  const std::size_t seal_bytes = is_sealed_ ? crypto_secretbox_MACBYTES : 0;
+  if (length < seal_bytes || length > limit + seal_bytes) {
+    return PacketResult::bad;
+  }
+  if (const PacketResult whole = read(sizeof length + length); whole != PacketResult::done) {
+    return whole;
+  }
+  packet.descriptors.clear();
+  packet.bytes.resize(length - seal_bytes);
+  if (!is_sealed_) {
+    std::copy(got_.begin() + sizeof length, got_.end(), packet.bytes.begin());
+  } else if (::crypto_secretbox_open_easy(box_bytes(packet.bytes.data()), box_bytes(got_.data() + sizeof length), length,
+                                          nonce_of(received_++).data(), box_bytes(receiving_.bytes.data())) != 0) {
+    return PacketResult::bad;
+  }
+  got_.clear();
+  return PacketResult::done;
+}
+
+/// Until so many bytes of a packet are there. Memory grows with what has come.
+PacketResult PacketSocket::read(std::size_t bytes) {
+  while (got_.size() < bytes) {
+    std::array<std::byte, 4096> piece;
+    const ssize_t got =
+        ::recv(socket_.get(), piece.data(), std::min(piece.size(), bytes - got_.size()), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
+      return PacketResult::closed;
+    }
+    if (got < 0 && errno != EINTR) {
+      return PacketResult::again;
+    }
+    if (got > 0) {
+      got_.insert(got_.end(), piece.begin(), piece.begin() + got);
+    }
+  }
+  return PacketResult::done;
+}
+
+}  // namespace ronde::store
