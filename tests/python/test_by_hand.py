@@ -34,7 +34,7 @@ def free_port():
         return free.getsockname()[1]
 
 
-def start(rank, size, port, key, program=PROGRAM, **more):
+def start(rank, size, port, key, program=PROGRAM, *, host="127.0.0.1", before=(), **more):
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("RONDE_", "HOROVOD_"))}
     mine.update(
         RONDE_RANK=str(rank),
@@ -43,17 +43,20 @@ def start(rank, size, port, key, program=PROGRAM, **more):
         RONDE_LOCAL_SIZE="1",
         RONDE_CROSS_RANK=str(rank),
         RONDE_CROSS_SIZE=str(size),
-        RONDE_STORE=f"tcp:127.0.0.1:{port}",
+        RONDE_STORE=f"tcp:{host}:{port}",
         RONDE_KEY=key,
         **more,
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", program], env=mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [*before, sys.executable, "-c", program]
+    return subprocess.Popen(command, env=mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def ends_of(processes, limit=60):
-    return [(*process.communicate(timeout=limit), process.returncode) for process in processes]
+    try:
+        return [(*process.communicate(timeout=limit), process.returncode) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
@@ -81,8 +84,8 @@ def test_a_job_without_its_first_rank_says_who_is_to_serve():
 
 
 def test_memory_cannot_be_shared_so():
-    processes = [start(rank, 2, port, key, RONDE_TRANSPORT="shm", RONDE_INIT_TIMEOUT_S="5")
-                 for port, key in [(free_port(), secrets.token_hex(32))] for rank in range(2)]
+    port, key = free_port(), secrets.token_hex(32)
+    processes = [start(rank, 2, port, key, RONDE_TRANSPORT="shm", RONDE_INIT_TIMEOUT_S="5") for rank in range(2)]
     for _, err, code in ends_of(processes):
         assert code == 1
         assert "RONDE_TRANSPORT=tcp" in err
@@ -106,3 +109,32 @@ except Exception as error:
     assert ends[2][2] == -9
     for out, err, _ in ends[:2]:
         assert out.startswith("PeerLostError") and "rank 2" in out, (out, err)
+
+
+@pytest.fixture
+def two_hosts():
+    """Two network namespaces with a wire between them: their commands' beginnings, and their addresses."""
+    names = [f"ronde-{os.getpid()}-{host}" for host in "ab"]
+    ends = [f"rd{os.getpid() % 10**6}{host}" for host in "ab"]
+    script = ["ip netns add " + name for name in names]
+    script.append(f"ip link add {ends[0]} netns {names[0]} type veth peer name {ends[1]} netns {names[1]}")
+    for number, (name, end) in enumerate(zip(names, ends), start=1):
+        script += [f"ip -n {name} addr add 10.77.0.{number}/24 dev {end}", f"ip -n {name} link set {end} up"]
+        script.append(f"ip -n {name} link set lo up")  # by which a host reaches its own addresses
+    made = subprocess.run(["sh", "-ec", "\n".join(script)], stderr=subprocess.PIPE, text=True)
+    try:
+        if made.returncode != 0:
+            pytest.skip(f"no network namespaces here (they need root and iproute2): {made.stderr.strip()}")
+        yield [(["ip", "netns", "exec", name], f"10.77.0.{number}") for number, name in enumerate(names, start=1)]
+    finally:
+        subprocess.run(["sh", "-c", "; ".join("ip netns del " + name for name in names)], stderr=subprocess.DEVNULL)
+
+
+def test_two_hosts(two_hosts):
+    key = secrets.token_hex(32)
+    processes = [
+        start(rank, 2, 29500, key, before=before, host=two_hosts[0][1], RONDE_ADDRESS=address)
+        for rank, (before, address) in enumerate(two_hosts)
+    ]
+    for out, err, code in ends_of(processes):
+        assert (out, code) == ("right\n", 0), err
