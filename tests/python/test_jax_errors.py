@@ -113,6 +113,15 @@ def test_without_the_handler(tmp_path):
     assert sorted(found[0].lines("")) == sorted(found[1].lines(""))
 
 
+def test_a_jax_that_does_not_show_its_programs(tmp_path):
+    """Calls in it could have no names of their own: they go through Python too, and a warning says so."""
+    program = tmp_path / "program.py"
+    program.write_text("import ronde.jax._library as library\nlibrary.install = lambda: None\n" + WITHOUT_HANDLER)
+    ended = run_job(2, str(program))
+    assert ended.code == 0 and "this JAX is not known" in ended.output, ended.output
+    assert len(ended.lines("value")) == 2, ended.output
+
+
 LEAVING = """
 import jax, jax.numpy as jnp, os, signal, sys, ronde.jax as rj
 rj.init()

@@ -15,9 +15,8 @@ Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde ru
 Collectives work in ``jax.jit``, where XLA calls Ronde's library directly, under ``grad``, ``vmap``, ``scan``,
 ``checkpoint`` and in ``cond`` where every rank takes the same branch, and at once, outside traced functions. In a
 compiled program they go on beside the computation, in whatever order their operands come: ranks meet by name. A call
-without a name gets one from the traced function and the order of its calls, the same on ranks that trace the same
-functions. A traced function that is called twice within another one makes its calls twice under one name: where the two
-do not depend on each other give each a ``name``.
+without a name gets one from the compiled function and the order of calls in the whole program, the same on ranks that
+compile the same functions, whatever each has traced before.
 
 What reduces is said by ``op``: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``, ``Adasum``, ``BitAnd``, ``BitOr``,
 ``BitXor``, as in :mod:`ronde.numpy`. Elements are floats of 8 to 64 bits, integers of 8 to 64 bits, bool and complex

@@ -18,13 +18,10 @@ from ronde.process_sets import ProcessSet, group_of
 
 
 def request_of(kind: str, op: int, name: Optional[str], process_set: ProcessSet, **more: Any) -> Request:
-    """With the name that was given, or in a traced function the next of its own."""
-    group = group_of(process_set)
-    is_staged = _scope.is_staged()
-    if name is None and is_staged:
-        name = _scope.name_in_trace()
+    """With the name that was given, if any."""
     # A call that is made at once finds its place when it is submitted.
-    return Request(op, kind, name, group, site=call_site_text() if is_staged else "", **more)
+    site = call_site_text() if _scope.is_staged() else ""
+    return Request(op, kind, name, group_of(process_set), site=site, **more)
 
 
 def reduction(op: Optional[int], prescale: float, postscale: float) -> dict[str, Any]:

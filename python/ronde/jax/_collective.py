@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from ronde import _abi, _names, _operation
-from ronde.jax import _library, _scope
+from ronde.jax import _library, _numbering, _scope
 from ronde.numpy._arrays import address_of, source, view_of
 from ronde.numpy._results import made
 
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
     op: int
     kind: str
-    name: Optional[str]  # without the kind; None: an unnamed call, made at once
+    name: Optional[str]  # without the kind; None: an unnamed call, at once or in a program
     group: int
     reduce_op: int = _abi.SUM
     root: int = 0
@@ -56,6 +56,9 @@ def bind(request: Request, *arrays: Any) -> List[Any]:
     if request.op != _abi.BARRIER and not arrays:
         return []
     if _scope.is_staged() and not _library.has_handler():
+        # One name does for all: each has its result before the next is made. Numbers would be those of the calls made at once,
+        # which another thread makes.
+        request = request if request.name is not None else request._replace(name="in order")
         results = io_callback(
             lambda *values: tuple(_evaluate(request, values)),
             tuple(jax.ShapeDtypeStruct(_shape_of(request, array.shape), array.dtype) for array in arrays),
@@ -129,15 +132,17 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         raise NotImplementedError(
             f"'{request.kind}': this program was traced where XLA could call Ronde's library, and is compiled where it cannot"
         )
-    name = request.name if request.name is not None else _scope.name_in_trace()
-    name = _scope.name_in_module(f"{request.kind}.{name}", context.module_context)
+    if not _numbering.expect_call():
+        raise NotImplementedError(f"'{request.kind}': JAX compiles this program in a way in which Ronde gives calls no names")
+    unnumbered = {_numbering.UNNUMBERED: True} if request.name is None else {}
     # Kept although JAX knows of no effect: a result of no elements, say, makes nobody drop the call on one rank only.
-    rule = jax.ffi.ffi_lowering(_library.TARGET, has_side_effect=True)
+    rule = jax.ffi.ffi_lowering(_numbering.TARGET, has_side_effect=True)
     return rule(
         context,
         *operands,
         op=np.int64(request.op),
-        name=name,
+        name=request.kind if request.name is None else request.full_name,
+        **unnumbered,
         group=np.int64(request.group),
         reduce_op=np.int64(request.reduce_op),
         root=np.int64(request.root),
@@ -151,11 +156,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
 
 collective_p.def_abstract_eval(_abstract)
 collective_p.def_impl(_at_once)
-try:
-    # What JAX would take from its cache is another call, with a name of its own.
-    mlir.register_lowering(collective_p, _lower, platform="cpu", cacheable=False)
-except TypeError:  # an older JAX, which has no such cache
-    mlir.register_lowering(collective_p, _lower, platform="cpu")
+mlir.register_lowering(collective_p, _lower, platform="cpu")
 
 
 def _batch(arrays: Sequence[Any], dimensions: Sequence[Any], *, request: Request) -> Tuple[List[Any], List[Any]]:

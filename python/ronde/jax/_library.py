@@ -14,9 +14,7 @@ import jax
 
 from ronde import _process
 from ronde._lib import library
-
-#: The function of the library, and its name in XLA.
-TARGET = "ronde_jax_collective"
+from ronde.jax._numbering import TARGET, install, programs_shown
 
 #: How long programs under way are waited for before this rank leaves the job, in seconds: as long as Ronde waits for others.
 _LEAVE_LIMIT_S = 10.0
@@ -45,10 +43,16 @@ def _finish_programs() -> None:
 @functools.lru_cache(maxsize=None)
 def has_handler() -> bool:
     """Whether XLA calls Ronde's library itself. False where ``RONDE_JAX_FFI=0``, on other devices than CPUs, and where
-    the runtime refuses the library's version of its interface: calls then go through Python, one after the other."""
+    the runtime refuses the library's version of its interface or JAX does not show what it has written: calls then go through
+    Python, one after the other."""
+    install()
+    before = programs_shown()
     _probe()  # now: at the process's exit it is late for a compiler
     _process.before_leaving(_finish_programs)
     if os.environ.get("RONDE_JAX_FFI") == "0" or jax.default_backend() != "cpu":
+        return False
+    if programs_shown() == before:
+        _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
     library()  # which the other one then finds loaded, from wherever it came
     try:

@@ -30,7 +30,7 @@ def allreduce(
         tree: the same structure, shapes and types on every rank.
         op: Average (the default), Sum, Min, Max or Product; Adasum of floats; BitAnd, BitOr, BitXor of integers and
             bool.
-        name: by which the ranks meet; None: in a traced function by the function and the order of its calls, else by
+        name: by which the ranks meet; None: in a compiled program by the program and the order of its calls, else by
             the order of unnamed calls.
         prescale_factor: each rank's values are multiplied by it before the reduction; not 0.
         postscale_factor: the result is multiplied by it; not 0.

@@ -1,0 +1,186 @@
+"""Names of calls in a compiled program: the program, and which of its calls this is.
+
+Ranks meet by name, and XLA makes independent calls in another order on every rank and run. So each call of a compiled program
+needs a name of its own, which is the same on every rank. While JAX traces there is none to be had: JAX traces a helper with
+its own ``jit``, a body of ``scan`` or a function under ``checkpoint`` once and keeps it, for other programs too, and a rank
+with a batch of another size traces some of them anew and finds others. What is the same on every rank is the program that
+comes of it. So calls get their numbers there, in its order, when JAX has written it and before XLA reads it.
+
+JAX writes what it has traced once as one function, however often it is called. Here each call gets a copy with names of its
+own: XLA would write them out one by one as well, and what is called twice may be under way at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from typing import Any, Dict, List
+
+#: The function that XLA calls.
+TARGET = "ronde_jax_collective"
+
+#: An attribute of calls whose name is not whole yet. It is taken away with the number.
+UNNUMBERED = "unnumbered"
+
+
+class _Written(threading.local):
+    """The programs that JAX writes now in this thread, the innermost last: whether each has calls."""
+
+    def __init__(self) -> None:
+        self.have_calls: List[bool] = []
+        self.ever = 0
+
+
+_written = _Written()
+
+
+@functools.lru_cache(maxsize=None)
+def install() -> None:
+    """Has JAX show each program that it has written. JAX has no public way: without this one nothing is shown, which
+    :func:`programs_shown` tells."""
+    try:
+        from jax._src.interpreters import mlir
+
+        write = mlir.lower_jaxpr_to_module
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(write)
+    def write_and_number(module_name: str, jaxpr: Any, *arguments: Any, **options: Any) -> Any:
+        _written.ever += 1
+        _written.have_calls.append(False)
+        try:
+            result = write(module_name, jaxpr, *arguments, **options)
+        finally:
+            has_calls = _written.have_calls.pop()
+        if has_calls:
+            _Numbering(result.module, _label(module_name, jaxpr)).run()
+        return result
+
+    mlir.lower_jaxpr_to_module = write_and_number
+
+
+def programs_shown() -> int:
+    """How many programs JAX has shown in this thread."""
+    return _written.ever
+
+
+def expect_call() -> bool:
+    """Has the program that JAX writes now looked through for calls. False: it is not shown, so its calls get no names."""
+    if not _written.have_calls:
+        return False
+    _written.have_calls[-1] = True
+    return True
+
+
+def _label(module_name: str, jaxpr: Any) -> str:
+    """``step@train.py:12``: without the folder, which may be another on other hosts."""
+    source = getattr(getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None), "func_src_info", None)
+    return re.sub(r" at (?:.*[/\\])?", "@", str(source or module_name)).replace(" ", "_")
+
+
+class _Numbering:
+    """Of the calls of one program."""
+
+    def __init__(self, module: Any, label: str) -> None:
+        self._module = module
+        self._label = label
+        self._functions: Dict[str, Any] = {}
+        for function in module.body.operations:
+            if "sym_name" in function.attributes:
+                self._functions[function.attributes["sym_name"].value] = function
+        self._holds: Dict[str, bool] = {}
+        self._visited: Dict[str, bool] = {}
+        self._calls: Dict[int, int] = {}  # by group: a rank makes no calls of the groups that it is not in
+        self._uses: Dict[Any, int] = {}
+        self._copies = 0
+        self._in_order: List[Any] = []
+
+    def run(self) -> None:
+        with self._module.context:
+            # The first is where the program begins. Others may be reached by ways that are not known here.
+            for name, function in list(self._functions.items()):
+                if not self._visited.get(name) and self._has_calls(name):
+                    self._visit(name, function)
+            # After all copies are made: they are copies of what JAX has written.
+            for operation in self._in_order:
+                self._give_name(operation)
+
+    def _visit(self, name: str, function: Any) -> None:
+        self._visited[name] = True
+        for operation in _of_interest(function):
+            if operation.name == "stablehlo.custom_call":
+                self._in_order.append(operation)
+                continue
+            called = operation.attributes["callee"].value
+            if not self._has_calls(called):
+                continue
+            inner = self._functions[called]
+            if self._visited.get(called):
+                called, inner = self._copy(called, operation)
+            self._visit(called, inner)
+
+    def _copy(self, name: str, call: Any) -> Any:
+        """Another function with this one's body for the call."""
+        from jax.extend.mlir import ir
+
+        while True:
+            self._copies += 1
+            new_name = f"{name}_call_{self._copies}"
+            if new_name not in self._functions:
+                break
+        with ir.InsertionPoint(self._module.body):
+            copied = self._functions[name].operation.clone()
+        copied.attributes["sym_name"] = ir.StringAttr.get(new_name)
+        call.attributes["callee"] = ir.FlatSymbolRefAttr.get(new_name)
+        self._functions[new_name] = copied
+        self._holds[new_name] = True
+        return new_name, copied
+
+    def _has_calls(self, name: str) -> bool:
+        """Whether the function has calls of ours, or others that it calls have."""
+        known = self._holds.get(name)
+        if known is None:
+            self._holds[name] = False  # should it call itself
+            known = name in self._functions and any(
+                operation.name == "stablehlo.custom_call" or self._has_calls(operation.attributes["callee"].value)
+                for operation in _of_interest(self._functions[name])
+            )
+            self._holds[name] = known
+        return known
+
+    def _give_name(self, operation: Any) -> None:
+        from jax.extend.mlir import ir
+
+        given = operation.attributes["mhlo.backend_config"]
+        said = {each.name: each.attr for each in given}
+        group, name = said["group"].value, said["name"].value
+        if said.pop(UNNUMBERED, None) is not None:
+            number = self._calls.get(group, 0)
+            self._calls[group] = number + 1
+            name = f"{name}.{self._label}.{number}"
+        else:
+            # The program may have a call with a name several times, of one layer's function that is called for each.
+            number = self._uses.get((group, name), 0)
+            self._uses[group, name] = number + 1
+            name = f"{name}~{number}" if number else name
+        said["name"] = ir.StringAttr.get(name)
+        operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
+
+
+def _of_interest(function: Any) -> List[Any]:
+    """The operations in a function that are calls of ours, or call another function, in the program's order."""
+    from jax.extend.mlir import ir
+
+    found: List[Any] = []
+
+    def look(operation: Any) -> Any:
+        if operation.name == "func.call" or (
+            operation.name == "stablehlo.custom_call" and operation.attributes["call_target_name"].value == TARGET
+        ):
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    function.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+    return found
