@@ -164,3 +164,31 @@ def reducescatter(tensors: Sequence[Any], call: Call) -> List[Any]:
         return allgather(scaled, own)
 
     return _with_gradient(tensors, forward, backward)
+
+
+def stacked(tensor: Any, call: Call) -> Any:
+    """All ranks' tensors, of one shape, along a new dimension 0. Unlike :func:`allgather`, whose gradients are averaged as
+    Horovod has it, each rank gets the sum of all ranks' gradients of its tensor."""
+
+    def forward(*inputs: Any) -> List[Any]:
+        results, _ = _native.run_rows([inputs[0][tf.newaxis]], call, [inputs[0].dtype])
+        return [_with_rows(results[0], inputs[0][tf.newaxis])]
+
+    def backward(*gradients: Any) -> List[Any]:
+        return [_own_sum(_dense(gradients)[0], _in_backward(call, op=_abi.REDUCESCATTER, reduce_op=_abi.SUM))]
+
+    return _with_gradient([tensor], forward, backward)[0]
+
+
+def _own_sum(rows: Any, call: Call) -> Any:
+    """Of the sum of all ranks' ``rows``, of which there is one for each rank, this rank's. What it is to :func:`stacked`, that is
+    to it: derivatives of any order are those of all ranks together."""
+
+    def forward(*inputs: Any) -> List[Any]:
+        results, _ = _native.run_rows(inputs, call, [inputs[0].dtype])
+        return [tf.ensure_shape(results[0][0], rows.shape[1:])]
+
+    def backward(*gradients: Any) -> List[Any]:
+        return [stacked(_dense(gradients)[0], _in_backward(call, op=_abi.ALLGATHER))]
+
+    return _with_gradient([rows], forward, backward)[0]
