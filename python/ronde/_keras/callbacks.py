@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
 import numpy as np
 
@@ -73,8 +73,8 @@ class MetricAverage:
 
 
 class LearningRateSchedule:
-    """Multiplies the first learning rate by what an epoch says. With ``momentum_correction`` what SGD's momentum has kept of
-    earlier steps, which has their rate in it, is brought to the new rate."""
+    """Multiplies the first learning rate by what an epoch says. With ``momentum_correction`` what the momentum of SGD
+    or RMSprop has kept of earlier steps, which has their rate in it, is brought to the new rate."""
 
     model: Any
     params: Any
@@ -156,15 +156,15 @@ def _number(value: Any) -> float:
     return float(value.numpy() if hasattr(value, "numpy") else value)
 
 
-def _momentums(optimizer: Any) -> Any:
-    """The variables that SGD with momentum keeps; none of other optimizers, whose variables hold no learning rate."""
+def _momentums(optimizer: Any) -> List[Any]:
+    """Where SGD and RMSprop keep their momentum. None of other optimizers, whose variables have no learning rate in them."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if not getattr(optimizer, "momentum", 0) or not hasattr(optimizer, "nesterov"):
-        return ()
-    if hasattr(optimizer, "momentums"):
-        return optimizer.momentums
-    slots = getattr(optimizer, "_weights", ())  # of Keras 2's older optimizers
-    return [slot for slot in slots if "/momentum" in slot.name]
+    if not {"SGD", "RMSprop"} & {each.__name__ for each in type(optimizer).__mro__}:
+        return []
+    slots = getattr(optimizer, "_slots", None)  # of Keras 2's older optimizers
+    if slots is not None:
+        return [of_variable["momentum"] for of_variable in slots.values() if "momentum" in of_variable]
+    return list(getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None) or ())
 
 
 class LearningRateWarmup(LearningRateSchedule):
