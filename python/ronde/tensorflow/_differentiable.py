@@ -181,8 +181,8 @@ def stacked(tensor: Any, call: Call) -> Any:
 
 
 def _own_sum(rows: Any, call: Call) -> Any:
-    """Of the sum of all ranks' ``rows``, of which there is one for each rank, this rank's. What it is to :func:`stacked`, that is
-    to it: derivatives of any order are those of all ranks together."""
+    """Of the sum of all ranks' ``rows``, of which there is one for each rank, this rank's. It is the gradient of :func:`stacked`,
+    and that is its own: derivatives of any order are those of all ranks together."""
 
     def forward(*inputs: Any) -> List[Any]:
         results, _ = _native.run_rows(inputs, call, [inputs[0].dtype])
