@@ -158,8 +158,8 @@ class LearningRateSchedule:
 
 
 def _steps_of(params: Dict[str, Any]) -> Optional[int]:
-    """How many batches an epoch has, of what Keras tells callbacks: in graph mode of Keras 2 how many examples there are, and how
-    many of them are a batch."""
+    """How many batches an epoch has. In graph mode of Keras 2 callbacks are told how many examples there are, and how many of
+    them a batch has."""
     samples, batch_size = params.get("samples"), params.get("batch_size")
     return params.get("steps") or (-(-samples // batch_size) if samples and batch_size else None)
 
