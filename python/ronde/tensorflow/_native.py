@@ -150,6 +150,15 @@ def _attributes(call: Call) -> dict[str, Any]:
     }
 
 
+def call_of(operation: Any) -> Call:
+    """What a RondeStart, of a graph or of a tape, was made with."""
+    said = operation.get_attr
+    factors = [struct.unpack("<d", struct.pack("<q", said(f"{which}scale_bits")))[0] for which in ("pre", "post")]
+    return Call(
+        said("op"), tf.compat.as_str(said("tensor_name")), said("reduce_op"), said("root"), said("group"), *factors
+    )
+
+
 def start(tensors: Sequence[Any], call: Call) -> Started:
     """Begins a request whose results have the shapes of its tensors. In eager mode raises what the engine refuses."""
     if not tf.executing_eagerly():

@@ -47,8 +47,8 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
 
 def _own_moments(inputs: Any, axes: List[int], keep_dims: bool, mask: Any) -> Any:
     """Of this rank's batch: how many values there are, their mean, and the sum of their squared distances from it, in one
-    tensor of float64. Distances are taken from a first mean, of whose rounding the second one knows: sums of squares would be all
-    rounding where the mean is large."""
+    tensor of float64. Distances are taken from a first mean, of whose rounding the second one knows: sums of squares would be
+    all rounding where the mean is large."""
     wide = tf.cast(inputs, tf.float64 if inputs.dtype == tf.float64 else tf.float32)
     is_counted = None if mask is None else tf.broadcast_to(tf.cast(mask, tf.bool)[..., tf.newaxis], tf.shape(wide))
 
