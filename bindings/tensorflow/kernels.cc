@@ -408,7 +408,21 @@ void destroy_topology(void* kernel) { delete static_cast<std::int64_t*>(kernel);
 
 template <void (*compute)(Run&, const Attributes&)>
 void with_attributes(void* kernel, OpKernelContext* context) {
-  guarded(context, [&](Run& run) { compute(run, *static_cast<const Attributes*>(kernel)); });
+  const auto& attributes = *static_cast<const Attributes*>(kernel);
+  guarded(context, [&](Run& run) {
+    if (attributes.name != kNameFollows) {
+      compute(run, attributes);
+      return;
+    }
+    const char* name = take_name();
+    if (name == nullptr) {
+      run.fail(Code::internal, "the name of a request of Ronde was said in another thread than the one that makes it");
+      return;
+    }
+    Attributes named = attributes;
+    named.name = name;
+    compute(run, named);
+  });
 }
 template <void (*compute)(Run&)>
 void without_attributes(void* /*kernel*/, OpKernelContext* context) {
