@@ -318,7 +318,7 @@ def test_what_would_read_results_before_they_are_there_is_refused(hvd, tf, rank,
     np.testing.assert_array_equal(jacobian.numpy().reshape(6, 6), np.diag(4 * np.arange(6.0)))
 
 
-@pytest.mark.ranks(2)
+@pytest.mark.ranks(1)
 @pytest.mark.parametrize("operation", ["allreduce", "allgather"])
 def test_new_names_cost_no_memory_for_good(hvd, tf, rank, operation):
     """TensorFlow keeps what it makes of an eager operation's attributes: the name must be none of them."""
