@@ -185,6 +185,11 @@ void submit(Run& run, const Attributes& attributes, const ronde_request& request
     if (outcome.tensor.empty()) {
       outcome.tensor = attributes.name;
     }
+    if (status == RONDE_DUPLICATE_NAME) {  // which ranks could not take for another run of the same operation
+      outcome.message +=
+          ". An operation of a graph that runs several times at once, as in a map of tf.data with num_parallel_calls, "
+          "has one name for all: leave num_parallel_calls out, so that ranks run it in one order";
+    }
     run.fail(outcome);
     return;
   }
