@@ -51,7 +51,17 @@ class Reader {
   ScopedStatus status_;
 };
 
+thread_local const char* said_name = nullptr;
+
 }  // namespace
+
+void say_name(const char* name) { said_name = name; }
+
+const char* take_name() {
+  const char* name = said_name;
+  said_name = nullptr;
+  return name;
+}
 
 ronde_request Attributes::request() const {
   ronde_request request{};

@@ -26,6 +26,16 @@ struct Attributes {
   ronde_request request() const;
 };
 
+/// In place of a name: the request's name is what this thread has said last. TensorFlow keeps a kernel of eager mode for
+/// each set of attributes for good, some 40 KB, and a program may have a new name for each call.
+inline constexpr char kNameFollows[] = "\x01";
+
+/// For the next request of this thread.
+void say_name(const char* name);
+
+/// What has been said, once; null if nothing has.
+const char* take_name();
+
 /// Reads them; empty if that fails, which TensorFlow has been told then.
 std::optional<Attributes> read_attributes(OpKernelConstruction* construction);
 

@@ -185,6 +185,11 @@ void submit(Run& run, const Attributes& attributes, const ronde_request& request
     if (outcome.tensor.empty()) {
       outcome.tensor = attributes.name;
     }
+    if (status == RONDE_DUPLICATE_NAME) {  // which ranks could not take for another run of the same operation
+      outcome.message +=
+          ". An operation of a graph that runs several times at once, as in a map of tf.data with num_parallel_calls, "
+          "has one name for all: leave num_parallel_calls out, so that ranks run it in one order";
+    }
     run.fail(outcome);
     return;
   }
@@ -408,7 +413,21 @@ void destroy_topology(void* kernel) { delete static_cast<std::int64_t*>(kernel);
 
 template <void (*compute)(Run&, const Attributes&)>
 void with_attributes(void* kernel, OpKernelContext* context) {
-  guarded(context, [&](Run& run) { compute(run, *static_cast<const Attributes*>(kernel)); });
+  const auto& attributes = *static_cast<const Attributes*>(kernel);
+  guarded(context, [&](Run& run) {
+    if (attributes.name != kNameFollows) {
+      compute(run, attributes);
+      return;
+    }
+    const char* name = take_name();
+    if (name == nullptr) {
+      run.fail(Code::internal, "the name of a request of Ronde was said in another thread than the one that makes it");
+      return;
+    }
+    Attributes named = attributes;
+    named.name = name;
+    compute(run, named);
+  });
 }
 template <void (*compute)(Run&)>
 void without_attributes(void* /*kernel*/, OpKernelContext* context) {

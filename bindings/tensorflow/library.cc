@@ -6,6 +6,7 @@
 
 #include <ronde/ronde.h>
 
+#include "attributes.h"
 #include "flights.h"
 #include "kernels.h"
 #include "operations.h"
@@ -41,6 +42,10 @@ extern "C" {
 
 /// Why there are no operations, as a sentence; "" if there are. Static.
 RONDE_API const char* ronde_tf_error() { return registration().c_str(); }
+
+/// Says the name of the next request that this thread makes, of a Start whose attribute is kNameFollows. It is read
+/// while that operation runs, and must live until then.
+RONDE_API void ronde_tf_name(const char* name) { ronde::tf::say_name(name); }
 
 /// Waits for the request of a token. 1: it has succeeded, its results can be read and the token is forgotten. 0:
 /// limit_s seconds have passed or a signal has come. 2: it has ended and the token is there: RondeDone or RondeDoneRows

@@ -53,6 +53,13 @@ def check_batch_normalisation(tf, hvd):
     mine = layer(batches[hvd.rank()], training=True)
     np.testing.assert_allclose(mine, expected[5 * hvd.rank() : 5 * hvd.rank() + 5], atol=1e-4)
     np.testing.assert_allclose(layer.moving_variance, alone.moving_variance, atol=1e-4)
+    batches = [batch + 10000 for batch in batches]
+    masks = [np.random.default_rng(of).random((5, 4, 4)) < 0.3 + of / 2 for of in range(2)]
+    left = np.concatenate(batches).astype("float64")[np.concatenate(masks)]
+    layer = hvd.SyncBatchNormalization(momentum=0.0)
+    layer(batches[hvd.rank()], training=True, mask=masks[hvd.rank()])
+    np.testing.assert_allclose(layer.moving_mean, left.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(layer.moving_variance, left.var(0), rtol=1e-4)
 
 
 def make_model(tf):

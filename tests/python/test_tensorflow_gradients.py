@@ -205,3 +205,36 @@ def test_ranks_with_other_gradients_are_told(hvd, tf, rank):
     with pytest.raises(hvd.HorovodInternalError, match="the ranks disagree|did not"):
         hvd.DistributedGradientTape(tape).gradient(y, variables)
     assert hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="after").numpy() == 2.0
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_gradients_of_gradients(hvd, tf, rank, world, traced, is_sparse):
+    """A penalty on the gradients of all ranks, as one process with all batches has it."""
+    inputs = np.random.default_rng(3).normal(size=(2 * world, 3)).astype("float32")
+    rows = np.random.default_rng(5).integers(0, 4, size=2 * world)
+    table = tf.Variable(np.random.default_rng(4).normal(size=(4, 3)).astype("float32"))
+    bias = tf.Variable(tf.ones([3]))
+    variables = [table, bias]
+
+    def slope_of_penalty(batch, picked, distributed):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                weights = tf.gather(table, picked) if is_sparse else tf.matmul(batch, table, transpose_b=True)[:, :3]
+                loss = tf.reduce_mean(tf.exp(weights * batch * 0.3 + bias * 0.1) ** 2)
+            if distributed:
+                inner = hvd.DistributedGradientTape(inner, num_groups=0 if is_sparse else 1)
+            slopes = inner.gradient(loss, variables)
+            assert not is_sparse or isinstance(slopes[0], tf.IndexedSlices)
+            penalty = tf.add_n([tf.reduce_sum(tf.convert_to_tensor(slope) ** 2 * (1.0 + place))
+                                for place, slope in enumerate(slopes)])
+        if distributed:
+            outer = hvd.DistributedGradientTape(outer, sparse_as_dense=True)
+        return [tf.convert_to_tensor(each) for each in outer.gradient(penalty, variables)]
+
+    function = tf.function(slope_of_penalty) if traced else slope_of_penalty
+    expected = slope_of_penalty(tf.constant(inputs), tf.constant(rows), False)
+    own = slice(2 * rank, 2 * rank + 2)
+    for mine, alone in zip(function(tf.constant(inputs[own]), tf.constant(rows[own]), True), expected):
+        np.testing.assert_allclose(mine, alone, rtol=1e-4, atol=1e-6)

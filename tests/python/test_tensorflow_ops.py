@@ -316,3 +316,23 @@ def test_what_would_read_results_before_they_are_there_is_refused(hvd, tf, rank,
         tape.jacobian(y, x)
     jacobian = tape.jacobian(y, x, experimental_use_pfor=False)
     np.testing.assert_array_equal(jacobian.numpy().reshape(6, 6), np.diag(4 * np.arange(6.0)))
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("operation", ["allreduce", "allgather"])
+def test_new_names_cost_no_memory_for_good(hvd, tf, rank, operation):
+    """TensorFlow keeps what it makes of an eager operation's attributes: the name must be none of them."""
+
+    def call_with_names(first, count):
+        for number in range(first, first + count):
+            assert float(getattr(hvd, operation)(value, name=f"{operation}.{number}")[0]) == 1.0
+
+    def anonymous_kib():
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+    value = tf.ones([4])
+    call_with_names(0, 300)
+    before = anonymous_kib()
+    call_with_names(300, 2000)
+    assert anonymous_kib() - before < 8 * 1024  # it was 39 KiB for each

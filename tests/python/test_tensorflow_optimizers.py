@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tensorflow_fixtures import hvd, rank, tf  # noqa: F401 - fixtures
+from test_adasum import tree
 
 
 @pytest.mark.ranks(2, 3)
@@ -91,6 +92,30 @@ def test_passes_and_adasum_of_version_1(hvd, tf, rank):
     gradient = tf.constant([1.0, 0.0] if rank == 0 else [0.0, 2.0])  # orthogonal: both count in full
     optimizer.apply_gradients([(gradient, weights)])
     np.testing.assert_allclose(weights, [0.0, -1.0], rtol=1e-6)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_adasum_of_version_1_is_of_what_steps_have_changed(hvd, tf, rank, world, use_resource):
+    """Each rank's momentum is its own; what Adasum makes of the ranks' steps is in NumPy here."""
+    v1 = tf.compat.v1
+    steps = np.random.default_rng(4).normal(size=(5, world, 3)).astype("float32") + 0.5
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [3])
+        weights = v1.get_variable("weights", initializer=tf.ones([3]), use_resource=use_resource)
+        table = v1.get_variable("table", initializer=tf.ones([4, 3]), use_resource=use_resource)
+        optimizer = hvd.DistributedOptimizer(v1.train.MomentumOptimizer(0.5, 0.9), op=hvd.Adasum)
+        step = optimizer.minimize(tf.reduce_sum(weights * x) + tf.reduce_sum(tf.gather(table, [1]) * x))
+        session.run(v1.global_variables_initializer())
+        expected = np.ones(3)
+        momentum = np.zeros((world, 3))
+        for gradients in steps:
+            session.run(step, {x: gradients[rank]})
+            momentum = 0.9 * momentum + gradients
+            expected = expected + tree(list(-0.5 * momentum))
+            rows = session.run(table)
+            np.testing.assert_allclose(session.run(weights), expected, rtol=1e-5)
+            np.testing.assert_allclose(rows, [[1.0] * 3, expected, [1.0] * 3, [1.0] * 3], rtol=1e-5)
 
 
 @pytest.mark.ranks(2)

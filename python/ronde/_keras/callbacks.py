@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
 import numpy as np
 
 from ronde import _process
 from ronde import numpy as rnp
-from ronde._keras.variables import broadcast_variables, optimizer_variables, sync_from_jax
+from ronde._keras.variables import assign, broadcast_variables, optimizer_variables, sync_from_jax, values_of
+from ronde._reduce_ops import Min
 from ronde.exceptions import InvalidArgumentError
 
 #: A number, or what it is at an epoch.
@@ -17,8 +18,8 @@ Multiplier = Union[float, Callable[[float], float]]
 
 
 class BroadcastGlobalVariables:
-    """Gives all ranks the root's weights and optimizer: before the first batch where the model has weights by then, else
-    after it."""
+    """Gives all ranks the root's weights and optimizer: before the first batch where the models of all ranks have weights by
+    then, else after it."""
 
     model: Any
 
@@ -34,9 +35,13 @@ class BroadcastGlobalVariables:
         self._local.append(var)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Sends what is there. ``logs`` is not used. Raises CollectiveError if that fails."""
+        """Sends what is there on all ranks. ``logs`` is not used. Raises CollectiveError if that fails."""
         del logs
-        if not self.broadcast_done and self.model.built:
+        if self.broadcast_done:
+            return
+        # The ranks decide together: a root that has loaded its model would send while the others are in their first batch.
+        built = rnp.allreduce(np.array([int(bool(self.model.built))]), Min, "keras.built")
+        if built[0]:
             self._broadcast()
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -73,8 +78,8 @@ class MetricAverage:
 
 
 class LearningRateSchedule:
-    """Multiplies the first learning rate by what an epoch says. With ``momentum_correction`` what SGD's momentum has kept of
-    earlier steps, which has their rate in it, is brought to the new rate."""
+    """Multiplies the first learning rate by what an epoch says. With ``momentum_correction`` what the momentum of SGD
+    or RMSprop has kept of earlier steps, which has their rate in it, is brought to the new rate."""
 
     model: Any
     params: Any
@@ -106,7 +111,7 @@ class LearningRateSchedule:
         changes with each."""
         del logs
         if self.steps_per_epoch is None:
-            self.steps_per_epoch = (self.params or {}).get("steps")
+            self.steps_per_epoch = _steps_of(self.params or {})
         if not self.staircase and not self.steps_per_epoch:
             raise InvalidArgumentError(
                 "the learning rate changes with each batch, and Keras does not know how many an epoch has: give "
@@ -148,23 +153,32 @@ class LearningRateSchedule:
             return
         optimizer.learning_rate = new
         if self.momentum_correction and old > 0:
-            for kept in _momentums(optimizer):
-                kept.assign(kept.numpy() * np.asarray(new / old, kept.numpy().dtype))
+            kept = list(_momentums(optimizer))
+            assign(kept, [each * np.asarray(new / old, each.dtype) for each in values_of(kept)])
+
+
+def _steps_of(params: Dict[str, Any]) -> Optional[int]:
+    """How many batches an epoch has. In graph mode of Keras 2 callbacks are told how many examples there are, and how many of
+    them a batch has."""
+    samples, batch_size = params.get("samples"), params.get("batch_size")
+    return params.get("steps") or (-(-samples // batch_size) if samples and batch_size else None)
 
 
 def _number(value: Any) -> float:
+    if hasattr(value, "assign"):
+        return float(values_of([value])[0])
     return float(value.numpy() if hasattr(value, "numpy") else value)
 
 
-def _momentums(optimizer: Any) -> Any:
-    """The variables that SGD with momentum keeps; none of other optimizers, whose variables hold no learning rate."""
+def _momentums(optimizer: Any) -> List[Any]:
+    """Where SGD and RMSprop keep their momentum. None of other optimizers, whose variables have no learning rate in them."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if not getattr(optimizer, "momentum", 0) or not hasattr(optimizer, "nesterov"):
-        return ()
-    if hasattr(optimizer, "momentums"):
-        return optimizer.momentums
-    slots = getattr(optimizer, "_weights", ())  # of Keras 2's older optimizers
-    return [slot for slot in slots if "/momentum" in slot.name]
+    if not {"SGD", "RMSprop"} & {each.__name__ for each in type(optimizer).__mro__}:
+        return []
+    slots = getattr(optimizer, "_slots", None)  # of Keras 2's older optimizers
+    if slots is not None:
+        return [of_variable["momentum"] for of_variable in slots.values() if "momentum" in of_variable]
+    return list(getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None) or ())
 
 
 class LearningRateWarmup(LearningRateSchedule):

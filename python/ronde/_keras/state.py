@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, List
 
-import numpy as np
-
 from ronde import _process
-from ronde._keras.variables import broadcast_variables, optimizer_variables, sync_from_jax
+from ronde._keras.variables import assign, broadcast_variables, optimizer_variables, sync_from_jax, values_of
 from ronde._objects import broadcast_object
 from ronde.elastic.state import ObjectState
 from ronde.exceptions import InvalidArgumentError
@@ -41,7 +39,7 @@ class KerasState(ObjectState):
         return [*self.model.weights, *optimizer_variables(self.optimizer, self.model)]
 
     def _save_values(self) -> None:
-        self._saved_values = [np.array(variable.numpy()) for variable in self._variables()]
+        self._saved_values = values_of(self._variables())
 
     def save(self) -> None:
         """As :meth:`ronde.elastic.State.save`. Raises what copying an object does."""
@@ -50,8 +48,7 @@ class KerasState(ObjectState):
 
     def restore(self) -> None:
         """As :meth:`ronde.elastic.State.restore`. Raises what an assignment does."""
-        for variable, value in zip(self._variables(), self._saved_values):
-            variable.assign(value)
+        assign(self._variables(), self._saved_values)
         super().restore()
 
     def sync(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List
+import sys
+from typing import Any, Iterable, List, Sequence
 
 import numpy as np
 
@@ -10,7 +11,31 @@ from ronde import numpy as rnp
 from ronde.exceptions import MismatchError
 from ronde.process_sets import ProcessSet, global_process_set
 
-__all__ = ["broadcast_variables", "optimizer_variables", "rebuild_if_empty", "sync_from_jax"]
+__all__ = ["assign", "broadcast_variables", "optimizer_variables", "rebuild_if_empty", "sync_from_jax", "values_of"]
+
+
+def _of_sessions() -> Any:
+    """Keras 2's functions for variables that live in a session, as all do after ``tf.compat.v1.disable_eager_execution()``.
+    None where variables have their values themselves."""
+    tensorflow = sys.modules.get("tensorflow")
+    return None if tensorflow is None or tensorflow.executing_eagerly() else tensorflow.keras.backend
+
+
+def values_of(variables: Sequence[Any]) -> List[Any]:
+    """Copies of the values, as NumPy's, in order."""
+    backend = _of_sessions()
+    values = [each.numpy() for each in variables] if backend is None else backend.batch_get_value(list(variables))
+    return [np.array(value, order="C") for value in values]
+
+
+def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
+    """Gives the variables these values."""
+    backend = _of_sessions()
+    if backend is not None:
+        backend.batch_set_value(list(zip(variables, values)))
+        return
+    for variable, value in zip(variables, values):
+        variable.assign(value)
 
 
 def sync_from_jax(model: Any) -> None:
@@ -53,7 +78,7 @@ def broadcast_variables(
     Raises ValueError if the call is wrong, CollectiveError if the work fails.
     """
     listed = list(variables)
-    arrays = [np.array(variable.numpy(), order="C") for variable in listed]
+    arrays = values_of(listed)
     counts = rnp.allgather(np.array([len(listed)]), name="keras.variables", process_set=process_set)
     if len(set(counts.tolist())) > 1:  # else some would wait for what the others do not send
         raise MismatchError(
@@ -63,9 +88,9 @@ def broadcast_variables(
         rnp.broadcast_async_(array, root_rank, f"keras.variables.{index}", process_set)
         for index, array in enumerate(arrays)
     ]
-    for handle, array, variable in zip(handles, arrays, listed):
+    for handle in handles:
         rnp.synchronize(handle)
-        variable.assign(array)
+    assign(listed, arrays)
 
 
 def rebuild_if_empty(optimizer: Any, model: Any) -> None:

@@ -3,11 +3,13 @@ gradients to it, and waits for them. It is one of these operations itself, so de
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+import contextlib
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from ronde import _abi, _process, process_sets
+from ronde.exceptions import UnsupportedError
 from ronde.tensorflow import _native
 from ronde.tensorflow._native import Call
 
@@ -16,13 +18,7 @@ def _is_recorded(tensors: Sequence[Any]) -> bool:
     """Whether somebody may ask for a gradient. In eager mode without a tape nobody can, and 0.1 ms is saved."""
     if not any(tensor.dtype.is_floating or tensor.dtype.is_complex for tensor in tensors):
         return False
-    if not tf.executing_eagerly():
-        return True
-    try:
-        from tensorflow.python.eager import record
-    except ImportError:  # TensorFlow before 2.13
-        return True
-    return bool(record.could_possibly_record())
+    return not tf.executing_eagerly() or _native.is_recorded()
 
 
 def _with_gradient(
@@ -65,6 +61,61 @@ def allreduce(tensors: Sequence[Any], call: Call) -> List[Any]:
         return allreduce(_dense(gradients), _in_backward(call))
 
     return _with_gradient(tensors, forward, backward)
+
+
+def _start_backward(start: Any, gradients: Sequence[Any], outputs: Sequence[Any]) -> _native.Started:
+    """Begins the reduction of the gradients of what ``start``, a RondeStart, has begun, as that was reduced."""
+    call = _native.call_of(start)
+    if call.op != _abi.ALLREDUCE:
+        raise UnsupportedError(f"'{call.name}' gives variables their values: no gradient flows through it", 3)
+    given = [tf.zeros_like(output) if each is None else each for each, output in zip(gradients, outputs)]
+    return _native.start(_dense(given), _in_backward(call))
+
+
+def _gradient_of_start(operation: Any, *gradients: Any) -> List[Any]:
+    """Of a request of a step, on a tape. In a graph that of Done has done it."""
+    if isinstance(operation, tf.Operation):
+        return list(gradients[:-1])
+    return _native.done([_start_backward(operation, gradients[:-1], operation.outputs[:-1])])
+
+
+def _gradient_of_done(operation: Any, *gradients: Any) -> List[Any]:
+    """Of all requests of a step: they are begun together again, and one Done waits for all, or waiting ones would fill the
+    threads that others need to begin."""
+    outputs = list(operation.inputs)
+    places_of: Dict[str, List[int]] = {}
+    for place in range(len(gradients)):
+        places_of.setdefault(outputs[place].op.name, []).append(place)
+    started = [
+        _start_backward(outputs[places[0]].op, [gradients[i] for i in places], [outputs[i] for i in places])
+        for places in places_of.values()
+    ]
+    reduced = iter(_native.done(started))
+    results: List[Any] = [None] * len(outputs)
+    for places in places_of.values():
+        for place in places:
+            results[place] = next(reduced)
+    return results
+
+
+with contextlib.suppress(KeyError):  # a program has taken the module out of sys.modules and loads it again
+    tf.RegisterGradient("RondeStart")(_gradient_of_start)
+    tf.RegisterGradient("RondeDone")(_gradient_of_done)
+
+
+def gathered(slices: Any, everyones: Any, call: Call) -> Any:
+    """``everyones``, which are all ranks' ``slices``, gathered before, with a gradient: each rank gets its rows of the sum of
+    all ranks' gradients."""
+
+    def forward(*_: Any) -> List[Any]:
+        return [tf.identity(everyones)]
+
+    def backward(*gradients: Any) -> List[Any]:
+        rows = tf.shape(slices, tf.int64)[:1][tf.newaxis]
+        own = _in_backward(call, op=_abi.ALLREDUCE, reduce_op=_abi.SUM)
+        return _own_rows(rows, allreduce(_dense(gradients), own), call._replace(op=_abi.ALLGATHER))
+
+    return _with_gradient([slices], forward, backward)[0]
 
 
 def _dense(gradients: Sequence[Any]) -> List[Any]:
@@ -164,3 +215,31 @@ def reducescatter(tensors: Sequence[Any], call: Call) -> List[Any]:
         return allgather(scaled, own)
 
     return _with_gradient(tensors, forward, backward)
+
+
+def stacked(tensor: Any, call: Call) -> Any:
+    """All ranks' tensors, of one shape, along a new dimension 0. Unlike :func:`allgather`, whose gradients are averaged as
+    Horovod has it, each rank gets the sum of all ranks' gradients of its tensor."""
+
+    def forward(*inputs: Any) -> List[Any]:
+        results, _ = _native.run_rows([inputs[0][tf.newaxis]], call, [inputs[0].dtype])
+        return [_with_rows(results[0], inputs[0][tf.newaxis])]
+
+    def backward(*gradients: Any) -> List[Any]:
+        return [_own_sum(_dense(gradients)[0], _in_backward(call, op=_abi.REDUCESCATTER, reduce_op=_abi.SUM))]
+
+    return _with_gradient([tensor], forward, backward)[0]
+
+
+def _own_sum(rows: Any, call: Call) -> Any:
+    """Of the sum of all ranks' ``rows``, of which there is one for each rank, this rank's. It is the gradient of
+    :func:`stacked`, and that is its own: derivatives of any order are those of all ranks together."""
+
+    def forward(*inputs: Any) -> List[Any]:
+        results, _ = _native.run_rows(inputs, call, [inputs[0].dtype])
+        return [tf.ensure_shape(results[0][0], rows.shape[1:])]
+
+    def backward(*gradients: Any) -> List[Any]:
+        return [stacked(_dense(gradients)[0], _in_backward(call, op=_abi.ALLGATHER))]
+
+    return _with_gradient([rows], forward, backward)[0]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ronde import _abi, process_sets
 from ronde._reduce_ops import Adasum, Average, Sum, reduce_op
 from ronde.exceptions import InvalidArgumentError
-from ronde.tensorflow import _native
+from ronde.tensorflow import _differentiable, _native
 from ronde.tensorflow._arguments import tensor_of
 from ronde.tensorflow._native import Call, Started
 from ronde.tensorflow.compression import AnyCompressor, Compression
@@ -214,10 +214,9 @@ class _SlicesUnderWay:
         self._slices = slices
         self._tensors = (packed, slices.indices)
         call = replace(settings, gradient_predivide_factor=1.0).call
-        self.started = [
-            _native.start_rows([tensor], call(f"{name}.{part}")._replace(op=_abi.ALLGATHER, reduce_op=_abi.SUM))
-            for tensor, part in zip(self._tensors, ("values", "indices"))
-        ]
+        calls = [call(f"{name}.{part}")._replace(op=_abi.ALLGATHER, reduce_op=_abi.SUM) for part in ("values", "indices")]
+        self._call_of_values = calls[0]
+        self.started = [_native.start_rows([tensor], each) for tensor, each in zip(self._tensors, calls)]
 
     def end(self, tokens: Sequence[Any]) -> Any:
         """The slices. In a graph only after all that belongs to the list has begun."""
@@ -226,5 +225,6 @@ class _SlicesUnderWay:
         for part, tensor in zip(parts, self._tensors):
             if not tf.executing_eagerly() and tensor.shape.rank:
                 part.set_shape([None, *tensor.shape[1:]])
-        values = self._settings.compression.decompress(parts[0], self._context)
+        gathered = _differentiable.gathered(self._tensors[0], parts[0], self._call_of_values)
+        values = self._settings.compression.decompress(gathered, self._context)
         return tf.IndexedSlices(values, parts[1], self._slices.dense_shape)

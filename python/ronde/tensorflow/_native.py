@@ -28,6 +28,9 @@ _SLICE_S = 0.05
 
 _MESSAGE_BYTES = 4096
 
+#: In place of a name in an operation's attributes: it has been said to the library before; see attributes.h.
+_NAME_FOLLOWS = "\x01"
+
 #: Answers of ronde_tf_finish.
 _UNDER_WAY, _SUCCEEDED = 0, 1
 
@@ -62,6 +65,7 @@ def _path() -> Path:
 
 class _Binding(NamedTuple):
     operations: Any
+    say_name: Any
     finish: Any
     cancel: Any
     failure: Any
@@ -84,6 +88,9 @@ def _binding() -> _Binding:
     problem = loaded.ronde_tf_error().decode()
     if problem:
         raise ImportError(f"Ronde cannot add its operations to TensorFlow {tf.__version__}: {problem}")
+    say_name = loaded.ronde_tf_name
+    say_name.argtypes = [ctypes.c_char_p]
+    say_name.restype = None
     finish = loaded.ronde_tf_finish
     finish.argtypes = [ctypes.c_int64, ctypes.c_double, ctypes.c_int32]
     cancel = loaded.ronde_tf_cancel
@@ -94,7 +101,7 @@ def _binding() -> _Binding:
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.c_char_p, ctypes.c_size_t
     ]
     _refuse_pfor()
-    return _Binding(operations, finish, cancel, failure)
+    return _Binding(operations, say_name, finish, cancel, failure)
 
 
 def _refuse_pfor() -> None:
@@ -150,14 +157,48 @@ def _attributes(call: Call) -> dict[str, Any]:
     }
 
 
+def call_of(operation: Any) -> Call:
+    """What a RondeStart, of a graph or of a tape, was made with."""
+    said = operation.get_attr
+    factors = [struct.unpack("<d", struct.pack("<q", said(f"{which}scale_bits")))[0] for which in ("pre", "post")]
+    return Call(
+        said("op"), tf.compat.as_str(said("tensor_name")), said("reduce_op"), said("root"), said("group"), *factors
+    )
+
+
+def is_recorded() -> bool:
+    """Whether a tape may see what is done now in eager mode."""
+    try:
+        from tensorflow.python.eager import record
+    except ImportError:  # TensorFlow before 2.13
+        return True
+    return bool(record.could_possibly_record())
+
+
+def _said(call: Call) -> Tuple[Call, bytes]:
+    """The call with its name said beforehand where that can be done, since TensorFlow keeps a kernel for each name for good;
+    and what must live until it is made. A tape keeps the attributes, and must know the name; in asynchronous eager mode another
+    thread makes the call."""
+    if not call.name or not tf.executing_eagerly() or not tf.config.experimental.get_synchronous_execution() or is_recorded():
+        return call, b""
+    name = call.name.encode()
+    if b"\0" in name:
+        return call, b""
+    _binding().say_name(name)
+    return call._replace(name=_NAME_FOLLOWS), name
+
+
 def start(tensors: Sequence[Any], call: Call) -> Started:
     """Begins a request whose results have the shapes of its tensors. In eager mode raises what the engine refuses."""
     if not tf.executing_eagerly():
         refuse_xla()
+    told, kept = _said(call)
     try:
-        return Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(call)))
+        return Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(told)))
     except tf.errors.OpError as error:
         raise_as_own(error)
+    finally:
+        del kept  # the library has read it
 
 
 def done(started: Sequence[Started]) -> List[Any]:
@@ -213,10 +254,13 @@ def start_rows(tensors: Sequence[Any], call: Call, splits: Optional[Any] = None)
     rows = tf.zeros([0], tf.int64) if splits is None else splits
     if not tf.executing_eagerly():
         refuse_xla()
+    told, kept = _said(call)
     try:
-        token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(call))
+        token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(told))
     except tf.errors.OpError as error:
         raise_as_own(error)
+    finally:
+        del kept  # the library has read it
     return StartedRows(token)
 
 

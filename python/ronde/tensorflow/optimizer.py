@@ -154,7 +154,8 @@ class _AdasumOptimizer(_Around):
         """Steps, and replaces each variable's change by that of all ranks. Collective."""
         pairs = list(grads_and_vars)
         variables = [variable for gradient, variable in pairs if gradient is not None]
-        before = [tf.identity(variable) for variable in variables]
+        # Of a reference variable an identity is the variable's own memory, in which the step is made.
+        before = [tf.raw_ops.DeepCopy(x=variable) for variable in variables]
         with tf.control_dependencies(before):
             stepped = self._optimizer.apply_gradients(pairs, global_step, name)
         with tf.control_dependencies([stepped] if stepped is not None else []):

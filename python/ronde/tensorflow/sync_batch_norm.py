@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, List, Tuple
 
 import tensorflow as tf
 
-from ronde import _process
-from ronde.tensorflow.mpi_ops import Sum, allreduce
+from ronde import _abi, _process
+from ronde.tensorflow import _differentiable
+from ronde.tensorflow._arguments import name_of
+from ronde.tensorflow._native import Call
 
 __all__ = ["SyncBatchNormalization"]
 
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     """As Keras's ``BatchNormalization``, but in training each rank normalises its batch by the mean and the variance of all
-    ranks' batches, which may be of different sizes.
+    ranks' batches, which may be of different sizes. Of masked batches only what the masks leave counts.
 
     Args:
         fused: accepted for compatibility; only False, which is the default.
@@ -31,21 +33,47 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
             kwargs["fused"] = False
         super().__init__(**kwargs)
 
-    def _moments(self, inputs: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
-        # Keras gives the axes, or keeps them in the layer, in one version or the other; only the shapes of what it
-        # makes of one rank's batch are needed here.
-        mean, variance = super()._moments(inputs, *args, **kwargs)
+    def _moments(self, inputs: Any, given: Any = None, keep_dims: bool = False, mask: Any = None) -> Tuple[Any, Any]:
+        """``given``: the axes in Keras 2, the mask in Keras 3, which keeps the axes in the layer."""
+        keeps_axes = hasattr(self, "_reduction_axes")
         if _process.size() == 1:
-            return mean, variance
-        mean = tf.convert_to_tensor(mean)
-        variance = tf.convert_to_tensor(variance)
-        values = tf.cast(tf.size(inputs), mean.dtype) / tf.cast(tf.size(mean), mean.dtype)
-        flat = [tf.reshape(mean, [-1]) * values, tf.reshape(variance + tf.square(mean), [-1]) * values, values[tf.newaxis]]
-        total = allreduce(tf.concat(flat, 0), op=Sum, name=f"sync_batch_norm.{self.name}", ignore_name_scope=True)
-        channels = tf.size(mean)
-        all_values = total[2 * channels]
-        all_mean = tf.reshape(total[:channels] / all_values, tf.shape(mean))
-        all_squares = tf.reshape(total[channels : 2 * channels] / all_values, tf.shape(mean))
-        all_mean.set_shape(mean.shape)
-        all_squares.set_shape(mean.shape)
-        return all_mean, all_squares - tf.square(all_mean)
+            return super()._moments(inputs, given) if keeps_axes else super()._moments(inputs, given, keep_dims, mask=mask)
+        axes, mask = (self._reduction_axes, given) if keeps_axes else (given, mask)
+        own = _own_moments(tf.convert_to_tensor(inputs), [int(axis) for axis in axes], bool(keep_dims), mask)
+        name = name_of("allgather", f"sync_batch_norm.{self.name}", True, None)
+        mean, variance = _combined(_differentiable.stacked(own, Call(_abi.ALLGATHER, name)))
+        return tf.cast(mean, inputs.dtype), tf.cast(variance, inputs.dtype)
+
+
+def _own_moments(inputs: Any, axes: List[int], keep_dims: bool, mask: Any) -> Any:
+    """Of this rank's batch: how many values there are, their mean, and the sum of their squared distances from it, in one
+    tensor of float64. Distances are taken from a first mean, of whose rounding the second one knows: sums of squares would be
+    all rounding where the mean is large."""
+    wide = tf.cast(inputs, tf.float64 if inputs.dtype == tf.float64 else tf.float32)
+    is_counted = None if mask is None else tf.broadcast_to(tf.cast(mask, tf.bool)[..., tf.newaxis], tf.shape(wide))
+
+    def counted(values: Any) -> Any:  # what is masked may be anything, NaN too
+        return values if is_counted is None else tf.where(is_counted, values, tf.zeros_like(values))
+
+    def total(values: Any) -> Any:
+        return tf.reduce_sum(values, axes, keepdims=True)
+
+    if is_counted is None:
+        count = tf.reduce_prod(tf.gather(tf.shape(wide, tf.int64), axes))
+    else:
+        count = tf.math.count_nonzero(is_counted, axes, keepdims=True, dtype=tf.int64)
+    first = tf.stop_gradient(tf.math.divide_no_nan(total(counted(wide)), tf.cast(count, wide.dtype)))
+    distances = counted(wide - first)
+    count = tf.cast(count, tf.float64)
+    off = tf.math.divide_no_nan(tf.cast(total(distances), tf.float64), count)
+    squares = tf.cast(total(tf.square(distances)), tf.float64) - tf.square(off) * count
+    parts = [count + tf.zeros_like(off), tf.cast(first, tf.float64) + off, squares]
+    return tf.stack([part if keep_dims else tf.squeeze(part, axes) for part in parts])
+
+
+def _combined(ranks: Any) -> Tuple[Any, Any]:
+    """The mean and the variance of all ranks' values, of a tensor with a row for each rank, after Chan, Golub and LeVeque."""
+    counts, means, squares = ranks[:, 0], ranks[:, 1], ranks[:, 2]
+    count = tf.reduce_sum(counts, 0)
+    mean = tf.math.divide_no_nan(tf.reduce_sum(counts * means, 0), count)
+    return mean, tf.math.divide_no_nan(tf.reduce_sum(squares + counts * tf.square(means - mean), 0), count)

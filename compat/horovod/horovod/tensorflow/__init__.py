@@ -20,9 +20,11 @@ import horovod.tensorflow.functions as functions  # noqa: E402
 import horovod.tensorflow.gradient_aggregation as gradient_aggregation  # noqa: E402
 import horovod.tensorflow.gradient_aggregation_eager as gradient_aggregation_eager  # noqa: E402
 import horovod.tensorflow.mpi_ops as mpi_ops  # noqa: E402
+import horovod.tensorflow.util as util  # noqa: E402
 
 _cache = horovod.common.util.cache
 _make_subgraph = _tf.function
+_DistributedOptimizer = DistributedOptimizer  # noqa: F405 - as some programs call it, with the same arguments
 handle_average_backwards_compatibility = horovod.common.util.get_average_backwards_compatibility_fun(_ronde_tensorflow)
 
 __all__ = list(_ronde_tensorflow.__all__)

@@ -45,7 +45,8 @@ class LearningRateScheduleCallback(_shared.LearningRateSchedule, tf.keras.callba
         start_epoch: the first epoch in which the rate is set.
         end_epoch: the first in which it is not any more; None: there is none.
         staircase: whether the rate changes with epochs only; else with each batch, for which ``multiplier`` gets fractions.
-        momentum_correction: whether SGD's momentum, which holds steps at the old rate, is brought to the new one.
+        momentum_correction: whether the momentum of SGD or RMSprop, which holds steps at the old rate, is brought to the new
+            one.
         steps_per_epoch: how many batches an epoch has, where Keras does not know it.
 
     Raises ValueError without ``initial_lr``, and where a rate for each batch is wanted and ``steps_per_epoch`` is missing.
