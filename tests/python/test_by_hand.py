@@ -95,12 +95,11 @@ def test_a_rank_that_dies_is_named():
     program = """
 import os, signal, numpy as np, ronde.numpy as rnp
 rnp.init()
-rnp.allreduce(np.ones(3))
-if rnp.rank() == 2:
-    os.kill(os.getpid(), signal.SIGKILL)
 try:
-    for _ in range(1000):
-        rnp.allreduce(np.ones(3), name="x")
+    for step in range(1000):
+        rnp.allreduce(np.ones(3), name="x")  # what it has got, others may be about to get when it dies
+        if rnp.rank() == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
 except Exception as error:
     print(type(error).__name__, error)
 """
