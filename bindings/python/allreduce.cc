@@ -159,13 +159,25 @@ PyObject* begin(const Call& call, const Memory& memory, PyObject* owner, PyObjec
   return owned.release();
 }
 
+// begin(), and the Handle of it. A signal handler may raise while that is made: then nobody will wait.
+PyObject* begin_with_handle(const Call& call, const Memory& memory, PyObject* owner, PyObject* given) {
+  const Owned operation(begin(call, memory, owner, given));
+  const Owned take(operation ? releasing(nullptr, owner) : nullptr);
+  PyObject* handle =
+      take ? PyObject_CallFunctionObjArgs(callbacks.handle, operation.get(), take.get(), nullptr) : nullptr;
+  if (operation && handle == nullptr) {
+    give_up(reinterpret_cast<Ticket*>(operation.get()));
+  }
+  return handle;
+}
+
 PyObject* allreduce(PyObject* const* arguments, Py_ssize_t count, bool (Memory::*read)(PyObject*)) {
   if (count != 7) {
     PyErr_SetString(PyExc_TypeError, "expected memory, name, op, two factors, a process set and whether to wait");
     return nullptr;
   }
   Memory memory;
-  if (!is_ready() || !(memory.*read)(arguments[0])) {
+  if (!is_ready() || callbacks.handle == nullptr || !(memory.*read)(arguments[0])) {
     Py_RETURN_NONE;
   }
   Call call;
@@ -175,7 +187,7 @@ PyObject* allreduce(PyObject* const* arguments, Py_ssize_t count, bool (Memory::
       !call.read_group(arguments[5]) || !call.read_call_site()) {
     Py_RETURN_NONE;
   }
-  return (arguments[6] == Py_True ? finish : begin)(call, memory, arguments[0], arguments[1]);
+  return (arguments[6] == Py_True ? finish : begin_with_handle)(call, memory, arguments[0], arguments[1]);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ struct Callbacks {
   PyObject* name_of;        // (name or None, group, number) -> the full name of an all-reduce
   PyObject* call_site;      // () -> the number of the place that asks, found by Python
   PyObject* require_int32;  // (value, what it is) raises for one that no 32 bits hold
+  PyObject* handle;         // the class Handle; null until it is known
   PyObject* library;        // () loads the library, if it is not
   PyObject* frame;          // sys._getframe
   PyObject* is_neg;         // "is_neg"

@@ -50,6 +50,13 @@ PyObject* know_place(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+PyObject* know_handles(PyObject*, PyObject* type) {
+  Py_INCREF(type);
+  Py_XDECREF(callbacks.handle);
+  callbacks.handle = type;
+  Py_RETURN_NONE;
+}
+
 PyObject* know_arrays(PyObject*, PyObject* type) {
   learn_array(type);
   Py_RETURN_NONE;
@@ -73,6 +80,7 @@ PyMethodDef methods[] = {
     {"share", method(share), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"note_fork", note_fork, METH_NOARGS, nullptr},
     {"know_place", method(know_place), METH_FASTCALL, nullptr},
+    {"know_handles", know_handles, METH_O, nullptr},
     {"know_arrays", know_arrays, METH_O, nullptr},
     {"know_tensors", method(know_tensors), METH_FASTCALL, nullptr},
     {"allreduce_array", method(allreduce_array), METH_FASTCALL, nullptr},

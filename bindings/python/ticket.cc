@@ -186,16 +186,6 @@ PyObject* release_for(PyObject* memory, PyObject* operation) {
 
 PyMethodDef release_method = {"release_for", release_for, METH_O, nullptr};
 
-// A signal handler has raised in a wait: the operation ends on every rank, unless all have made the call by now, and
-// goes by itself.
-void give_up(Ticket* operation) {
-  const ExceptionAside raised;
-  Owned(PyObject_CallMethodObjArgs(object(operation), callbacks.cancel, nullptr));
-  PyErr_Clear();
-  Owned(abandon(object(operation), nullptr));
-  PyErr_Clear();
-}
-
 }  // namespace
 
 PyObject* releasing(PyObject*, PyObject* memory) { return PyCFunction_NewEx(&release_method, memory, nullptr); }
@@ -224,6 +214,14 @@ void end_operation(Ticket* operation) {
   if (PySet_Discard(callbacks.under_way, object(operation)) < 0) {
     PyErr_Clear();
   }
+}
+
+void give_up(Ticket* operation) {
+  const ExceptionAside raised;
+  Owned(PyObject_CallMethodObjArgs(object(operation), callbacks.cancel, nullptr));
+  PyErr_Clear();
+  Owned(abandon(object(operation), nullptr));
+  PyErr_Clear();
 }
 
 bool go_on_waiting(Ticket* operation, ronde_status status, bool again) {

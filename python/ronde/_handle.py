@@ -54,7 +54,12 @@ class Handle(Generic[Result]):
         return self._operation._has_failed()
 
     def __del__(self) -> None:
-        self.abandon()
+        if hasattr(self, "_operation"):  # a signal handler may have raised while it was made
+            self.abandon()
+
+
+if extension is not None:
+    extension.know_handles(Handle)
 
 
 def poll(handle: Handle[Any]) -> bool:
@@ -102,14 +107,6 @@ def synchronize_all(handles: Sequence[Handle[Result]]) -> List[Result]:
         for handle in handles:  # Ctrl-C
             handle.abandon()
     return results
-
-
-_Memory = TypeVar("_Memory")
-
-
-def in_place(operation: Operation, memory: _Memory) -> Handle[_Memory]:
-    """The handle of an operation of the extension module, whose result is the memory that it was given."""
-    return Handle(operation, extension.releasing(memory))
 
 
 def nothing(operation: Operation) -> None:

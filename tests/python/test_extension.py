@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import glob
 import os
+import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -158,6 +160,35 @@ def test_places_of_a_program_do_not_push_each_other_out(hvd, rank, short_ways):
     for call in calls:
         call()
     assert short_ways["left"] - before <= 5  # of a set of four
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.skipif(IS_OFF, reason="by ctypes a call may be lost so")
+def test_a_name_is_free_after_a_signal_handler_has_raised_in_its_call(hvd):
+    class Stop(Exception):
+        pass
+
+    def stop(signum, frame):
+        raise Stop
+
+    before, tensor = signal.signal(signal.SIGALRM, stop), torch.ones(5)
+    try:
+        for number in range(2000):
+            handle, name = None, f"stopped {number}"
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.random() * 3e-5 + 1e-6)
+                handle = hvd.allreduce_async_(tensor, None, name, hvd.Sum)
+                sum(range(1000))
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Stop:
+                pass
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            hvd.synchronize(handle)
+            del handle
+            _operation.settle(f"allreduce.{name}")
+            hvd.allreduce_(tensor, None, name, hvd.Sum)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.ranks(2)

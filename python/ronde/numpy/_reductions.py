@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, TypeVar
 import numpy as np
 
 from ronde import _abi, _operation
-from ronde._handle import Handle, in_place
+from ronde._handle import Handle
 from ronde._names import Name
 from ronde._native import extension
 from ronde._reduce_ops import reduce_op, scale
@@ -142,9 +142,11 @@ def allreduce_async_(
     """Begins :func:`allreduce_` and returns at once. The array must be neither read nor changed before
     ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
     if extension is not None:
-        operation = extension.allreduce_array(array, name, op, prescale_factor, postscale_factor, process_set, False)
-        if operation is not None:
-            return in_place(operation, array)
+        begun: Optional[Handle[_Memory]] = extension.allreduce_array(
+            array, name, op, prescale_factor, postscale_factor, process_set, False
+        )
+        if begun is not None:
+            return begun
     handle: Handle[_Memory] = call(
         "allreduce",
         name,

@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence
 import torch
 
 from ronde import _abi, _names, _operation
-from ronde._handle import Handle, in_place, poll, synchronize
+from ronde._handle import Handle, poll, synchronize
 from ronde._reduce_ops import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum, reduce_op, scale
 from ronde.torch import _autograd
 from ronde.torch._arguments import listed, needs_gradient, some
@@ -206,9 +206,11 @@ def allreduce_async_(
     """Begins :func:`allreduce_` and returns at once. The tensor must be neither read nor changed before
     ``synchronize(handle)``, which returns it. Raises as :func:`allreduce`, CollectiveError in ``synchronize``."""
     if allreduce_in_c is not None and average is None:
-        operation = allreduce_in_c(tensor, name, op, prescale_factor, postscale_factor, process_set, False)
-        if operation is not None:
-            return in_place(operation, tensor)
+        begun: Optional[Handle[torch.Tensor]] = allreduce_in_c(
+            tensor, name, op, prescale_factor, postscale_factor, process_set, False
+        )
+        if begun is not None:
+            return begun
     group = group_of(process_set)
     full_name = _names.name_of("allreduce", name, group)
     try:
