@@ -132,8 +132,10 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
   if (!listener) {
     return listener.status().with_context("rank 0 serves the job's store at RONDE_STORE, " + *address);
   }
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::StoreServer> server,
+                         store::StoreServer::start(std::move(*listener), key));
   served = *address;
-  return store::StoreServer::start(std::move(*listener), key);
+  return server;
 }
 
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,

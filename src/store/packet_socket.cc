@@ -117,6 +117,9 @@ PacketSocket::PacketSocket(UniqueFd socket) : socket_(std::move(socket)) {
   socklen_t bytes = sizeof type;
   ::getsockopt(socket_.get(), SOL_SOCKET, SO_TYPE, &type, &bytes);
   is_stream_ = type == SOCK_STREAM;
+  if (is_stream_) {
+    kept_from_children_ = std::make_unique<KeptFromForkedChildren>(socket_.get());
+  }
 }
 
 void PacketSocket::seal(const JobKey& sending, const JobKey& receiving) {

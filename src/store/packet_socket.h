@@ -7,9 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "base/forked_children.h"
 #include "base/job_key.h"
 #include "base/unique_fd.h"
 
@@ -38,7 +40,10 @@ class PacketSocket {
 
   int get() const { return socket_.get(); }
   bool is_open() const { return socket_.is_open(); }
-  void reset() { socket_.reset(); }
+  void reset() {
+    kept_from_children_.reset();
+    socket_.reset();
+  }
   /// Whether packets have descriptors here.
   bool is_of_this_host() const { return !is_stream_; }
   /// From now on packets of a stream are sealed. On others nothing happens: their kernel is trusted.
@@ -58,6 +63,7 @@ class PacketSocket {
   PacketResult read(std::size_t bytes);
 
   UniqueFd socket_;
+  std::unique_ptr<KeptFromForkedChildren> kept_from_children_;  ///< of a stream
   bool is_stream_ = false;
   std::vector<std::byte> kept_;  ///< of a stream: what found no room
   std::vector<std::byte> got_;   ///< of a stream: what has come of a packet, its length included

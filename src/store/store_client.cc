@@ -183,6 +183,16 @@ int finish_connecting(int socket, Nanoseconds deadline) {
   return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failure, &bytes) == 0 ? failure : errno;
 }
 
+/// A port that nobody listens at may be the one that the kernel has given to the very socket that connects there.
+bool is_connected_to_itself(int socket) {
+  TcpAddress own;
+  TcpAddress peer;
+  own.bytes = peer.bytes = sizeof own.storage;
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.bytes) == 0 &&
+         ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes) == 0 &&
+         own.bytes == peer.bytes && std::memcmp(&own.storage, &peer.storage, own.bytes) == 0;
+}
+
 Result<UniqueFd> connect_to_host(const std::string& text, Nanoseconds deadline) {
   RONDE_ASSIGN_OR_RETURN(const HostAndPort where, parse_host_and_port(text));
   const RealClock clock;
@@ -198,7 +208,7 @@ Result<UniqueFd> connect_to_host(const std::string& text, Nanoseconds deadline) 
       if (failure == EINPROGRESS) {
         failure = finish_connecting(socket.get(), std::min(deadline, later(clock.now(), kOneAttempt)));
       }
-      if (failure == 0) {
+      if (failure == 0 && !is_connected_to_itself(socket.get())) {
         return socket;
       }
       why = std::strerror(failure);
@@ -218,9 +228,13 @@ Status authenticate(const std::string& path, PacketSocket& socket, const JobKey&
   }
   Nonce client_nonce;
   RONDE_RETURN_IF_ERROR(fill_random(client_nonce));
-  Status refused =
-      Status::error(Code::auth_failed,
-                    "the store at '" + path + "' refused this process: it must run as the same user as the launcher");
+  const Status refused =
+      socket.is_of_this_host()
+          ? Status::error(Code::auth_failed, "the store at '" + path +
+                                                 "' refused this process: it must run as the same user as the launcher")
+          : Status::error(Code::system_error, "the store at '" + path +
+                                                  "' has closed the connection before either side had proved its key; "
+                                                  "is it flooded, or another program's port?");
   if (socket.send(encode_hello(client_nonce)) != PacketResult::done) {
     return refused;
   }
@@ -245,21 +259,31 @@ Status authenticate(const std::string& path, PacketSocket& socket, const JobKey&
 }  // namespace
 
 Result<std::unique_ptr<Store>> connect_store(const std::string& address, const JobKey& key, Nanoseconds limit) {
-  const Nanoseconds deadline = later(RealClock().now(), limit);
+  const RealClock clock;
+  const Nanoseconds deadline = later(clock.now(), limit);
   constexpr std::string_view kUnix = "unix:";
   constexpr std::string_view kTcp = "tcp:";
-  UniqueFd connected;
-  if (address.starts_with(kUnix)) {
-    RONDE_ASSIGN_OR_RETURN(connected, connect_to_path(address.substr(kUnix.size()), deadline));
-  } else if (address.starts_with(kTcp)) {
-    RONDE_ASSIGN_OR_RETURN(connected, connect_to_host(address.substr(kTcp.size()), deadline));
-  } else {
-    return Status::error(Code::invalid_argument,
-                         "RONDE_STORE is '" + address + "'; expected unix: and the path of a socket, or tcp:host:port");
+  while (true) {
+    UniqueFd connected;
+    if (address.starts_with(kUnix)) {
+      RONDE_ASSIGN_OR_RETURN(connected, connect_to_path(address.substr(kUnix.size()), deadline));
+    } else if (address.starts_with(kTcp)) {
+      RONDE_ASSIGN_OR_RETURN(connected, connect_to_host(address.substr(kTcp.size()), deadline));
+    } else {
+      return Status::error(Code::invalid_argument, "RONDE_STORE is '" + address +
+                                                       "'; expected unix: and the path of a socket, or tcp:host:port");
+    }
+    PacketSocket socket(std::move(connected));
+    const Status proved = authenticate(address, socket, key, deadline);
+    if (proved) {
+      return std::unique_ptr<Store>(std::make_unique<StoreClient>(address, std::move(socket)));
+    }
+    // Of too many strangers a server drops the oldest, a rank that was slow perhaps: it may try again.
+    if (socket.is_of_this_host() || proved.code() != Code::system_error || clock.now() >= deadline) {
+      return proved;
+    }
+    ::poll(nullptr, 0, poll_timeout(std::min(deadline, later(clock.now(), kBetweenAttempts)), clock.now()));
   }
-  PacketSocket socket(std::move(connected));
-  RONDE_RETURN_IF_ERROR(authenticate(address, socket, key, deadline));
-  return std::unique_ptr<Store>(std::make_unique<StoreClient>(address, std::move(socket)));
 }
 
 }  // namespace ronde::store

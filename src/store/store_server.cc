@@ -12,6 +12,7 @@
 #include <map>
 #include <system_error>
 
+#include "base/forked_children.h"
 #include "base/random.h"
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
@@ -24,6 +25,7 @@ namespace ronde::store {
 namespace {
 
 constexpr int kBacklog = 512;
+constexpr int kAcceptsPerRound = 32;
 constexpr ClientId kStopId = 1;
 constexpr ClientId kListenerId = 2;
 /// How long to leave alone what failed because some table of the kernel was full.
@@ -54,7 +56,7 @@ bool has_hung_up(int socket) {
 class Server {
  public:
   Server(UniqueFd listener, int stop, UniqueFd epoll, const JobKey& key, const StoreServerOptions& options)
-      : listener_(std::move(listener)), stop_(stop), epoll_(std::move(epoll)), key_(key), options_(options) {}
+      : listener_(std::move(listener)), kept_from_children_(listener_.get()), stop_(stop), epoll_(std::move(epoll)), key_(key), options_(options) {}
 
   Status prepare() {
     RONDE_RETURN_IF_ERROR(watch(EPOLL_CTL_ADD, stop_, EPOLLIN, kStopId));
@@ -74,7 +76,7 @@ class Server {
           return;
         }
         if (id == kListenerId) {
-          accept_all();
+          accept_some();
         } else {
           handle(id, events[static_cast<std::size_t>(i)].events);
         }
@@ -120,8 +122,9 @@ class Server {
     }
   }
 
-  void accept_all() {
-    while (true) {
+  /// A few a round: who floods the server must not keep it from those who have come before.
+  void accept_some() {
+    for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
       UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -135,18 +138,18 @@ class Server {
         }
         return;
       }
-      PacketSocket accepted(std::move(socket));
-      if ((accepted.is_of_this_host() && !is_same_user(accepted.get())) ||
+      PacketSocket client(std::move(socket));
+      if ((client.is_of_this_host() && !is_same_user(client.get())) ||
           connections_.size() >= static_cast<std::size_t>(options_.max_connections)) {
         continue;
       }
       make_room_for_stranger();
       const ClientId id = next_id_++;
-      if (!watch(EPOLL_CTL_ADD, accepted.get(), EPOLLIN, id)) {
+      if (!watch(EPOLL_CTL_ADD, client.get(), EPOLLIN, id)) {
         continue;
       }
       Connection& connection = connections_[id];
-      connection.socket = std::move(accepted);
+      connection.socket = std::move(client);
       connection.deadline = later(clock_.now(), options_.handshake_limit);
     }
   }
@@ -296,6 +299,7 @@ class Server {
   }
 
   UniqueFd listener_;
+  KeptFromForkedChildren kept_from_children_;
   int stop_;
   UniqueFd epoll_;
   JobKey key_;

@@ -34,6 +34,31 @@ def free_port():
         return free.getsockname()[1]
 
 
+@pytest.fixture
+def strangers():
+    """Begins to flood a port of this host with connections that say nothing, or something that is no greeting."""
+    processes = []
+
+    def flood(port):
+        program = (
+            "import os, socket, time\nkept = []\n"
+            "while True:\n"
+            "    try:\n"
+            f"        kept.append(socket.create_connection(('127.0.0.1', {port}), 1))\n"
+            "        len(kept) % 2 and kept[-1].send(os.urandom(len(kept) % 100))\n"
+            "    except OSError:\n"
+            "        time.sleep(0.01)\n"
+            "    if len(kept) > 300:\n"
+            "        kept.pop(0).close()\n"
+        )
+        processes.append(subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL))
+
+    yield flood
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
 def start(rank, size, port, key, program=PROGRAM, *, host="127.0.0.1", before=(), **more):
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("RONDE_", "HOROVOD_"))}
     mine.update(
@@ -64,6 +89,30 @@ def test_they_meet_over_tcp(size):
     port, key = free_port(), secrets.token_hex(32)
     processes = [start(rank, size, port, key) for rank in reversed(range(size))]
     for out, err, code in ends_of(processes):
+        assert (out, code) == ("right\n", 0), err
+
+
+def test_strangers_do_not_keep_them_apart(strangers):
+    port, key = free_port(), secrets.token_hex(32)
+    strangers(port)
+    for out, err, code in ends_of([start(rank, 3, port, key) for rank in range(3)]):
+        assert (out, code) == ("right\n", 0), err
+
+
+def test_a_child_that_rank_0_has_forked_does_not_keep_the_port():
+    program = """
+import os, time, numpy as np, ronde.numpy as rnp
+rnp.init()
+if rnp.rank() == 0 and os.fork() == 0:
+    os.close(1), os.close(2)
+    time.sleep(30)
+    os._exit(0)
+assert rnp.allreduce(np.ones(3), rnp.Sum)[0] == 2
+os.kill(os.getpid(), 9)
+"""
+    port, key = free_port(), secrets.token_hex(32)
+    ends_of([start(rank, 2, port, key, program) for rank in range(2)])
+    for out, err, code in ends_of([start(rank, 2, port, key) for rank in range(2)]):
         assert (out, code) == ("right\n", 0), err
 
 

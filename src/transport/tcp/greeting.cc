@@ -17,6 +17,7 @@ namespace ronde::transport {
 namespace {
 
 constexpr std::string_view kGreetingMagic = "RONDE-T1";
+constexpr std::byte kWelcome{'w'};
 constexpr std::size_t kGreetingBytes = kGreetingMagic.size() + sizeof(store::Nonce) + sizeof(std::uint32_t);
 
 }  // namespace
@@ -53,6 +54,7 @@ Greeted Greeting::advance() {
       case Phase::greeting: so_far = read_greeting(); break;
       case Phase::answering: so_far = read_answer(); break;
       case Phase::proving: so_far = read_proof(); break;
+      case Phase::proved: so_far = read_welcome(); break;
       case Phase::done: return Greeted::done;
     }
     if (so_far != Greeted::done) {
@@ -129,7 +131,7 @@ Greeted Greeting::read_answer() {
       !store::verify(key_, store::Role::server, callers_, listeners_, proof)) {
     return Greeted::refused;
   }
-  phase_ = Phase::done;
+  phase_ = Phase::proved;
   return write(store::prove(key_, store::Role::client, callers_, listeners_)) ? Greeted::done : Greeted::refused;
 }
 
@@ -143,7 +145,16 @@ Greeted Greeting::read_proof() {
     return Greeted::refused;
   }
   phase_ = Phase::done;
-  return Greeted::done;
+  return write(std::span(&kWelcome, 1)) ? Greeted::done : Greeted::refused;
+}
+
+/// Who listens may have dropped the connection meanwhile: then this rank connects once more.
+Greeted Greeting::read_welcome() {
+  if (const Greeted so_far = read(1); so_far != Greeted::done) {
+    return so_far;
+  }
+  phase_ = Phase::done;
+  return got_.front() == kWelcome ? Greeted::done : Greeted::refused;
 }
 
 }  // namespace ronde::transport

@@ -4,6 +4,7 @@
 //   who connects -> who listens   magic, nonce, its rank
 //   who listens -> who connects   nonce, MAC
 //   who connects -> who listens   MAC
+//   who listens -> who connects   a byte: it has the connection
 //
 // Nonces and MACs are those of store/handshake.h, with a key for this meeting and these two ranks that is made from the
 // job's. So what was recorded of one connection helps with no other. All frames have a fixed size.
@@ -53,7 +54,7 @@ class Greeting {
   UniqueFd take() { return std::move(socket_); }
 
  private:
-  enum class Phase { connecting, greeting, answering, proving, done };
+  enum class Phase { connecting, greeting, answering, proving, proved, done };
 
   Greeting(UniqueFd socket, const TcpMeeting& meeting, Phase phase, int peer);
   Greeted read(std::size_t bytes);
@@ -61,6 +62,7 @@ class Greeting {
   Greeted read_greeting();
   Greeted read_answer();
   Greeted read_proof();
+  Greeted read_welcome();
   bool greet();
   JobKey key_with(int listener, int caller) const;
 

@@ -28,6 +28,8 @@ constexpr std::uint32_t kWireVersion = 1;
 /// A stranger gets this long for a few dozen bytes; there may be so many more of them than ranks at a time.
 constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
+/// A few a round, so that those who have come before are heard.
+constexpr int kAcceptsPerRound = 32;
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
 /// A host that has vanished is noticed after so many seconds without a word, if nothing is under way to it.
@@ -103,7 +105,7 @@ class Connector {
       }
       RONDE_RETURN_IF_ERROR(call(now));
       wait(deadline, now);
-      accept_all();
+      accept_some();
       advance(clock_.now());
     }
     return {};
@@ -183,8 +185,8 @@ class Connector {
     }
   }
 
-  void accept_all() {
-    while (true) {
+  void accept_some() {
+    for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
       UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) {
         return;

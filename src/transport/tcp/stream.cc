@@ -63,7 +63,7 @@ std::size_t Stream::write(std::span<const std::byte> first, std::span<const std:
     if (sent >= 0) {
       return static_cast<std::size_t>(sent);
     }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM) {
       return 0;
     }
     if (errno != EINTR) {

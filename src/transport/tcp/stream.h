@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/forked_children.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "transport/tcp/forked_children.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {

@@ -160,18 +160,25 @@ class TcpTransport final : public Transport {
  public:
   TcpTransport(std::shared_ptr<Connected> connected, const std::vector<int>& members, Stream::Channel channel,
                Closing closing = {})
-      : connected_(std::move(connected)), closing_(std::move(closing)) {
+      : connected_(std::move(connected)), closing_(std::move(closing)), looks_(number_of(channel) == 0) {
     for (const int member : members) {
       links_.emplace_back(*connected_, member, channel);
     }
   }
   Link& link(int peer) override { return links_[static_cast<std::size_t>(peer)]; }
-  void look() override { connected_->look(); }
+  /// The job's alone looks: what it sees it reads, for all groups. Another's look would take from it news of what it reads
+  /// only in its next step, before which the rank may sleep.
+  void look() override {
+    if (looks_) {
+      connected_->look();
+    }
+  }
   int news_fd() const override { return connected_->news_fd(); }
 
  private:
   const std::shared_ptr<Connected> connected_;
   const Closing closing_;
+  const bool looks_;
   std::vector<ChannelLink> links_;
 };
 

@@ -2,7 +2,7 @@
 // peers of a rank that dies would hear of it only when its last child (a worker that loads data, say) has ended too.
 #pragma once
 
-namespace ronde::transport {
+namespace ronde {
 
 /// While this lives, children of fork() do not get the connection of this descriptor; its number stays taken in them. Not
 /// for children of vfork() and posix_spawn(), which have other programs' lives. Any thread.
@@ -17,4 +17,4 @@ class KeptFromForkedChildren {
   const int fd_;
 };
 
-}  // namespace ronde::transport
+}  // namespace ronde

@@ -1,4 +1,4 @@
-#include "transport/tcp/forked_children.h"
+#include "base/forked_children.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ronde::transport {
+namespace ronde {
 
 namespace {
 
@@ -26,7 +26,7 @@ KeptDescriptors& kept_descriptors() {
                      // Whoever closes such a number in the child must not close what somebody else has opened meanwhile.
                      const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
                      for (const int fd : kept_descriptors().all) {
-                       if (nothing < 0 || ::dup2(nothing, fd) < 0) {
+                       if (nothing < 0 || ::dup3(nothing, fd, O_CLOEXEC) < 0) {
                          ::close(fd);
                        }
                      }
@@ -54,4 +54,4 @@ KeptFromForkedChildren::~KeptFromForkedChildren() {
   std::erase(kept.all, fd_);
 }
 
-}  // namespace ronde::transport
+}  // namespace ronde
