@@ -78,8 +78,7 @@ bool can_move(PyObject* gradient, Place* place, const dlpack::Tensor& from, cons
 enum class Way { kPythons, kThere, kMoves };
 
 // What is to be done with the parameter's gradient.
-Way way_of(const Member* member, Place* place, PyObject* gradient, dlpack::Tensor& from,
-           dlpack::Tensor& to) {
+Way way_of(const Member* member, Place* place, PyObject* gradient, dlpack::Tensor& from, dlpack::Tensor& to) {
   dlpack::Tensor parameter = {};
   if (place->busy != 0 || gradient == Py_None || !look_at_tensor(member->parameter, parameter) ||
       !look_at_tensor(place->view, to) || !is_here(to, place) || !is_dense_like(parameter, to)) {
@@ -94,7 +93,8 @@ Way way_of(const Member* member, Place* place, PyObject* gradient, dlpack::Tenso
   return Way::kMoves;
 }
 
-// The backward pass that calls, a Ready, if it has been met and nothing is due to be started; none without an exception.
+// The backward pass that calls, a Ready, if it has been met and nothing is due to be started; none without an
+// exception.
 Owned ready_of(const Arrivals* owner) {
   const Owned set_id(PyObject_GetAttr(owner->process_set, callbacks.set_id));
   const Owned now(PyObject_CallFunctionObjArgs(current_pass, nullptr));

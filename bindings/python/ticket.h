@@ -33,8 +33,8 @@ void end_operation(Ticket* operation);
 // signals are answered. False with an exception: it then needs no further care.
 bool go_on_waiting(Ticket* operation, ronde_status status, bool again);
 
-// Nobody will wait for it, since a signal handler has raised: it ends on every rank, unless all have made the call by now,
-// and goes by itself. The exception stays.
+// Nobody will wait for it, since a signal handler has raised: it ends on every rank, unless all have made the call by
+// now, and goes by itself. The exception stays.
 void give_up(Ticket* operation);
 
 // The exception for a call of this thread that has just returned this status. Always null.

@@ -26,8 +26,8 @@ struct Attributes {
   ronde_request request() const;
 };
 
-/// In place of a name: the request's name is what this thread has said last. TensorFlow keeps a kernel of eager mode for
-/// each set of attributes for good, some 40 KB, and a program may have a new name for each call.
+/// In place of a name: the request's name is what this thread has said last. TensorFlow keeps a kernel of eager mode
+/// for each set of attributes for good, some 40 KB, and a program may have a new name for each call.
 inline constexpr char kNameFollows[] = "\x01";
 
 /// For the next request of this thread.

@@ -40,8 +40,8 @@ class Process {
   RealClock clock_;
   std::mutex init_mutex_;  ///< one init or shutdown at a time; taken before mutex_
   mutable std::mutex mutex_;
-  std::shared_ptr<engine::Runner> shared_;          ///< guarded by mutex_
-  std::string note_store_;                          ///< where the launcher looks who leaves; read under either mutex
+  std::shared_ptr<engine::Runner> shared_;  ///< guarded by mutex_
+  std::string note_store_;                  ///< where the launcher looks who leaves; read under either mutex
   std::mutex served_mutex_;
   std::string served_at_;                           ///< guarded by served_mutex_: the address of the next
   std::unique_ptr<store::StoreServer> served_;      ///< guarded by served_mutex_: until the process ends

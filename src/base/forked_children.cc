@@ -23,7 +23,8 @@ KeptDescriptors& kept_descriptors() {
     auto* const made = new KeptDescriptors;
     pthread_atfork([] { kept_descriptors().mutex.lock(); }, [] { kept_descriptors().mutex.unlock(); },
                    [] {
-                     // Whoever closes such a number in the child must not close what somebody else has opened meanwhile.
+                     // Whoever closes such a number in the child must not close what somebody else has opened
+                     // meanwhile.
                      const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
                      for (const int fd : kept_descriptors().all) {
                        if (nothing < 0 || ::dup3(nothing, fd, O_CLOEXEC) < 0) {

@@ -4,8 +4,8 @@
 
 namespace ronde {
 
-/// While this lives, children of fork() do not get the connection of this descriptor; its number stays taken in them. Not
-/// for children of vfork() and posix_spawn(), which have other programs' lives. Any thread.
+/// While this lives, children of fork() do not get the connection of this descriptor; its number stays taken in them.
+/// Not for children of vfork() and posix_spawn(), which have other programs' lives. Any thread.
 class KeptFromForkedChildren {
  public:
   explicit KeptFromForkedChildren(int fd);

@@ -17,11 +17,11 @@ namespace ronde::engine {
 struct Connections {
   /// The memory that members of this host share; this rank's own, of the whole job, if it shares none.
   std::shared_ptr<transport::HostArena> arena;
-  std::vector<transport::PeerInfo> who;                             ///< by member
-  std::shared_ptr<transport::LinksForGroups> links_for_groups;      ///< where groups need links; of the job only
-  std::shared_ptr<transport::Transport> links;                      ///< of the mailbox
-  std::unique_ptr<transport::Mailbox> mailbox;                      ///< of what travels as messages; null if nothing does
-  std::shared_ptr<transport::Transport> agreement;                  ///< for agreement's messages; null in a world of one
+  std::vector<transport::PeerInfo> who;                         ///< by member
+  std::shared_ptr<transport::LinksForGroups> links_for_groups;  ///< where groups need links; of the job only
+  std::shared_ptr<transport::Transport> links;                  ///< of the mailbox
+  std::unique_ptr<transport::Mailbox> mailbox;                  ///< of what travels as messages; null if nothing does
+  std::shared_ptr<transport::Transport> agreement;              ///< for agreement's messages; null in a world of one
   std::unique_ptr<transport::Peers> peers;
   std::unique_ptr<backend::Backend> backend;
 
@@ -37,8 +37,8 @@ struct Connections {
 
   /// Every member is in the arena, whose ranks are the members' numbers.
   bool all_share_memory() const { return !mailbox; }
-  /// A descriptor that is readable when links have news (Transport::news_fd()), of which the bell tells nobody; -1 if the
-  /// bell tells all.
+  /// A descriptor that is readable when links have news (Transport::news_fd()), of which the bell tells nobody; -1 if
+  /// the bell tells all.
   int news_fd() const { return links ? links->news_fd() : -1; }
 };
 

@@ -41,8 +41,8 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       executor_(
           backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
-      pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_, peers_,
-             [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
+      pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_,
+             peers_, [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       stall_(settings.stall),
       pair_is_gone_(static_cast<std::size_t>(topology.size)) {
   if (topology.rank == kCoordinator) {

@@ -62,12 +62,12 @@ Result<transport::GroupPlace> GroupPlaces::reserve_memory(int size) {
 }
 
 Status GroupPlaces::is_full() const {
-  return Status::error(Code::out_of_memory,
-                       "no room for another process set: this rank belongs to " +
-                           std::to_string(std::count(calls_.begin(), calls_.end(), true)) + " of " +
-                           std::to_string(transport::kCallBits) + " at most, and may share " +
-                           std::to_string(arena_.layout().heap_bytes) +
-                           " bytes of address space (ulimit -v); remove one that is not needed");
+  return Status::error(Code::out_of_memory, "no room for another process set: this rank belongs to " +
+                                                std::to_string(std::count(calls_.begin(), calls_.end(), true)) +
+                                                " of " + std::to_string(transport::kCallBits) +
+                                                " at most, and may share " +
+                                                std::to_string(arena_.layout().heap_bytes) +
+                                                " bytes of address space (ulimit -v); remove one that is not needed");
 }
 
 void GroupPlaces::sweep() {

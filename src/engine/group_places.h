@@ -1,8 +1,9 @@
 // GroupPlaces: which parts of this rank's heap its groups have, and their numbers in its CallLine. Each rank gives out
 // its own and tells the others: nothing here must be the same anywhere else.
 //
-// What a group leaves is given out again once all its members have left it: looked at whenever room is asked for. Groups
-// of ranks that share no memory have no part of a heap: they go by a number that no other group of this rank has.
+// What a group leaves is given out again once all its members have left it: looked at whenever room is asked for.
+// Groups of ranks that share no memory have no part of a heap: they go by a number that no other group of this rank
+// has.
 #pragma once
 
 #include <functional>
@@ -51,8 +52,8 @@ class GroupPlaces {
   const bool shares_memory_;
   const std::function<bool(int)> has_ended_;
   mutable std::mutex mutex_;
-  transport::HeapMap map_;       ///< guarded by mutex_, as all below
-  std::vector<bool> calls_;      ///< which numbers are taken
+  transport::HeapMap map_;   ///< guarded by mutex_, as all below
+  std::vector<bool> calls_;  ///< which numbers are taken
   std::uint64_t next_number_ = 1;
   std::vector<GroupPart> left_;  ///< here; not by all members when last looked
 };

@@ -230,15 +230,16 @@ Result<Connections> Groups::connect_by_links(const GroupPart& part, const std::v
     return Status::error(Code::internal, "rank " + std::to_string(part.ranks.front()) +
                                              " has told no number of a process set, or an impossible one");
   }
-  return runner_.engine().connections().of_group(part.ranks, part.own, static_cast<std::uint64_t>(number[0]), part.call);
+  return runner_.engine().connections().of_group(part.ranks, part.own, static_cast<std::uint64_t>(number[0]),
+                                                 part.call);
 }
 
 /// This rank's engine of the group.
 Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                              Nanoseconds timeout) {
   Engine& job = runner_.engine();
-  RONDE_ASSIGN_OR_RETURN(Connections connections, part.number != 0 ? connect_by_links(part, members)
-                                                                   : connect_in_memory(part, members));
+  RONDE_ASSIGN_OR_RETURN(Connections connections,
+                         part.number != 0 ? connect_by_links(part, members) : connect_in_memory(part, members));
   Topology topology;
   topology.rank = topology.local_rank = part.own;
   topology.size = topology.local_size = static_cast<int>(part.ranks.size());

@@ -79,8 +79,9 @@ class Groups {
   /// What a rank has to say.
   struct Word {
     std::vector<std::int64_t> numbers;
-    std::vector<std::int64_t> place = {};  ///< of a member: its offset and its call, or its number where no memory is shared
-    Status problem = {};                   ///< why it cannot go on
+    std::vector<std::int64_t> place =
+        {};               ///< of a member: its offset and its call, or its number where no memory is shared
+    Status problem = {};  ///< why it cannot go on
   };
 
   static std::vector<std::byte> encode(const Word& word);

@@ -164,8 +164,8 @@ class Runner {
   const Clock& clock_;
   Groups groups_;
   transport::Sleeper bell_;
-  const int news_fd_;    ///< Engine::news_fd() of the job's
-  UniqueFd thread_bell_; ///< an eventfd by which this process wakes the engine thread
+  const int news_fd_;        ///< Engine::news_fd() of the job's
+  UniqueFd thread_bell_;     ///< an eventfd by which this process wakes the engine thread
   bool minds_bell_ = false;  ///< engine thread only: its sleep ends when peers ring or links have news
   UniqueFd linger_timer_;
   std::uint64_t seen_instances_ = 0;  ///< engine thread only

@@ -218,7 +218,8 @@ void Runner::sleep_in_poll(Nanoseconds until) {
                   {minds_bell_ ? engine_->arena().bell_fd() : -1, POLLIN, 0},
                   {minds_bell_ ? news_fd_ : -1, POLLIN, 0}};
   timespec limit{};
-  if (::ppoll(fds, std::size(fds), ppoll_timeout(until == kNever ? kNever : until - clock_.now(), limit), nullptr) <= 0) {
+  if (::ppoll(fds, std::size(fds), ppoll_timeout(until == kNever ? kNever : until - clock_.now(), limit), nullptr) <=
+      0) {
     return;
   }
   if (fds[0].revents != 0) {

@@ -33,7 +33,8 @@ struct Settings {
     shared_memory,  ///< "shm": all ranks are on one host
     tcp,            ///< "tcp": connections, also where memory could be shared
   } medium = Medium::as_they_meet;
-  /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it there.
+  /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
+  /// there.
   std::string address = "127.0.0.1";
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;

@@ -54,8 +54,7 @@ Result<OpenStore> open_store(const JoinOptions& options, Nanoseconds limit) {
                              " is not set, so the ranks cannot meet. Start the program with `ronde run -n N -- ...`");
   }
   RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
-                         store::connect_store(*address, key, limit));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::connect_store(*address, key, limit));
   return OpenStore{std::move(store), key};
 }
 

@@ -29,8 +29,9 @@ struct JoinOptions {
 /// contradict each other.
 Result<Topology> topology_of(const JoinOptions& options);
 
-/// Starts the server of a store over TCP that this rank is to serve, as rank 0 does for a job that meets at tcp:host:port;
-/// null if there is none, or `served` is its address already, which becomes that address. SYSTEM_ERROR naming the address.
+/// Starts the server of a store over TCP that this rank is to serve, as rank 0 does for a job that meets at
+/// tcp:host:port; null if there is none, or `served` is its address already, which becomes that address. SYSTEM_ERROR
+/// naming the address.
 Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& options, std::string& served);
 
 /// Meets the other ranks and starts an engine. Collective; blocks up to the init timeout. Ranks meet in `meeting` and

@@ -1,5 +1,5 @@
-#include "base/host_name.h"
 #include "launch/supervisor.h"
+#include "base/host_name.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -183,8 +183,9 @@ PacketResult PacketSocket::receive_stream(std::size_t limit, Packet& packet) {
   packet.bytes.resize(length - seal_bytes);
   if (!is_sealed_) {
     std::copy(got_.begin() + sizeof length, got_.end(), packet.bytes.begin());
-  } else if (::crypto_secretbox_open_easy(box_bytes(packet.bytes.data()), box_bytes(got_.data() + sizeof length), length,
-                                          nonce_of(received_++).data(), box_bytes(receiving_.bytes.data())) != 0) {
+  } else if (::crypto_secretbox_open_easy(box_bytes(packet.bytes.data()), box_bytes(got_.data() + sizeof length),
+                                          length, nonce_of(received_++).data(),
+                                          box_bytes(receiving_.bytes.data())) != 0) {
     return PacketResult::bad;
   }
   got_.clear();
@@ -195,8 +196,7 @@ PacketResult PacketSocket::receive_stream(std::size_t limit, Packet& packet) {
 PacketResult PacketSocket::read(std::size_t bytes) {
   while (got_.size() < bytes) {
     std::array<std::byte, 4096> piece;
-    const ssize_t got =
-        ::recv(socket_.get(), piece.data(), std::min(piece.size(), bytes - got_.size()), MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.get(), piece.data(), std::min(piece.size(), bytes - got_.size()), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
       return PacketResult::closed;
     }

@@ -1,8 +1,8 @@
-// Packets on a socket: bytes that arrive whole or not at all. On Unix sockets (SOCK_SEQPACKET) the kernel keeps them apart
-// and passes descriptors with them. On TCP (SOCK_STREAM) a packet is a u32 of its length, and then its bytes; once both
-// sides have proved that they know the job's key, each is encrypted and has a MAC (libsodium's secretbox, with a key for
-// each direction that is made of the job's key and both nonces, and the packet's number as its nonce), so that nobody on
-// the way can read, change, repeat or leave out any without ending the connection.
+// Packets on a socket: bytes that arrive whole or not at all. On Unix sockets (SOCK_SEQPACKET) the kernel keeps them
+// apart and passes descriptors with them. On TCP (SOCK_STREAM) a packet is a u32 of its length, and then its bytes;
+// once both sides have proved that they know the job's key, each is encrypted and has a MAC (libsodium's secretbox,
+// with a key for each direction that is made of the job's key and both nonces, and the packet's number as its nonce),
+// so that nobody on the way can read, change, repeat or leave out any without ending the connection.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,8 @@ class PacketSocket {
   void seal(const JobKey& sending, const JobKey& receiving);
 
   /// Sends without SIGPIPE. Requires: at most kMaxDescriptors descriptors, none on a stream; they stay the caller's. An
-  /// empty packet would read as the end of a Unix socket: never send one. `done`: it is on its way, or kept for flush().
+  /// empty packet would read as the end of a Unix socket: never send one. `done`: it is on its way, or kept for
+  /// flush().
   PacketResult send(std::span<const std::byte> bytes, std::span<const UniqueFd> descriptors = {});
   /// Sends what is kept: `again` while there is no room for it.
   PacketResult flush();

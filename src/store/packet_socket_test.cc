@@ -163,7 +163,8 @@ TEST(StoreClient, WaitsForAServerOnTcpAndSaysWhoIsToServe) {
   const std::string nobody = "tcp:127.0.0.1:1";
   const Status status = connect_store(nobody, key_of(1), 200 * kMillisecond).status();
   EXPECT_EQ(status.code(), Code::timed_out);
-  EXPECT_THAT(status.message(), testing::HasSubstr("nobody serves the job's store at tcp:127.0.0.1:1 (Connection refused). Rank 0 does"));
+  EXPECT_THAT(status.message(),
+              testing::HasSubstr("nobody serves the job's store at tcp:127.0.0.1:1 (Connection refused). Rank 0 does"));
   EXPECT_EQ(connect_store("tcp:no.such.host.invalid:5", key_of(1), kSecond).status().code(), Code::invalid_argument);
   EXPECT_THAT(connect_store("file:/x", key_of(1), kSecond).status().message(), testing::HasSubstr("expected unix:"));
 }

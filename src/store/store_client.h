@@ -12,10 +12,10 @@
 
 namespace ronde::store {
 
-/// Connects to the server at `address` ("unix:/path" or "tcp:host:port") within `limit` and makes sure that each side has
-/// the job's key, and on a Unix socket is of this user. AUTH_FAILED if not, TIMED_OUT, or SYSTEM_ERROR if nobody listens at
-/// the path. For a server on TCP, which another rank may be about to start, it waits. The store may be used from any
-/// thread, one at a time; a signal does not end its waits.
+/// Connects to the server at `address` ("unix:/path" or "tcp:host:port") within `limit` and makes sure that each side
+/// has the job's key, and on a Unix socket is of this user. AUTH_FAILED if not, TIMED_OUT, or SYSTEM_ERROR if nobody
+/// listens at the path. For a server on TCP, which another rank may be about to start, it waits. The store may be used
+/// from any thread, one at a time; a signal does not end its waits.
 Result<std::unique_ptr<Store>> connect_store(const std::string& address, const JobKey& key, Nanoseconds limit);
 
 /// Whether a store at this address is one host's.

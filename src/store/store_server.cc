@@ -56,7 +56,12 @@ bool has_hung_up(int socket) {
 class Server {
  public:
   Server(UniqueFd listener, int stop, UniqueFd epoll, const JobKey& key, const StoreServerOptions& options)
-      : listener_(std::move(listener)), kept_from_children_(listener_.get()), stop_(stop), epoll_(std::move(epoll)), key_(key), options_(options) {}
+      : listener_(std::move(listener)),
+        kept_from_children_(listener_.get()),
+        stop_(stop),
+        epoll_(std::move(epoll)),
+        key_(key),
+        options_(options) {}
 
   Status prepare() {
     RONDE_RETURN_IF_ERROR(watch(EPOLL_CTL_ADD, stop_, EPOLLIN, kStopId));
@@ -329,7 +334,7 @@ Result<UniqueFd> listen_unix(const std::string& path) {
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(UniqueFd listener, const JobKey& key,
-                                                                const StoreServerOptions& options) {
+                                                        const StoreServerOptions& options) {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!stop.is_open() || !epoll.is_open()) {

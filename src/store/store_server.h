@@ -33,7 +33,7 @@ class StoreServer {
  public:
   /// Takes over a listening socket (from listen_unix or listen_tcp, or inherited). SYSTEM_ERROR if it cannot start.
   static Result<std::unique_ptr<StoreServer>> start(UniqueFd listener, const JobKey& key,
-                                                        const StoreServerOptions& options = {});
+                                                    const StoreServerOptions& options = {});
   /// Stops, joins, closes every connection: clients under way get an error at once.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;

@@ -22,8 +22,8 @@
 #include "store/handshake.h"
 #include "store/packet_socket.h"
 #include "store/private_folder.h"
-#include "store/unix_address.h"
 #include "store/store_client.h"
+#include "store/unix_address.h"
 
 namespace ronde::store {
 namespace {

@@ -16,8 +16,8 @@
 #include "store/memory_store.h"
 #include "store/private_folder.h"
 #include "store/store_client.h"
-#include "store/tcp_address.h"
 #include "store/store_server.h"
+#include "store/tcp_address.h"
 
 namespace ronde::store {
 namespace {

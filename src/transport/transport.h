@@ -40,16 +40,16 @@ class Transport {
   virtual ~Transport() = default;
   /// The link to another rank of the world. Requires: peer is not this rank. Owned by the transport.
   virtual Link& link(int peer) = 0;
-  /// Sees what has come since. Links that must ask the kernel receive nothing that comes later. Of a group's links nothing
-  /// happens: the job's engine, which is stepped before any group's, looks for all.
+  /// Sees what has come since. Links that must ask the kernel receive nothing that comes later. Of a group's links
+  /// nothing happens: the job's engine, which is stepped before any group's, looks for all.
   virtual void look() {}
   /// A descriptor that is readable when something has come, or room was made for what a link keeps, since the last
   /// look(); -1 if the rank's bell rings for that. Owned by the transport.
   virtual int news_fd() const { return -1; }
 };
 
-/// What a group's members send each other through. What a member sends in one after something in the other is received in
-/// that order, and a look() or the news_fd() of `data` serves both.
+/// What a group's members send each other through. What a member sends in one after something in the other is received
+/// in that order, and a look() or the news_fd() of `data` serves both.
 struct GroupLinks {
   std::shared_ptr<Transport> data;
   std::shared_ptr<Transport> agreement;

@@ -109,15 +109,15 @@ Greeted Greeting::read_greeting() {
   std::memcpy(callers_.data(), got_.data() + kGreetingMagic.size(), callers_.size());
   std::memcpy(&rank, got_.data() + kGreetingMagic.size() + callers_.size(), sizeof rank);
   // Who has the higher rank connects.
-  if (std::memcmp(got_.data(), kGreetingMagic.data(), kGreetingMagic.size()) != 0 || rank >= static_cast<unsigned>(meeting_->size) ||
-      rank <= static_cast<unsigned>(meeting_->rank) || !fill_random(listeners_)) {
+  if (std::memcmp(got_.data(), kGreetingMagic.data(), kGreetingMagic.size()) != 0 ||
+      rank >= static_cast<unsigned>(meeting_->size) || rank <= static_cast<unsigned>(meeting_->rank) ||
+      !fill_random(listeners_)) {
     return Greeted::refused;
   }
   peer_ = static_cast<int>(rank);
   key_ = key_with(meeting_->rank, peer_);
   phase_ = Phase::proving;
-  return write(store::encode_challenge(listeners_,
-                                       store::prove(key_, store::Role::server, callers_, listeners_)))
+  return write(store::encode_challenge(listeners_, store::prove(key_, store::Role::server, callers_, listeners_)))
              ? Greeted::done
              : Greeted::refused;
 }
@@ -140,8 +140,7 @@ Greeted Greeting::read_proof() {
     return so_far;
   }
   store::Mac proof;
-  if (!store::decode_proof(got_, proof) ||
-      !store::verify(key_, store::Role::client, callers_, listeners_, proof)) {
+  if (!store::decode_proof(got_, proof) || !store::verify(key_, store::Role::client, callers_, listeners_, proof)) {
     return Greeted::refused;
   }
   phase_ = Phase::done;

@@ -1,5 +1,5 @@
-// Greeting: how the two ends of a new TCP connection prove to each other that they belong to one job, and which ranks of
-// which meeting they are, before anything else is read from it:
+// Greeting: how the two ends of a new TCP connection prove to each other that they belong to one job, and which ranks
+// of which meeting they are, before anything else is read from it:
 //
 //   who connects -> who listens   magic, nonce, its rank
 //   who listens -> who connects   nonce, MAC

@@ -101,7 +101,8 @@ class Connector {
     while (!is_complete()) {
       const Nanoseconds now = clock_.now();
       if (now >= deadline) {
-        return Status::error(Code::timed_out, "Timed out: no connection with " + missing() + " within the time to start");
+        return Status::error(Code::timed_out,
+                             "Timed out: no connection with " + missing() + " within the time to start");
       }
       RONDE_RETURN_IF_ERROR(call(now));
       wait(deadline, now);
@@ -196,7 +197,8 @@ class Connector {
           kMostStrangers + all_.size()) {
         under_way_.erase(std::find_if(under_way_.begin(), under_way_.end(), is_stranger));  // the first to come
       }
-      under_way_.push_back({Greeting::from_anybody(std::move(socket), meeting_), -1, clock_.now() + kGreetingLimit, true});
+      under_way_.push_back(
+          {Greeting::from_anybody(std::move(socket), meeting_), -1, clock_.now() + kGreetingLimit, true});
     }
   }
 

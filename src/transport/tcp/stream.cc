@@ -23,7 +23,11 @@ constexpr std::size_t kGrowth = std::size_t{4} << 20;
 }  // namespace
 
 Stream::Stream(UniqueFd socket, int peer, OnArrival on_arrival)
-    : socket_(std::move(socket)), kept_from_children_(socket_.get()), peer_(peer), buffer_(kBufferBytes), on_arrival_(std::move(on_arrival)) {}
+    : socket_(std::move(socket)),
+      kept_from_children_(socket_.get()),
+      peer_(peer),
+      buffer_(kBufferBytes),
+      on_arrival_(std::move(on_arrival)) {}
 
 // ---- Sending
 
@@ -50,8 +54,8 @@ void Stream::send(Channel channel, std::span<const std::byte> message) {
 
 void Stream::keep(std::span<const std::byte> bytes) { kept_.insert(kept_.end(), bytes.begin(), bytes.end()); }
 
-/// How many bytes of both the kernel has taken. A broken connection takes none any more: its end is seen by reading, after
-/// what the peer had sent before.
+/// How many bytes of both the kernel has taken. A broken connection takes none any more: its end is seen by reading,
+/// after what the peer had sent before.
 std::size_t Stream::write(std::span<const std::byte> first, std::span<const std::byte> second) {
   iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
                     {const_cast<std::byte*>(second.data()), second.size()}};
@@ -220,7 +224,8 @@ std::size_t Stream::read_into(std::byte* place, std::size_t room) {
 
 // ---- The end
 
-/// A socket that is closed while something is unread takes back what the peer's kernel has not got yet, not what it has.
+/// A socket that is closed while something is unread takes back what the peer's kernel has not got yet, not what it
+/// has.
 bool Stream::finish_sending() {
   if (!flush()) {
     return false;

@@ -1,6 +1,6 @@
-// Stream: what two ranks send each other over one connected stream socket: messages of several channels, in the order in
-// which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another is
-// read in that order too.
+// Stream: what two ranks send each other over one connected stream socket: messages of several channels, in the order
+// in which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another
+// is read in that order too.
 //
 // On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian.
 #pragma once
@@ -47,8 +47,8 @@ class Stream {
   bool has(Channel channel) const { return arrived_.contains(channel); }
   void forget(Channel channel) { arrived_.erase(channel); }
 
-  /// The socket has news: bytes to read, or `ends`: nothing will come after what is there. Until then receive() asks the
-  /// kernel for nothing.
+  /// The socket has news: bytes to read, or `ends`: nothing will come after what is there. Until then receive() asks
+  /// the kernel for nothing.
   void note_news(bool ends) {
     may_read_ = true;
     ends_ = ends_ || ends;

@@ -166,8 +166,8 @@ class TcpTransport final : public Transport {
     }
   }
   Link& link(int peer) override { return links_[static_cast<std::size_t>(peer)]; }
-  /// The job's alone looks: what it sees it reads, for all groups. Another's look would take from it news of what it reads
-  /// only in its next step, before which the rank may sleep.
+  /// The job's alone looks: what it sees it reads, for all groups. Another's look would take from it news of what it
+  /// reads only in its next step, before which the rank may sleep.
   void look() override {
     if (looks_) {
       connected_->look();

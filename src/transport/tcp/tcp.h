@@ -28,8 +28,8 @@ TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
 /// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
-/// of both sides that they have the job's key, and are the ranks of this meeting that they say they are, before anything
-/// else is read from it (greeting.h). Blocks up to `limit`.
+/// of both sides that they have the job's key, and are the ranks of this meeting that they say they are, before
+/// anything else is read from it (greeting.h). Blocks up to `limit`.
 ///
 /// Fails on every rank if one cannot take part, with that one's number: VERSION_MISMATCH, SYSTEM_ERROR. TIMED_OUT names
 /// the ranks that did not come or cannot be reached.

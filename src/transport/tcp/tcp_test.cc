@@ -25,7 +25,7 @@ JobKey key_of(int number) {
 
 /// Every rank is a thread.
 Met connect(store::Store& store, const std::vector<JobKey>& keys, const std::vector<std::string>& addresses,
-         Nanoseconds limit = kLongEnough) {
+            Nanoseconds limit = kLongEnough) {
   const int size = static_cast<int>(keys.size());
   Met met(keys.size(), Status::error(Code::internal, "did not run"));
   std::vector<std::thread> threads;
@@ -153,8 +153,7 @@ TEST(Tcp, ARankThatCannotListenIsNamedByAll) {
 
 TEST(Tcp, OtherKeysDoNotMeet) {
   store::MemoryStore store;
-  for (const Result<TcpLinks>& each :
-       connect(store, {key_of(1), key_of(2)}, {"127.0.0.1", "127.0.0.1"}, 2 * kSecond)) {
+  for (const Result<TcpLinks>& each : connect(store, {key_of(1), key_of(2)}, {"127.0.0.1", "127.0.0.1"}, 2 * kSecond)) {
     ASSERT_FALSE(each);
     EXPECT_NE(each.status().message().find("no connection with rank"), std::string::npos) << each.status().message();
   }
