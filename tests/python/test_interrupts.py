@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from distributed_group import default_group
 from ronde import _operation
-from ronde.exceptions import RondeError
+from ronde.exceptions import DuplicateNameError, RondeError
 
 CANCELLED = "rank 0 has cancelled"
 
@@ -214,3 +214,18 @@ def test_persistent_all_reduce(hvd, rank, how):
         array[:] = rank + 1.0
         do()
         assert array.tolist() == [3.0] * 4
+
+
+@pytest.mark.ranks(1)
+def test_a_persistent_all_reduce_can_be_done_again_whenever_it_was_interrupted(hvd):
+    for number in range(300):
+        with rnp.allreduce_init(np.ones(4), f"interrupted anywhere {number}", op=rnp.Max) as again:
+            with contextlib.suppress(Interrupt), interrupted(random.random() * 2e-5 + 1e-6):
+                for _ in range(200):
+                    again.start()
+                    again.wait()
+            try:
+                again()
+            except DuplicateNameError:  # it raised before wait() had begun
+                again.wait()
+                again()

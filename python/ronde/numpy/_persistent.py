@@ -11,7 +11,7 @@ from ronde import _abi
 from ronde._lib import direct, last_error
 from ronde._names import in_group
 from ronde._native import extension
-from ronde._operation import SLICE
+from ronde._operation import SLICE, in_forked_child
 from ronde._reduce_ops import reduce_op, scale
 from ronde._slot import Slot
 from ronde.exceptions import InvalidArgumentError
@@ -39,10 +39,16 @@ class PersistentAllreduce:
     def start(self) -> None:
         """Begins it and returns at once. The array must be neither read nor changed before :meth:`wait`. Raises ValueError
         if the last one has not been waited for, after ``release()`` and after ``shutdown()``."""
-        status = self._submit(self._number)
+        was_under_way = self._is_under_way
+        try:
+            status = self._submit(self._number)
+            self._is_under_way = was_under_way or status == _OK
+        except BaseException:  # a signal handler's, before the submit or behind it
+            if not was_under_way:
+                self._give_up()
+            raise
         if status != _OK:
             raise last_error(status, self._slot.name)
-        self._is_under_way = True
 
     def wait(self) -> None:
         """Returns when the array holds the result. Raises ValueError if nothing was started; CollectiveError if the work
@@ -83,6 +89,8 @@ class PersistentAllreduce:
         """The name is free again, after the end of what is under way. Raises nothing."""
         self._number.value = -1
         self._is_under_way = False
+        if in_forked_child():
+            return
         if not self._slot.done():
             self._slot.cancel()
             self._slot.settle()
