@@ -114,6 +114,7 @@ def test_who_polls_while_another_thread_waits(hvd, rank, world):
 def test_dropped_handles(hvd, rank, world):
     from ronde import _operation
 
+    others = set(_operation._under_way)  # of tests before this one, which signals have interrupted
     for round_ in range(20):
         for i in range(10):
             hvd.allreduce_async(torch.ones(50_000), name=f"dropped.{i}.{round_}")  # the tensor is dropped as well
@@ -127,7 +128,7 @@ def test_dropped_handles(hvd, rank, world):
         if not _operation._abandoned:
             break
         deadline.wait(0.02)
-    assert not _operation._abandoned and not _operation._under_way
+    assert not _operation._abandoned and _operation._under_way <= others
 
 
 @pytest.mark.ranks(2)
