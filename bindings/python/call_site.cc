@@ -1,5 +1,6 @@
 #include "call_site.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "callbacks.h"
@@ -12,13 +13,15 @@ struct Place {
   PyObject* code;  // owned, so that no other code gets its address
   long instruction;
   int32_t number;
+  uint64_t used;  // when it was last asked for, or noted; 0: empty
 };
 
-// A place that is asked for again and again is found among four; a fifth of the same set pushes one out.
+// A place that is asked for again and again is found among four; a fifth of the same set pushes out the one that has not
+// been asked for longest.
 constexpr size_t kWays = 4;
 constexpr size_t kSets = 512;
 Place places[kSets][kWays];
-unsigned next_way;
+uint64_t now_used;
 
 constexpr long kAnyInstruction = -1;
 
@@ -29,23 +32,18 @@ Place (&set_of(PyObject* code, long instruction))[kWays] {
 }
 
 const Place* find(PyObject* code, long instruction) {
-  for (const Place& place : set_of(code, instruction)) {
+  for (Place& place : set_of(code, instruction)) {
     if (place.code == code && place.instruction == instruction) {
+      place.used = ++now_used;
       return &place;
     }
   }
   return nullptr;
 }
 
-// An empty way of the set, or else one of its four in turn: programs of few places lose none.
 Place& way_for(PyObject* code, long instruction) {
   Place(&set)[kWays] = set_of(code, instruction);
-  for (Place& place : set) {
-    if (place.code == nullptr) {
-      return place;
-    }
-  }
-  return set[next_way++ % kWays];
+  return *std::min_element(set, set + kWays, [](const Place& a, const Place& b) { return a.used < b.used; });
 }
 
 }  // namespace
@@ -81,7 +79,7 @@ void remember_call_site(PyObject* code, long instruction, int32_t number) {
   Place& place = way_for(code, instruction);
   PyObject* before = place.code;
   Py_INCREF(code);
-  place = {code, instruction, number};
+  place = {code, instruction, number, ++now_used};
   Py_XDECREF(before);
 }
 
