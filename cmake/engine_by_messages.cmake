@@ -2,15 +2,13 @@
 # Left out are those whose subject is shared memory, or what messages cannot do yet.
 if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
   set(suites CallsBeyondBarriers Cancellations CancellationsTest EngineEnd Killed WorldsEnd Engine Worlds Join Joins Replay
-    ReplayVictim ReplayWorlds Stalls TableChange Timeline TimelineRanks Lists ListsAfterSingleCalls UnwaitedCallsTest)
+    PointToPoint PairWorlds ReplayVictim ReplayWorlds Stalls TableChange Timeline TimelineRanks Lists ListsAfterSingleCalls UnwaitedCallsTest)
   list(TRANSFORM suites APPEND ".*")
   set(in_worlds ${suites})
   list(TRANSFORM in_worlds PREPEND "*/")
   set(left_out
     # Tensors in shared memory.
-    "*InTheHeap*"
-    # Sends and recvs, which need shared memory yet.
-    Cancellations.OfASendOrARecvTellThePeer Join.ANameInUseForAMessageIsNotTakenForTheOthersRequest
+    "*InTheHeap*" PointToPoint.ASendGivenUpInTheMiddleHarmsNoOther PointToPoint.WithoutRoomInTheHeap
     # They store into, or wait for, words of shared memory; what they show can happen there only.
     EngineEnd.ARankThatStopsInTheMiddleEndsTheGroupInTime EngineEnd.WhatIsReadOfARankThatHasGivenUpIsNoSuccess
     EngineEnd.RanksThatLeaveInTheMiddleAreNamed EngineEnd.ARankMayDoItsPartAndLeaveAtAnyMoment

@@ -5,7 +5,8 @@
 // their ticket is done or the role is free. The one engine thread drives when nobody waits, watches the peers'
 // processes and the timers, and runs callbacks.
 //
-// Sleeping and waking between ranks goes by the arena's bell (transport/bell.h). After a driver has gone the bell stays
+// Sleeping and waking between ranks goes by the arena's bell (transport/bell.h); within a process the engine thread is woken
+// by an eventfd of its own, and where links have news that ring no bell sleepers poll for these too.
 // silent for a moment (kLinger): in a loop of blocking calls peers would otherwise wake the engine thread between any
 // two of them. A timer then hands the bell to the engine thread, so an idle rank sleeps for good.
 //

@@ -86,12 +86,22 @@ Status LocalWorld::try_submit(int rank, Request request, engine::TicketPtr* tick
   return status;
 }
 
+/// Of all ranks, over links.
+std::uint64_t LocalWorld::all_news() const {
+  std::uint64_t sum = 0;
+  for (int rank = 0; links_ && rank < size(); ++rank) {
+    sum += links_->news(rank) + agreement_->news(rank);
+  }
+  return sum;
+}
+
 bool LocalWorld::step(int rank) {
   const auto index = static_cast<std::size_t>(rank);
   if (dead_[index] || paused_[index]) {
     return false;
   }
-  const bool moved = engine(rank).step();
+  const std::uint64_t news = all_news();
+  const bool moved = engine(rank).step() || all_news() != news;  // what was kept may have found room
   const std::vector<int> ended = std::exchange(untold_[index], {});
   for (const int peer : ended) {
     engine(rank).notice_end(peer);

@@ -52,6 +52,8 @@ class LocalWorld {
   void wait(int rank, engine::Ticket& ticket);
 
  private:
+  std::uint64_t all_news() const;
+
   LogGuard log_;
   FakeClock clock_;
   std::unique_ptr<transport::LoopbackNet> links_;  ///< null where memory is shared

@@ -51,7 +51,7 @@ def _in_c() -> Optional[Callable[..., Any]]:
 
 allreduce_in_c: Optional[Callable[..., Any]] = _in_c()
 """``(tensor, name, op, prescale_factor, postscale_factor, process_set, wait)``: an all-reduce in place of one plain tensor, as
-most are, by the extension module. Returns True when it is done, without ``wait`` the operation; None, and nothing has
+most are, by the extension module. Returns True when it is done, without ``wait`` its Handle; None, and nothing has
 happened, if the call is another; it asks for the program's place, so the program calls who calls it. None: there is no such."""
 
 
