@@ -16,8 +16,8 @@ struct Place {
   uint64_t used;  // when it was last asked for, or noted; 0: empty
 };
 
-// A place that is asked for again and again is found among four; a fifth of the same set pushes out the one that has not
-// been asked for longest.
+// A place that is asked for again and again is found among four; a fifth of the same set pushes out the one that has
+// not been asked for longest.
 constexpr size_t kWays = 4;
 constexpr size_t kSets = 512;
 Place places[kSets][kWays];

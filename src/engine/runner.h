@@ -5,10 +5,10 @@
 // their ticket is done or the role is free. The one engine thread drives when nobody waits, watches the peers'
 // processes and the timers, and runs callbacks.
 //
-// Sleeping and waking between ranks goes by the arena's bell (transport/bell.h); within a process the engine thread is woken
-// by an eventfd of its own, and where links have news that ring no bell sleepers poll for these too.
-// silent for a moment (kLinger): in a loop of blocking calls peers would otherwise wake the engine thread between any
-// two of them. A timer then hands the bell to the engine thread, so an idle rank sleeps for good.
+// Sleeping and waking between ranks goes by the arena's bell (transport/bell.h); within a process the engine thread is
+// woken by an eventfd of its own, and where links have news that ring no bell sleepers poll for these too. silent for a
+// moment (kLinger): in a loop of blocking calls peers would otherwise wake the engine thread between any two of them. A
+// timer then hands the bell to the engine thread, so an idle rank sleeps for good.
 //
 // While buckets are replayed, the engine thread is attentive: it looks every kAttention and nobody wakes it, neither a
 // submit of this rank nor a word of a peer, since waking a thread costs more than a submit may. Kept up until nothing

@@ -157,7 +157,8 @@ class HostArena {
   /// A descriptor that becomes readable when the peer's process has ended (a pidfd), -1 if there is none. Owned by
   /// the arena.
   virtual int peer_fd(int rank) const = 0;
-  /// An eventfd that is written to wake who sleeps in poll() in this rank: its engine thread mostly. Owned by the arena.
+  /// An eventfd that is written to wake who sleeps in poll() in this rank: its engine thread mostly. Owned by the
+  /// arena.
   virtual int bell_fd() const = 0;
   /// Wakes whoever sleeps in `rank` (its own rank included), if anyone does. Call after storing what it shall see.
   /// Never blocks; any thread.

@@ -29,8 +29,9 @@
 namespace ronde::transport {
 
 /// The states of BellLine.
-inline constexpr std::uint32_t kAwake = 0;         ///< nobody needs to ring
-inline constexpr std::uint32_t kEngineSleeps = 1;  ///< the engine thread sleeps on the eventfd, or a waiter whose links ring no bell
+inline constexpr std::uint32_t kAwake = 0;  ///< nobody needs to ring
+inline constexpr std::uint32_t kEngineSleeps =
+    1;  ///< the engine thread sleeps on the eventfd, or a waiter whose links ring no bell
 inline constexpr std::uint32_t kWaiterSleeps = 2;  ///< a waiting thread sleeps in a futex on the word itself
 
 /// A non-blocking eventfd for a bell.
