@@ -15,6 +15,11 @@ inline constexpr int kLauncherExit = 125;     ///< the launcher itself failed
 inline constexpr int kNotRunnableExit = 126;  ///< the command exists but cannot be started
 inline constexpr int kNotFoundExit = 127;     ///< the command does not exist
 
+struct JobEnd {
+  int exit_code = 0;     ///< of the first rank that failed; 128 + the signal that stopped the job; see below
+  std::string sentence;  ///< who failed first and how, or why the job could not run; empty if all went well
+};
+
 /// The end of one rank's process.
 struct RankEnd {
   int rank = 0;

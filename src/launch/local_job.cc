@@ -18,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "launch/ending.h"
 #include "launch/environment.h"
+#include "launch/guarded_host.h"
 #include "launch/guardian.h"
 #include "launch/process_tree.h"
 #include "launch/rank_output.h"
@@ -139,7 +140,11 @@ Result<JobEnd> run(const LocalJob& job) {
   // From here the guardian cleans up if this fails: it sees the channel close.
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::StoreServer> server,
                          store::StoreServer::start(std::move(listener), key));
-  return Supervisor(job, std::move(guardian), *output, signals, std::move(children), folder.path()).run();
+  std::vector<std::unique_ptr<RankHost>> hosts;
+  hosts.push_back(std::make_unique<GuardedHost>(std::move(guardian), std::move(children), folder.path()));
+  return Supervisor({.program = job.command[0], .ranks = job.ranks, .grace = job.grace}, std::move(hosts), *output,
+                    signals)
+      .run();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "launch/ending.h"
 
 namespace ronde::launch {
 
@@ -18,11 +19,6 @@ struct LocalJob {
 };
 
 inline constexpr int kMaxLocalRanks = 256;
-
-struct JobEnd {
-  int exit_code = 0;     ///< of the first rank that failed; 128 + the signal that stopped the job; see ending.h
-  std::string sentence;  ///< who failed first and how, or why the job could not run; empty if all went well
-};
 
 /// Runs the job to its end. Requires: 1 <= ranks <= kMaxLocalRanks, a command, and that this process has one thread
 /// and no child processes that must survive (a child that it has already is left alone). Prints the ranks' output, and

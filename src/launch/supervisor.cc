@@ -1,18 +1,11 @@
 #include "launch/supervisor.h"
-#include "base/host_name.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <optional>
 #include <utility>
-
-#include "store/leave_note.h"
 
 namespace ronde::launch {
 
@@ -22,19 +15,16 @@ namespace {
 constexpr Nanoseconds kForeignPipeLimit = kSecond;
 /// After a stop the rest of the output is offered to its reader for so long.
 constexpr Nanoseconds kStoppedOutputLimit = kSecond;
-constexpr Nanoseconds kSweepLimit = 10 * kSecond;
 
 }  // namespace
 
-Supervisor::Supervisor(const LocalJob& job, Guardian guardian, RankOutput& output, SignalWatch& signals,
-                       std::vector<pid_t> children, std::string folder)
-    : job_(job),
-      guardian_(std::move(guardian)),
-      output_(output),
-      signals_(signals),
-      children_before_(std::move(children)),
-      folder_(std::move(folder)),
-      policy_(job.grace) {}
+Supervisor::Supervisor(SupervisedJob job, std::vector<std::unique_ptr<RankHost>> hosts, RankOutput& output,
+                       SignalWatch& signals)
+    : job_(std::move(job)), output_(output), signals_(signals), policy_(job_.grace) {
+  for (std::unique_ptr<RankHost>& host : hosts) {
+    hosts_.push_back({std::move(host), false});
+  }
+}
 
 JobEnd Supervisor::run() {
   first_start_ = clock_.now();
@@ -43,26 +33,28 @@ JobEnd Supervisor::run() {
     obey_policy();
   }
   drain();
-  guardian_.channel.reset();  // its sign to go
-  if (!guardian_lost_) {
-    while (::waitpid(guardian_.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+  for (const Host& host : hosts_) {
+    host.ranks->finish();
   }
   return verdict();
 }
 
 void Supervisor::wait() {
-  std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}, {guardian_.channel.get(), POLLIN, 0}};
+  std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}};
+  Nanoseconds until = std::min(over_ ? drain_until_ : policy_.next_deadline(), output_.next_deadline());
+  for (const Host& host : hosts_) {
+    if (!host.is_over) {
+      host.ranks->watch(entries);
+      until = std::min(until, host.ranks->next_deadline());
+    }
+  }
   output_.watch(entries);
-  const Nanoseconds until = std::min(over_ ? drain_until_ : policy_.next_deadline(), output_.next_deadline());
   if (::poll(entries.data(), entries.size(), poll_timeout(until, clock_.now())) < 0) {
     return;
   }
   output_.take(entries, clock_.now());
   hear_signals();
-  if (!over_) {
-    hear_guardian();
-  }
+  hear_hosts(entries);
 }
 
 void Supervisor::hear_signals() {
@@ -102,59 +94,56 @@ void Supervisor::suspend() {
   command(Command::Whom::all, SIGCONT);
 }
 
-void Supervisor::hear_guardian() {
-  while (!over_) {
-    Report report;
-    const ssize_t size = ::recv(guardian_.channel.get(), &report, sizeof report, MSG_DONTWAIT);
-    if (size == sizeof report) {
-      take_report(report);
-    } else if (size < 0 && errno == EINTR) {
-      continue;
-    } else {
-      if (size >= 0 || errno != EAGAIN) {
-        lose_guardian();
+void Supervisor::hear_hosts(const std::vector<pollfd>& entries) {
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    if (!hosts_[host].is_over) {
+      for (const RankHostEvent& event : hosts_[host].ranks->hear(entries, clock_.now())) {
+        take_event(host, event);
       }
-      return;
     }
   }
+  over_ = std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.is_over; });
 }
 
-RankEnd Supervisor::end_of(const Report& report) const {
-  RankEnd end{report.rank, report.by_signal != 0, report.number, report.moment};
-  if (const std::optional<store::LeaveNote> left = store::noted_leaving(folder_, report.rank)) {
-    end.left = left->moment;
-    end.let_down = left->let_down;
+void Supervisor::take_event(std::size_t host, const RankHostEvent& event) {
+  if (event.lost.empty()) {
+    take_report(host, event);
+    return;
   }
-  return end;
+  hosts_[host].is_over = true;
+  unkillable_ += event.report.number;
+  lost_ = lost_.empty() ? event.lost : lost_;
+  if (policy_.stopped_by() == 0) {
+    policy_.failure(clock_.now());
+  }
 }
 
-void Supervisor::take_report(const Report& report) {
+void Supervisor::take_report(std::size_t host, const RankHostEvent& event) {
+  const Report& report = event.report;
   switch (report.kind) {
-    case Report::Kind::started: started_[report.rank] = report.moment; break;
+    case Report::Kind::started: started_[report.rank] = {report.moment, host}; break;
     case Report::Kind::not_started:
-      start_failure_ = start_failure(report.rank, job_.command[0], report.by_signal != 0, report.number);
+      start_failure_ = start_failure(report.rank, job_.program, report.by_signal != 0, report.number);
       policy_.start_failure();
       break;
-    case Report::Kind::ended:
-      ends_.push_back(end_of(report));
-      if (ends_.back().failed() && !has_failed_ && policy_.stopped_by() == 0) {
+    case Report::Kind::ended: {
+      RankEnd end{report.rank, report.by_signal != 0, report.number, report.moment};
+      if (event.note) {
+        end.left = event.note->moment;
+        end.let_down = event.note->let_down;
+      }
+      ends_.push_back(end);
+      if (end.failed() && !has_failed_ && policy_.stopped_by() == 0) {
         has_failed_ = true;
         policy_.failure(clock_.now());
       }
       break;
+    }
     case Report::Kind::empty:
-      over_ = true;
-      unkillable_ = report.number;
+      hosts_[host].is_over = true;
+      unkillable_ += report.number;
       break;
   }
-}
-
-/// The ranks die with the guardian, by their PR_SET_PDEATHSIG; what they leave falls to this process.
-void Supervisor::lose_guardian() {
-  guardian_lost_ = true;
-  over_ = true;
-  ::kill(guardian_.pid, SIGKILL);
-  unkillable_ = sweep_descendants(children_before_, kSweepLimit);
 }
 
 void Supervisor::obey_policy() {
@@ -164,9 +153,11 @@ void Supervisor::obey_policy() {
 }
 
 void Supervisor::command(Command::Whom whom, int signal) {
-  const Command order{whom, signal};
-  // A guardian that is gone shows as the end of the channel.
-  (void)::send(guardian_.channel.get(), &order, sizeof order, MSG_NOSIGNAL);
+  for (const Host& host : hosts_) {
+    if (!host.is_over) {
+      host.ranks->command({whom, signal});
+    }
+  }
 }
 
 void Supervisor::drain() {
@@ -188,16 +179,16 @@ JobEnd Supervisor::verdict() const {
   } else if (has_failed_) {
     std::vector<RankEnd> ends = ends_;
     const std::size_t first = put_first_failure_first(ends);
-    const auto started = started_.find(ends[first].rank);
+    const auto found = started_.find(ends[first].rank);
+    const Started started = found == started_.end() ? Started{first_start_, 0} : found->second;
     end = {ends[first].exit_code(),
-           failure_sentence(ends, first, host_name(), started == started_.end() ? first_start_ : started->second)};
+           failure_sentence(ends, first, hosts_[started.host].ranks->name(), started.moment)};
   } else if (policy_.stopped_by() != 0 && ends_before_stop_ < static_cast<std::size_t>(job_.ranks)) {
     end = {128 + policy_.stopped_by(),
            stop_sentence(policy_.stopped_by(), ends_, ends_before_stop_, first_start_, policy_.stopped_at())};
   }
-  if (guardian_lost_) {
-    end = {kLauncherExit,
-           "the job's guardian process was killed from outside; all ranks on " + host_name() + " have been ended"};
+  if (!lost_.empty()) {
+    end = {kLauncherExit, lost_};
   }
   if (unkillable_ > 0) {
     end.exit_code = end.exit_code == 0 ? kLauncherExit : end.exit_code;

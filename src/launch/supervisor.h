@@ -1,27 +1,33 @@
-// The launcher's loop: hears signals, the guardian and the ranks' output, and does what the stop policy says.
+// The launcher's loop: hears signals, the hosts of its ranks and the ranks' output, and does what the stop policy says.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "launch/ending.h"
-#include "launch/guardian.h"
 #include "launch/guardian_channel.h"
-#include "launch/local_job.h"
+#include "launch/rank_host.h"
 #include "launch/rank_output.h"
 #include "launch/signal_watch.h"
 #include "launch/stop_policy.h"
 
 namespace ronde::launch {
 
+struct SupervisedJob {
+  std::string program;              ///< for the sentence that it cannot be run
+  int ranks = 1;                    ///< on all hosts
+  Nanoseconds grace = 5 * kSecond;  ///< see StopPolicy
+};
+
 class Supervisor {
  public:
-  /// `children` are processes that this one had before the job. References are kept.
-  /// `folder`: of the store, where the ranks note that they leave.
-  Supervisor(const LocalJob& job, Guardian guardian, RankOutput& output, SignalWatch& signals,
-             std::vector<pid_t> children, std::string folder);
+  /// References are kept.
+  Supervisor(SupervisedJob job, std::vector<std::unique_ptr<RankHost>> hosts, RankOutput& output,
+             SignalWatch& signals);
 
   /// Returns when no process of the job is left and its output is written (or nobody takes it any more).
   JobEnd run();
@@ -30,28 +36,34 @@ class Supervisor {
   void wait();
   void hear_signals();
   void suspend();
-  void hear_guardian();
-  void take_report(const Report& report);
-  RankEnd end_of(const Report& report) const;
-  void lose_guardian();
+  void hear_hosts(const std::vector<pollfd>& entries);
+  void take_event(std::size_t host, const RankHostEvent& event);
+  void take_report(std::size_t host, const RankHostEvent& event);
   void obey_policy();
   void command(Command::Whom whom, int signal);
   void drain();
   JobEnd verdict() const;
 
-  const LocalJob& job_;
-  Guardian guardian_;
+  struct Host {
+    std::unique_ptr<RankHost> ranks;
+    bool is_over = false;  ///< no process of the job is left there
+  };
+  struct Started {
+    Nanoseconds moment = 0;
+    std::size_t host = 0;
+  };
+
+  SupervisedJob job_;
+  std::vector<Host> hosts_;
   RankOutput& output_;
   SignalWatch& signals_;
-  std::vector<pid_t> children_before_;
-  std::string folder_;
   RealClock clock_;
   StopPolicy policy_;
 
   bool over_ = false;  ///< no process of the job is left
-  bool guardian_lost_ = false;
+  std::string lost_;   ///< why a host is; of the first
   int unkillable_ = 0;
-  std::map<int, Nanoseconds> started_;  ///< by rank
+  std::map<int, Started> started_;  ///< by rank
   Nanoseconds first_start_ = 0;
   std::vector<RankEnd> ends_;  ///< in the order in which they came
   bool has_failed_ = false;    ///< a rank has, before any stop
