@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/agent.h"
 #include "cli/bench/bench.h"
 #include "cli/help.h"
 #include "cli/run.h"
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
   ronde::cli::add_run_command(app, after_dashes);
   ronde::cli::add_bench_command(app);
   ronde::cli::add_trace_command(app);
+  ronde::cli::add_agent_command(app);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));

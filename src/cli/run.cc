@@ -3,24 +3,41 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "base/host_name.h"
 #include "cli/help.h"
 #include "launch/environment.h"
+#include "launch/host_list.h"
+#include "launch/hosts_job.h"
 #include "launch/local_job.h"
 
 namespace ronde::cli {
 
 namespace {
 
-constexpr const char* kAbout = "Starts N ranks of a command on this machine, shows what they print, ends with them";
+constexpr int kMaxRanks = 4096;  ///< that a store serves
+
+constexpr const char* kAbout =
+    "Starts N ranks of a command, on this machine or several, shows what they print, ends with them";
 
 constexpr const char* kFooter = R"(Examples:
   ronde run -n 2 -- python train.py --epochs 3
   ronde run -n 4 --output-dir logs -- bash -c 'python train.py 2>&1 | tee -a all.log'
   ronde run -n 2 --env OMP_NUM_THREADS=4 -- ./build/linear_regression
+  ronde run -H node1:4,node2:4 -- python train.py
+
+Several hosts: ssh must let you in without a password (to try: ssh -o BatchMode=yes node2 true), and every host needs the
+same Ronde, Python and scripts at the same paths (a shared file system, or a container). Ranks get this command's
+environment, but for what belongs to its host or login (HOME, TMPDIR, SSH_*, XDG_*, ...). The job's key goes over ssh's standard
+input. Ranks connect to each other by TCP and prove the key; the rest, their store included, goes over ssh. All ranks of a
+host end when the connection to this command does.
 
 Environment of each rank:
   RONDE_RANK RONDE_SIZE RONDE_LOCAL_RANK RONDE_LOCAL_SIZE RONDE_CROSS_RANK RONDE_CROSS_SIZE
@@ -36,8 +53,8 @@ Environment of each rank:
 
 Output: with several ranks each line begins with [rank] and is never mixed with another. Rank 0's progress bars and
 prompts appear as it prints them; of the other ranks finished lines only. A line of more than 16 MiB is cut into several.
-With one rank the program keeps the terminal.
-If nobody takes the output, ranks that print wait, as in any pipe. Standard input goes to rank 0.
+With one rank here the program keeps the terminal.
+If nobody takes the output, ranks that print wait, as in any pipe. Standard input goes to rank 0 of a job on this machine.
 
 Stopping: when a rank fails, the others have --grace seconds to report and end by themselves, then get SIGTERM, and
 after as long again SIGKILL. Ctrl-C once asks the ranks to stop (SIGINT, then the same), twice kills them. SIGTERM and
@@ -49,19 +66,93 @@ Exit codes:
   1 to 255   that of the rank that failed first (128 + N if signal N killed it)
   130, 143   stopped by Ctrl-C, by SIGTERM (128 + the signal)
   2          wrong usage
-  125        the launcher itself failed
+  125        the launcher itself failed, or a host could not be reached or was lost
   126, 127   the command cannot be run, was not found)";
 
 struct Arguments {
   launch::LocalJob job;
   double grace_s = 5;
   bool no_prefix = false;
+  bool verbose = false;
+  std::string hosts;
+  std::string hostfile;
+  std::string folder;
+  std::string remote_python;
+  std::string interfaces;
+  double start_timeout_s = 60;
+  launch::SshSettings ssh;
 };
+
+/// Where `ronde` is, as an absolute path.
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+/// As the user's shell calls it, if that is still the same folder: what an automounter calls it may be unknown elsewhere.
+std::string working_folder() {
+  std::error_code ignored;
+  const char* const said = std::getenv("PWD");
+  if (said != nullptr && *said == '/' && std::filesystem::equivalent(said, ".", ignored)) {
+    return said;
+  }
+  return std::filesystem::current_path(ignored).string();
+}
+
+/// The hosts of the options, with the ranks that each gets; none: not said. Throws CLI::ValidationError.
+std::vector<launch::HostSlots> hosts_of(const Arguments& arguments) {
+  if (!arguments.hosts.empty() && !arguments.hostfile.empty()) {
+    throw CLI::ValidationError("--hostfile", "give hosts by -H or by --hostfile, not by both");
+  }
+  if (arguments.hosts.empty() && arguments.hostfile.empty()) {
+    if (arguments.job.ranks == 0) {
+      throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
+    }
+    return {};
+  }
+  Result<std::vector<launch::HostSlots>> hosts = arguments.hosts.empty() ? launch::read_host_file(arguments.hostfile)
+                                                                         : launch::parse_hosts(arguments.hosts);
+  if (hosts) {
+    hosts = launch::fill_hosts(*hosts, arguments.job.ranks);
+  }
+  if (!hosts) {
+    throw CLI::ValidationError(arguments.hosts.empty() ? "--hostfile" : "-H", hosts.status().message());
+  }
+  return std::move(*hosts);
+}
+
+launch::HostsJob on_hosts(const Arguments& arguments, std::vector<launch::HostSlots> hosts) {
+  launch::HostsJob job{.command = arguments.job.command,
+                       .hosts = std::move(hosts),
+                       .grace = arguments.job.grace,
+                       .output_folder = arguments.job.output_folder,
+                       .prefix = arguments.job.prefix,
+                       .settings = arguments.job.settings,
+                       .ssh = arguments.ssh,
+                       .start_timeout = from_seconds(arguments.start_timeout_s),
+                       .folder = arguments.folder.empty() ? working_folder() : arguments.folder,
+                       .program = own_program(),
+                       .python_folder = {},
+                       .interfaces = arguments.interfaces,
+                       .explain = arguments.verbose};
+  if (!arguments.remote_python.empty()) {
+    job.python_folder = std::filesystem::path(arguments.remote_python).parent_path().string();
+    job.program = job.python_folder + "/ronde";
+  }
+  return job;
+}
 
 int run(Arguments& arguments) {
   arguments.job.grace = from_seconds(arguments.grace_s);
   arguments.job.prefix = !arguments.no_prefix;
-  const launch::JobEnd end = launch::run_local_job(arguments.job);
+  std::vector<launch::HostSlots> hosts = hosts_of(arguments);
+  launch::JobEnd end;
+  if (hosts.empty() || (hosts.size() == 1 && launch::is_this_host(hosts[0].name, host_name()))) {
+    arguments.job.ranks = hosts.empty() ? arguments.job.ranks : hosts[0].slots;
+    if (arguments.job.ranks > launch::kMaxLocalRanks) {
+      throw CLI::ValidationError("-n", "at most " + std::to_string(launch::kMaxLocalRanks) + " ranks on a host");
+    }
+    end = launch::run_local_job(arguments.job);
+  } else {
+    end = launch::run_hosts_job(on_hosts(arguments, std::move(hosts)));
+  }
   if (!end.sentence.empty()) {
     std::fprintf(stderr, "ronde: %s\n", end.sentence.c_str());
   }
@@ -73,17 +164,44 @@ std::string check_setting(const std::string& setting) {
   return status.message();
 }
 
+void add_host_options(CLI::App& command, Arguments& arguments) {
+  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
+    command.add_option(names, value, text)->type_name(type)->group("Several hosts");
+  };
+  add("-H,--hosts", arguments.hosts, "HOST:N,...", "where to start them, and how many on each: node1:4,node2:4");
+  add("--hostfile", arguments.hostfile, "FILE",
+      "the same from a file: `node1 slots=4`, `node1:4`, $PBS_NODEFILE, or JSON");
+  add("--chdir", arguments.folder, "DIR", "work there on every host (default: this folder)");
+  add("--remote-python", arguments.remote_python, "PATH",
+      "of the Python that every host is to use, with Ronde beside it (default: the same paths as here)");
+  add("--network-interface", arguments.interfaces, "NAMES",
+      "which network ranks use: eth,ib (names that begin so), =eth0 (that one), ^docker,lo (none that begin so)");
+  command.get_option("--network-interface")->envname("RONDE_SOCKET_IFNAME");
+  add("--ssh", arguments.ssh.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'");
+  command.get_option("--ssh")->envname("RONDE_SSH")->capture_default_str();
+  command
+      .add_option("--start-timeout", arguments.start_timeout_s, "time for all hosts to be reached and get ready")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str()
+      ->group("Several hosts");
+  command.add_flag("-v,--verbose", arguments.verbose, "say which address each host's ranks use, and why")
+      ->group("Several hosts");
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* const command = app.add_subcommand("run", kAbout);
-  command->formatter(std::make_shared<HelpFormatter>("run -n N [OPTIONS] -- COMMAND [ARGUMENTS...]"));
+  command->formatter(
+      std::make_shared<HelpFormatter>("run -n N [-H HOST:N,...] [OPTIONS] -- COMMAND [ARGUMENTS...]"));
   command->footer(kFooter);
-  command->add_option("-n,--ranks", arguments->job.ranks, "how many ranks to start")
-      ->required()
+  arguments->job.ranks = 0;
+  command->add_option("-n,--ranks", arguments->job.ranks, "how many ranks to start (default with hosts: all they take)")
       ->type_name("N")
-      ->check(CLI::Range(1, launch::kMaxLocalRanks));
+      ->check(CLI::Range(1, kMaxRanks));
+  add_host_options(*command, *arguments);
   command->add_option("--grace", arguments->grace_s, "time for ranks to end by themselves, before and after SIGTERM")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6))

@@ -73,10 +73,10 @@ Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, c
     return arena_of_one();
   }
   if (topology.local_size != topology.size) {
-    return Status::error(Code::not_implemented, "this job has " + std::to_string(topology.size) + " ranks, " +
-                                                    std::to_string(topology.local_size) +
-                                                    " of them on this host; ranks of several hosts share no "
-                                                    "memory: set RONDE_TRANSPORT=tcp");
+    return Status::error(Code::invalid_argument, "RONDE_TRANSPORT=shm, but of this job's " +
+                                                     std::to_string(topology.size) + " ranks only " +
+                                                     std::to_string(topology.local_size) +
+                                                     " are on this host, and hosts share no memory: leave it out");
   }
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, limit));
   return transport::meet_on_host(*opened.store, scope, topology.local_rank, topology.local_size,
@@ -146,7 +146,8 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
   topology.epoch = epoch;
   const std::string scope = meeting + "/" + std::to_string(epoch);
-  const bool is_of_one_host = store::is_of_one_host(store_of(options).value_or(""));
+  const bool is_of_one_host =
+      topology.local_size == topology.size && store::is_of_one_host(store_of(options).value_or(""));
   const bool by_tcp = topology.size > 1 && (settings.medium == Settings::Medium::tcp ||
                                             (settings.medium == Settings::Medium::as_they_meet && !is_of_one_host));
   Connections connections;

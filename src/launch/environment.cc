@@ -46,7 +46,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
   variables["RONDE_STORE"] = facts.store;
   variables["RONDE_KEY"] = facts.key;
   variables["HOROVOD_HOSTNAME"] = facts.host;
-  variables["MASTER_ADDR"] = "127.0.0.1";
+  if (!facts.address.empty()) {
+    variables["RONDE_ADDRESS"] = facts.address;
+  }
+  variables["MASTER_ADDR"] = facts.master_address;
   variables["MASTER_PORT"] = std::to_string(facts.master_port);
   // Where a rank finds another place than this in the two, the user has chosen it.
   variables["RONDE_MASTER"] = variables["MASTER_ADDR"] + ":" + variables["MASTER_PORT"];

@@ -23,6 +23,8 @@ struct JobFacts {
   /// MASTER_PORT: was free a moment ago. Nothing of Ronde listens there; it is for torch.distributed's own rendezvous.
   int master_port = 0;
   int threads = 1;  ///< OMP_NUM_THREADS, the rank's share of the cores
+  std::string master_address = "127.0.0.1";  ///< MASTER_ADDR
+  std::string address;                       ///< RONDE_ADDRESS; empty: as it was
 };
 
 /// "NAME=value" strings, each name once: `inherited`, under the variables of Ronde, torch and Horovod, under `settings`

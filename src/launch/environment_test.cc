@@ -11,7 +11,7 @@ using testing::IsSupersetOf;
 
 constexpr RankPlace kPlace{.rank = 3, .size = 8, .local_rank = 1, .local_size = 2, .cross_rank = 1, .cross_size = 4};
 
-JobFacts facts() { return {"unix:/run/x/store", "c0ffee", "node7", 4711, 3}; }
+JobFacts facts() { return {"unix:/run/x/store", "c0ffee", "node7", 4711, 3, "127.0.0.1", ""}; }
 
 TEST(Environment, NamesTheRanksPlaceForRondeTorchAndHorovod) {
   EXPECT_THAT(rank_environment({}, {}, kPlace, facts()),
@@ -40,6 +40,14 @@ TEST(Environment, TheUserDecidesOnThreadsAndBuffering) {
 TEST(Environment, TheUsersSettingsComeLast) {
   EXPECT_THAT(rank_environment({"A=1"}, {"A=2", "MASTER_PORT=1", "A=3"}, kPlace, facts()),
               IsSupersetOf({"A=3", "MASTER_PORT=1", "RONDE_MASTER=127.0.0.1:4711"}));
+}
+
+TEST(Environment, SeveralHostsHaveAddresses) {
+  JobFacts several = facts();
+  several.master_address = "10.0.0.1";
+  several.address = "10.0.0.7";
+  EXPECT_THAT(rank_environment({}, {}, kPlace, several),
+              IsSupersetOf({"MASTER_ADDR=10.0.0.1", "RONDE_MASTER=10.0.0.1:4711", "RONDE_ADDRESS=10.0.0.7"}));
 }
 
 TEST(Environment, ASettingIsNameAndValue) {

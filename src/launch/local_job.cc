@@ -1,15 +1,10 @@
 #include "launch/local_job.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <memory>
 
 #include "base/cores.h"
@@ -20,6 +15,7 @@
 #include "launch/environment.h"
 #include "launch/guarded_host.h"
 #include "launch/guardian.h"
+#include "launch/launcher_process.h"
 #include "launch/process_tree.h"
 #include "launch/rank_output.h"
 #include "launch/signal_watch.h"
@@ -30,58 +26,6 @@
 namespace ronde::launch {
 
 namespace {
-
-/// So that no descriptor of ours becomes 0, 1 or 2 by chance.
-void open_standard_descriptors() {
-  int fd = 0;
-  do {
-    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  } while (fd >= 0 && fd <= STDERR_FILENO && ::fcntl(fd, F_SETFD, 0) == 0);
-  if (fd >= 0) {
-    ::close(fd);
-  }
-}
-
-/// Two pipes a rank, and in the store four descriptors a rank, are more than the usual soft limit. The ranks get the
-/// limit that was, and so does this process when the job is over.
-class ManyOpenFiles {
- public:
-  ManyOpenFiles() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit raised{before_.rlim_max, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &raised);
-  }
-  ~ManyOpenFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  ManyOpenFiles(const ManyOpenFiles&) = delete;
-  ManyOpenFiles& operator=(const ManyOpenFiles&) = delete;
-  const rlimit& before() const { return before_; }
-
- private:
-  rlimit before_{};
-};
-
-/// A TCP port that is free now, for torch.distributed; we do not keep it. 29500, torch's own default, if there is no
-/// way to know.
-int free_port() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const raw = reinterpret_cast<sockaddr*>(&address);
-  if (!socket.is_open() || ::bind(socket.get(), raw, size) != 0 || ::getsockname(socket.get(), raw, &size) != 0) {
-    return 29500;
-  }
-  return ::ntohs(address.sin_port);
-}
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> environment;
-  for (char** each = environ; *each != nullptr; ++each) {
-    environment.emplace_back(*each);
-  }
-  return environment;
-}
 
 /// Rank 0 reads what the launcher would read; but a job in the background must not steal the shell's input.
 bool input_is_ours() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
@@ -105,7 +49,9 @@ JobFacts make_facts(const LocalJob& job, const std::string& socket_path, const J
           .key = to_hex(key),
           .host = host_name(),
           .master_port = free_port(),
-          .threads = threads_per_rank(affinity_cores(), cgroup_quota(), job.ranks)};
+          .threads = threads_per_rank(affinity_cores(), cgroup_quota(), job.ranks),
+          .master_address = "127.0.0.1",
+          .address = {}};
 }
 
 Result<JobEnd> run(const LocalJob& job) {

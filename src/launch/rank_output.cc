@@ -70,6 +70,23 @@ Result<std::unique_ptr<RankOutput>> RankOutput::open(std::vector<RankStart>& sta
   return output;
 }
 
+Result<std::unique_ptr<RankOutput>> RankOutput::open_fed(int ranks, const RankOutputSettings& settings) {
+  std::unique_ptr<RankOutput> output(new RankOutput(ranks == 1));
+  output->make_places(settings);
+  if (!settings.folder.empty()) {
+    RONDE_RETURN_IF_ERROR(make_folder(settings.folder));
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const int stream : {0, 1}) {
+      Source source;
+      source.rank = rank;
+      source.stream = stream;
+      RONDE_RETURN_IF_ERROR(output->add_source(std::move(source), settings));
+    }
+  }
+  return output;
+}
+
 void RankOutput::make_places(const RankOutputSettings& settings) {
   places_.push_back({make_mixer(STDOUT_FILENO, settings.prefix), {}});
   if (!lead_to_one_place(STDOUT_FILENO, STDERR_FILENO)) {
@@ -87,14 +104,18 @@ Status RankOutput::make_source(RankStart& start, int stream, const RankOutputSet
   source.rank = start.rank;
   source.stream = stream;
   source.reader.reset(ends[0]);
-  source.place = place_of_[stream];
   (stream == 0 ? start.output : start.error).reset(ends[1]);
   // Only our end: O_NONBLOCK on the other would surprise the ranks.
   ::fcntl(ends[0], F_SETFL, O_RDONLY | O_NONBLOCK);
+  return add_source(std::move(source), settings);
+}
+
+Status RankOutput::add_source(Source source, const RankOutputSettings& settings) {
+  source.place = place_of_[source.stream];
   if (!settings.folder.empty()) {
-    const std::string folder = settings.folder + "/rank." + std::to_string(start.rank);
+    const std::string folder = settings.folder + "/rank." + std::to_string(source.rank);
     RONDE_RETURN_IF_ERROR(make_folder(folder));
-    const std::string path = folder + "/" + kStreamNames[static_cast<std::size_t>(stream)];
+    const std::string path = folder + "/" + kStreamNames[static_cast<std::size_t>(source.stream)];
     source.file.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!source.file.is_open()) {
       return Status::from_errno("cannot write the file '" + path + "'", errno);
@@ -147,14 +168,15 @@ void RankOutput::read(Source& source, Nanoseconds now) {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
-  Place& place = places_[source.place];
   if (count <= 0) {
-    source.reader.reset();
-    source.file.reset();
-    place.mixer.end(source.rank, source.stream);
+    close(source);
     return;
   }
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(count));
+  take_text(source, {buffer.data(), static_cast<std::size_t>(count)}, now);
+}
+
+void RankOutput::take_text(Source& source, std::string_view text, Nanoseconds now) {
+  Place& place = places_[source.place];
   if (source.file.is_open()) {
     write_whole(source.file.get(), text);
   }
@@ -163,6 +185,38 @@ void RankOutput::read(Source& source, Nanoseconds now) {
   } else {
     place.mixer.take(source.rank, source.stream, text, now);
   }
+}
+
+void RankOutput::close(Source& source) {
+  source.is_open = false;
+  source.reader.reset();
+  source.file.reset();
+  places_[source.place].mixer.end(source.rank, source.stream);
+}
+
+RankOutput::Source* RankOutput::source_of(int rank, int stream) {
+  const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
+    return source.rank == rank && source.stream == stream && source.is_open;
+  });
+  return found == sources_.end() ? nullptr : &*found;
+}
+
+void RankOutput::feed(int rank, int stream, std::string_view text, Nanoseconds now) {
+  if (Source* const source = source_of(rank, stream)) {
+    take_text(*source, text, now);
+    push();
+  }
+}
+
+void RankOutput::finish(int rank, int stream) {
+  if (Source* const source = source_of(rank, stream)) {
+    close(*source);
+    push();
+  }
+}
+
+bool RankOutput::has_room() const {
+  return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.writer.has_room(); });
 }
 
 void RankOutput::push() {
@@ -188,15 +242,16 @@ void RankOutput::announce(const std::string& line) {
 }
 
 bool RankOutput::is_ended() const {
-  return std::none_of(sources_.begin(), sources_.end(), [](const Source& source) { return source.reader.is_open(); });
+  return std::none_of(sources_.begin(), sources_.end(), [](const Source& source) { return source.is_open; });
 }
 
 void RankOutput::end_all(Nanoseconds now) {
   for (Source& source : sources_) {
     if (source.reader.is_open()) {
       read(source, now);
-      source.reader.reset();
-      places_[source.place].mixer.end(source.rank, source.stream);
+    }
+    if (source.is_open) {
+      close(source);
     }
   }
   push();

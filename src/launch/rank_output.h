@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -29,6 +30,9 @@ class RankOutput {
   /// program sees the terminal, and nothing is to be done here. SYSTEM_ERROR names the file that cannot be made.
   static Result<std::unique_ptr<RankOutput>> open(std::vector<RankStart>& starts, const RankOutputSettings& settings);
 
+  /// For ranks of other hosts, whose output feed() and finish() bring.
+  static Result<std::unique_ptr<RankOutput>> open_fed(int ranks, const RankOutputSettings& settings);
+
   /// The ends that the guardian must not keep open.
   std::vector<int> readers() const;
 
@@ -37,6 +41,13 @@ class RankOutput {
   /// Reads, mixes, writes.
   void take(const std::vector<pollfd>& entries, Nanoseconds now);
   Nanoseconds next_deadline() const;
+
+  /// What a rank has printed on `stream` (0: standard output, 1: standard error) of a job opened by open_fed().
+  void feed(int rank, int stream, std::string_view text, Nanoseconds now);
+  /// The rank has closed it.
+  void finish(int rank, int stream);
+  /// Otherwise feeding should wait.
+  bool has_room() const;
 
   /// A line of the launcher's own on standard error.
   void announce(const std::string& line);
@@ -53,8 +64,9 @@ class RankOutput {
   struct Source {
     int rank = 0;
     int stream = 0;
-    UniqueFd reader;
-    UniqueFd file;  ///< not open: no file
+    bool is_open = true;
+    UniqueFd reader;  ///< not open: fed
+    UniqueFd file;    ///< not open: no file
     std::size_t place = 0;
   };
   /// Where text appears. Standard output and error lead to one place if they are one terminal, file or pipe.
@@ -66,7 +78,11 @@ class RankOutput {
   explicit RankOutput(bool raw) : raw_(raw) {}
   void make_places(const RankOutputSettings& settings);
   Status make_source(RankStart& start, int stream, const RankOutputSettings& settings);
+  Status add_source(Source source, const RankOutputSettings& settings);
   void read(Source& source, Nanoseconds now);
+  void take_text(Source& source, std::string_view text, Nanoseconds now);
+  void close(Source& source);
+  Source* source_of(int rank, int stream);
   void push();
 
   bool raw_;  ///< one rank: bytes pass as they are

@@ -1,0 +1,86 @@
+// A host of a job of several, as its launcher sees it: the agent there, and the process that connects to it (ssh, or
+// the agent itself where the host is the launcher's own).
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/agent_messages.h"
+#include "launch/frame_pipe.h"
+#include "launch/rank_host.h"
+#include "launch/rank_output.h"
+#include "launch/store_relay.h"
+
+namespace ronde::launch {
+
+/// How long a host may be silent before it counts as lost. An agent echoes a beat a second, at once.
+inline constexpr Nanoseconds kHostSilence = 10 * kSecond;
+
+class AgentHost final : public RankHost {
+ public:
+  /// Before a host's ranks run: connecting -> greeted -> planned -> ready -> begun, and failed from any of them.
+  enum class State { connecting, greeted, planned, ready, begun, failed };
+
+  /// Starts `words`, a program that becomes or reaches the agent. `store_path`: of the job's store. `program`: of
+  /// Ronde, there.
+  static Result<std::unique_ptr<AgentHost>> connect(std::string name, const std::vector<std::string>& words,
+                                                    const std::string& store_path, std::string program);
+  ~AgentHost() override;
+
+  State state() const { return state_; }
+  /// Of a host that has greeted.
+  const AgentHello& hello() const { return hello_; }
+  /// One sentence, of a host that has failed.
+  const std::string& failure() const { return failure_; }
+  /// Gives up: says that it did not do `what` for `span`.
+  void fail_for_silence(const std::string& what, Nanoseconds span);
+  /// Requires: greeted.
+  void plan(const AgentPlan& plan);
+  /// Starts the ranks, whose output goes to `output`, which is kept. Requires: ready.
+  void begin(RankOutput& output);
+
+  const std::string& name() const override { return name_; }
+  void watch(std::vector<pollfd>& entries) override;
+  Nanoseconds next_deadline() const override;
+  std::vector<RankHostEvent> hear(const std::vector<pollfd>& entries, Nanoseconds now) override;
+  void command(const Command& order) override;
+  void finish() override;
+
+ private:
+  AgentHost(std::string name, const std::string& store_path, std::string program);
+  void take(const Frame& frame, Nanoseconds now, std::vector<RankHostEvent>& events);
+  void take_hello(const std::string& text);
+  void take_report(const RankReport& told, std::vector<RankHostEvent>& events);
+  void take_echo(const Echo& echo, Nanoseconds now);
+  void read_errors();
+  std::string why_ended();
+  void fail(const std::string& reason);
+  void end_connection();
+
+  std::string name_;
+  std::string program_;
+  State state_ = State::connecting;
+  std::string failure_;
+  pid_t pid_ = -1;
+  int code_ = -1;  ///< how the connecting process ended, as a shell gives it; -1: it has not
+  FramePipe frames_;
+  UniqueFd errors_;           ///< its standard error
+  std::string errors_text_;  ///< the end of what came there
+  StoreRelay relay_;
+  RankOutput* output_ = nullptr;
+  AgentHello hello_;
+  RealClock clock_;
+  Nanoseconds heard_;
+  Nanoseconds last_look_;
+  Nanoseconds next_beat_ = kNever;
+  bool is_over_ = false;
+  /// What the agent's clock is behind the launcher's, of the echo that came back fastest.
+  Nanoseconds behind_ = 0;
+  Nanoseconds best_round_ = kNever;
+};
+
+}  // namespace ronde::launch
