@@ -173,11 +173,17 @@ class Agent {
 
   void take_plan(const std::string& text) {
     if (const Status status = prepare(text); !status) {
-      frames_.put(FrameKind::refused, status.message());
-      farewell_ = later(clock_.now(), kFarewell);
-      return;
+      refuse(status.message(), kLauncherExit);
+    } else if (const std::optional<StartFailure> failure = check_program(plan_.command[0], starts_[0].environment)) {
+      refuse(failure->sentence, failure->exit_code);
+    } else {
+      frames_.put(FrameKind::ready, {});
     }
-    frames_.put(FrameKind::ready, {});
+  }
+
+  void refuse(const std::string& sentence, std::int32_t exit_code) {
+    frames_.put(FrameKind::refused, bytes_of(exit_code), sentence);
+    farewell_ = later(clock_.now(), kFarewell);
   }
 
   Status prepare(const std::string& text) {
@@ -217,10 +223,7 @@ class Agent {
       RONDE_RETURN_IF_ERROR(add_stream(start.error, {each.rank, 1}));
       starts_.push_back(std::move(start));
     }
-    if (starts_.empty()) {
-      return Status::error(Code::internal, "the plan has no rank");
-    }
-    return check_program(plan_.command[0], starts_[0].environment);
+    return starts_.empty() || plan_.command.empty() ? Status::error(Code::internal, "the plan is empty") : Status{};
   }
 
   Status add_stream(UniqueFd& writer, const OutputHead& head) {
@@ -248,8 +251,7 @@ class Agent {
     }
     Result<Guardian> guardian = start_guardian(plan);
     if (!guardian) {
-      frames_.put(FrameKind::refused, guardian.status().message());
-      farewell_ = later(clock_.now(), kFarewell);
+      refuse(guardian.status().message(), kLauncherExit);
       return;
     }
     guardian_ = std::move(*guardian);
@@ -293,10 +295,10 @@ class Agent {
         // A guardian that has been killed: the ranks die with it, what they leave is this process's.
         if ((size >= 0 || errno != EAGAIN) && !end_) {
           guardian_.channel.reset();
-          frames_.put(FrameKind::refused, "the guardian process on this host was killed from outside; " +
-                                              std::to_string(sweep_descendants({}, kFarewell)) +
-                                              " processes could not be ended");
-          farewell_ = later(clock_.now(), kFarewell);
+          const int left = sweep_descendants({}, kFarewell);
+          refuse("the job's guardian process was killed from outside; " +
+                     (left == 0 ? "all ranks there have been ended" : std::to_string(left) + " processes are left"),
+                 kLauncherExit);
         }
         return;
       }

@@ -180,7 +180,10 @@ void AgentHost::take(const Frame& frame, Nanoseconds now, std::vector<RankHostEv
   switch (frame.kind) {
     case FrameKind::hello: take_hello(frame.bytes); break;
     case FrameKind::ready: state_ = state_ == State::planned ? State::ready : state_; break;
-    case FrameKind::refused: fail("host " + name_ + ": " + frame.bytes); break;
+    case FrameKind::refused:
+      failure_code_ = record_of<std::int32_t>(bytes).value_or(kLauncherExit);
+      fail("host " + name_ + ": " + std::string(bytes.substr(std::min(bytes.size(), sizeof(std::int32_t)))));
+      break;
     case FrameKind::report:
       if (const std::optional<RankReport> told = record_of<RankReport>(bytes)) {
         take_report(*told, events);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launch/agent_messages.h"
+#include "launch/ending.h"
 #include "launch/frame_pipe.h"
 #include "launch/rank_host.h"
 #include "launch/rank_output.h"
@@ -36,6 +37,8 @@ class AgentHost final : public RankHost {
   const AgentHello& hello() const { return hello_; }
   /// One sentence, of a host that has failed.
   const std::string& failure() const { return failure_; }
+  /// The launcher's exit code then.
+  int failure_code() const { return failure_code_; }
   /// Gives up: says that it did not do `what` for `span`.
   void fail_for_silence(const std::string& what, Nanoseconds span);
   /// Requires: greeted.
@@ -65,6 +68,7 @@ class AgentHost final : public RankHost {
   std::string program_;
   State state_ = State::connecting;
   std::string failure_;
+  int failure_code_ = kLauncherExit;
   pid_t pid_ = -1;
   int code_ = -1;  ///< how the connecting process ended, as a shell gives it; -1: it has not
   FramePipe frames_;

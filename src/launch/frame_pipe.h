@@ -22,7 +22,7 @@ enum class FrameKind : std::uint8_t {
   // From the agent.
   hello = 1,       ///< AgentHello, as JSON
   ready = 2,       ///< the plan can be followed
-  refused = 3,     ///< why it cannot be, in one sentence; the last frame
+  refused = 3,     ///< an i32, the launcher's exit code, and why it cannot, in one sentence; the last frame
   report = 4,      ///< RankReport
   output = 5,      ///< OutputHead, then what a rank has printed
   output_end = 6,  ///< OutputHead: a rank has closed its stream

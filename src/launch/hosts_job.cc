@@ -44,15 +44,16 @@ class HostsStart {
   HostsStart(const HostsJob& job, SignalWatch& signals, std::string store_path)
       : job_(job), signals_(signals), store_path_(std::move(store_path)) {}
 
-  /// Every host ready; or the sentence why not. `stopped_by` becomes the signal that ended the wait.
-  Status run(const JobKey& key, int& stopped_by) {
+  /// Every host ready; or the sentence why not, and exit_code().
+  Status run(const JobKey& key) {
     const Nanoseconds begun = clock_.now();
     deadline_ = later(begun, job_.start_timeout);
-    RONDE_RETURN_IF_ERROR(until(AgentHost::State::greeted, "answered", stopped_by));
+    RONDE_RETURN_IF_ERROR(until(AgentHost::State::greeted, "answered"));
     RONDE_RETURN_IF_ERROR(plan(key));
-    return until(AgentHost::State::ready, "got ready", stopped_by);
+    return until(AgentHost::State::ready, "got ready");
   }
 
+  int exit_code() const { return exit_code_; }
   std::vector<std::unique_ptr<AgentHost>> take_hosts() { return std::move(hosts_); }
 
  private:
@@ -74,7 +75,7 @@ class HostsStart {
   }
 
   /// Every host has come to `state`, or the first failure. The deadline ends it.
-  Status until(AgentHost::State state, const std::string& what, int& stopped_by) {
+  Status until(AgentHost::State state, const std::string& what) {
     while (true) {
       while (hosts_.size() < job_.hosts.size() && connecting() < kConnectionsAtOnce) {
         RONDE_RETURN_IF_ERROR(connect_next());
@@ -88,11 +89,11 @@ class HostsStart {
         (*slow)->fail_for_silence(what, job_.start_timeout);
         return Status::error(Code::timed_out, (*slow)->failure());
       }
-      RONDE_RETURN_IF_ERROR(wait(stopped_by));
+      RONDE_RETURN_IF_ERROR(wait());
     }
   }
 
-  Status wait(int& stopped_by) {
+  Status wait() {
     std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}};
     Nanoseconds wake = deadline_;
     for (const auto& host : hosts_) {
@@ -102,7 +103,7 @@ class HostsStart {
     ::poll(entries.data(), entries.size(), poll_timeout(wake, clock_.now()));
     while (const int signal = signals_.next()) {
       if (signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGTSTP) {
-        stopped_by = signal;
+        exit_code_ = 128 + signal;
         return Status::error(Code::interrupted,
                              "stopped by signal " + std::to_string(signal) + " (" + signal_name(signal) +
                                  ") while the hosts were being reached");
@@ -111,6 +112,7 @@ class HostsStart {
     for (const auto& host : hosts_) {
       host->hear(entries, clock_.now());
       if (host->state() == AgentHost::State::failed) {
+        exit_code_ = host->failure_code();
         return Status::error(Code::system_error, host->failure());
       }
     }
@@ -155,6 +157,7 @@ class HostsStart {
   std::string store_path_;
   RealClock clock_;
   Nanoseconds deadline_ = kNever;
+  int exit_code_ = kLauncherExit;
   std::vector<std::unique_ptr<AgentHost>> hosts_;
 };
 
@@ -170,9 +173,8 @@ Result<JobEnd> run_on_hosts(const HostsJob& job) {
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::StoreServer> server,
                          store::StoreServer::start(std::move(listener), key));
   HostsStart start(job, signals, socket_path);
-  int stopped_by = 0;
-  if (const Status ready = start.run(key, stopped_by); !ready) {
-    return JobEnd{stopped_by != 0 ? 128 + stopped_by : kLauncherExit, ready.message()};
+  if (const Status ready = start.run(key); !ready) {
+    return JobEnd{start.exit_code(), ready.message()};
   }
   const int ranks = total_slots(job.hosts);
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<RankOutput> output,

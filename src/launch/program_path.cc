@@ -5,9 +5,6 @@
 
 #include <cerrno>
 #include <sstream>
-
-#include "launch/ending.h"
-
 namespace ronde::launch {
 
 namespace {
@@ -30,22 +27,22 @@ std::string variable_of(const std::vector<std::string>& environment, std::string
   return value;
 }
 
-Status check_program(const std::string& program, const std::vector<std::string>& environment) {
+std::optional<StartFailure> check_program(const std::string& program, const std::vector<std::string>& environment) {
   int error = ENOENT;
   if (program.find('/') != std::string::npos) {
     if (is_program(program)) {
-      return {};
+      return std::nullopt;
     }
     error = ::access(program.c_str(), F_OK) == 0 ? EACCES : ENOENT;
   } else {
     std::istringstream folders(variable_of(environment, "PATH"));
     for (std::string folder; std::getline(folders, folder, ':');) {
       if (is_program((folder.empty() ? "." : folder) + "/" + program)) {
-        return {};
+        return std::nullopt;
       }
     }
   }
-  return Status::error(Code::invalid_argument, start_failure(-1, program, true, error).sentence);
+  return start_failure(-1, program, true, error);
 }
 
 }  // namespace ronde::launch
