@@ -1,0 +1,125 @@
+"""Jobs whose ranks nobody has launched (docs/wire.md): each is told who it is, where rank 0 serves, and the job's key."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from bed import Bed, Host, HostProcess
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+
+@dataclass
+class End:
+    """How a rank ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class ByHand:
+    """One rank on each of these hosts, of which each may be named several times. Ends with its bed."""
+
+    def __init__(self, bed: Bed, hosts: Sequence[Host], program: str, *arguments: object, ipv6: bool = False,
+                 each: Sequence[Dict[str, str]] = (), **environment: str) -> None:
+        """`program`: a file of programs/. `environment`: for all ranks, which wins over what this sets. `each`: by rank, which
+        wins over that. An empty text unsets a variable."""
+        self.hosts = list(hosts)
+        self.key = secrets.token_hex(32)
+        self.port = 29500 if bed.has_namespaces else _free_port(hosts[0].address)
+        address = hosts[0].address6 if ipv6 else hosts[0].address
+        self.store = f"tcp:[{address}]:{self.port}" if ipv6 else f"tcp:{address}:{self.port}"
+        self.began = time.monotonic()
+        self._ends: List[End] = []
+        self.ranks: List[HostProcess] = []
+        for rank, host in enumerate(hosts):
+            own = {**self._variables(rank, ipv6), **environment, **(dict(each[rank]) if each else {})}
+            own = {name: value for name, value in own.items() if value}
+            self.ranks.append(
+                host.start(sys.executable, PROGRAMS / program, *map(str, arguments), env=own,
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            )
+
+    def _variables(self, rank: int, ipv6: bool) -> Dict[str, str]:
+        host = self.hosts[rank]
+        of_host = [number for number, other in enumerate(self.hosts) if other is host]
+        names = list(dict.fromkeys(other.name for other in self.hosts))
+        return {
+            "RONDE_RANK": str(rank),
+            "RONDE_SIZE": str(len(self.hosts)),
+            "RONDE_LOCAL_RANK": str(of_host.index(rank)),
+            "RONDE_LOCAL_SIZE": str(len(of_host)),
+            "RONDE_CROSS_RANK": str(names.index(host.name)),
+            "RONDE_CROSS_SIZE": str(len(names)),
+            "RONDE_STORE": self.store,
+            "RONDE_KEY": self.key,
+            "RONDE_ADDRESS": host.address6 if ipv6 else host.address,
+            "RONDE_PROBE": "0",
+            "RONDE_INIT_TIMEOUT_S": "30",
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def read(self, rank: int) -> str:
+        """The rank's next line; the test's own limit, or the end of its output, ends a wait in vain."""
+        stdout = self.ranks[rank].stdout
+        assert stdout is not None
+        line: str = stdout.readline()
+        if not line:
+            _, err = self.ranks[rank].communicate(timeout=30)
+            raise AssertionError(f"rank {rank} has ended: {err}")
+        return line.rstrip("\n")
+
+    def read_all(self) -> List[str]:
+        """The next line of each."""
+        return [self.read(rank) for rank in range(len(self.ranks))]
+
+    def tell(self, *ranks: int) -> None:
+        """A line on the standard inputs of these ranks, or of all."""
+        for rank in ranks or range(len(self.ranks)):
+            stdin = self.ranks[rank].stdin
+            assert stdin is not None
+            stdin.write("go\n")
+            stdin.flush()
+
+    def signal(self, rank: int, sig: int = signal.SIGKILL) -> None:
+        self.ranks[rank].send_signal(sig)
+
+    def ends(self, limit_s: float = 60.0, without: Sequence[int] = ()) -> Dict[int, End]:
+        """How the ranks ended, which they do within the limit, counted from now. `without`: not asked for these."""
+        until = time.monotonic() + limit_s
+        found: Dict[int, End] = {}
+        late: List[Any] = []
+        for rank, process in enumerate(self.ranks):
+            if rank in without:
+                continue
+            try:
+                out, err = process.communicate(timeout=max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                late.append(rank)
+                process.kill()
+                out, err = process.communicate(timeout=30)
+            found[rank] = End(process.returncode, out, err)
+        assert not late, f"ranks {late} did not end within {limit_s} s: {found}"
+        return found
+
+    def succeed(self, limit_s: float = 60.0) -> List[str]:
+        """All end in order; what each has written besides lines that were read."""
+        ends = self.ends(limit_s)
+        assert all(end.code == 0 for end in ends.values()), ends
+        return [end.out for end in ends.values()]
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as free:
+        free.bind((address, 0))
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,90 @@
+"""What can be done to the network of a bed's host. Each holds until heal(), and replaces what the same call did before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from bed import Host
+
+# What ssh carries is never touched: a test looks into its hosts by it.
+_NOT_SSH = "tcp dport != 22 tcp sport != 22"
+
+
+class Faults:
+    """Of one host: ``host.faults``. Needs root or a user namespace, tc and nft."""
+
+    def __init__(self, host: "Host") -> None:
+        self._host = host
+
+    # ---- Speed
+
+    def rate(self, rate: str, burst: str = "256k") -> None:
+        """As fast as that in both directions: "1gbit", "100mbit", "1mbit". From 10 Gbit/s on give a burst of "4m"."""
+        shape = f"root tbf rate {rate} burst {burst} latency 20ms"
+        self._host.check("tc", "qdisc", "replace", "dev", "eth0", *shape.split())
+        self._host.in_switch("tc", "qdisc", "replace", "dev", self._host.port, *shape.split())
+
+    def mtu(self, bytes_: int) -> None:
+        """Of the host's interface alone, not of the switch's port."""
+        self._host.check("ip", "link", "set", "eth0", "mtu", str(bytes_))
+
+    def packets_as_on_the_wire(self) -> None:
+        """No packets of 64 KiB: one that is lost is then as large as on a real wire. Not undone by heal()."""
+        self._host.check("ethtool", "-K", "eth0", "tso", "off", "gso", "off", "gro", "off")
+
+    # ---- Packets. `of`: only what comes from that host.
+
+    def loss(self, percent: float, of: Optional["Host"] = None) -> None:
+        """So much of what comes in is lost."""
+        self._rule("loss", of, f"numgen random mod 10000 < {round(percent * 100)} drop")
+
+    def deaf(self, of: Optional["Host"] = None) -> None:
+        """Nothing comes in any more, while all goes out."""
+        self._rule("deaf", of, "drop")
+
+    def reset(self, of: Optional["Host"] = None) -> None:
+        """TCP packets that come in are answered by a reset: the sender's connection breaks, this side's is silent."""
+        self._rule("reset", of, f"{_NOT_SSH} reject with tcp reset")
+
+    def corrupt(self, every: int = 1, larger_than: int = 0, of: Optional["Host"] = None) -> None:
+        """Of every so many packets with data one gets another first byte, which TCP takes. veth does not verify checksums."""
+        chosen = f"{_NOT_SSH} tcp flags & psh == psh meta length > {larger_than}"
+        if every > 1:
+            chosen += f" numgen inc mod {every} == 0"
+        self._rule("corrupt", of, f"{chosen} @th,256,8 set 0x41")
+
+    def heal(self) -> None:
+        """Undoes all of the above, and a link that is down."""
+        for name in ("loss", "deaf", "reset", "corrupt"):
+            self._nft(f"table inet bed_{name}\ndelete table inet bed_{name}\n")
+        # There may be none to remove.
+        self._host.run("tc", "qdisc", "del", "dev", "eth0", "root")
+        self._host.run_in_switch("tc", "qdisc", "del", "dev", self._host.port, "root")
+        self.link_up()
+
+    def _rule(self, name: str, of: Optional["Host"], rule: str) -> None:
+        table = f"inet bed_{name}"
+        sources = [""] if of is None else [f"ip saddr {of.address} ", f"ip6 saddr {of.address6} "]
+        rules = "\n".join(source + rule for source in sources)
+        self._nft(
+            f"table {table}\ndelete table {table}\n"
+            f"table {table} {{\nchain in {{\ntype filter hook input priority 0;\n{rules}\n}}\n}}\n"
+        )
+
+    def _nft(self, script: str) -> None:
+        self._host.check("nft", "-f", "-", input=script)
+
+    # ---- The cable
+
+    def link_down(self) -> None:
+        """The host is gone for the others, without a word; it sees its cable pulled."""
+        self._host.in_switch("ip", "link", "set", self._host.port, "down")
+
+    def link_up(self) -> None:
+        self._host.in_switch("ip", "link", "set", self._host.port, "up")
+
+    def cut_power(self) -> None:
+        """The host is gone for ever: its link first, so that its kernel tells nobody."""
+        self.link_down()
+        self._host.kill()

@@ -1,0 +1,28 @@
+"""Says "ready", and then all-reduces until something ends that: steps.py ELEMENTS [STEPS]. After every step "step N"; when it
+fails the error's kind and text, and how many seconds the failing call took."""
+
+import sys
+import time
+
+import numpy as np
+
+import ronde.numpy as rnp
+from ronde.exceptions import RondeError
+
+count = int(sys.argv[1])
+steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10**9
+try:
+    rnp.init()
+    rank, size = rnp.rank(), rnp.size()
+    print("ready", flush=True)
+    for step in range(steps):
+        began = time.monotonic()
+        values = np.full(count, float(rank + step), np.float32)
+        rnp.allreduce_(values, rnp.Sum, name="steps")
+        assert (values == sum(range(size)) + step * size).all(), ("wrong values", step, values[:5])
+        print(f"step {step}", flush=True)
+    print("right", flush=True)
+    rnp.shutdown()
+except RondeError as error:
+    print(f"failed after {time.monotonic() - began:.2f} s: {type(error).__name__}: {error}", flush=True)
+    sys.exit(3)
