@@ -81,7 +81,7 @@ TEST(FramePipe, WhatAShellPrintsBeforeTheGreetingIsSkipped) {
     Conversation::move(talk.one);
   }
   EXPECT_EQ(frame->kind, FrameKind::hello);
-  EXPECT_EQ(talk.one.noise(), "Welcome to node1!");
+  EXPECT_EQ(talk.one.noise(), "Welcome to node1!\n");
 }
 
 TEST(FramePipe, NoGreetingIsAnEndAndKeptForTheSentence) {
