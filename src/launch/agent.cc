@@ -218,7 +218,7 @@ class Agent {
     inherited.insert(inherited.end(), plan_.environment.begin(), plan_.environment.end());
     if (plan_.carries) {
       RONDE_ASSIGN_OR_RETURN(store::PrivateFolder own, store::PrivateFolder::create());
-      inherited.push_back("RONDE_CARRIED_FOLDER=" + own.path());
+      inherited.push_back(std::string("RONDE_CARRIED_FOLDER") + "=" + own.path());
       carried_.emplace(own.path());
       carried_folder_.emplace(std::move(own));
     }

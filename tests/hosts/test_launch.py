@@ -311,3 +311,22 @@ def test_a_network_trains_to_the_same_weights_as_on_one_host(bed):
     two = run(bed, "rh1:2,rh2:2", python, script, "--epochs", 1, limit_s=240)
     weights = [re.findall(r"weights +(\w{12}), the same bits on all ranks", done.stdout) for done in (one, two)]
     assert len(weights[0]) == 1 and weights[0] == weights[1], (one.stdout, two.stdout, two.stderr)
+
+
+@pytest.mark.hosts(2, needs_ssh)
+def test_what_the_readme_says(bed):
+    """Its script and its command, with the bed's names of hosts and one rank on each."""
+    readme = (ROOT / "README.md").read_text()
+    section = readme.partition("## More than one machine")[2].partition("\n## ")[0]
+    (line,) = re.findall(r"```sh\n(.*)\n```", section)
+    assert line == re.search(r"```sh\n(.*)\n```", (ROOT / "docs" / "hosts.md").read_text())[1]
+    (script,) = re.findall(r"<!-- file: train.py -->\n```python\n(.*?)```", readme, re.DOTALL)
+    folder = bed.folder / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(script)
+    path = f"{RONDE.parent}:{os.environ['PATH']}"
+    done = bed.hosts[0].run("sh", "-c", line.replace("node1:4", "rh1:1").replace("node2:4", "rh2:1"), cwd=folder, limit_s=60,
+                            env={"RONDE_SSH": str(bed.ssh), "PATH": path})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [re.fullmatch(r"rank (\d) of 2: loss 0\.\d+", each) for each in lines(done.stdout)]
+    assert [match and match[1] for match in found] == ["0", "1"], done.stdout
