@@ -63,6 +63,8 @@ class HostProcess(subprocess.Popen):  # type: ignore[type-arg]
                 os.kill(pid, sig)
             except ProcessLookupError:
                 pass
+        if self.in_namespace and sig in (signal.SIGCONT, signal.SIGKILL) and self.poll() is None:
+            os.kill(self.pid, signal.SIGCONT)  # nsenter has stopped when the process did
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -144,15 +146,17 @@ class Host:
         (self.folder / "hosts").write_text(self.bed.hosts_file(self))
         command = [*self.bed.enter(self.bed.pid), *unshare_command(Level.ROOT)]
         command += [str(HERE / "bed_host.sh"), self.name, str(self.folder), *self.bed.kept]
-        self._init = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                                      env={**plain_environment(), "BED_SHM_SIZE": self.bed.shm_size})
+        with (self.folder / "init.log").open("w") as log:  # what its namespaces' program says of being killed, for one
+            self._init = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                                          env={**plain_environment(), "BED_SHM_SIZE": self.bed.shm_size})
 
     def finish(self) -> None:
         """Waits for its pid 1 and connects it with the switch."""
         assert self._init is not None and self._init.stdout is not None
         said = self._init.stdout.readline()
         if said != "ready\n":
-            raise RuntimeError(f"{self.name} cannot be started, code {self._init.wait(_LIMIT_S)}")
+            code = self._init.wait(_LIMIT_S)
+            raise RuntimeError(f"{self.name} cannot be started, code {code}: {_text_of(self.folder / 'init.log')}")
         (unshare,) = _children_of(self._init.pid)
         (self.pid,) = _children_of(unshare)
         wire = f"ip link add {self.port} type veth peer name eth0 netns {_pid_in_parent(self.pid)}"
@@ -323,8 +327,12 @@ class Bed:
             self._guardian.stdout.close()
             self._guardian = None
         for process in self._processes:
-            process.kill()
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
             process.wait(_LIMIT_S)
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
         self._processes = []
         for host in self.hosts:
             host.pid = 0
