@@ -44,6 +44,7 @@ class HostProcess(subprocess.Popen):  # type: ignore[type-arg]
     """A process in a host. Signals and kill() go to it, not to the nsenter that waits for it here."""
 
     in_namespace = True
+    host = ""
 
     def inner_pid(self) -> Optional[int]:
         """Its pid in this process's namespace; None once it has ended."""
@@ -63,8 +64,13 @@ class HostProcess(subprocess.Popen):  # type: ignore[type-arg]
                 os.kill(pid, sig)
             except ProcessLookupError:
                 pass
-        if self.in_namespace and sig in (signal.SIGCONT, signal.SIGKILL) and self.poll() is None:
-            os.kill(self.pid, signal.SIGCONT)  # nsenter has stopped when the process did
+        if sig in (signal.SIGCONT, signal.SIGKILL):
+            self.wake()
+
+    def wake(self) -> None:
+        """nsenter stops when the process does, and would not see its end."""
+        if self.in_namespace and self.poll() is None:
+            os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -103,7 +109,7 @@ class Host:
         options.setdefault("text", True)
         options.setdefault("stdin", subprocess.DEVNULL)
         process = HostProcess(self.command(*command, cwd=cwd), env=plain_environment(env), **options)
-        process.in_namespace = self.bed.has_namespaces
+        process.in_namespace, process.host = self.bed.has_namespaces, self.name
         self.bed.note(process)
         return process
 
@@ -187,6 +193,7 @@ class Host:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
+            self.bed.wake_those_of(self)  # a pid namespace ends when its last process was waited for
         if self._init is not None:
             self._init.wait(_LIMIT_S)
             assert self._init.stdout is not None
@@ -314,10 +321,18 @@ class Bed:
         self._processes = [each for each in self._processes if each.returncode is None]
         self._processes.append(process)
 
+    def wake_those_of(self, host: Host) -> None:
+        """Whoever waits for this host's processes; see HostProcess.wake()."""
+        for process in self._processes:
+            if process.host == host.name:
+                process.wake()
+
     def close(self) -> None:
         """All that runs in the hosts, and their namespaces and files, are gone then."""
         if self._guardian is not None:
             assert self._guardian.stdin is not None and self._guardian.stdout is not None
+            for process in self._processes:
+                process.wake()
             self._guardian.stdin.close()
             try:
                 self._guardian.wait(_LIMIT_S)

@@ -33,7 +33,15 @@ Owed owed_by(int socket) {
   owed.under_way = bytes > 0;
   // Data that was sent, or, where the peer's window is full, a probe that asks for room.
   owed.is_asked = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
-  owed.tries = std::max<int>(info.tcpi_retransmits, info.tcpi_probes);
+  owed.asked_every = info.tcpi_rto * kMicrosecond;
+  if (info.tcpi_unacked == 0) {  // probes: the time between these grows apart from that
+    owed.asked_every <<= std::min<int>(info.tcpi_backoff, 16);
+  }
+  int longest_ms = 0;
+  length = sizeof longest_ms;
+  if (::getsockopt(socket, IPPROTO_TCP, kRtoMaxMs, &longest_ms, &length) == 0) {
+    owed.asked_every = std::min(owed.asked_every, longest_ms * kMillisecond);
+  }
   // With data that comes in no acknowledgement is counted if it acknowledges nothing new.
   owed.heard_before = std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv) * kMillisecond;
   return owed;

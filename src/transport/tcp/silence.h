@@ -11,7 +11,7 @@ namespace ronde::transport {
 struct Owed {
   bool under_way = false;      ///< bytes that the peer's kernel has not acknowledged yet, sent or not
   bool is_asked = false;       ///< the peer's kernel has been sent what it must answer, and has not answered
-  int tries = 0;               ///< how often it was sent again
+  Nanoseconds asked_every{};   ///< how long the kernel here lets pass before it sends that again
   Nanoseconds heard_before{};  ///< so long ago something last came from the peer's kernel
 };
 
@@ -22,7 +22,7 @@ Owed owed_by(int socket);
 class Silence {
  public:
   /// Takes in what is owed now; returns for how long the peer's kernel has owed an answer, as far as these calls have
-  /// seen. Too long for a host that is there, if it was asked again at least twice.
+  /// seen.
   Nanoseconds look(const Owed& owed, Nanoseconds now);
 
  private:
@@ -39,10 +39,15 @@ class HostTimeout {
   Nanoseconds limit() const { return limit_; }
   /// How often connections are looked at while something is under way.
   Nanoseconds tick() const { return limit_ / 10; }
-  /// A silence that is longer has no end any more.
+  /// A silence so long has no end any more. The peer has been asked several times then: it may be that the kernel asks
+  /// seldom, since the peer's process, which is stopped, has had no room for long.
+  bool is_over(Nanoseconds silence, const Owed& owed) const {
+    return silence >= longest_silence() && silence >= owed.asked_every / 2 * 3;
+  }
   Nanoseconds longest_silence() const { return limit_ / 4 * 3; }
   /// The kernel's own watch over a connection of which nothing is under way, and the longest that it lets pass before
-  /// it asks again where something is. Of failures nothing is said: what it cannot do takes longer.
+  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a process
+  /// of it was stopped for long is noticed later.
   void set_up(int socket) const;
 
  private:

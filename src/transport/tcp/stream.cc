@@ -249,7 +249,7 @@ bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
     return false;
   }
   const Owed owed = owed_by(socket_.get());
-  if (silence_.look(owed, now) < timeout.longest_silence() || owed.tries < 2) {
+  if (!timeout.is_over(silence_.look(owed, now), owed)) {
     return owed.under_way;
   }
   note_cause(ETIMEDOUT);
