@@ -41,6 +41,12 @@ Result<Settings> settings_from_environment() {
     settings.medium = medium == "tcp" ? Settings::Medium::tcp : Settings::Medium::shared_memory;
   }
   settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_HOST_TIMEOUT_S", true, settings.host_timeout));
+  if (settings.host_timeout < 3 * kSecond) {
+    return Status::error(Code::invalid_argument,
+                         "RONDE_HOST_TIMEOUT_S is below 3: a host that is there may be silent for as long; expected "
+                         "3 or more, or 0 for no limit");
+  }
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
                          environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));

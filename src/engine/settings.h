@@ -36,6 +36,8 @@ struct Settings {
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
   /// there.
   std::string address = "127.0.0.1";
+  /// RONDE_HOST_TIMEOUT_S: over TCP, a host of which nothing has been heard for so long has vanished. 0: never.
+  Nanoseconds host_timeout = 10 * kSecond;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.

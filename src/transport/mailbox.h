@@ -80,6 +80,8 @@ class Mailbox {
   bool receive();
   /// Nothing comes from the peer any more, and all that had come is received.
   bool has_ended(int peer) const { return links_->link(peer).has_ended(); }
+  /// Why, if not because the peer has closed it; Link::end_cause().
+  std::string end_cause(int peer) const { return links_->link(peer).end_cause(); }
   /// How many messages have come that nobody has asked for.
   std::size_t kept() const;
   /// A peer has sent what cannot be: nothing is received any more.

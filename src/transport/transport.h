@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -33,6 +34,8 @@ class Link {
   /// The peer's end has closed, by its own will or with its process, and all that it had sent was received. Never true
   /// of a link that cannot tell.
   virtual bool has_ended() const { return false; }
+  /// Why it has ended, to be told beside the peer's name, as "its connection was reset"; empty if the peer has closed it.
+  virtual std::string end_cause() const { return {}; }
 };
 
 class Transport {

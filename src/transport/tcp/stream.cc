@@ -71,6 +71,7 @@ std::size_t Stream::write(std::span<const std::byte> first, std::span<const std:
       return 0;
     }
     if (errno != EINTR) {
+      note_cause(errno);
       can_send_ = false;
       kept_.clear();
       kept_from_ = 0;
@@ -214,15 +215,47 @@ std::size_t Stream::read_into(std::byte* place, std::size_t room) {
       may_read_ = ends_ = false;
       return 0;
     }
-    has_ended_ = true;
-    can_send_ = false;
-    kept_.clear();
-    kept_from_ = 0;
+    if (got < 0) {
+      note_cause(errno);
+    }
+    end();
     return 0;
   }
 }
 
 // ---- The end
+
+void Stream::end() {
+  has_ended_ = true;
+  can_send_ = false;
+  kept_.clear();
+  kept_from_ = 0;
+}
+
+/// The first is the cause, what it led to is not.
+void Stream::note_cause(int error) {
+  if (!end_cause_.empty() || error == EPIPE) {  // EPIPE follows an end that reading tells of
+    return;
+  }
+  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
+    end_cause_ = "its host does not answer any more";
+  } else {
+    end_cause_ = error == ECONNRESET ? "its connection was reset" : Status::from_errno("its connection has failed", error).message();
+  }
+}
+
+bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
+  if (has_ended_ || !timeout.is_ever()) {
+    return false;
+  }
+  const Owed owed = owed_by(socket_.get());
+  if (!timeout.is_over(silence_.look(owed, now), owed)) {
+    return owed.under_way;
+  }
+  note_cause(ETIMEDOUT);
+  end();
+  return false;
+}
 
 /// A socket that is closed while something is unread takes back what the peer's kernel has not got yet, not what it
 /// has.

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "base/forked_children.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "transport/tcp/silence.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {
@@ -54,6 +56,12 @@ class Stream {
     ends_ = ends_ || ends;
   }
 
+  /// Looks whether the peer's host still answers: if not, the stream has ended. True while something is under way, so
+  /// that it must be looked at again.
+  bool watch(Nanoseconds now, const HostTimeout& timeout);
+  /// Why it has ended, if not because the peer has closed it; as "its connection was reset".
+  const std::string& end_cause() const { return end_cause_; }
+
   /// Towards the end in order: sends what is kept, as far as there is room, and says then that nothing follows. True
   /// once the peer's side has taken all of it, or never will.
   bool finish_sending();
@@ -69,6 +77,8 @@ class Stream {
   bool assemble();
   bool read_more();
   std::size_t read_into(std::byte* place, std::size_t room);
+  void end();
+  void note_cause(int error);
 
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;
@@ -79,6 +89,8 @@ class Stream {
   bool has_ended_ = false;
   bool can_send_ = true;
   bool has_finished_ = false;
+  Silence silence_;
+  std::string end_cause_;
 
   std::vector<std::byte> kept_;  ///< bytes that found no room
   std::size_t kept_from_ = 0;    ///< those before it have been sent

@@ -2,6 +2,8 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <array>
 #include <mutex>
@@ -27,7 +29,14 @@ std::uint64_t number_of(Stream::Channel channel) { return channel / 2; }
 /// All connections of a rank, and the set of their sockets. Any thread.
 class Connected {
  public:
-  explicit Connected(std::vector<UniqueFd> sockets) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  Connected(std::vector<UniqueFd> sockets, const HostTimeout& timeout)
+      : timeout_(timeout),
+        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+        watch_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+    epoll_event of_timer{};
+    of_timer.events = EPOLLIN;
+    of_timer.data.u64 = kWatchTimer;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, watch_timer_.get(), &of_timer);
     for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
       if (!sockets[peer].is_open()) {
         streams_.push_back(nullptr);
@@ -60,6 +69,13 @@ class Connected {
     std::lock_guard lock(mutex_);
     return call(*streams_[static_cast<std::size_t>(peer)]);
   }
+  void send(int peer, Stream::Channel channel, std::span<const std::byte> message) {
+    std::lock_guard lock(mutex_);
+    streams_[static_cast<std::size_t>(peer)]->send(channel, message);
+    if (!is_watching_) {
+      watch_again();
+    }
+  }
   int size() const { return static_cast<int>(streams_.size()); }
   int news_fd() const { return epoll_.get(); }
 
@@ -71,6 +87,10 @@ class Connected {
       count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
       for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
+        if (event.data.u64 == kWatchTimer) {
+          watch();
+          continue;
+        }
         streams_[event.data.u64]->note_news((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
       }
     } while (count == static_cast<int>(events.size()));
@@ -98,6 +118,33 @@ class Connected {
   }
 
  private:
+  /// In place of a peer.
+  static constexpr std::uint64_t kWatchTimer = ~std::uint64_t{0};
+
+  /// While something is under way to a peer its host is watched, once a tick: whoever sleeps until there is news is
+  /// woken by the timer. Both under the lock.
+  void watch_again() {
+    if (timeout_.is_ever()) {
+      itimerspec when{};
+      when.it_value.tv_sec = timeout_.tick() / kSecond;
+      when.it_value.tv_nsec = timeout_.tick() % kSecond;
+      is_watching_ = ::timerfd_settime(watch_timer_.get(), 0, &when, nullptr) == 0;
+    }
+  }
+  void watch() {
+    std::uint64_t expirations = 0;
+    [[maybe_unused]] const ssize_t got = ::read(watch_timer_.get(), &expirations, sizeof expirations);
+    const Nanoseconds now = RealClock().now();
+    bool any = false;
+    for (const std::unique_ptr<Stream>& each : streams_) {
+      any = (each && each->watch(now, timeout_)) || any;
+    }
+    is_watching_ = false;
+    if (any) {
+      watch_again();
+    }
+  }
+
   /// What comes before a group is opened here is kept. Under the lock.
   bool note_arrival(Stream::Channel channel) {
     const std::uint64_t number = number_of(channel);
@@ -120,9 +167,12 @@ class Connected {
     return all;
   }
 
+  const HostTimeout timeout_;
   UniqueFd epoll_;
+  UniqueFd watch_timer_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Stream>> streams_;                     ///< by rank; guarded by mutex_, as all below
+  bool is_watching_ = false;  ///< the timer is set; guarded by mutex_, as all below
+  std::vector<std::unique_ptr<Stream>> streams_;                     ///< by rank
   std::unordered_map<std::uint64_t, std::function<void()>> groups_;  ///< by number
   std::unordered_set<std::uint64_t> closed_;                         ///< numbers are not used again
 };
@@ -135,7 +185,7 @@ class ChannelLink final : public Link {
   ChannelLink(Connected& connected, int peer, Stream::Channel channel)
       : connected_(connected), peer_(peer), channel_(channel) {}
   void send(std::span<const std::byte> message) override {
-    connected_.with(peer_, [&](Stream& stream) { stream.send(channel_, message); });
+    connected_.send(peer_, channel_, message);
   }
   bool flush() override {
     return connected_.with(peer_, [](Stream& stream) { return stream.flush(); });
@@ -148,6 +198,9 @@ class ChannelLink final : public Link {
   }
   bool has_ended() const override {
     return connected_.with(peer_, [&](Stream& stream) { return stream.has_ended(channel_); });
+  }
+  std::string end_cause() const override {
+    return connected_.with(peer_, [](Stream& stream) { return stream.end_cause(); });
   }
 
  private:
@@ -199,8 +252,8 @@ class TcpLinksForGroups final : public LinksForGroups {
 
 }  // namespace
 
-TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who) {
-  const auto connected = std::make_shared<Connected>(std::move(sockets));
+TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout) {
+  const auto connected = std::make_shared<Connected>(std::move(sockets), timeout);
   std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return {{std::make_shared<TcpTransport>(connected, everyone, data_channel(0)),

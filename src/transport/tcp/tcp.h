@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "store/store.h"
 #include "transport/arena.h"
+#include "transport/tcp/silence.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {
@@ -23,8 +24,8 @@ struct TcpLinks {
 };
 
 /// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of these links to go sends
-/// what is kept, for up to half a second.
-TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
+/// what is kept, for up to half a second. A link whose peer's host has vanished, by `timeout`, has ended.
+TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout);
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
 /// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
@@ -34,6 +35,6 @@ TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
 /// Fails on every rank if one cannot take part, with that one's number: VERSION_MISMATCH, SYSTEM_ERROR. TIMED_OUT names
 /// the ranks that did not come or cannot be reached.
 Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, Nanoseconds limit);
+                             const std::string& address, const HostTimeout& timeout, Nanoseconds limit);
 
 }  // namespace ronde::transport
