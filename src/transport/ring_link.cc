@@ -59,13 +59,18 @@ class Outbox {
  public:
   Outbox(HostArena& arena, int peer) : arena_(arena), peer_(peer), ring_(arena, arena.rank(), peer) {}
 
-  void send(std::span<const std::byte> message) {
+  void send(Parts message) {
     if (damaged_) {
       return;
     }
-    const auto length = static_cast<std::uint32_t>(message.size());
+    std::uint32_t length = 0;
+    for (const std::span<const std::byte> part : message) {
+      length += static_cast<std::uint32_t>(part.size());
+    }
     put(std::as_bytes(std::span(&length, 1)));
-    put(message);
+    for (const std::span<const std::byte> part : message) {
+      put(part);
+    }
     flush();
   }
 
@@ -242,7 +247,8 @@ class RingLink final : public Link {
  public:
   RingLink(HostArena& arena, int peer) : peer_(peer), outbox_(arena, peer), inbox_(arena, peer) {}
 
-  void send(std::span<const std::byte> message) override { outbox_.send(message); }
+  void send(std::span<const std::byte> message) override { outbox_.send(Parts(&message, 1)); }
+  void send_parts(Parts parts) override { outbox_.send(parts); }
   bool flush() override { return outbox_.flush(); }
   bool receive(std::vector<std::byte>& message) override { return inbox_.receive(message); }
   Status status() const override {

@@ -1,6 +1,7 @@
 #include "transport/tcp/stream.h"
 
 #include <linux/sockios.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -19,49 +20,62 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 /// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
 constexpr std::size_t kGrowth = std::size_t{4} << 20;
+/// One call to the kernel takes so many, the head included; what is left is copied.
+constexpr std::size_t kMostParts = 64;
 
 }  // namespace
 
-Stream::Stream(UniqueFd socket, int peer, OnArrival on_arrival)
-    : socket_(std::move(socket)),
-      kept_from_children_(socket_.get()),
-      peer_(peer),
-      buffer_(kBufferBytes),
-      on_arrival_(std::move(on_arrival)) {}
+Stream::Stream(UniqueFd socket, int peer)
+    : socket_(std::move(socket)), kept_from_children_(socket_.get()), peer_(peer), buffer_(kBufferBytes) {}
+
+std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
+
+void Stream::note_events(std::uint32_t events) { note_news((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0); }
 
 // ---- Sending
 
-void Stream::send(Channel channel, std::span<const std::byte> message) {
+void Stream::send(Channel channel, Parts message) {
   if (!can_send_) {
     return;
   }
-  const auto length = static_cast<std::uint32_t>(message.size());
+  std::size_t bytes = 0;
+  for (const std::span<const std::byte> part : message) {
+    bytes += part.size();
+  }
+  const auto length = static_cast<std::uint32_t>(bytes);
   Head head;
   std::memcpy(head.data(), &length, sizeof length);
   std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
-  const std::span<const std::byte> head_bytes(head);
-  std::size_t sent = 0;
-  if (kept_.empty()) {
-    sent = write(head_bytes, message);
-  }
+  std::array<std::span<const std::byte>, kMostParts> parts;
+  parts[0] = head;
+  std::size_t count = std::min(message.size(), kMostParts - 1);
+  std::copy_n(message.begin(), count, parts.begin() + 1);
+  ++count;
+  std::size_t sent = kept_.empty() ? write(std::span(parts).first(count)) : 0;
   if (!can_send_) {
     return;
   }
-  const std::size_t of_head = std::min(sent, head_bytes.size());
-  keep(head_bytes.subspan(of_head));
-  keep(message.subspan(sent - of_head));
+  const auto keep_rest = [&](std::span<const std::byte> part) {
+    const std::size_t gone = std::min(sent, part.size());
+    kept_.insert(kept_.end(), part.begin() + static_cast<std::ptrdiff_t>(gone), part.end());
+    sent -= gone;
+  };
+  keep_rest(head);
+  for (const std::span<const std::byte> part : message) {
+    keep_rest(part);
+  }
 }
 
-void Stream::keep(std::span<const std::byte> bytes) { kept_.insert(kept_.end(), bytes.begin(), bytes.end()); }
-
-/// How many bytes of both the kernel has taken. A broken connection takes none any more: its end is seen by reading,
-/// after what the peer had sent before.
-std::size_t Stream::write(std::span<const std::byte> first, std::span<const std::byte> second) {
-  iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
-                    {const_cast<std::byte*>(second.data()), second.size()}};
+/// How many bytes of all the kernel has taken. A broken connection takes none any more: its end is seen by reading,
+/// after what the peer had sent before. Requires: at most kMostParts.
+std::size_t Stream::write(Parts parts) {
+  std::array<iovec, kMostParts> places;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    places[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
+  }
   msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
+  message.msg_iov = places.data();
+  message.msg_iovlen = parts.size();
   while (true) {
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -82,7 +96,8 @@ std::size_t Stream::write(std::span<const std::byte> first, std::span<const std:
 
 bool Stream::flush() {
   while (kept_from_ < kept_.size()) {
-    const std::size_t sent = write(std::span(kept_).subspan(kept_from_), {});
+    const std::span<const std::byte> rest = std::span(kept_).subspan(kept_from_);
+    const std::size_t sent = write(Parts(&rest, 1));
     if (sent == 0) {
       break;
     }
@@ -100,22 +115,6 @@ bool Stream::flush() {
 
 // ---- Receiving
 
-bool Stream::receive(Channel channel, std::vector<std::byte>& message) {
-  auto arrived = arrived_.find(channel);
-  while (arrived == arrived_.end()) {
-    if (!take_in()) {
-      return false;
-    }
-    arrived = arrived_.find(channel);
-  }
-  message = std::move(arrived->second.front());
-  arrived->second.pop_front();
-  if (arrived->second.empty()) {
-    arrived_.erase(arrived);
-  }
-  return true;
-}
-
 std::size_t Stream::length() const {
   std::uint32_t length = 0;
   std::memcpy(&length, head_.data(), sizeof length);
@@ -128,10 +127,13 @@ Stream::Channel Stream::channel() const {
   return channel;
 }
 
-/// One more message of some channel; false if none has come whole.
-bool Stream::take_in() {
+bool Stream::next(Channel& of, std::vector<std::byte>& message) {
   while (status_.is_ok()) {
     if (assemble()) {
+      of = channel();
+      message = std::exchange(incoming_, {});
+      incoming_bytes_ = 0;
+      head_bytes_ = 0;
       return true;
     }
     if (!status_.is_ok() || !read_more()) {
@@ -141,7 +143,7 @@ bool Stream::take_in() {
   return false;
 }
 
-/// Takes what has been read of the message that is coming; true once that is whole and lies in its channel.
+/// Takes what has been read of the message that is coming; true once that is whole.
 bool Stream::assemble() {
   if (head_bytes_ < sizeof head_) {
     const std::size_t piece = std::min(end_ - begin_, sizeof head_ - head_bytes_);
@@ -173,17 +175,12 @@ bool Stream::assemble() {
     return false;
   }
   incoming_.resize(length());
-  if (!on_arrival_ || on_arrival_(channel())) {
-    arrived_[channel()].push_back(std::exchange(incoming_, {}));
-  }
-  incoming_bytes_ = 0;
-  head_bytes_ = 0;
   return true;
 }
 
 /// Requires: all that was read has been taken.
 bool Stream::read_more() {
-  if (!may_read_ || has_ended_) {
+  if (!may_read_ || is_at_end()) {
     return false;
   }
   begin_ = end_ = 0;
@@ -214,7 +211,7 @@ std::size_t Stream::read_into(std::byte* place, std::size_t room) {
       may_read_ = ends_ = false;
       return 0;
     }
-    has_ended_ = true;
+    note_end();
     can_send_ = false;
     kept_.clear();
     kept_from_ = 0;

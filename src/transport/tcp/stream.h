@@ -1,6 +1,4 @@
-// Stream: what two ranks send each other over one connected stream socket: messages of several channels, in the order
-// in which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another
-// is read in that order too.
+// Stream: a pipe over one connected stream socket.
 //
 // On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian.
 #pragma once
@@ -8,64 +6,48 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/forked_children.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "transport/transport.h"
+#include "transport/pipe.h"
 
 namespace ronde::transport {
 
 /// Used under one lock. Never blocks.
-class Stream {
+class Stream final : public Pipe {
  public:
-  using Channel = std::uint64_t;
-  /// Called with each message's channel; false: nobody wants it any more.
-  using OnArrival = std::function<bool(Channel)>;
-
   /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
-  Stream(UniqueFd socket, int peer, OnArrival on_arrival = {});
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  Stream(UniqueFd socket, int peer);
 
-  int socket() const { return socket_.get(); }
+  void send(Channel channel, Parts message) override;
+  void send(Channel channel, std::span<const std::byte> message) { send(channel, Parts(&message, 1)); }
+  bool flush() override;
+  Status status() const override { return status_; }
 
-  // ---- As Link has them, for one channel.
-
-  void send(Channel channel, std::span<const std::byte> message);
-  bool flush();
-  bool receive(Channel channel, std::vector<std::byte>& message);
-  const Status& status() const { return status_; }
-  bool has_ended(Channel channel) const { return has_ended_ && !has(channel); }
-  /// Something has come for the channel.
-  bool has(Channel channel) const { return arrived_.contains(channel); }
-  void forget(Channel channel) { arrived_.erase(channel); }
-
+  int descriptor() const override { return socket_.get(); }
+  std::uint32_t events() const override;
+  void note_events(std::uint32_t events) override;
   /// The socket has news: bytes to read, or `ends`: nothing will come after what is there. Until then receive() asks
   /// the kernel for nothing.
   void note_news(bool ends) {
     may_read_ = true;
     ends_ = ends_ || ends;
   }
+  bool finish_sending() override;
 
-  /// Towards the end in order: sends what is kept, as far as there is room, and says then that nothing follows. True
-  /// once the peer's side has taken all of it, or never will.
-  bool finish_sending();
+ protected:
+  bool next(Channel& channel, std::vector<std::byte>& message) override;
 
  private:
   using Head = std::array<std::byte, sizeof(std::uint32_t) + sizeof(Channel)>;
 
   std::size_t length() const;
   Channel channel() const;
-  void keep(std::span<const std::byte> bytes);
-  std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
-  bool take_in();
+  std::size_t write(Parts parts);
   bool assemble();
   bool read_more();
   std::size_t read_into(std::byte* place, std::size_t room);
@@ -76,7 +58,6 @@ class Stream {
   Status status_;
   bool may_read_ = true;
   bool ends_ = false;
-  bool has_ended_ = false;
   bool can_send_ = true;
   bool has_finished_ = false;
 
@@ -90,8 +71,6 @@ class Stream {
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> incoming_;
   std::size_t incoming_bytes_ = 0;  ///< of it that have come
-  const OnArrival on_arrival_;
-  std::unordered_map<Channel, std::deque<std::vector<std::byte>>> arrived_;  ///< none is empty
 };
 
 }  // namespace ronde::transport
