@@ -138,6 +138,15 @@ class ChannelLink final : public Link {
   void send_parts(Parts parts) override {
     connected_.with(peer_, [&](Pipe& pipe) { pipe.send(channel_, parts); });
   }
+  void send_lent(Parts parts) override {
+    connected_.with(peer_, [&](Pipe& pipe) { pipe.send_lent(channel_, parts); });
+  }
+  void keep_lent() override {
+    connected_.with(peer_, [](Pipe& pipe) { pipe.keep_lent(); });
+  }
+  void recycle(std::vector<std::byte>&& memory) override {
+    connected_.with(peer_, [&](Pipe& pipe) { pipe.recycle(std::move(memory)); });
+  }
   bool flush() override {
     return connected_.with(peer_, [](Pipe& pipe) { return pipe.flush(); });
   }

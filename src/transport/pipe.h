@@ -33,6 +33,9 @@ class Pipe {
   // ---- As Link has them, for one channel.
 
   virtual void send(Channel channel, Parts message) = 0;
+  virtual void send_lent(Channel channel, Parts message) { send(channel, message); }
+  virtual void keep_lent() {}
+  virtual void recycle(std::vector<std::byte>&&) {}
   virtual bool flush() = 0;
   bool receive(Channel channel, std::vector<std::byte>& message);
   virtual Status status() const = 0;

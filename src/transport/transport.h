@@ -33,7 +33,14 @@ class Link {
     }
     send(message);
   }
-  /// Moves kept bytes into the pipe; true once nothing is kept. While something is kept, this rank's bell rings when
+  /// The same, but what has no room is only lent in place of being kept: it must stay as it is until flush() says true
+  /// or keep_lent() was called. The first part is kept always.
+  virtual void send_lent(Parts parts) { send_parts(parts); }
+  /// Keeps what is lent.
+  virtual void keep_lent() {}
+  /// Takes memory for large messages to come, which need none of their own then.
+  virtual void recycle(std::vector<std::byte>&&) {}
+  /// Moves kept and lent bytes into the pipe; true once there are none. While something is kept, this rank's bell rings when
   /// the peer has made room: flush again then.
   virtual bool flush() = 0;
   /// The next whole message into `message`; false if none has arrived.

@@ -121,6 +121,7 @@ Progress MessageBucket::advance() {
 }
 
 void MessageBucket::cancel() {
+  run_->give_up();
   mailbox_.forget_before(collective(), word(published_.load(std::memory_order_relaxed) + 1));
   published_.store(completed_, std::memory_order_relaxed);
   begun_ = completed_;

@@ -76,6 +76,9 @@ class Schedule {
   /// What this rank does in a stage. Requires: index < stages(), `stage` is clear. Messages without bytes are left out,
   /// on both sides, but where somebody waits for the message itself.
   virtual void describe(std::size_t index, Stage& stage) const = 0;
+  /// What this rank sends is written over only by messages of ranks that have had it, so that its bytes need not be
+  /// copied when it is handed over before there is room for it.
+  virtual bool keeps_what_it_sends() const { return false; }
   /// The ranks whose values a reduction has, in rank order; this rank's own are read from `own`.
   virtual const std::vector<int>& inputs() const = 0;
 };

@@ -8,6 +8,13 @@
 
 namespace ronde::collectives {
 
+namespace {
+
+/// Smaller messages are copied: that costs less than a list of parts.
+constexpr std::size_t kLent = std::size_t{8} << 10;
+
+}  // namespace
+
 ScheduleRun::ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule, std::vector<GatherList> lists,
                          const reduce::Reduction& reduction)
     : mailbox_(mailbox),
@@ -22,7 +29,16 @@ ScheduleRun::ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> 
   }
 }
 
+ScheduleRun::~ScheduleRun() { give_up(); }
+
+void ScheduleRun::give_up() {
+  if (std::exchange(is_under_way_, false)) {
+    mailbox_.keep_lent();
+  }
+}
+
 void ScheduleRun::begin(std::uint32_t collective, std::uint64_t instance) {
+  is_under_way_ = schedule_->keeps_what_it_sends();
   key_ = {collective, 0, instance};
   compares_ = is_void_ = false;
   mark_ = 0;
@@ -53,7 +69,11 @@ Progress ScheduleRun::advance() {
   if (!is_over()) {
     return Progress::again;
   }
-  return mailbox_.flush() ? Progress::done : Progress::idle;
+  if (!mailbox_.flush()) {
+    return Progress::idle;
+  }
+  is_under_way_ = false;
+  return Progress::done;
 }
 
 std::vector<int> ScheduleRun::waiting_for() const {
@@ -121,9 +141,17 @@ bool ScheduleRun::send_some(Budget& budget) {
 
 void ScheduleRun::send(const Outgoing& outgoing) {
   const Piece& piece = outgoing.from;
+  key_.stage = static_cast<std::uint32_t>(sending_);
+  if (schedule_->keeps_what_it_sends() && piece.bytes() >= kLent) {
+    parts_.clear();
+    lists_[static_cast<std::size_t>(piece.list)].for_each(
+        piece.begin, piece.end,
+        [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) { parts_.emplace_back(from, bytes); });
+    mailbox_.send_lent(outgoing.to, key_, mark_, parts_);
+    return;
+  }
   std::byte* const payload = mailbox_.compose(piece.bytes()).data();
   lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end, payload);
-  key_.stage = static_cast<std::uint32_t>(sending_);
   mailbox_.send(outgoing.to, key_, mark_);
 }
 
@@ -166,10 +194,11 @@ bool ScheduleRun::take(const Incoming& incoming) {
   const auto from = static_cast<std::size_t>(incoming.from);
   marks_[from] = message.mark;
   if (into.list == kKept) {
-    kept_[from] = std::move(message);
+    std::swap(kept_[from], message);  // what was kept before has been reduced
   } else {
     lists_[static_cast<std::size_t>(into.list)].scatter(into.begin, into.end, message.payload.data());
   }
+  mailbox_.recycle(incoming.from, std::move(message.memory));
   return true;
 }
 

@@ -23,9 +23,11 @@ class ScheduleRun {
   ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule, std::vector<GatherList> lists,
               const reduce::Reduction& reduction);
 
+  ~ScheduleRun();
+
   /// Other memory of the same sizes may be bound to its segments between two runs.
   GatherList& list(std::size_t index) { return lists_[index]; }
-  /// From the first stage on. Requires: the run before is done, or was given up.
+  /// From the first stage on. Requires: the run before is done, or was given up with give_up().
   void begin(std::uint32_t collective, std::uint64_t instance);
   /// The same where ranks compare what they are about to do: each sends its mark with the messages of stage 0, in which
   /// every rank must send each other one. If marks differ the run is void: it is done at once, on every rank alike, and
@@ -36,6 +38,8 @@ class ScheduleRun {
   /// Hands over what is left of the first stage's messages, whether links have room or not. Requires: one is begun that
   /// is not done.
   void announce();
+  /// Nothing of the memory is read any more.
+  void give_up();
   bool was_void() const { return is_void_; }
   /// This rank's message of the first stage has been taken in.
   bool has_first_of(int from) const;
@@ -61,6 +65,7 @@ class ScheduleRun {
   const reduce::Reduction reduction_;
   std::optional<reduce::Reducer> reducer_;
   std::vector<const void*> pointers_;  ///< of the reducer
+  std::vector<std::span<const std::byte>> parts_;
   transport::MessageKey key_;
   std::uint64_t mark_ = 0;
   bool compares_ = false;
@@ -68,6 +73,7 @@ class ScheduleRun {
 
   std::size_t sending_ = 0;                ///< the stage whose messages go out
   std::size_t finished_ = 0;               ///< how many stages are
+  bool is_under_way_ = false;
   Stage outgoing_;                         ///< of sending_, without what has gone out
   Stage incoming_;                         ///< of finished_, without what has come
   std::vector<transport::Received> kept_;  ///< by rank

@@ -23,6 +23,7 @@ class TwoPhaseSchedule : public Schedule {
         owners_(owners),
         chunks_(bytes, slice * static_cast<std::size_t>(owners)) {}
 
+  bool keeps_what_it_sends() const final { return true; }
   std::size_t stages() const final { return 2 * chunks_.count; }
 
   void describe(std::size_t index, Stage& stage) const final {

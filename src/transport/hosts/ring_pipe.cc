@@ -2,33 +2,24 @@
 
 #include <sys/epoll.h>
 
-#include <array>
 #include <cstring>
 
 namespace ronde::transport {
 
-namespace {
-
-/// Messages have a header and a payload; what lies in more parts is rare, and copied once more.
-constexpr std::size_t kFewParts = 16;
-
-}  // namespace
-
 std::uint32_t RingPipe::events() const { return EPOLLIN; }
 
-void RingPipe::send(Channel channel, Parts message) {
-  const std::span<const std::byte> trailer = std::as_bytes(std::span(&channel, 1));
-  if (message.size() < kFewParts) {
-    std::array<std::span<const std::byte>, kFewParts> parts;
-    std::copy(message.begin(), message.end(), parts.begin());
-    parts[message.size()] = trailer;
-    link_.send_parts(Parts(parts).first(message.size() + 1));
-    return;
-  }
-  std::vector<std::span<const std::byte>> parts(message.begin(), message.end());
-  parts.push_back(trailer);
-  link_.send_parts(parts);
+/// Until the next call.
+Parts RingPipe::with_trailer(Channel channel, Parts message) {
+  link_.keep_lent();
+  trailer_ = channel;
+  parts_.assign(message.begin(), message.end());
+  parts_.push_back(std::as_bytes(std::span(&trailer_, 1)));
+  return parts_;
 }
+
+void RingPipe::send(Channel channel, Parts message) { link_.send_parts(with_trailer(channel, message)); }
+
+void RingPipe::send_lent(Channel channel, Parts message) { link_.send_lent(with_trailer(channel, message)); }
 
 bool RingPipe::next(Channel& channel, std::vector<std::byte>& message) {
   // What the peer stored before its end is seen by a look after the news of it.

@@ -13,6 +13,9 @@ class RingPipe final : public Pipe {
   RingPipe(Link& link, int process) : link_(link), process_(process) {}
 
   void send(Channel channel, Parts message) override;
+  void send_lent(Channel channel, Parts message) override;
+  void keep_lent() override { link_.keep_lent(); }
+  void recycle(std::vector<std::byte>&& memory) override { link_.recycle(std::move(memory)); }
   bool flush() override { return link_.flush(); }
   Status status() const override { return link_.status().is_ok() ? status_ : link_.status(); }
 
@@ -26,7 +29,11 @@ class RingPipe final : public Pipe {
   bool next(Channel& channel, std::vector<std::byte>& message) override;
 
  private:
+  Parts with_trailer(Channel channel, Parts message);
+
   Link& link_;
+  Channel trailer_ = 0;                           ///< of the last message, which may be lent
+  std::vector<std::span<const std::byte>> parts_;
   const int process_;
   bool ends_ = false;
   Status status_;

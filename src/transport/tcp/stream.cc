@@ -20,6 +20,9 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 /// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
 constexpr std::size_t kGrowth = std::size_t{4} << 20;
+/// Messages from this size on get memory of their own, which is used again; of smaller ones the bytes are copied.
+constexpr std::size_t kLarge = std::size_t{16} << 10;
+constexpr std::size_t kMostSpares = 8;
 /// One call to the kernel takes so many, the head included; what is left is copied.
 constexpr std::size_t kMostParts = 64;
 
@@ -34,10 +37,8 @@ void Stream::note_events(std::uint32_t events) { note_news((events & (EPOLLRDHUP
 
 // ---- Sending
 
-void Stream::send(Channel channel, Parts message) {
-  if (!can_send_) {
-    return;
-  }
+/// How many bytes of the message are on their way; what is left of its head is kept. Requires: nothing is lent.
+std::size_t Stream::send_some(Channel channel, Parts message) {
   std::size_t bytes = 0;
   for (const std::span<const std::byte> part : message) {
     bytes += part.size();
@@ -48,22 +49,60 @@ void Stream::send(Channel channel, Parts message) {
   std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
   std::array<std::span<const std::byte>, kMostParts> parts;
   parts[0] = head;
-  std::size_t count = std::min(message.size(), kMostParts - 1);
+  const std::size_t count = std::min(message.size(), kMostParts - 1);
   std::copy_n(message.begin(), count, parts.begin() + 1);
-  ++count;
-  std::size_t sent = kept_.empty() ? write(std::span(parts).first(count)) : 0;
+  const std::size_t sent = kept_.empty() ? write(std::span(parts).first(count + 1)) : 0;
+  if (!can_send_) {
+    return bytes;
+  }
+  const std::size_t of_head = std::min(sent, head.size());
+  kept_.insert(kept_.end(), head.begin() + static_cast<std::ptrdiff_t>(of_head), head.end());
+  return sent - of_head;
+}
+
+void Stream::send(Channel channel, Parts message) {
   if (!can_send_) {
     return;
   }
-  const auto keep_rest = [&](std::span<const std::byte> part) {
+  keep_lent();
+  std::size_t sent = send_some(channel, message);
+  for (const std::span<const std::byte> part : message) {
     const std::size_t gone = std::min(sent, part.size());
     kept_.insert(kept_.end(), part.begin() + static_cast<std::ptrdiff_t>(gone), part.end());
     sent -= gone;
-  };
-  keep_rest(head);
-  for (const std::span<const std::byte> part : message) {
-    keep_rest(part);
   }
+}
+
+void Stream::send_lent(Channel channel, Parts message) {
+  if (!can_send_) {
+    return;
+  }
+  keep_lent();
+  std::size_t sent = send_some(channel, message);
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const std::span<const std::byte> rest = message[i].subspan(std::min(sent, message[i].size()));
+    sent -= message[i].size() - rest.size();
+    if (i == 0) {
+      kept_.insert(kept_.end(), rest.begin(), rest.end());
+    } else if (!rest.empty()) {
+      lent_.push_back(rest);
+    }
+  }
+}
+
+void Stream::keep_lent() {
+  for (; lent_from_ < lent_.size(); ++lent_from_) {
+    kept_.insert(kept_.end(), lent_[lent_from_].begin(), lent_[lent_from_].end());
+  }
+  lent_.clear();
+  lent_from_ = 0;
+}
+
+void Stream::drop_all() {
+  kept_.clear();
+  kept_from_ = 0;
+  lent_.clear();
+  lent_from_ = 0;
 }
 
 /// How many bytes of all the kernel has taken. A broken connection takes none any more: its end is seen by reading,
@@ -86,15 +125,34 @@ std::size_t Stream::write(Parts parts) {
     }
     if (errno != EINTR) {
       can_send_ = false;
-      kept_.clear();
-      kept_from_ = 0;
+      drop_all();
       may_read_ = ends_ = true;
       return 0;
     }
   }
 }
 
-bool Stream::flush() {
+bool Stream::flush() { return flush_kept() && flush_lent(); }
+
+bool Stream::flush_lent() {
+  while (lent_from_ < lent_.size()) {
+    std::size_t sent = write(Parts(lent_).subspan(lent_from_, std::min(lent_.size() - lent_from_, kMostParts)));
+    if (sent == 0) {
+      return lent_.empty();  // it may have been dropped
+    }
+    while (sent > 0) {
+      const std::size_t gone = std::min(sent, lent_[lent_from_].size());
+      lent_[lent_from_] = lent_[lent_from_].subspan(gone);
+      lent_from_ += lent_[lent_from_].empty() ? 1 : 0;
+      sent -= gone;
+    }
+  }
+  lent_.clear();
+  lent_from_ = 0;
+  return true;
+}
+
+bool Stream::flush_kept() {
   while (kept_from_ < kept_.size()) {
     const std::span<const std::byte> rest = std::span(kept_).subspan(kept_from_);
     const std::size_t sent = write(Parts(&rest, 1));
@@ -127,11 +185,26 @@ Stream::Channel Stream::channel() const {
   return channel;
 }
 
+void Stream::recycle(std::vector<std::byte>&& memory) {
+  if (memory.size() >= kLarge && memory.size() <= kGrowth && spares_.size() < kMostSpares) {
+    spares_.push_back(std::move(memory));
+  }
+}
+
 bool Stream::next(Channel& of, std::vector<std::byte>& message) {
   while (status_.is_ok()) {
     if (assemble()) {
       of = channel();
-      message = std::exchange(incoming_, {});
+      if (length() < kLarge) {
+        message.assign(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(length()));
+      } else {
+        incoming_.resize(length());
+        message = std::exchange(incoming_, {});
+        if (!spares_.empty()) {
+          incoming_ = std::move(spares_.back());
+          spares_.pop_back();
+        }
+      }
       incoming_bytes_ = 0;
       head_bytes_ = 0;
       return true;
@@ -159,7 +232,6 @@ bool Stream::assemble() {
                     .with_rank(peer_);
       return false;
     }
-    incoming_.clear();
     incoming_bytes_ = 0;
   }
   const std::size_t piece = std::min(end_ - begin_, length() - incoming_bytes_);
@@ -174,7 +246,6 @@ bool Stream::assemble() {
   if (incoming_bytes_ < length()) {
     return false;
   }
-  incoming_.resize(length());
   return true;
 }
 
@@ -190,7 +261,9 @@ bool Stream::read_more() {
     return end_ > 0;
   }
   const std::size_t room = std::min(missing, kGrowth);
-  incoming_.resize(incoming_bytes_ + room);
+  if (incoming_.size() < incoming_bytes_ + room) {
+    incoming_.resize(incoming_bytes_ + room);
+  }
   const std::size_t got = read_into(incoming_.data() + incoming_bytes_, room);
   incoming_bytes_ += got;
   return got > 0;
@@ -213,8 +286,7 @@ std::size_t Stream::read_into(std::byte* place, std::size_t room) {
     }
     note_end();
     can_send_ = false;
-    kept_.clear();
-    kept_from_ = 0;
+    drop_all();
     return 0;
   }
 }

@@ -24,6 +24,9 @@ class Stream final : public Pipe {
   Stream(UniqueFd socket, int peer);
 
   void send(Channel channel, Parts message) override;
+  void send_lent(Channel channel, Parts message) override;
+  void keep_lent() override;
+  void recycle(std::vector<std::byte>&& memory) override;
   void send(Channel channel, std::span<const std::byte> message) { send(channel, Parts(&message, 1)); }
   bool flush() override;
   Status status() const override { return status_; }
@@ -47,7 +50,11 @@ class Stream final : public Pipe {
 
   std::size_t length() const;
   Channel channel() const;
+  std::size_t send_some(Channel channel, Parts message);
   std::size_t write(Parts parts);
+  void drop_all();
+  bool flush_kept();
+  bool flush_lent();
   bool assemble();
   bool read_more();
   std::size_t read_into(std::byte* place, std::size_t room);
@@ -63,14 +70,18 @@ class Stream final : public Pipe {
 
   std::vector<std::byte> kept_;  ///< bytes that found no room
   std::size_t kept_from_ = 0;    ///< those before it have been sent
+  /// What others lend, which goes after what is kept; the first begins where the kernel has taken all before.
+  std::vector<std::span<const std::byte>> lent_;
+  std::size_t lent_from_ = 0;  ///< those before it have been sent
 
   std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   Head head_{};  ///< of the message that is coming
   std::size_t head_bytes_ = 0;
-  std::vector<std::byte> incoming_;
-  std::size_t incoming_bytes_ = 0;  ///< of it that have come
+  std::vector<std::byte> incoming_;  ///< as long as any message that lay there
+  std::size_t incoming_bytes_ = 0;  ///< of the message that have come
+  std::vector<std::vector<std::byte>> spares_;
 };
 
 }  // namespace ronde::transport
