@@ -91,10 +91,11 @@ struct Met {
   Connections connections;
 };
 
-Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank) {
+Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
+                             std::vector<int> first_of = {}) {
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   Connections connections = Connections::by_messages(std::move(own), std::move(links.who), rank, std::move(links.job),
-                                                     [bell] { bell->ring(bell->rank()); });
+                                                     [bell] { bell->ring(bell->rank()); }, std::move(first_of));
   connections.links_for_groups = std::move(links.groups);
   return connections;
 }
@@ -129,7 +130,7 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
                                settings.address, hosts, time_left(RealClock(), deadline)));
-  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank)};
+  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
 }
 
 /// As the settings and the kind of store say.

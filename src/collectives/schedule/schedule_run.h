@@ -16,12 +16,19 @@
 
 namespace ronde::collectives {
 
+/// How values are combined.
+struct Combination {
+  reduce::Reduction reduction;
+  std::size_t divisor = 0;  ///< as reduce::Reducer has it
+};
+
 /// Used under the mailbox's lock.
 class ScheduleRun {
  public:
   /// `lists`: what the schedule's pieces count in. `mailbox` must outlive this.
+  /// `combinations`: as many as the schedule has.
   ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule, std::vector<GatherList> lists,
-              const reduce::Reduction& reduction);
+              const std::vector<Combination>& combinations);
 
   ~ScheduleRun();
 
@@ -43,7 +50,10 @@ class ScheduleRun {
   bool was_void() const { return is_void_; }
   /// This rank's message of the first stage has been taken in.
   bool has_first_of(int from) const;
-  bool has_first_of_all() const { return finished_ > 0 || is_void_ || incoming_.incoming.empty(); }
+  bool has_heard_from_all() const {
+    return finished_ >= schedule_->hears_all_by() || is_void_ ||
+           (finished_ + 1 == schedule_->hears_all_by() && incoming_.incoming.empty());
+  }
   /// Whom it waits for: for what they send, else for room in the link to them.
   std::vector<int> waiting_for() const;
 
@@ -54,21 +64,23 @@ class ScheduleRun {
   bool take(const Incoming& incoming);
   void finish_stage(Budget& budget);
   void reduce_own();
+  void end_void();
   void fill_own();
-  bool marks_differ() const;
   bool is_over() const { return is_void_ || (finished_ == schedule_->stages() && sending_ == schedule_->stages()); }
   void describe(std::size_t index, Stage& stage) const;
 
   transport::Mailbox& mailbox_;
   const std::unique_ptr<Schedule> schedule_;
   std::vector<GatherList> lists_;
-  const reduce::Reduction reduction_;
-  std::optional<reduce::Reducer> reducer_;
-  std::vector<const void*> pointers_;  ///< of the reducer
+  const reduce::Reduction reduction_;                    ///< the first
+  std::vector<std::optional<reduce::Reducer>> reducers_;  ///< by combination
+  std::vector<const void*> pointers_;                    ///< of a reducer
+  std::vector<std::byte> scratch_;
   std::vector<std::span<const std::byte>> parts_;
   transport::MessageKey key_;
   std::uint64_t mark_ = 0;
   bool compares_ = false;
+  bool any_differs_ = false;  ///< a mark that has come
   bool is_void_ = false;
 
   std::size_t sending_ = 0;                ///< the stage whose messages go out
@@ -77,12 +89,11 @@ class ScheduleRun {
   Stage outgoing_;                         ///< of sending_, without what has gone out
   Stage incoming_;                         ///< of finished_, without what has come
   std::vector<transport::Received> kept_;  ///< by rank
-  std::vector<std::uint64_t> marks_;       ///< by rank
 };
 
 /// One schedule as an operation, which `instance` tells from others of the collective.
 std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
-                                               std::vector<GatherList> lists, const reduce::Reduction& reduction,
+                                               std::vector<GatherList> lists, const std::vector<Combination>& combinations,
                                                std::uint32_t collective, std::uint64_t instance);
 
 }  // namespace ronde::collectives
