@@ -337,6 +337,9 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   for (HeapSpan& span : replay_.exposed()) {
     exposed_.push_back(std::move(span));  // now that nothing more is published
   }
+  if (connections_.mailbox) {
+    connections_.mailbox->keep_lent();  // callers get their memory back next
+  }
   if (end != End::in_order || !exposed_.empty()) {
     peers_.say_given_up();
   }

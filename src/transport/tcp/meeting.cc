@@ -87,9 +87,18 @@ void set_options(int socket, const HostTimeout& timeout) {
 /// Connects this rank with all others.
 class Connector {
  public:
-  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all,
+  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all, std::vector<bool> reached,
             const HostTimeout& timeout)
-      : meeting_(meeting), timeout_(timeout), listener_(std::move(listener)), all_(all), sockets_(all.size()), calls_at_(all.size(), 0) {}
+      : meeting_(meeting),
+        timeout_(timeout),
+        listener_(std::move(listener)),
+        all_(all),
+        reached_(std::move(reached)),
+        sockets_(all.size()),
+        calls_at_(all.size(), 0) {
+    reached_.resize(all.size());
+    reached_[static_cast<std::size_t>(meeting.rank)] = true;
+  }
 
   Status connect(Nanoseconds deadline) {
     while (!is_complete()) {
@@ -116,7 +125,10 @@ class Connector {
     bool has_news = false;
   };
 
-  bool has(int peer) const { return peer == meeting_.rank || sockets_[static_cast<std::size_t>(peer)].is_open(); }
+  bool has(int peer) const {
+    const auto index = static_cast<std::size_t>(peer);
+    return reached_[index] || sockets_[index].is_open();
+  }
   bool is_complete() const {
     for (int peer = 0; peer < meeting_.size; ++peer) {
       if (!has(peer)) {
@@ -216,6 +228,7 @@ class Connector {
   const RealClock clock_;
   UniqueFd listener_;
   const std::vector<Announced>& all_;
+  std::vector<bool> reached_;  ///< by rank: needs no connection
   std::vector<UniqueFd> sockets_;
   std::vector<Nanoseconds> calls_at_;  ///< by rank: not before
   std::list<Under> under_way_;
@@ -240,8 +253,9 @@ Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine,
 
 }  // namespace
 
-Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, const HostTimeout& timeout, Nanoseconds limit) {
+Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                                  const std::string& address, const HostTimeout& timeout, Nanoseconds limit,
+                                  std::vector<bool> reached) {
   const RealClock clock;
   const Nanoseconds deadline = later(clock.now(), limit);
   const TcpMeeting meeting{key, scope, rank, size};
@@ -266,12 +280,12 @@ Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
     who.push_back(announced->who);
     all.push_back(std::move(*announced));
   }
-  Connector connector(meeting, std::move(*listener), all, timeout);
+  Connector connector(meeting, std::move(*listener), all, std::move(reached), timeout);
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
   RONDE_RETURN_IF_ERROR(agree(store, meeting, connected, time_left(clock, deadline)));
-  return links_over(connector.take(), std::move(who), timeout);
+  return TcpSockets{connector.take(), std::move(who)};
 }
 
 }  // namespace ronde::transport
