@@ -82,6 +82,14 @@ def test_the_key_is_in_no_command_line(bed):
     assert job.end() == 143
 
 
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def bytes_of(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -223,10 +231,8 @@ def test_kill_9_of_anything_leaves_nothing(bed, victim):
     else:
         name = {"ssh": "ssh", "agent": "ronde-agent", "guardian": "ronde-guardian"}[victim]
         host = one if victim == "ssh" else two
-        for pid in strays.of(host):
-            with open(f"/proc/{pid}/comm") as comm:
-                if comm.read().strip() == name:
-                    os.kill(pid, signal.SIGKILL)
+        (pid,) = [each for each in strays.of(host) if name_of(each) == name]
+        os.kill(pid, signal.SIGKILL)
         assert job.end() == 125
         reason = ": the job's guardian process was killed from outside; all ranks there have been ended"
         assert ("host rh2" + (reason if victim == "guardian" else " is lost: the connection to it ended")) in job.err
