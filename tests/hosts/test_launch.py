@@ -325,7 +325,7 @@ def test_what_the_readme_says(bed):
     readme = (ROOT / "README.md").read_text()
     section = readme.partition("## More than one machine")[2].partition("\n## ")[0]
     (line,) = re.findall(r"```sh\n(.*)\n```", section)
-    assert line == re.search(r"```sh\n(.*)\n```", (ROOT / "docs" / "hosts.md").read_text())[1]
+    assert line == re.search(r"```sh\n(ronde run.*)\n```", (ROOT / "docs" / "hosts.md").read_text())[1]
     (script,) = re.findall(r"<!-- file: train.py -->\n```python\n(.*?)```", readme, re.DOTALL)
     folder = bed.folder / "project"
     folder.mkdir()
