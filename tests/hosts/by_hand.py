@@ -42,9 +42,11 @@ class ByHand:
         self.began = time.monotonic()
         self._ends: List[End] = []
         self.ranks: List[HostProcess] = []
+        self._environments: List[Dict[str, str]] = []
         for rank, host in enumerate(hosts):
             own = {**self._variables(rank, ipv6), **environment, **(dict(each[rank]) if each else {})}
             own = {name: value for name, value in own.items() if value}
+            self._environments.append(own)
             self.ranks.append(
                 host.start(sys.executable, PROGRAMS / program, *map(str, arguments), env=own,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -71,6 +73,10 @@ class ByHand:
             "RONDE_INIT_TIMEOUT_S": "30",
             "OMP_NUM_THREADS": "1",
         }
+
+    def environment(self, rank: int) -> Dict[str, str]:
+        """The rank's variables of Ronde, for another process in its place."""
+        return dict(self._environments[rank])
 
     def _kill(self) -> None:
         for process in self.ranks:
