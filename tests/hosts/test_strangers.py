@@ -92,12 +92,10 @@ def test_two_processes_that_are_the_same_rank(bed):  # 37
     one, two = bed.hosts
     job = ByHand(bed, [one, two, two], "steps.py", 10, RONDE_SIZE="2", RONDE_INIT_TIMEOUT_S="5",
                  each=[{}, {}, {"RONDE_RANK": "1"}])
-    said = []
-    for rank in (1, 2):
-        said.append(job.read(rank))
-    assert "ready" in said, said  # one of them is rank 1
+    said = [job.read(rank) for rank in (1, 2)]
+    assert "ready" in said and job.read(0) == "ready", said  # one of them is rank 1, and the job is as without the other
     refused = next(text for text in said if text != "ready")
-    assert "rank 1" in refused, said
+    assert "another one is, or was, rank 1" in refused or "another process has claimed this rank" in refused, said
 
 
 @pytest.mark.hosts(2)
@@ -128,11 +126,18 @@ def test_an_address_that_is_not_this_hosts(bed):  # 40
 
 @pytest.mark.hosts(2)
 def test_too_few_descriptors(bed):  # 43
-    program = PROGRAMS / "steps.py"
-    limited = f"ulimit -n 12; exec {sys.executable} {program} 10 5"
-    job = ByHand(bed, bed.hosts[:1], "steps.py", 10, 5, RONDE_SIZE="2", RONDE_INIT_TIMEOUT_S="5")
-    other = bed.hosts[1].start("sh", "-c", limited, env={**job.environment(0), "RONDE_RANK": "1",
-                               "RONDE_ADDRESS": bed.hosts[1].address}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    line = other.stdout.readline()
-    assert "Too many open files" in line, (line, other.communicate(timeout=30))
-    assert "rank 1" in job.read_to(0, "failed after")
+    """At whatever point of its start a rank runs out of them, it says so, and the other names it."""
+    ended_well = 0
+    for descriptors in range(5, 10):
+        job = ByHand(bed, bed.hosts[:1], "steps.py", 10, 5, RONDE_SIZE="2", RONDE_INIT_TIMEOUT_S="10")
+        limited = f"ulimit -n {descriptors}; exec {sys.executable} {PROGRAMS / 'steps.py'} 10 5"
+        env = {**job.environment(0), "RONDE_RANK": "1", "RONDE_ADDRESS": bed.hosts[1].address}
+        other = bed.hosts[1].start("sh", "-c", limited, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = other.communicate(timeout=60)
+        job.tell()
+        (end,) = job.ends().values()
+        assert "Too many open files" in out + err and other.returncode != 0, (descriptors, out, err, end)
+        if "InitializationError" in out:
+            assert end.code == 3 and "rank 1" in end.out, (descriptors, out, end)
+            ended_well += 1
+    assert ended_well > 2

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
@@ -29,10 +30,8 @@ std::uint64_t number_of(Stream::Channel channel) { return channel / 2; }
 /// All connections of a rank, and the set of their sockets. Any thread.
 class Connected {
  public:
-  Connected(std::vector<UniqueFd> sockets, const HostTimeout& timeout)
-      : timeout_(timeout),
-        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-        watch_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  Connected(std::vector<UniqueFd> sockets, const HostTimeout& timeout, UniqueFd epoll, UniqueFd timer)
+      : timeout_(timeout), epoll_(std::move(epoll)), watch_timer_(std::move(timer)) {
     epoll_event of_timer{};
     of_timer.events = EPOLLIN;
     of_timer.data.u64 = kWatchTimer;
@@ -252,14 +251,19 @@ class TcpLinksForGroups final : public LinksForGroups {
 
 }  // namespace
 
-TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout) {
-  const auto connected = std::make_shared<Connected>(std::move(sockets), timeout);
+Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout) {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd timer(epoll.is_open() ? ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1);
+  if (!timer.is_open()) {
+    return Status::from_errno("watching connections", errno);
+  }
+  const auto connected = std::make_shared<Connected>(std::move(sockets), timeout, std::move(epoll), std::move(timer));
   std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  return {{std::make_shared<TcpTransport>(connected, everyone, data_channel(0)),
-           std::make_shared<TcpTransport>(connected, everyone, agreement_channel(0))},
-          std::make_shared<TcpLinksForGroups>(connected),
-          std::move(who)};
+  return TcpLinks{{std::make_shared<TcpTransport>(connected, everyone, data_channel(0)),
+                   std::make_shared<TcpTransport>(connected, everyone, agreement_channel(0))},
+                  std::make_shared<TcpLinksForGroups>(connected),
+                  std::move(who)};
 }
 
 }  // namespace ronde::transport

@@ -25,7 +25,8 @@ struct TcpLinks {
 
 /// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of these links to go sends
 /// what is kept, for up to half a second. A link whose peer's host has vanished, by `timeout`, has ended.
-TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout);
+/// SYSTEM_ERROR if the kernel gives no more descriptors.
+Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout);
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
 /// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
