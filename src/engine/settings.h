@@ -34,8 +34,8 @@ struct Settings {
     tcp,            ///< "tcp": connections, also where memory could be shared
   } medium = Medium::as_they_meet;
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
-  /// there.
-  std::string address = "127.0.0.1";
+  /// there. Empty: found out.
+  std::string address;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.
