@@ -208,7 +208,7 @@ class DeskCourier final : public Courier {
 
   Result<std::string> ask(Nanoseconds deadline) {
     const store::HostAndPort first{place_.first_host, place_.ports.front()};
-    std::string why = "nobody listens";
+    std::string why = "nobody listens there, or answers";
     while (true) {
       const Result<std::vector<store::TcpAddress>> known = store::resolve(first);
       for (const std::uint16_t port : known ? place_.ports : std::vector<std::uint16_t>()) {
@@ -216,7 +216,7 @@ class DeskCourier final : public Courier {
         if (text) {
           return text;
         }
-        // What somebody says who listens there is worth more than that somewhere nobody does.
+        // A refusal says more than that somewhere nobody listens, or answers in time.
         why = text.status().code() == Code::auth_failed ? text.status().message() : why;
       }
       if (clock_.now() >= deadline) {
@@ -255,7 +255,7 @@ class DeskCourier final : public Courier {
   Result<std::string> converse(int socket, Nanoseconds deadline) {
     RONDE_ASSIGN_OR_RETURN(const Bytes question, seal_->ask());
     const Bytes frame = framed(question);
-    const Status other = Status::error(Code::auth_failed, "who listens there is no rank 0 of this job, or has not answered");
+    const Status other = Status::error(Code::system_error, "no answer");
     if (::send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(frame.size())) {
       return other;
     }
@@ -266,7 +266,7 @@ class DeskCourier final : public Courier {
       }
     }
     if (got.size() == sizeof(Length)) {
-      return Status::error(Code::auth_failed, "rank 0 refuses this rank: it has another key, or is another job's");
+      return Status::error(Code::auth_failed, "who listens there refuses this rank: it has another key, or is another job's");
     }
     return seal_->open(std::span(got).subspan(sizeof(Length)));
   }

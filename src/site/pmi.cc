@@ -1,8 +1,10 @@
 // PMI-1 is lines of "name=value" words: https://www.mcs.anl.gov/papers/P1760.pdf is its history; what Hydra and Slurm
 // understand of it is in MPICH's src/pmi and Slurm's src/plugins/mpi/pmi2.
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
@@ -58,7 +60,7 @@ class PmiCourier final : public Courier {
     const std::string line = "cmd=" + command + "\n";
     std::size_t sent = 0;
     while (sent < line.size()) {
-      const ssize_t wrote = ::write(fd_, line.data() + sent, line.size() - sent);
+      const ssize_t wrote = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
       if (wrote < 0 && errno != EINTR) {
         return Status::from_errno("writing to the PMI server at PMI_FD", errno);
       }

@@ -34,7 +34,10 @@ std::optional<int> entry_of_task_list(const std::string& list, int index) {
     if (error != std::errc()) {
       return std::nullopt;
     }
-    if (end - rest > 2 && rest[0] == '(' && rest[1] == 'x') {
+    if (rest < end && *rest == '(') {
+      if (end - rest < 3 || rest[1] != 'x') {
+        return std::nullopt;
+      }
       const auto [after, times_error] = std::from_chars(rest + 2, end, times);
       if (times_error != std::errc() || after == end || *after != ')') {
         return std::nullopt;

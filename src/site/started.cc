@@ -29,16 +29,20 @@ Result<std::optional<Started>> who_started(const Variables& variables) {
     RONDE_ASSIGN_OR_RETURN(found, started_by_mpirun(variables));
     RONDE_ASSIGN_OR_RETURN(std::optional<Started> srun, started_by_srun(variables));
     const bool is_sruns = srun && found && srun->rank == found->rank && srun->size == found->size;
-    found = !found || is_sruns ? std::move(srun) : std::move(found);
+    if (!found || is_sruns) {
+      found = std::move(srun);
+    }
     if (is_job(found) && is_job(torchrun) && (found->rank != torchrun->rank || found->size != torchrun->size)) {
       return contradiction(words(*torchrun), words(*found) + " of " + found->name);
     }
   }
-  found = is_job(found) ? std::move(found) : std::move(torchrun);
+  if (!is_job(found)) {
+    found = std::move(torchrun);
+  }
   if (found && found->rank >= found->size) {
     return Status::error(Code::invalid_argument, words(*found) + " contradict each other: ranks count from 0");
   }
-  return is_job(found) ? std::move(found) : std::nullopt;
+  return is_job(found) ? found : std::nullopt;
 }
 
 Status check_by_hand(const Variables& variables) {
