@@ -36,10 +36,7 @@ constexpr Nanoseconds kOneConnect = 2 * kSecond;
 
 Bytes framed(const Bytes& bytes) {
   const auto length = static_cast<Length>(bytes.size());
-  Bytes frame(sizeof length);
-  std::memcpy(frame.data(), &length, sizeof length);
-  frame.insert(frame.end(), bytes.begin(), bytes.end());
-  return frame;
+  return joined(std::as_bytes(std::span(&length, 1)), bytes);
 }
 
 /// What of a frame is still to come: 0 if it is whole; nothing if it is too long.

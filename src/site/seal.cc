@@ -30,9 +30,7 @@ Bytes bytes_of(std::string_view text) {
 
 /// A key for `word` and `about`, which nobody makes without `key`.
 JobKey key_for(const JobKey& key, std::string_view word, std::span<const std::byte> about) {
-  Bytes purpose = bytes_of(word);  // the words are of one length
-  purpose.insert(purpose.end(), about.begin(), about.end());
-  return store::derive(key, purpose);
+  return store::derive(key, joined(bytes_of(word), about));  // the words are of one length
 }
 
 /// A random nonce, and the text under it.
@@ -63,10 +61,7 @@ class KeySeal final : public Seal {
 
   Result<Bytes> ask() override {
     RONDE_RETURN_IF_ERROR(fill_random(nonce_));
-    Bytes asked(nonce_.begin(), nonce_.end());
-    const JobKey proof = key_for(key_, "ask ", nonce_);
-    asked.insert(asked.end(), proof.bytes.begin(), proof.bytes.end());
-    return asked;
+    return joined(nonce_, key_for(key_, "ask ", nonce_).bytes);
   }
 
   Result<Bytes> answer(std::span<const std::byte> asked, const std::string& text) override {
@@ -107,10 +102,7 @@ struct Pair {
         ::crypto_scalarmult(raw(shared.bytes.data()), raw(secret.data()), raw(other.data())) != 0) {
       return Status::error(Code::auth_failed, "that is no key");
     }
-    Bytes about(asked.begin(), asked.end());
-    const Bytes name = bytes_of(job);
-    about.insert(about.end(), name.begin(), name.end());
-    return key_for(shared, "open", about);
+    return key_for(shared, "open", joined(asked, bytes_of(job)));
   }
 };
 
@@ -127,9 +119,7 @@ class OpenSeal final : public Seal {
     RONDE_ASSIGN_OR_RETURN(const Pair pair, Pair::make());
     RONDE_ASSIGN_OR_RETURN(const JobKey key, pair.shared_with(asked, asked, job_));
     RONDE_ASSIGN_OR_RETURN(const Bytes box, lock(key, text));
-    Bytes answer(pair.open.begin(), pair.open.end());
-    answer.insert(answer.end(), box.begin(), box.end());
-    return answer;
+    return joined(pair.open, box);
   }
 
   Result<std::string> open(std::span<const std::byte> answered) override {
@@ -146,6 +136,13 @@ class OpenSeal final : public Seal {
 };
 
 }  // namespace
+
+Bytes joined(std::span<const std::byte> first, std::span<const std::byte> second) {
+  Bytes all(first.size() + second.size());
+  std::copy(first.begin(), first.end(), all.begin());
+  std::copy(second.begin(), second.end(), all.begin() + static_cast<std::ptrdiff_t>(first.size()));
+  return all;
+}
 
 std::unique_ptr<Seal> key_seal(const JobKey& key, const std::string& job) {
   return std::make_unique<KeySeal>(key, job);

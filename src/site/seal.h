@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 namespace ronde::site {
 
 using Bytes = std::vector<std::byte>;
+Bytes joined(std::span<const std::byte> first, std::span<const std::byte> second);
 
 class Seal {
  public:

@@ -4,6 +4,7 @@ meet, and who is kept out."""
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -19,7 +20,7 @@ PROGRAM = Path(__file__).resolve().parent / "programs" / "started.py"
 PYTHON = sys.executable
 TWO_HOSTS = ["0/2 local 0/1 cross 0/2 on rh1", "1/2 local 0/1 cross 1/2 on rh2"]
 #: What ranks need besides of this machine, and what says how they met.
-PLAIN = {"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "20", "OMP_NUM_THREADS": "1", "RONDE_LOG_LEVEL": "info"}
+PLAIN = {**({"RONDE_LIBRARY": os.environ["TRY_LIBRARY"]} if "TRY_LIBRARY" in os.environ else {}),"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "20", "OMP_NUM_THREADS": "1", "RONDE_LOG_LEVEL": "info"}
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def slurm(bed):
 
 def said(text):
     """What the ranks have said of themselves, in their order."""
-    return sorted(line for line in text.splitlines() if " local " in line)
+    return sorted(re.findall(r"\d/\d local \d/\d cross \d/\d on (?:rh\d|\S+)", text))  # lines may run into one another
 
 
 # ---- Variables as torchrun's
