@@ -1,11 +1,14 @@
-# add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN] [BY_TCP 2 3]): the only way to
+# add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN] [BY_TCP 2 3]
+# [BY_HOSTS 0,1 0,0,1]): the only way to
 # register a test whose ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one
 # CTest case ranks.<name>.r<N>, labels `ranks` and `rN`, with a key, a store and a folder of its own and a watchdog.
 # FILTERS, for tests that end their process: a case ranks.<name>.<filter>.r<N> for each GoogleTest filter.
 # BY_TCP: for these counts once more, as ranks_by_tcp.<...>, with ranks that share no memory.
+# BY_HOSTS: once more for each of these lists of ranks' hosts, as ranks_by_hosts.<...>.h<hosts>, with ranks that share
+# memory with those of their host.
 # IN_TSAN: ThreadSanitizer runs it too, for what the threads of one rank do to each other.
 function(add_rank_test name)
-  cmake_parse_arguments(ARG "IN_TSAN" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP" ${ARGN})
+  cmake_parse_arguments(ARG "IN_TSAN" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -45,6 +48,16 @@ function(add_rank_test name)
       add_test(NAME ${by_tcp} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
       set_tests_properties(${by_tcp} PROPERTIES
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count} ENVIRONMENT RONDE_TRANSPORT=tcp)
+    endforeach()
+    foreach(hosts ${ARG_BY_HOSTS})
+      string(REPLACE "," ";" host_list "${hosts}")
+      list(LENGTH host_list count)
+      string(REPLACE "," "" short "${hosts}")
+      set(by_hosts ranks_by_hosts.${case}.h${short})
+      add_test(NAME ${by_hosts} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+      set_tests_properties(${by_hosts} PROPERTIES
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count}
+        ENVIRONMENT "RONDE_TRANSPORT=hosts;RONDE_TEST_HOSTS=${hosts}")
     endforeach()
   endforeach()
 endfunction()

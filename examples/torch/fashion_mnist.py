@@ -71,8 +71,12 @@ def train(model: nn.Module, folder: Path, options: argparse.Namespace) -> dict[s
 
 def shares_of(waits: list[tuple[float, float]], seconds: float) -> dict[str, float]:
     """What part of the time went in waiting, mean of the ranks, and what part of it in communication: in waiting while
-    no rank was computing any more. The rest is waiting for the slower rank. For ranks of one host, who share a clock."""
+    no rank was computing any more. The rest is waiting for the slower rank. Hosts share no clock: there the second is
+    not a number."""
     mine = torch.tensor(waits, dtype=torch.float64)  # steps x (from, until)
+    if hvd.local_size() < hvd.size():
+        waiting = hvd.allreduce((mine[:, 1] - mine[:, 0]).sum() / seconds, name="waiting")
+        return {"waiting": float(waiting), "communication": float("nan")}
     of_all = hvd.allgather(mine.unsqueeze(0), name="waits")
     all_wait_from = of_all[:, :, 0].amax(0)
     communication = (of_all[:, :, 1] - all_wait_from).clamp(min=0).sum(1).mean() / seconds
@@ -140,7 +144,9 @@ def main() -> None:
         print(f"\nFashion-MNIST, epochs: {options.epochs}, ranks: {hvd.size()}, threads each: {torch.get_num_threads()}")
         print(f"  test accuracy        {report['accuracy']:.1%}")
         print(f"  images per second    {report['images_per_second']:,.0f}")
-        print(f"  waiting for others   {report['waiting']:.1%} of the training time, {report['communication']:.1%} in communication")
+        communication = report["communication"]
+        of_it = "" if communication != communication else f", {communication:.1%} in communication"
+        print(f"  waiting for others   {report['waiting']:.1%} of the training time{of_it}")
         print(f"  weights              {report['weights']}{same}")
         if options.json:
             options.json.write_text(json.dumps(report))

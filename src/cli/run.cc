@@ -79,6 +79,7 @@ struct Arguments {
   std::string folder;
   std::string remote_python;
   std::string interfaces;
+  std::string carried;
   double start_timeout_s = 60;
   launch::SshSettings ssh;
 };
@@ -131,6 +132,7 @@ launch::HostsJob on_hosts(const Arguments& arguments, std::vector<launch::HostSl
                        .program = own_program(),
                        .python_folder = {},
                        .interfaces = arguments.interfaces,
+                       .carried = arguments.carried,
                        .explain = arguments.verbose};
   if (!arguments.remote_python.empty()) {
     job.python_folder = std::filesystem::path(arguments.remote_python).parent_path().string();
@@ -177,6 +179,8 @@ void add_host_options(CLI::App& command, Arguments& arguments) {
   add("--network-interface", arguments.interfaces, "NAMES",
       "which network ranks use: eth,ib (names that begin so), =eth0 (that one), ^docker,lo (none that begin so)");
   command.get_option("--network-interface")->envname("RONDE_SOCKET_IFNAME");
+  add("--carry", arguments.carried, "DIR",
+      "copy its files to a folder on every host, RONDE_CARRIED_FOLDER, and what ranks add there back");
   add("--ssh", arguments.ssh.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'");
   command.get_option("--ssh")->envname("RONDE_SSH")->capture_default_str();
   command

@@ -18,6 +18,7 @@ struct Connections {
   /// The memory that members of this host share; this rank's own, of the whole job, if it shares none.
   std::shared_ptr<transport::HostArena> arena;
   std::vector<transport::PeerInfo> who;                         ///< by member
+  std::vector<int> first_of;  ///< by member: the lowest one with which it shares memory; of what goes by messages
   std::shared_ptr<transport::LinksForGroups> links_for_groups;  ///< where groups need links; of the job only
   std::shared_ptr<transport::Transport> links;                  ///< of the mailbox
   std::unique_ptr<transport::Mailbox> mailbox;                  ///< of what travels as messages; null if nothing does
@@ -27,9 +28,11 @@ struct Connections {
 
   /// All members share the arena, in its order.
   static Connections on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend);
-  /// The members share nothing. `wake`: as MessagePeers has it.
+  /// The members reach each other by messages. `wake`: as MessagePeers has it. `first_of`: between whom links go through
+  /// memory; empty: between none.
   static Connections by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                 int rank, transport::GroupLinks links, std::function<void()> wake);
+                                 int rank, transport::GroupLinks links, std::function<void()> wake,
+                                 std::vector<int> first_of = {});
 
   /// Of a group of these members, of which this rank is the one at `own`. `number`: as LinksForGroups has it. `call`:
   /// this rank's number for the group (transport/group_calls.h). Requires: links_for_groups.

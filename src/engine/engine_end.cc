@@ -223,7 +223,10 @@ bool Engine::cancel_due(Nanoseconds now) {
 
 std::string Engine::peer_text(int peer) const {
   const transport::PeerInfo& info = connections_.who[static_cast<std::size_t>(peer)];
-  return "rank " + std::to_string(rank_of(peer)) + " (host " + info.host + ", pid " + std::to_string(info.pid) + ")";
+  const bool is_linked = connections_.mailbox && peer != peers_.self();
+  const std::string cause = is_linked ? connections_.mailbox->end_cause(peer) : "";
+  return "rank " + std::to_string(rank_of(peer)) + " (host " + info.host + ", pid " + std::to_string(info.pid) +
+         (cause.empty() ? ")" : "; " + cause + ")");
 }
 
 /// `late`: the ranks without which what is under way cannot end; `departed`: they have left. Empty when a rank died.
@@ -333,6 +336,9 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
   }
   for (HeapSpan& span : replay_.exposed()) {
     exposed_.push_back(std::move(span));  // now that nothing more is published
+  }
+  if (connections_.mailbox) {
+    connections_.mailbox->keep_lent();  // callers get their memory back next
   }
   if (end != End::in_order || !exposed_.empty()) {
     peers_.say_given_up();

@@ -34,13 +34,23 @@ Result<Settings> settings_from_environment() {
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> probe, environment_integer("RONDE_PROBE", 0, 1));
   settings.probe = probe.value_or(1) == 1;
   if (const std::optional<std::string> medium = environment_text("RONDE_TRANSPORT")) {
-    if (medium != "shm" && medium != "tcp") {
-      return Status::error(Code::invalid_argument,
-                           "RONDE_TRANSPORT is '" + *medium + "'; expected shm (the ranks are on one host) or tcp");
+    if (medium != "shm" && medium != "tcp" && medium != "hosts") {
+      return Status::error(Code::invalid_argument, "RONDE_TRANSPORT is '" + *medium +
+                                                       "'; expected shm (the ranks are on one host), hosts (shared "
+                                                       "memory where ranks find it, else TCP) or tcp");
     }
-    settings.medium = medium == "tcp" ? Settings::Medium::tcp : Settings::Medium::shared_memory;
+    settings.medium = medium == "tcp"     ? Settings::Medium::tcp
+                      : medium == "hosts" ? Settings::Medium::hosts
+                                          : Settings::Medium::shared_memory;
   }
   settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_HOST_TIMEOUT_S", true, settings.host_timeout));
+  if (settings.host_timeout < 3 * kSecond) {
+    return Status::error(Code::invalid_argument,
+                         "RONDE_HOST_TIMEOUT_S is below 3: a host that is there may be silent for as long; expected "
+                         "3 or more, or 0 for no limit");
+  }
+  settings.host_id = environment_text("RONDE_HOST_ID").value_or("");
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
                          environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));

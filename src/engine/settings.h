@@ -29,13 +29,18 @@ struct Settings {
   bool probe = true;
   /// RONDE_TRANSPORT: through what the ranks reach each other. All ranks need the same.
   enum class Medium {
-    as_they_meet,   ///< memory where they meet in a store of one host, else TCP
+    as_they_meet,   ///< memory where they meet in a store of one host, else as `hosts`
     shared_memory,  ///< "shm": all ranks are on one host
+    hosts,          ///< "hosts": memory between ranks that find that they can share it, else TCP
     tcp,            ///< "tcp": connections, also where memory could be shared
   } medium = Medium::as_they_meet;
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
   /// there. Empty: found out.
   std::string address;
+  /// RONDE_HOST_TIMEOUT_S: over TCP, a host of which nothing has been heard for so long has vanished. 0: never.
+  Nanoseconds host_timeout = 10 * kSecond;
+  /// RONDE_HOST_ID: ranks with different ones share no memory, whatever they could.
+  std::string host_id;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.

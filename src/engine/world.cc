@@ -11,6 +11,7 @@
 #include "store/interfaces.h"
 #include "store/store_client.h"
 #include "store/tcp_address.h"
+#include "transport/hosts/hosts.h"
 #include "transport/loopback/loopback.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
@@ -95,33 +96,97 @@ Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, c
                                  time_left(RealClock(), deadline));
 }
 
+/// Where rank 0 serves the store, of a job of several hosts perhaps: a name that its own host takes for a loopback
+/// address, as Debian's /etc/hosts has it, is another address for the others.
+Result<store::HostAndPort> reachable(store::HostAndPort where) {
+  const bool is_name = where.host != "localhost" && !store::resolve(where, store::HostIs::numbers);
+  RONDE_ASSIGN_OR_RETURN(const std::string towards, store::address_towards(where));
+  if (is_name && store::is_loopback(towards)) {
+    RONDE_ASSIGN_OR_RETURN(where.host, site::choose_own_address("", site::own_variables()));
+  }
+  return where;
+}
+
 /// Where this rank listens while ranks connect.
 Result<std::string> own_address(const JoinOptions& options, const Settings& settings) {
   const std::string store = store_of(options).value_or("");
   if (!settings.address.empty() || options.address || store::is_of_one_host(store)) {
     return !settings.address.empty() ? settings.address : options.address.value_or("127.0.0.1");
   }
-  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, store::parse_host_and_port(store.substr(kTcp.size())));
-  RONDE_ASSIGN_OR_RETURN(const std::string towards, store::address_towards(where));
-  const bool is_here = store::is_loopback(towards);
-  return is_here ? Result<std::string>("127.0.0.1") : site::choose_own_address(where.host, site::own_variables());
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(store.substr(kTcp.size())));
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, reachable(named));
+  RONDE_ASSIGN_OR_RETURN(std::string towards, store::address_towards(where));
+  return store::is_loopback(towards) ? towards : site::choose_own_address(where.host, site::own_variables());
+}
+
+/// What an engine is to be made of: an arena that all ranks share, or connections.
+struct Met {
+  std::shared_ptr<transport::HostArena> arena;
+  Connections connections;
+};
+
+Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
+                             std::vector<int> first_of = {}) {
+  transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
+  Connections connections = Connections::by_messages(std::move(own), std::move(links.who), rank, std::move(links.job),
+                                                     [bell] { bell->ring(bell->rank()); }, std::move(first_of));
+  connections.links_for_groups = std::move(links.groups);
+  return connections;
 }
 
 /// Ranks that reach each other over TCP, whatever they could share.
-Result<Connections> connect_by_tcp(const JoinOptions& options, const Topology& topology, const std::string& scope,
-                                   const Settings& settings) {
+Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, const std::string& scope,
+                        const Settings& settings) {
   const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> own, arena_of_one());
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
   RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
-  RONDE_ASSIGN_OR_RETURN(transport::TcpLinks links,
+  RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                                                address, time_left(RealClock(), deadline)));
-  transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
-  Connections connections = Connections::by_messages(std::move(own), std::move(links.who), topology.rank,
-                                                     std::move(links.job), [bell] { bell->ring(bell->rank()); });
-  connections.links_for_groups = std::move(links.groups);
-  return connections;
+                                                address, transport::HostTimeout(settings.host_timeout),
+                                                time_left(RealClock(), deadline)));
+  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank)};
+}
+
+/// Ranks that share memory with those of their host. Where all are of one, it is as if its launcher had said so.
+Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, const std::string& scope,
+                          const Settings& settings) {
+  const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
+  RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
+  const transport::HostClaim claim{settings.host_id, options.local_size || environment_text("RONDE_LOCAL_SIZE")
+                                                         ? topology.local_size
+                                                         : 1};
+  RONDE_ASSIGN_OR_RETURN(const transport::Hosts hosts,
+                         transport::find_hosts(*opened.store, opened.key, scope + "/hosts", topology.rank,
+                                               topology.size, claim, time_left(RealClock(), deadline)));
+  if (hosts.count() == 1) {
+    return Met{hosts.arena, {}};
+  }
+  RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
+  RONDE_ASSIGN_OR_RETURN(
+      transport::HostLinks made,
+      transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
+                               address, hosts, transport::HostTimeout(settings.host_timeout),
+                                time_left(RealClock(), deadline)));
+  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
+}
+
+/// As the settings and the kind of store say.
+Result<Met> meet_others(const JoinOptions& options, const Topology& topology, const std::string& scope,
+                        const Settings& settings) {
+  using Medium = Settings::Medium;
+  if (topology.size > 1 && settings.medium == Medium::tcp) {
+    return meet_by_tcp(options, topology, scope, settings);
+  }
+  const bool is_of_one_host =
+      topology.local_size == topology.size && store::is_of_one_host(store_of(options).value_or(""));
+  if (topology.size > 1 &&
+      (settings.medium == Medium::hosts || (settings.medium == Medium::as_they_meet && !is_of_one_host))) {
+    return meet_by_hosts(options, topology, scope, settings);
+  }
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> arena,
+                         meet(options, topology, scope, settings.init_timeout));
+  return Met{std::move(arena), {}};
 }
 
 }  // namespace
@@ -181,7 +246,10 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
   if (!key) {
     return std::unique_ptr<store::StoreServer>();
   }
-  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, store::parse_host_and_port(address->substr(kTcp.size())));
+  RONDE_ASSIGN_OR_RETURN(store::HostAndPort where, store::parse_host_and_port(address->substr(kTcp.size())));
+  if (topology.local_size != topology.size) {
+    RONDE_ASSIGN_OR_RETURN(where, reachable(std::move(where)));
+  }
   Result<UniqueFd> listener = store::listen_tcp(where);
   if (!listener) {
     return listener.status().with_context("rank 0 serves the job's store at RONDE_STORE, " + *address);
@@ -201,25 +269,18 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
   topology.epoch = epoch;
   const std::string scope = meeting + "/" + std::to_string(epoch);
-  const bool is_of_one_host =
-      topology.local_size == topology.size && store::is_of_one_host(store_of(options).value_or(""));
-  const bool by_tcp = topology.size > 1 && (settings.medium == Settings::Medium::tcp ||
-                                            (settings.medium == Settings::Medium::as_they_meet && !is_of_one_host));
-  Connections connections;
+  RONDE_ASSIGN_OR_RETURN(Met met, meet_others(options, topology, scope, settings));
+  const int sharing = met.arena ? met.arena->size() : 1;
   // The first rank's row is everyone's.
-  TablePlan plan = plan_table(given, !by_tcp && settings.probe && topology.local_rank == 0, topology.local_size,
+  TablePlan plan = plan_table(given, met.arena && settings.probe && met.arena->rank() == 0, sharing,
                               cores_of_this_process(), collectives::TableCache::of_this_user);
-  if (by_tcp) {
-    RONDE_ASSIGN_OR_RETURN(connections, connect_by_tcp(options, topology, scope, settings));
-  } else {
-    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> arena,
-                           meet(options, topology, scope, settings.init_timeout));
-    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, plan.table);
-    connections = Connections::on_host(std::move(arena), std::move(backend));
+  if (met.arena) {
+    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*met.arena, plan.table);
+    met.connections = Connections::on_host(std::move(met.arena), std::move(backend));
   }
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, std::move(connections), settings, clock), clock, plan.table));
+      Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock), clock, plan.table));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

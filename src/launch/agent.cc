@@ -21,6 +21,7 @@
 #include "base/host_name.h"
 #include "base/version.h"
 #include "launch/agent_messages.h"
+#include "launch/carried_folder.h"
 #include "launch/environment.h"
 #include "launch/frame_pipe.h"
 #include "launch/guardian.h"
@@ -122,6 +123,13 @@ class Agent {
     switch (frame.kind) {
       case FrameKind::plan: take_plan(frame.bytes); break;
       case FrameKind::start: start(); break;
+      case FrameKind::file:
+        if (carried_) {
+          if (const Status status = carried_->take(frame.bytes); !status) {
+            refuse(status.message(), kLauncherExit);
+          }
+        }
+        break;
       case FrameKind::command:
         if (const std::optional<Command> order = record_of<Command>(frame.bytes)) {
           // The launcher stops itself behind this, and says nothing until it goes on.
@@ -180,6 +188,12 @@ class Agent {
     // The launcher's variables over those that this host gives who logs in.
     std::vector<std::string> inherited = own_environment();
     inherited.insert(inherited.end(), plan_.environment.begin(), plan_.environment.end());
+    if (plan_.carries) {
+      RONDE_ASSIGN_OR_RETURN(store::PrivateFolder own, store::PrivateFolder::create());
+      inherited.push_back(std::string("RONDE_CARRIED_FOLDER") + "=" + own.path());
+      carried_.emplace(own.path());
+      carried_folder_.emplace(std::move(own));
+    }
     if (!plan_.path_first.empty()) {
       inherited.push_back("PATH=" + plan_.path_first + ":" + variable_of(inherited, "PATH"));
     }
@@ -302,6 +316,9 @@ class Agent {
     const bool have_ended =
         std::none_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.reader.is_open(); });
     if (have_ended || clock_.now() >= last_pipes_) {
+      if (carried_) {
+        (void)carried_->send(frames_);  // the caller sees what is missing
+      }
       frames_.put(FrameKind::report, bytes_of(*end_));
       last_pipes_ = kNever;
       farewell_ = later(clock_.now(), kFarewell);
@@ -314,6 +331,8 @@ class Agent {
   RealClock clock_;
   AgentPlan plan_;
   std::optional<store::PrivateFolder> folder_;
+  std::optional<store::PrivateFolder> carried_folder_;
+  std::optional<CarriedFolder> carried_;
   std::optional<StoreRelay> relay_;
   std::vector<RankStart> starts_;
   std::vector<Stream> streams_;

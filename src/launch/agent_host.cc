@@ -114,9 +114,14 @@ void AgentHost::fail_for_silence(const std::string& what, Nanoseconds span) {
        (said.empty() ? "" : "; the last that came from there: " + said));
 }
 
-void AgentHost::plan(const AgentPlan& plan) {
+Status AgentHost::plan(const AgentPlan& plan, const std::string& carried) {
   frames_.put(FrameKind::plan, plan.encode());
   state_ = State::planned;
+  if (!carried.empty()) {
+    carried_.emplace(carried);
+    return carried_->send(frames_);
+  }
+  return {};
 }
 
 void AgentHost::begin(RankOutput& output) {
@@ -187,6 +192,11 @@ void AgentHost::take(const Frame& frame, Nanoseconds now, std::vector<RankHostEv
     case FrameKind::report:
       if (const std::optional<RankReport> told = record_of<RankReport>(bytes)) {
         take_report(*told, events);
+      }
+      break;
+    case FrameKind::file:
+      if (carried_) {
+        (void)carried_->take(bytes);  // the caller sees what is missing
       }
       break;
     case FrameKind::output:

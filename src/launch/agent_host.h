@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launch/agent_messages.h"
+#include "launch/carried_folder.h"
 #include "launch/ending.h"
 #include "launch/frame_pipe.h"
 #include "launch/rank_host.h"
@@ -41,8 +42,8 @@ class AgentHost final : public RankHost {
   int failure_code() const { return failure_code_; }
   /// Gives up: says that it did not do `what` for `span`.
   void fail_for_silence(const std::string& what, Nanoseconds span);
-  /// Requires: greeted.
-  void plan(const AgentPlan& plan);
+  /// Requires: greeted. `carried` (empty: none): a folder whose files go there, and to which the ranks' come back.
+  Status plan(const AgentPlan& plan, const std::string& carried);
   /// Starts the ranks, whose output goes to `output`, which is kept. Requires: ready.
   void begin(RankOutput& output);
 
@@ -75,6 +76,7 @@ class AgentHost final : public RankHost {
   UniqueFd errors_;           ///< its standard error
   std::string errors_text_;  ///< the end of what came there
   StoreRelay relay_;
+  std::optional<CarriedFolder> carried_;
   RankOutput* output_ = nullptr;
   AgentHello hello_;
   RealClock clock_;

@@ -100,6 +100,7 @@ std::string AgentPlan::encode() const {
                {"size", size},
                {"ranks", Json::array()},
                {"address", address},
+               {"carries", carries},
                {"master_address", master_address},
                {"master_port", master_port}};
   for (const PlannedRank& each : ranks) {
@@ -122,6 +123,7 @@ Result<AgentPlan> AgentPlan::decode(std::string_view text) {
       plan.ranks.push_back({each.at(0).get<int>(), each.at(1).get<int>(), each.at(2).get<int>(), each.at(3).get<int>()});
     }
     plan.address = json.at("address").get<std::string>();
+    plan.carries = json.at("carries").get<bool>();
     plan.master_address = json.at("master_address").get<std::string>();
     plan.master_port = json.at("master_port").get<int>();
     return plan;

@@ -45,6 +45,7 @@ struct AgentPlan {
   int size = 1;
   std::vector<PlannedRank> ranks;  ///< of this host
   std::string address;             ///< RONDE_ADDRESS
+  bool carries = false;            ///< files come behind the plan, and those of ranks are to come back
   std::string master_address;
   int master_port = 0;
 

@@ -36,6 +36,7 @@ enum class FrameKind : std::uint8_t {
   open = 32,       ///< from the agent. A u64: the connection
   packet = 33,     ///< a u64, then the packet
   close_it = 34,   ///< a u64
+  file = 35,       ///< a piece of a file (carried_folder.h)
 };
 
 struct Frame {

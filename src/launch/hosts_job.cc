@@ -137,6 +137,7 @@ class HostsStart {
     plan.settings = job_.settings;
     plan.key = to_hex(key);
     plan.size = total_slots(job_.hosts);
+    plan.carries = !job_.carried.empty();
     plan.master_address = addresses[0].address;
     plan.master_port = hellos[0].free_port;
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
@@ -147,7 +148,7 @@ class HostsStart {
                      plan.ranks.back().rank, names[host].c_str(), plan.address.c_str(),
                      addresses[host].reason.c_str());
       }
-      hosts_[host]->plan(plan);
+      RONDE_RETURN_IF_ERROR(hosts_[host]->plan(plan, job_.carried));
     }
     return {};
   }

@@ -27,6 +27,7 @@ struct HostsJob {
   std::string program;                       ///< of Ronde, on every host: an absolute path
   std::string python_folder;                 ///< comes first in PATH; empty: none
   std::string interfaces;                    ///< see choose_addresses(); empty: as ssh goes
+  std::string carried;                       ///< a folder for CarriedFolder; empty: none
   bool explain = false;                      ///< says which addresses were chosen, and why
 };
 

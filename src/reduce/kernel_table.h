@@ -20,6 +20,7 @@ struct Job {
   void* second_output = nullptr;  ///< may be null
   double prescale = 1.0;
   double postscale = 1.0;
+  std::size_t divisor = 0;  ///< of a floating average; 0: the ranks
 
   bool is_scaled() const { return prescale != 1.0 || postscale != 1.0; }
 };

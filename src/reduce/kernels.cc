@@ -203,7 +203,7 @@ template <typename T>
 class Average {
  public:
   explicit Average(const Job& job)
-      : ranks_(static_cast<T>(job.ranks)), reciprocal_(T{1} / ranks_), is_exact_((job.ranks & (job.ranks - 1)) == 0) {}
+      : Average(job.divisor != 0 ? job.divisor : job.ranks) {}
   template <typename V>
   RONDE_ALWAYS_INLINE V before(V value) const {
     return value;
@@ -214,6 +214,9 @@ class Average {
   }
 
  private:
+  explicit Average(std::size_t divisor)
+      : ranks_(static_cast<T>(divisor)), reciprocal_(T{1} / ranks_), is_exact_((divisor & (divisor - 1)) == 0) {}
+
   T ranks_;
   T reciprocal_;
   bool is_exact_;

@@ -98,13 +98,16 @@ void reduce(const Reduction& reduction, std::span<const void* const> inputs, std
   reduce_on(current_level(), reduction, inputs, count, output, second_output);
 }
 
-Reducer::Reducer(const Reduction& reduction, std::size_t ranks)
-    : kernel_(choose(current_level(), reduction, ranks)),
+Reducer::Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divisor)
+    : kernel_(reduction.op == ReduceOp::average && divisor > 1
+                  ? find_kernel(*current_level().table, reduction, is_scaled(reduction))
+                  : choose(current_level(), reduction, ranks)),
       ranks_(ranks),
       element_bytes_(dtype_bytes(reduction.dtype)),
       element_shift_(std::countr_zero(element_bytes_)),
       prescale_(reduction.prescale),
-      postscale_(reduction.postscale) {}
+      postscale_(reduction.postscale),
+      divisor_(divisor) {}
 
 void Reducer::operator()(const DefaultArithmetic&, const void* const* inputs, std::size_t count, void* output,
                          void* second_output) const {
@@ -118,7 +121,8 @@ void Reducer::operator()(const DefaultArithmetic&, const void* const* inputs, st
            .output = output,
            .second_output = second_output,
            .prescale = prescale_,
-           .postscale = postscale_});
+           .postscale = postscale_,
+           .divisor = divisor_});
 }
 
 void Reducer::to_all(const DefaultArithmetic& arithmetic, const void* const* inputs, std::size_t count,

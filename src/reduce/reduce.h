@@ -58,8 +58,9 @@ struct Job;
 /// number of threads may use it.
 class Reducer {
  public:
-  /// For inputs of `ranks` ranks. Requires: supports(reduction), 1 <= ranks.
-  Reducer(const Reduction& reduction, std::size_t ranks);
+  /// For inputs of `ranks` ranks. `divisor`: what a floating average divides by where the inputs are not single ranks'
+  /// values, but sums; 0: the ranks. Requires: supports(reduction), 1 <= ranks; no divisor for integers.
+  Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divisor = 0);
 
   /// How many elements so many bytes are. Requires: whole ones. Without a division, which a small tensor would feel.
   std::size_t elements(std::size_t bytes) const { return bytes >> element_shift_; }
@@ -78,6 +79,7 @@ class Reducer {
   int element_shift_;  ///< sizes of elements are powers of two
   double prescale_;
   double postscale_;
+  std::size_t divisor_;
 };
 
 /// A processor level that the kernels were compiled for and that this processor can run.

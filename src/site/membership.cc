@@ -77,9 +77,10 @@ Result<Met> find_store(Courier& courier, const std::string& text, Nanoseconds de
 }
 
 /// All ranks tell their hosts.
-Result<Layout> exchange_hosts(store::Store& store, const Started& started, Nanoseconds limit) {
+Result<Layout> exchange_hosts(store::Store& store, const Started& started, const Variables& variables,
+                              Nanoseconds limit) {
   store::Value value;
-  const std::string own = host_name() + "/" + boot_id();
+  const std::string own = host_name() + "/" + boot_id() + "/" + variables("RONDE_HOST_ID").value_or("");
   const auto* begin = reinterpret_cast<const std::byte*>(own.data());
   value.bytes.assign(begin, begin + own.size());
   RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> values,
@@ -228,7 +229,7 @@ Result<std::unique_ptr<Membership>> Membership::join(const Variables& variables,
     RONDE_ASSIGN_OR_RETURN(own_address, choose_own_address(zero.host, variables));
   }
   joined.address = own_address;
-  RONDE_ASSIGN_OR_RETURN(joined.layout, exchange_hosts(*met->store, *started, time_left(RealClock(), deadline)));
+  RONDE_ASSIGN_OR_RETURN(joined.layout, exchange_hosts(*met->store, *started, variables, time_left(RealClock(), deadline)));
   log(LogLevel::info, started->rank,
       "rank " + std::to_string(started->rank) + " of " + std::to_string(started->size) + " by " + started->name + " (" +
           started->rank_variable + "); it knows by " + way + " that the ranks meet at " + joined.store +

@@ -45,6 +45,25 @@ void Mailbox::send(int to, const MessageKey& key, std::uint64_t mark) {
   links_->link(to).send(outgoing_);
 }
 
+void Mailbox::send_lent(int to, const MessageKey& key, std::uint64_t mark, Parts payload) {
+  Header header{key.collective, key.stage, key.instance, mark, 0};
+  parts_.assign(1, {});
+  for (const std::span<const std::byte> part : payload) {
+    header.payload_bytes += part.size();
+    parts_.push_back(part);
+  }
+  parts_[0] = std::as_bytes(std::span(&header, 1));
+  links_->link(to).send_lent(parts_);
+}
+
+void Mailbox::keep_lent() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) {
+      links_->link(peer).keep_lent();
+    }
+  }
+}
+
 void Mailbox::send_note(int to) { send(to, {kNotes, 0, 0}); }
 
 bool Mailbox::take(int from, const MessageKey& key, Received& message) {

@@ -55,6 +55,13 @@ class Mailbox {
   /// Where to write the payload of the message that send() sends next.
   std::span<std::byte> compose(std::size_t bytes);
   void send(int to, const MessageKey& key, std::uint64_t mark = 0);
+  /// Sends a payload that lies in parts. What the link has no room for is lent (Link::send_lent()): until has_room()
+  /// says true of it, or keep_lent() was called, it stays as it is.
+  void send_lent(int to, const MessageKey& key, std::uint64_t mark, Parts payload);
+  /// Nothing is lent any more.
+  void keep_lent();
+  /// Memory of a message from this peer that is needed no more.
+  void recycle(int from, std::vector<std::byte>&& memory) { links_->link(from).recycle(std::move(memory)); }
   /// Sends what was composed as a note.
   void send_note(int to);
   /// Called before a member tells others that it is frozen: what has been published is sent by then, whether links have
@@ -80,6 +87,8 @@ class Mailbox {
   bool receive();
   /// Nothing comes from the peer any more, and all that had come is received.
   bool has_ended(int peer) const { return links_->link(peer).has_ended(); }
+  /// Why, if not because the peer has closed it; Link::end_cause().
+  std::string end_cause(int peer) const { return links_->link(peer).end_cause(); }
   /// How many messages have come that nobody has asked for.
   std::size_t kept() const;
   /// A peer has sent what cannot be: nothing is received any more.
@@ -94,6 +103,7 @@ class Mailbox {
   const int rank_;
   const int size_;
   std::vector<std::byte> outgoing_;
+  std::vector<std::span<const std::byte>> parts_;
   std::vector<std::byte> incoming_;
   std::vector<std::map<MessageKey, Received>> kept_;  ///< by sender
   std::map<std::uint32_t, std::uint64_t> first_instances_;

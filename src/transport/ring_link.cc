@@ -31,6 +31,12 @@ namespace ronde::transport {
 
 namespace {
 
+/// Messages from this size on get memory of their own, which is used again; of smaller ones the bytes are copied.
+constexpr std::size_t kRingLarge = std::size_t{16} << 10;
+constexpr std::size_t kMostRingSpares = 8;
+/// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
+constexpr std::size_t kRingGrowth = std::size_t{1} << 20;
+
 struct alignas(kLineBytes) WriterLine {
   std::atomic<std::uint64_t> head{0};
   std::atomic<std::uint32_t> starved{0};
@@ -59,14 +65,43 @@ class Outbox {
  public:
   Outbox(HostArena& arena, int peer) : arena_(arena), peer_(peer), ring_(arena, arena.rank(), peer) {}
 
-  void send(std::span<const std::byte> message) {
+  void send(Parts message) {
     if (damaged_) {
       return;
     }
-    const auto length = static_cast<std::uint32_t>(message.size());
+    std::uint32_t length = 0;
+    for (const std::span<const std::byte> part : message) {
+      length += static_cast<std::uint32_t>(part.size());
+    }
+    keep_lent();
     put(std::as_bytes(std::span(&length, 1)));
-    put(message);
+    for (const std::span<const std::byte> part : message) {
+      put(part);
+    }
     flush();
+  }
+
+  void send_lent(Parts message) {
+    if (message.empty() || damaged_) {
+      return;
+    }
+    keep_lent();
+    std::uint32_t length = 0;
+    for (const std::span<const std::byte> part : message) {
+      length += static_cast<std::uint32_t>(part.size());
+    }
+    put(std::as_bytes(std::span(&length, 1)));
+    put(message.front());
+    lent_.assign(message.begin() + 1, message.end());
+    flush();
+  }
+
+  void keep_lent() {
+    for (; lent_from_ < lent_.size(); ++lent_from_) {
+      backlog_.insert(backlog_.end(), lent_[lent_from_].begin(), lent_[lent_from_].end());
+    }
+    lent_.clear();
+    lent_from_ = 0;
   }
 
   bool flush() {
@@ -108,11 +143,19 @@ class Outbox {
       backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(kept_from_));
       kept_from_ = 0;
     }
+    while (backlog_.empty() && lent_from_ < lent_.size()) {
+      std::span<const std::byte>& part = lent_[lent_from_];
+      part = part.subspan(write(part));
+      if (!part.empty()) {
+        break;
+      }
+      ++lent_from_;
+    }
     if (published_ != head_) {
       ring_.writer_line->head.store(head_, std::memory_order_release);
       published_ = head_;
     }
-    return backlog_.empty() || damaged_;
+    return (backlog_.empty() && lent_from_ == lent_.size()) || damaged_;
   }
 
   /// Copies as many bytes as there is room for; head_ moves, but is not published yet.
@@ -152,6 +195,8 @@ class Outbox {
   std::uint64_t tail_seen_ = 0;
   std::vector<std::byte> backlog_;
   std::size_t kept_from_ = 0;  ///< where in the backlog the bytes begin that are still to go
+  std::vector<std::span<const std::byte>> lent_;  ///< what others lend, behind the backlog
+  std::size_t lent_from_ = 0;                     ///< those before it have gone
   bool starved_ = false;
   bool damaged_ = false;
 };
@@ -172,11 +217,25 @@ class Inbox {
       }
     }
     if (whole) {
-      message.swap(incoming_);
-      incoming_.clear();
-      length_bytes_ = 0;
+      if (length_ < kRingLarge) {
+        message.assign(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(length_));
+      } else {
+        incoming_.resize(length_);
+        message = std::exchange(incoming_, {});
+        if (!spares_.empty()) {
+          incoming_ = std::move(spares_.back());
+          spares_.pop_back();
+        }
+      }
+      length_bytes_ = incoming_bytes_ = 0;
     }
     return whole;
+  }
+
+  void recycle(std::vector<std::byte>&& memory) {
+    if (memory.size() >= kRingLarge && memory.size() <= kRingGrowth && spares_.size() < kMostRingSpares) {
+      spares_.push_back(std::move(memory));
+    }
   }
 
   bool damaged() const { return damaged_; }
@@ -198,12 +257,16 @@ class Inbox {
       damaged_ = true;
       return false;
     }
-    while (incoming_.size() < length_) {
-      const auto piece = next(length_ - incoming_.size());
+    while (incoming_bytes_ < length_) {
+      const auto piece = next(length_ - incoming_bytes_);
       if (piece.empty()) {
         return false;
       }
-      incoming_.insert(incoming_.end(), piece.begin(), piece.end());
+      if (incoming_.size() < incoming_bytes_ + piece.size()) {
+        incoming_.resize(std::min<std::size_t>(length_, incoming_bytes_ + kRingGrowth));
+      }
+      std::memcpy(incoming_.data() + incoming_bytes_, piece.data(), piece.size());
+      incoming_bytes_ += piece.size();
       tail_ += piece.size();
     }
     return true;
@@ -234,7 +297,9 @@ class Inbox {
   std::uint64_t head_seen_ = 0;
   std::uint32_t length_ = 0;
   std::size_t length_bytes_ = 0;  ///< of the length itself that have come
-  std::vector<std::byte> incoming_;
+  std::vector<std::byte> incoming_;  ///< as long as any message that lay there
+  std::size_t incoming_bytes_ = 0;   ///< of the message that have come
+  std::vector<std::vector<std::byte>> spares_;
   bool damaged_ = false;
 };
 
@@ -242,7 +307,11 @@ class RingLink final : public Link {
  public:
   RingLink(HostArena& arena, int peer) : peer_(peer), outbox_(arena, peer), inbox_(arena, peer) {}
 
-  void send(std::span<const std::byte> message) override { outbox_.send(message); }
+  void send(std::span<const std::byte> message) override { outbox_.send(Parts(&message, 1)); }
+  void send_parts(Parts parts) override { outbox_.send(parts); }
+  void send_lent(Parts parts) override { outbox_.send_lent(parts); }
+  void keep_lent() override { outbox_.keep_lent(); }
+  void recycle(std::vector<std::byte>&& memory) override { inbox_.recycle(std::move(memory)); }
   bool flush() override { return outbox_.flush(); }
   bool receive(std::vector<std::byte>& message) override { return inbox_.receive(message); }
   Status status() const override {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -15,6 +16,9 @@ namespace ronde::transport {
 /// The longest message a link carries; a longer one announced by a peer is taken as damage.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
 
+/// Bytes that lie in several places, one after the other.
+using Parts = std::span<const std::span<const std::byte>>;
+
 /// One end of a duplex message pipe to one peer. Called by whoever holds the engine's progress lock; never blocks.
 class Link {
  public:
@@ -22,7 +26,22 @@ class Link {
   /// Takes the message whole: what has no room in the pipe is kept and goes out by flush(). Wakes the peer.
   /// Requires: at most kMaxMessageBytes.
   virtual void send(std::span<const std::byte> message) = 0;
-  /// Moves kept bytes into the pipe; true once nothing is kept. While something is kept, this rank's bell rings when
+  /// The same for a message that lies in parts.
+  virtual void send_parts(Parts parts) {
+    std::vector<std::byte> message;
+    for (const std::span<const std::byte> part : parts) {
+      message.insert(message.end(), part.begin(), part.end());
+    }
+    send(message);
+  }
+  /// The same, but what has no room is only lent in place of being kept: it must stay as it is until flush() says true
+  /// or keep_lent() was called. The first part is kept always.
+  virtual void send_lent(Parts parts) { send_parts(parts); }
+  /// Keeps what is lent.
+  virtual void keep_lent() {}
+  /// Takes memory for large messages to come, which need none of their own then.
+  virtual void recycle(std::vector<std::byte>&&) {}
+  /// Moves kept and lent bytes into the pipe; true once there are none. While something is kept, this rank's bell rings when
   /// the peer has made room: flush again then.
   virtual bool flush() = 0;
   /// The next whole message into `message`; false if none has arrived.
@@ -33,6 +52,8 @@ class Link {
   /// The peer's end has closed, by its own will or with its process, and all that it had sent was received. Never true
   /// of a link that cannot tell.
   virtual bool has_ended() const { return false; }
+  /// Why it has ended, to be told beside the peer's name, as "its connection was reset"; empty if the peer has closed it.
+  virtual std::string end_cause() const { return {}; }
 };
 
 class Transport {
@@ -44,7 +65,7 @@ class Transport {
   /// nothing happens: the job's engine, which is stepped before any group's, looks for all.
   virtual void look() {}
   /// A descriptor that is readable when something has come, or room was made for what a link keeps, since the last
-  /// look(); -1 if the rank's bell rings for that. Owned by the transport.
+  /// look(), of which the rank's bell does not ring; -1 if it rings for all. Owned by the transport.
   virtual int news_fd() const { return -1; }
 };
 
@@ -61,7 +82,7 @@ class LinksForGroups {
   virtual ~LinksForGroups() = default;
   /// For a group of these ranks, in which link(i) leads to the i-th of them. `number`, not 0, is the same on all its
   /// members and that of no other group that one of them ever belongs to. `on_arrival`, which never blocks, is called
-  /// whenever something has come for the group, or had come before, by whoever receives for any group.
+  /// whenever something has come for the group, or had come before, by whoever receives it for something else.
   virtual GroupLinks open(std::uint64_t number, const std::vector<int>& members, std::function<void()> on_arrival) = 0;
 };
 

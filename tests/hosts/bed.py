@@ -44,6 +44,7 @@ class HostProcess(subprocess.Popen):  # type: ignore[type-arg]
     """A process in a host. Signals and kill() go to it, not to the nsenter that waits for it here."""
 
     in_namespace = True
+    host = ""
 
     def inner_pid(self) -> Optional[int]:
         """Its pid in this process's namespace; None once it has ended."""
@@ -63,6 +64,13 @@ class HostProcess(subprocess.Popen):  # type: ignore[type-arg]
                 os.kill(pid, sig)
             except ProcessLookupError:
                 pass
+        if sig in (signal.SIGCONT, signal.SIGKILL):
+            self.wake()
+
+    def wake(self) -> None:
+        """nsenter stops when the process does, and would not see its end."""
+        if self.in_namespace and self.poll() is None:
+            os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -101,7 +109,7 @@ class Host:
         options.setdefault("text", True)
         options.setdefault("stdin", subprocess.DEVNULL)
         process = HostProcess(self.command(*command, cwd=cwd), env=plain_environment(env), **options)
-        process.in_namespace = self.bed.has_namespaces
+        process.in_namespace, process.host = self.bed.has_namespaces, self.name
         self.bed.note(process)
         return process
 
@@ -144,15 +152,17 @@ class Host:
         (self.folder / "hosts").write_text(self.bed.hosts_file(self))
         command = [*self.bed.enter(self.bed.pid), *unshare_command(Level.ROOT)]
         command += [str(HERE / "bed_host.sh"), self.name, str(self.folder), *self.bed.kept]
-        self._init = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                                      env={**plain_environment(), "BED_SHM_SIZE": self.bed.shm_size})
+        with (self.folder / "init.log").open("w") as log:  # what its namespaces' program says of being killed, for one
+            self._init = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                                          env={**plain_environment(), "BED_SHM_SIZE": self.bed.shm_size})
 
     def finish(self) -> None:
         """Waits for its pid 1 and connects it with the switch."""
         assert self._init is not None and self._init.stdout is not None
         said = self._init.stdout.readline()
         if said != "ready\n":
-            raise RuntimeError(f"{self.name} cannot be started, code {self._init.wait(_LIMIT_S)}")
+            code = self._init.wait(_LIMIT_S)
+            raise RuntimeError(f"{self.name} cannot be started, code {code}: {_text_of(self.folder / 'init.log')}")
         (unshare,) = _children_of(self._init.pid)
         (self.pid,) = _children_of(unshare)
         wire = f"ip link add {self.port} type veth peer name eth0 netns {_pid_in_parent(self.pid)}"
@@ -183,6 +193,7 @@ class Host:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
+            self.bed.wake_those_of(self)  # a pid namespace ends when its last process was waited for
         if self._init is not None:
             self._init.wait(_LIMIT_S)
             assert self._init.stdout is not None
@@ -310,10 +321,18 @@ class Bed:
         self._processes = [each for each in self._processes if each.returncode is None]
         self._processes.append(process)
 
+    def wake_those_of(self, host: Host) -> None:
+        """Whoever waits for this host's processes; see HostProcess.wake()."""
+        for process in self._processes:
+            if process.host == host.name:
+                process.wake()
+
     def close(self) -> None:
         """All that runs in the hosts, and their namespaces and files, are gone then."""
         if self._guardian is not None:
             assert self._guardian.stdin is not None and self._guardian.stdout is not None
+            for process in self._processes:
+                process.wake()
             self._guardian.stdin.close()
             try:
                 self._guardian.wait(_LIMIT_S)
@@ -323,8 +342,12 @@ class Bed:
             self._guardian.stdout.close()
             self._guardian = None
         for process in self._processes:
-            process.kill()
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
             process.wait(_LIMIT_S)
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
         self._processes = []
         for host in self.hosts:
             host.pid = 0

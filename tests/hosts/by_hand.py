@@ -82,6 +82,13 @@ class ByHand:
         """The next line of each."""
         return [self.read(rank) for rank in range(len(self.ranks))]
 
+    def read_to(self, rank: int, text: str) -> str:
+        """The rank's first line that begins so."""
+        line = self.read(rank)
+        while not line.startswith(text):
+            line = self.read(rank)
+        return line
+
     def tell(self, *ranks: int) -> None:
         """A line on the standard inputs of these ranks, or of all."""
         for rank in ranks or range(len(self.ranks)):

@@ -277,3 +277,56 @@ def test_a_suspended_launcher_suspends_the_job_on_all_hosts(bed):
     job.process.send_signal(signal.SIGTERM)
     assert job.end() == 143
     strays.wait_until_gone()
+
+
+# ---- Horovod's names, and a training script
+
+
+@pytest.mark.hosts(2, needs_ssh)
+def test_horovodrun(bed):
+    done = bed.hosts[0].run(RONDE.with_name("horovodrun"), "-np", 3, "-H", "rh1:1,rh2:2", "--network-interface", "eth0",
+                            "sh", "-c", "echo $HOROVOD_RANK $HOROVOD_HOSTNAME $RONDE_ADDRESS",
+                            env={"RONDE_SSH": str(bed.ssh)})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert lines(done.stdout) == ["0 rh1 10.77.0.1", "1 rh2 10.77.0.2", "2 rh2 10.77.0.2"]
+
+
+@pytest.mark.hosts(2, needs_ssh)
+def test_horovod_run_of_a_function(bed):
+    program = ROOT / "tests" / "hosts" / "programs" / "run_function.py"
+    done = bed.hosts[0].run(RONDE.with_name("python"), program, "rh1:1,rh2:2", env={"RONDE_SSH": str(bed.ssh)}, limit_s=90)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[(0, 0, 'rh1', 6.0), (1, 0, 'rh2', 6.0), (2, 1, 'rh2', 6.0)]",
+        "True rank 2 of horovod.run failed:",
+    ]
+
+
+@pytest.mark.hosts(2, needs_ssh)
+@pytest.mark.long
+def test_a_network_trains_to_the_same_weights_as_on_one_host(bed):
+    script = ROOT / "examples" / "torch" / "fashion_mnist.py"
+    python = RONDE.with_name("python")
+    one = bed.hosts[0].run(RONDE, "run", "-n", 4, "--", python, script, "--epochs", 1, limit_s=240)
+    two = run(bed, "rh1:2,rh2:2", python, script, "--epochs", 1, limit_s=240)
+    weights = [re.findall(r"weights +(\w{12}), the same bits on all ranks", done.stdout) for done in (one, two)]
+    assert len(weights[0]) == 1 and weights[0] == weights[1], (one.stdout, two.stdout, two.stderr)
+
+
+@pytest.mark.hosts(2, needs_ssh)
+def test_what_the_readme_says(bed):
+    """Its script and its command, with the bed's names of hosts and one rank on each."""
+    readme = (ROOT / "README.md").read_text()
+    section = readme.partition("## More than one machine")[2].partition("\n## ")[0]
+    (line,) = re.findall(r"```sh\n(.*)\n```", section)
+    assert line == re.search(r"```sh\n(.*)\n```", (ROOT / "docs" / "hosts.md").read_text())[1]
+    (script,) = re.findall(r"<!-- file: train.py -->\n```python\n(.*?)```", readme, re.DOTALL)
+    folder = bed.folder / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(script)
+    path = f"{RONDE.parent}:{os.environ['PATH']}"
+    done = bed.hosts[0].run("sh", "-c", line.replace("node1:4", "rh1:1").replace("node2:4", "rh2:1"), cwd=folder, limit_s=60,
+                            env={"RONDE_SSH": str(bed.ssh), "PATH": path})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [re.fullmatch(r"rank (\d) of 2: loss 0\.\d+", each) for each in lines(done.stdout)]
+    assert [match and match[1] for match in found] == ["0", "1"], done.stdout

@@ -153,7 +153,7 @@ def test_host_file(tmp_path):
 
 
 @pytest.mark.parametrize("words, complaint", [
-    (["-np", "2", "-H", "one:1,two:1", "true"], "'one' is another host than this one"),
+    (["-np", "2", "-H", "one.invalid:1,two.invalid:1", "true"], ".invalid cannot be reached by ssh"),
     (["-np", "4", "-H", "localhost:2", "true"], "-np 4 is more than the 2 slots"),
     (["-np", "0", "true"], "-np 0: expected 1 or more"),
     (["-H", "localhost:some", "true"], "'some' is no number of slots"),

@@ -15,6 +15,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "base/clock.h"
 #include "base/job_key.h"
@@ -113,7 +114,7 @@ class Parent {
       const std::string rank = std::to_string(number);
       log_ = parent.ranks_[static_cast<std::size_t>(number)].log;
       arguments_ = parent.options_.arguments;
-      const std::map<std::string, std::string> own = {
+      std::map<std::string, std::string> own = {
           {"RONDE_SIZE", size},
           {"RONDE_LOCAL_SIZE", size},
           {"RONDE_RANK", rank},
@@ -124,6 +125,9 @@ class Parent {
           {kSocketVariable, std::to_string(socket)},
           {kFolderVariable, parent.folder_->path()},
       };
+      if (const char* const hosts = std::getenv(kHostsVariable)) {
+        own["RONDE_HOST_ID"] = host_of(hosts, number);
+      }
       for (char** variable = environ; *variable != nullptr; ++variable) {
         const std::string text = *variable;
         if (own.count(text.substr(0, text.find('='))) == 0) {
@@ -148,6 +152,16 @@ class Parent {
     }
 
    private:
+    /// The rank's place in a list of hosts, "0,0,1", which is as long as the ranks are many.
+    static std::string host_of(const std::string& hosts, int number) {
+      std::istringstream list(hosts);
+      std::string host;
+      for (int at = 0; at <= number; ++at) {
+        std::getline(list, host, ',');
+      }
+      return "test host " + host;
+    }
+
     static std::vector<char*> pointers(std::vector<std::string>& texts) {
       std::vector<char*> all;
       for (std::string& text : texts) {

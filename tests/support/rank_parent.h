@@ -18,6 +18,8 @@ int run_ranks(const ParentOptions& options);
 /// Environment and protocol between parent and ranks.
 inline constexpr const char* kSocketVariable = "RONDE_TEST_SOCKET";
 inline constexpr const char* kFolderVariable = "RONDE_TEST_FOLDER";
+/// Of the parent, where ranks are to be of several hosts: "0,0,1".
+inline constexpr const char* kHostsVariable = "RONDE_TEST_HOSTS";
 inline constexpr char kMeet = 'm';        ///< rank: I am here; parent, to all: go on
 inline constexpr char kExpectExit = 'x';  ///< rank: followed by one byte, the code I shall end with
 

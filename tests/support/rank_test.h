@@ -11,7 +11,8 @@ namespace ronde::test {
 
 int rank();
 int size();
-/// Whether the ranks have memory in common, as tests that are run over TCP too (RONDE_TRANSPORT) have not.
+/// Whether all ranks have memory in common, as tests that are run over TCP or as several hosts too (RONDE_TRANSPORT)
+/// have not.
 bool shares_memory();
 
 /// The other ranks that live meet here. Fails the process if the parent has gone.

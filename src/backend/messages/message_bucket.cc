@@ -1,10 +1,7 @@
 #include "backend/messages/message_bucket.h"
 
-#include <numeric>
 #include <utility>
 
-#include "collectives/schedule/exchange_schedule.h"
-#include "collectives/schedule/two_phase_schedule.h"
 #include "types/instance_word.h"
 
 namespace ronde::backend {
@@ -15,24 +12,10 @@ using collectives::GatherList;
 using collectives::messages::MessageLimits;
 using Codec = InstanceWord<std::uint64_t, 40>;
 
-/// An all-reduce in which every rank tells each other, however small.
-std::unique_ptr<collectives::Schedule> schedule_of(const transport::Mailbox& mailbox, std::uint64_t bytes,
-                                                   const MessageLimits& limits) {
-  if (bytes > limits.one_turn && mailbox.size() > 1) {
-    return collectives::two_phase_allreduce_schedule(mailbox.rank(), mailbox.size(), bytes, limits.chunk);
-  }
-  const auto ranks = static_cast<std::size_t>(mailbox.size());
-  collectives::Exchange exchange;
-  exchange.rank = mailbox.rank();
-  exchange.outgoing.assign(ranks, bytes);
-  exchange.incoming.assign(ranks, bytes);
-  exchange.longest = bytes;
-  exchange.chunk = limits.chunk;
-  exchange.one_list = exchange.tells_all = exchange.reduces = true;
-  exchange.inputs.resize(ranks);
-  std::iota(exchange.inputs.begin(), exchange.inputs.end(), 0);
-  return collectives::exchange_schedule(std::move(exchange));
-}
+/// In place of a stage: of the message that tells how many instances a rank has published.
+constexpr std::uint32_t kPublished = ~std::uint32_t{0};
+/// A rank that has completed an instance may have published the next but one of those that others have.
+constexpr std::uint64_t kMostAhead = 2;
 
 /// A segment for each tensor that has elements; bound later.
 GatherList list_of(const Bucket& bucket, std::vector<std::size_t>* first_segments) {
@@ -55,13 +38,20 @@ reduce::Reduction reduction_of(const Bucket& bucket) {
 
 }  // namespace
 
-MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, const MessageLimits& limits)
+MessageBucket::MessageBucket(transport::Mailbox& mailbox, const collectives::RankLayout& layout, const Bucket& bucket,
+                             const MessageLimits& limits)
+    : MessageBucket(mailbox, bucket,
+                    collectives::messages::allreduce_way(mailbox.rank(), layout, limits, payload_bytes(bucket),
+                                                         reduction_of(bucket))) {}
+
+MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket,
+                             collectives::messages::AllreduceWay way)
     : bucket_(bucket),
       mailbox_(mailbox),
+      is_hierarchical_(way.is_hierarchical),
       run_(std::make_unique<collectives::ScheduleRun>(
-          mailbox, schedule_of(mailbox, payload_bytes(bucket), limits),
-          std::vector<GatherList>{list_of(bucket, &first_segments_), list_of(bucket, nullptr)}, reduction_of(bucket))) {
-}
+          mailbox, std::move(way.schedule),
+          std::vector<GatherList>{list_of(bucket, &first_segments_), list_of(bucket, nullptr)}, way.combinations)) {}
 
 std::uint64_t MessageBucket::word(std::uint64_t instance) const { return Codec::encode(epoch_, instance); }
 
@@ -98,8 +88,19 @@ bool MessageBucket::begin() {
   return true;
 }
 
+void MessageBucket::tell_published() {
+  for (int rank = 0; rank < mailbox_.size(); ++rank) {
+    if (rank != mailbox_.rank()) {
+      mailbox_.compose(0);
+      mailbox_.send(rank, {collective(), kPublished, word(published_.load(std::memory_order_acquire))});
+    }
+  }
+}
+
 void MessageBucket::announce() {
-  if (begin()) {
+  if (is_hierarchical_) {
+    tell_published();
+  } else if (begin()) {
     run_->announce();
   }
 }
@@ -110,7 +111,7 @@ Progress MessageBucket::advance() {
   }
   Progress progress = run_->advance();
   // As long as not all have published, `again` would promise too much, and `idle` must mean that nothing can be sent.
-  while (progress == Progress::again && !run_->has_first_of_all()) {
+  while (progress == Progress::again && !run_->has_heard_from_all()) {
     progress = run_->advance();
   }
   if (progress == Progress::done) {
@@ -121,6 +122,7 @@ Progress MessageBucket::advance() {
 }
 
 void MessageBucket::cancel() {
+  run_->give_up();
   mailbox_.forget_before(collective(), word(published_.load(std::memory_order_relaxed) + 1));
   published_.store(completed_, std::memory_order_relaxed);
   begun_ = completed_;
@@ -129,6 +131,14 @@ void MessageBucket::cancel() {
 std::uint64_t MessageBucket::published_by(int rank) const {
   if (rank == mailbox_.rank()) {
     return published_.load(std::memory_order_relaxed);
+  }
+  if (is_hierarchical_) {
+    for (std::uint64_t instance = completed_ + kMostAhead; instance > completed_; --instance) {
+      if (mailbox_.has(rank, {collective(), kPublished, word(instance)})) {
+        return instance;
+      }
+    }
+    return completed_ + (is_begun() && run_->has_heard_from_all() ? 1 : 0);
   }
   // One that has completed an instance, which needs this rank, may have published the next.
   std::uint64_t published = completed_;

@@ -1,6 +1,8 @@
 // MessageBucket: a bucket in replay whose bytes travel as messages. An instance is one run of an all-reduce's schedule
 // (collectives/schedule), in whose first stage every rank sends each other a message: that one says that the sender has
-// published the instance, and which unnamed calls it holds.
+// published the instance, and which unnamed calls it holds. In a hierarchical schedule a rank hears so of most others
+// through the ranks between them; which is the last instance that it has published it tells all of them only when it is
+// frozen.
 //
 // Tensors are read where they are when they are sent, so copy_in() has nothing to do. Outputs are written only by what
 // has come from ranks that have heard from all, so of an instance that not all have published nothing is written.
@@ -21,7 +23,8 @@ namespace ronde::backend {
 class MessageBucket : public PersistentCollective {
  public:
   /// Requires: reduce::supports() its type and reduction, and its tensors are private.
-  MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, const collectives::messages::MessageLimits& limits);
+  MessageBucket(transport::Mailbox& mailbox, const collectives::RankLayout& layout, const Bucket& bucket,
+                const collectives::messages::MessageLimits& limits);
   ~MessageBucket() override { mailbox_.forget(collective()); }
 
   const Bucket& description() const override { return bucket_; }
@@ -41,7 +44,9 @@ class MessageBucket : public PersistentCollective {
  private:
   /// Of plans it is 0.
   std::uint32_t collective() const { return bucket_.id + 1; }
+  MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, collectives::messages::AllreduceWay way);
   std::uint64_t word(std::uint64_t instance) const;
+  void tell_published();
   bool is_begun() const { return begun_ > completed_; }
   /// False if nothing is published.
   bool begin();
@@ -49,6 +54,7 @@ class MessageBucket : public PersistentCollective {
   const Bucket bucket_;
   transport::Mailbox& mailbox_;
   std::vector<std::size_t> first_segments_;  ///< by member
+  const bool is_hierarchical_;
   const std::unique_ptr<collectives::ScheduleRun> run_;
   std::uint32_t epoch_ = 0;
   std::uint64_t calls_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "backend/host_memory.h"
 #include "backend/messages/message_bucket.h"
@@ -32,8 +33,8 @@ MessageLimits limits_of(const Thresholds& thresholds) {
 
 class MessageBackend final : public Backend {
  public:
-  explicit MessageBackend(transport::Mailbox& mailbox)
-      : mailbox_(mailbox), channel_(mailbox, limits_of(first_thresholds())) {
+  MessageBackend(transport::Mailbox& mailbox, collectives::RankLayout layout)
+      : mailbox_(mailbox), channel_(mailbox, std::move(layout), limits_of(first_thresholds())) {
     mailbox.before_frozen([this] {
       for (MessageBucket* const bucket : buckets_) {
         bucket->announce();
@@ -78,7 +79,7 @@ class MessageBackend final : public Backend {
   class Listed final : public MessageBucket {
    public:
     Listed(MessageBackend& backend, const Bucket& bucket, const MessageLimits& limits)
-        : MessageBucket(backend.mailbox_, bucket, limits), backend_(backend) {
+        : MessageBucket(backend.mailbox_, backend.channel_.layout(), bucket, limits), backend_(backend) {
       backend.buckets_.push_back(this);
     }
     ~Listed() override { std::erase(backend_.buckets_, this); }
@@ -96,7 +97,11 @@ class MessageBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox) {
-  return std::make_unique<MessageBackend>(mailbox);
+  return make_message_backend(mailbox, collectives::RankLayout::apart(mailbox.size()));
+}
+
+std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout) {
+  return std::make_unique<MessageBackend>(mailbox, std::move(layout));
 }
 
 }  // namespace ronde::backend

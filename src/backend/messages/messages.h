@@ -4,11 +4,14 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "collectives/schedule/rank_layout.h"
 #include "transport/mailbox.h"
 
 namespace ronde::backend {
 
 /// For the group whose ranks the mailbox reaches, which must outlive the backend. Used under the mailbox's lock.
 std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox);
+/// The same where ranks of one host reach each other faster than others: what all reduce is reduced in the hosts first.
+std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout);
 
 }  // namespace ronde::backend

@@ -21,7 +21,7 @@ class BarrierSchedule final : public Schedule {
     stage.outgoing.push_back({(rank_ + distance) % ranks_, {}});
     stage.incoming.push_back({(rank_ + ranks_ - distance) % ranks_, {kKept, 0, 0}});
   }
-  const std::vector<int>& inputs() const override { return none_; }
+  const std::vector<int>& inputs(std::size_t) const override { return none_; }
 
  private:
   const int rank_;

@@ -17,7 +17,7 @@ class ExchangeSchedule final : public Schedule {
                          exchange_.tells_all ? std::size_t{1} : std::size_t{0})) {}
 
   std::size_t stages() const override { return stages_; }
-  const std::vector<int>& inputs() const override { return exchange_.inputs; }
+  const std::vector<int>& inputs(std::size_t) const override { return exchange_.inputs; }
 
   void describe(std::size_t index, Stage& stage) const override {
     // The next stage but one may be on its way while this one is worked on; what is further ahead stays where it is.

@@ -11,6 +11,7 @@
 #include "collectives/parts.h"
 #include "collectives/schedule/barrier_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
+#include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/schedule_run.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
@@ -18,10 +19,13 @@ namespace ronde::collectives::messages {
 
 namespace {
 
+reduce::Reduction reduction_of(const Plan& plan) {
+  return {plan.dtype, plan.reduce_op, plan.prescale, plan.postscale};
+}
+
 std::unique_ptr<Operation> run(MessageChannel& channel, const Plan& plan, std::unique_ptr<Schedule> schedule,
                                std::vector<GatherList> lists) {
-  const reduce::Reduction reduction{plan.dtype, plan.reduce_op, plan.prescale, plan.postscale};
-  return scheduled_operation(channel.mailbox(), std::move(schedule), std::move(lists), reduction,
+  return scheduled_operation(channel.mailbox(), std::move(schedule), std::move(lists), {{reduction_of(plan)}},
                              MessageChannel::kPlans, channel.next_instance());
 }
 
@@ -75,12 +79,10 @@ std::unique_ptr<Operation> allreduce(MessageChannel& channel, const Plan& plan) 
     return adasum_allreduce(
         channel.rank(), channel.size(), [&channel](const Plan& part) { return start(channel, part); }, plan);
   }
-  if (plan.bytes() <= channel.limits().one_turn) {
-    return reduce_whole(channel, plan, first_ranks(channel.size()), [](int) { return true; });
-  }
-  return run(channel, plan,
-             two_phase_allreduce_schedule(channel.rank(), channel.size(), plan.bytes(), channel.limits().chunk),
-             {GatherList(plan), outputs_of(plan)});
+  AllreduceWay way =
+      allreduce_way(channel.rank(), channel.layout(), channel.limits(), plan.bytes(), reduction_of(plan));
+  return scheduled_operation(channel.mailbox(), std::move(way.schedule), {GatherList(plan), outputs_of(plan)},
+                             way.combinations, MessageChannel::kPlans, channel.next_instance());
 }
 
 std::unique_ptr<Operation> scan(MessageChannel& channel, const Plan& plan) {
@@ -137,6 +139,28 @@ std::unique_ptr<Operation> barrier(MessageChannel& channel, const Plan& plan) {
   return run(channel, plan, barrier_schedule(channel.rank(), channel.size()), {GatherList()});
 }
 
+/// How the ranks of a host and then the hosts combine values; nothing if that would not do.
+std::vector<Combination> combinations_of_two(const reduce::Reduction& reduction, std::size_t ranks) {
+  const bool is_small_float = reduction.dtype == DType::float8_e4m3 || reduction.dtype == DType::float8_e5m2;
+  const bool is_scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
+  const bool averages = reduction.op == ReduceOp::average;
+  // An integer's average is the wide sum's, its scales are applied to that; so few bits do not bear rounding twice.
+  if (is_small_float || (is_integer(reduction.dtype) && (is_scaled || averages)) || reduction.op == ReduceOp::adasum) {
+    return {};
+  }
+  Combination in_host{reduction, 0};
+  Combination between{reduction, averages ? ranks : 0};
+  in_host.reduction.postscale = between.reduction.prescale = 1.0;
+  if (averages && reduction.dtype == DType::float16) {
+    // A host's sum may be too large for the type where the average is not.
+    in_host.divisor = ranks;
+    between = {{reduction.dtype, ReduceOp::sum, 1.0, reduction.postscale}, 0};
+  } else if (averages) {
+    in_host.reduction.op = ReduceOp::sum;
+  }
+  return {in_host, between};
+}
+
 struct Algorithm {
   OpKind kind;
   std::unique_ptr<Operation> (*start)(MessageChannel&, const Plan&);
@@ -164,6 +188,29 @@ const Algorithm* find(OpKind kind) {
 }
 
 }  // namespace
+
+AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                           const reduce::Reduction& reduction) {
+  const auto ranks = static_cast<std::size_t>(layout.ranks());
+  if (layout.is_hierarchy() && bytes > 0) {
+    if (std::vector<Combination> two = combinations_of_two(reduction, ranks); !two.empty()) {
+      const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
+      return {hierarchical_allreduce_schedule(rank, layout, bytes, limits.chunk, rails), std::move(two), true};
+    }
+  }
+  if (bytes > limits.one_turn && ranks > 1) {
+    return {two_phase_allreduce_schedule(rank, layout.ranks(), bytes, limits.chunk), {{reduction}}};
+  }
+  Exchange exchange;
+  exchange.rank = rank;
+  exchange.outgoing.assign(ranks, bytes);
+  exchange.incoming.assign(ranks, bytes);
+  exchange.longest = bytes;
+  exchange.chunk = limits.chunk;
+  exchange.one_list = exchange.tells_all = exchange.reduces = true;
+  exchange.inputs = first_ranks(layout.ranks());
+  return {exchange_schedule(std::move(exchange)), {{reduction}}};
+}
 
 bool has_schedule(OpKind kind) { return find(kind) != nullptr; }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "collectives/schedule/rank_layout.h"
+#include "collectives/schedule/schedule_run.h"
 #include "transport/mailbox.h"
 #include "types/operation.h"
 #include "types/plan.h"
@@ -18,6 +20,18 @@ struct MessageLimits {
   std::size_t chunk = std::size_t{256} << 10;    ///< bytes of a message at most, a multiple of 128
 };
 
+/// An all-reduce's schedule and how it combines values.
+struct AllreduceWay {
+  std::unique_ptr<Schedule> schedule;
+  std::vector<Combination> combinations;
+  bool is_hierarchical = false;
+};
+
+/// Chosen by the layout, the sizes and the limits alone: the same on every rank. In the first stage of one that is not
+/// hierarchical every rank sends each other a message. 
+AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                           const reduce::Reduction& reduction);
+
 /// Used under the mailbox's lock.
 class MessageChannel {
  public:
@@ -26,11 +40,14 @@ class MessageChannel {
 
   /// `mailbox` must outlive this and its operations.
   explicit MessageChannel(transport::Mailbox& mailbox, const MessageLimits& limits = {})
-      : mailbox_(mailbox), limits_(limits) {}
+      : MessageChannel(mailbox, RankLayout::apart(mailbox.size()), limits) {}
+  MessageChannel(transport::Mailbox& mailbox, RankLayout layout, const MessageLimits& limits = {})
+      : mailbox_(mailbox), layout_(std::move(layout)), limits_(limits) {}
 
   transport::Mailbox& mailbox() const { return mailbox_; }
   int rank() const { return mailbox_.rank(); }
   int size() const { return mailbox_.size(); }
+  const RankLayout& layout() const { return layout_; }
   const MessageLimits& limits() const { return limits_; }
   /// For what begins from now on. Every rank calls it between the same two operations.
   void set_limits(const MessageLimits& limits) { limits_ = limits; }
@@ -39,6 +56,7 @@ class MessageChannel {
 
  private:
   transport::Mailbox& mailbox_;
+  const RankLayout layout_;
   MessageLimits limits_;
   std::uint64_t instance_ = 0;
 };

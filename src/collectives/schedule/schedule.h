@@ -34,6 +34,8 @@ struct Piece {
 
 /// In place of a list: the message is kept as it is until the stage's work is done.
 inline constexpr int kKept = -1;
+/// In place of a list: bytes of the run's scratch memory (Schedule::scratch_bytes()).
+inline constexpr int kScratch = -2;
 
 struct Outgoing {
   int to = 0;
@@ -50,6 +52,8 @@ enum class Work {
   none,
   carry_over,  ///< `own` from where it is read to where it is written
   reduce,      ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
+  reduce_to_scratch,    ///< the same, but into scratch memory from Stage::scratch on
+  reduce_from_scratch,  ///< the same into `own`, but with this rank's own value from there
   empty,       ///< the reduction of no values into `own`
 };
 
@@ -59,6 +63,8 @@ struct Stage {
   std::vector<Incoming> incoming;
   Work work = Work::none;
   Piece own;
+  std::size_t combination = 0;  ///< which of the schedule's, of work that reduces
+  std::size_t scratch = 0;
 
   void clear() {
     after = 0;
@@ -66,6 +72,7 @@ struct Stage {
     incoming.clear();
     work = Work::none;
     own = {};
+    combination = scratch = 0;
   }
 };
 
@@ -76,8 +83,20 @@ class Schedule {
   /// What this rank does in a stage. Requires: index < stages(), `stage` is clear. Messages without bytes are left out,
   /// on both sides, but where somebody waits for the message itself.
   virtual void describe(std::size_t index, Stage& stage) const = 0;
-  /// The ranks whose values a reduction has, in rank order; this rank's own are read from `own`.
-  virtual const std::vector<int>& inputs() const = 0;
+  /// What this rank sends is written over only by messages of ranks that have had it, so that its bytes need not be
+  /// copied when it is handed over before there is room for it.
+  virtual bool keeps_what_it_sends() const { return false; }
+  virtual std::size_t scratch_bytes() const { return 0; }
+  /// After how many stages this rank has heard from all, be it through others. Those messages are there even if they
+  /// have no bytes.
+  virtual std::size_t hears_all_by() const { return 1; }
+  /// The stage whose messages alone tell ranks of `told()` that this rank has heard from all.
+  virtual std::size_t telling_stage() const { return 0; }
+  virtual std::vector<int> told() const { return {}; }
+  /// How many different reductions there are, and the ranks whose values one has, in order; this rank's own are read
+  /// from `own`. Empty: this rank has no such reduction.
+  virtual std::size_t combinations() const { return 1; }
+  virtual const std::vector<int>& inputs(std::size_t combination) const = 0;
 };
 
 }  // namespace ronde::collectives

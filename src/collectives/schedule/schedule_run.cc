@@ -8,23 +8,42 @@
 
 namespace ronde::collectives {
 
+namespace {
+
+/// Smaller messages are copied: that costs less than a list of parts.
+constexpr std::size_t kLent = std::size_t{8} << 10;
+
+}  // namespace
+
 ScheduleRun::ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule, std::vector<GatherList> lists,
-                         const reduce::Reduction& reduction)
+                         const std::vector<Combination>& combinations)
     : mailbox_(mailbox),
       schedule_(std::move(schedule)),
       lists_(std::move(lists)),
-      reduction_(reduction),
-      kept_(static_cast<std::size_t>(mailbox.size())),
-      marks_(static_cast<std::size_t>(mailbox.size())) {
-  if (const std::size_t inputs = schedule_->inputs().size(); inputs > 0) {
-    reducer_.emplace(reduction, inputs);
-    pointers_.resize(inputs);
+      reduction_(combinations.front().reduction),
+      reducers_(schedule_->combinations()),
+      scratch_(schedule_->scratch_bytes()),
+      kept_(static_cast<std::size_t>(mailbox.size())) {
+  for (std::size_t i = 0; i < reducers_.size(); ++i) {
+    if (const std::size_t inputs = schedule_->inputs(i).size(); inputs > 0) {
+      reducers_[i].emplace(combinations[i].reduction, inputs, combinations[i].divisor);
+      pointers_.resize(std::max(pointers_.size(), inputs));
+    }
+  }
+}
+
+ScheduleRun::~ScheduleRun() { give_up(); }
+
+void ScheduleRun::give_up() {
+  if (std::exchange(is_under_way_, false)) {
+    mailbox_.keep_lent();
   }
 }
 
 void ScheduleRun::begin(std::uint32_t collective, std::uint64_t instance) {
+  is_under_way_ = schedule_->keeps_what_it_sends();
   key_ = {collective, 0, instance};
-  compares_ = is_void_ = false;
+  compares_ = any_differs_ = is_void_ = false;
   mark_ = 0;
   sending_ = finished_ = 0;
   describe(0, outgoing_);
@@ -53,7 +72,11 @@ Progress ScheduleRun::advance() {
   if (!is_over()) {
     return Progress::again;
   }
-  return mailbox_.flush() ? Progress::done : Progress::idle;
+  if (!mailbox_.flush()) {
+    return Progress::idle;
+  }
+  is_under_way_ = false;
+  return Progress::done;
 }
 
 std::vector<int> ScheduleRun::waiting_for() const {
@@ -121,10 +144,27 @@ bool ScheduleRun::send_some(Budget& budget) {
 
 void ScheduleRun::send(const Outgoing& outgoing) {
   const Piece& piece = outgoing.from;
-  std::byte* const payload = mailbox_.compose(piece.bytes()).data();
-  lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end, payload);
   key_.stage = static_cast<std::uint32_t>(sending_);
-  mailbox_.send(outgoing.to, key_, mark_);
+  const std::uint64_t mark = any_differs_ ? ~mark_ : mark_;
+  if (schedule_->keeps_what_it_sends() && piece.bytes() >= kLent) {
+    parts_.clear();
+    if (piece.list == kScratch) {
+      parts_.push_back(std::span<const std::byte>(scratch_).subspan(piece.begin, piece.bytes()));
+    } else {
+      lists_[static_cast<std::size_t>(piece.list)].for_each(
+          piece.begin, piece.end,
+          [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) { parts_.emplace_back(from, bytes); });
+    }
+    mailbox_.send_lent(outgoing.to, key_, mark, parts_);
+    return;
+  }
+  std::byte* const payload = mailbox_.compose(piece.bytes()).data();
+  if (piece.list == kScratch) {
+    std::copy_n(scratch_.data() + piece.begin, piece.bytes(), payload);
+  } else {
+    lists_[static_cast<std::size_t>(piece.list)].gather(piece.begin, piece.end, payload);
+  }
+  mailbox_.send(outgoing.to, key_, mark);
 }
 
 bool ScheduleRun::receive_some(Budget& budget) {
@@ -157,6 +197,10 @@ bool ScheduleRun::take(const Incoming& incoming) {
     return false;
   }
   const Piece& into = incoming.into;
+  if (compares_ && message.mark != mark_ && finished_ < schedule_->hears_all_by()) {
+    any_differs_ = true;  // then nothing comes of what it brings
+    return true;
+  }
   if (message.payload.size() != into.bytes()) {
     mailbox_.break_off(Status::error(Code::internal, "rank " + std::to_string(incoming.from) + " has sent " +
                                                          std::to_string(message.payload.size()) + " bytes where " +
@@ -164,26 +208,31 @@ bool ScheduleRun::take(const Incoming& incoming) {
     return false;
   }
   const auto from = static_cast<std::size_t>(incoming.from);
-  marks_[from] = message.mark;
   if (into.list == kKept) {
-    kept_[from] = std::move(message);
+    std::swap(kept_[from], message);  // what was kept before has been reduced
   } else {
     lists_[static_cast<std::size_t>(into.list)].scatter(into.begin, into.end, message.payload.data());
   }
+  mailbox_.recycle(incoming.from, std::move(message.memory));
   return true;
 }
 
 void ScheduleRun::finish_stage(Budget& budget) {
-  if (compares_ && finished_ == 0 && marks_differ()) {
-    is_void_ = true;
-    mailbox_.forget_before(key_.collective, key_.instance + 1);
+  if (any_differs_ && finished_ + 1 == schedule_->hears_all_by()) {
+    end_void();
     return;
   }
   const Piece& own = incoming_.own;
   switch (incoming_.work) {
     case Work::none: break;
     case Work::carry_over: lists_[static_cast<std::size_t>(own.list)].carry_over(own.begin, own.end); break;
-    case Work::reduce: reduce_own(); break;
+    case Work::reduce:
+    case Work::reduce_to_scratch:
+    case Work::reduce_from_scratch:
+      if (!any_differs_) {  // else something was left out
+        reduce_own();
+      }
+      break;
     case Work::empty: fill_own(); break;
   }
   budget.spend(incoming_.work == Work::none ? 0 : own.bytes());
@@ -193,17 +242,32 @@ void ScheduleRun::finish_stage(Budget& budget) {
 
 void ScheduleRun::reduce_own() {
   const Piece& own = incoming_.own;
-  const std::vector<int>& inputs = schedule_->inputs();
+  const std::vector<int>& inputs = schedule_->inputs(incoming_.combination);
+  const reduce::Reducer& reducer = *reducers_[incoming_.combination];
   const reduce::DefaultArithmetic arithmetic;
   lists_[static_cast<std::size_t>(own.list)].for_each(
       own.begin, own.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
+        std::byte* const scratch = scratch_.data() + incoming_.scratch + (at - own.begin);
+        from = incoming_.work == Work::reduce_from_scratch ? scratch : from;
+        to = incoming_.work == Work::reduce_to_scratch ? scratch : to;
         for (std::size_t i = 0; i < inputs.size(); ++i) {
           pointers_[i] = inputs[i] == mailbox_.rank()
                              ? from
                              : kept_[static_cast<std::size_t>(inputs[i])].payload.data() + (at - own.begin);
         }
-        (*reducer_)(arithmetic, pointers_.data(), reducer_->elements(bytes), to);
+        reducer(arithmetic, pointers_.data(), reducer.elements(bytes), to);
       });
+}
+
+/// All have heard that ranks differ, or hear it of this one.
+void ScheduleRun::end_void() {
+  is_void_ = true;
+  key_.stage = static_cast<std::uint32_t>(schedule_->telling_stage());
+  for (const int rank : schedule_->told()) {
+    mailbox_.compose(0);
+    mailbox_.send(rank, key_, ~mark_);
+  }
+  mailbox_.forget_before(key_.collective, key_.instance + 1);
 }
 
 void ScheduleRun::fill_own() {
@@ -212,15 +276,6 @@ void ScheduleRun::fill_own() {
       own.begin, own.end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t) {
         reduce::fill_empty(reduction_.dtype, reduction_.op, {to, bytes});
       });
-}
-
-bool ScheduleRun::marks_differ() const {
-  for (int rank = 0; rank < mailbox_.size(); ++rank) {
-    if (rank != mailbox_.rank() && marks_[static_cast<std::size_t>(rank)] != mark_) {
-      return true;
-    }
-  }
-  return false;
 }
 
 void ScheduleRun::describe(std::size_t index, Stage& stage) const {
@@ -249,10 +304,11 @@ class ScheduledOperation final : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
-                                               std::vector<GatherList> lists, const reduce::Reduction& reduction,
+                                               std::vector<GatherList> lists,
+                                               const std::vector<Combination>& combinations,
                                                std::uint32_t collective, std::uint64_t instance) {
   return std::make_unique<ScheduledOperation>(collective, instance, mailbox, std::move(schedule), std::move(lists),
-                                              reduction);
+                                              combinations);
 }
 
 }  // namespace ronde::collectives

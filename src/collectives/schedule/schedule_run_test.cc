@@ -37,7 +37,7 @@ class ScheduleRunTest : public testing::Test {
     GatherList list;
     list.append(values_[index].data(), results_[index].data(), exchange.longest);
     return std::make_unique<ScheduleRun>(*mailboxes_[index], exchange_schedule(exchange), std::vector<GatherList>{list},
-                                         reduce::Reduction{});
+                                         std::vector<Combination>{{}});
   }
   void begin(std::size_t rank, std::uint64_t mark = 0) { runs_[rank]->begin_if_alike(kCollective, 1, mark); }
   /// Advances all that have begun until each is done, but for so many rounds.
@@ -81,7 +81,7 @@ TEST_F(ScheduleRunTest, SaysWhomItWaitsForAndWhomItHasHeardFrom) {
   EXPECT_EQ(runs_[0]->waiting_for(), std::vector<int>{1});
   EXPECT_FALSE(runs_[0]->has_first_of(1));
   EXPECT_TRUE(runs_[0]->has_first_of(2));
-  EXPECT_FALSE(runs_[0]->has_first_of_all());
+  EXPECT_FALSE(runs_[0]->has_heard_from_all());
   EXPECT_EQ(results_[0], std::vector<float>(4, -1.0f)) << "nothing is written before all are heard from";
   begin(1);
   EXPECT_TRUE(finish({0, 1, 2}));

@@ -23,6 +23,7 @@ class TwoPhaseSchedule : public Schedule {
         owners_(owners),
         chunks_(bytes, slice * static_cast<std::size_t>(owners)) {}
 
+  bool keeps_what_it_sends() const final { return true; }
   std::size_t stages() const final { return 2 * chunks_.count; }
 
   void describe(std::size_t index, Stage& stage) const final {
@@ -70,7 +71,7 @@ class AllreduceSchedule final : public TwoPhaseSchedule {
       : TwoPhaseSchedule(rank, ranks, bytes, slice, ranks), inputs_(static_cast<std::size_t>(ranks)) {
     std::iota(inputs_.begin(), inputs_.end(), 0);
   }
-  const std::vector<int>& inputs() const override { return inputs_; }
+  const std::vector<int>& inputs(std::size_t) const override { return inputs_; }
 
  private:
   void describe_first(std::size_t chunk, Stage& stage) const override {
@@ -108,7 +109,7 @@ class BroadcastSchedule final : public TwoPhaseSchedule {
  public:
   BroadcastSchedule(int rank, int ranks, int root, std::size_t bytes, std::size_t slice)
       : TwoPhaseSchedule(rank, ranks, bytes, slice, ranks - 1), root_(root) {}
-  const std::vector<int>& inputs() const override { return none_; }
+  const std::vector<int>& inputs(std::size_t) const override { return none_; }
 
  private:
   /// Which slice is this rank's. Requires: not the root.

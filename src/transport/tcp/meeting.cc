@@ -32,10 +32,6 @@ constexpr std::size_t kMostStrangers = 64;
 constexpr int kAcceptsPerRound = 32;
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
-/// A host that has vanished is noticed after so many seconds without a word, if nothing is under way to it.
-constexpr int kKeepIdleS = 4;
-constexpr int kKeepIntervalS = 2;
-constexpr int kKeepProbes = 3;
 
 /// What a rank tells the others.
 struct Announced {
@@ -82,20 +78,27 @@ Result<Announced> decode_announced(std::span<const std::byte> bytes) {
                                    : Status::error(Code::system_error, announced.failure);
 }
 
-void set_options(int socket) {
-  const auto set = [&](int level, int name, int value) { ::setsockopt(socket, level, name, &value, sizeof value); };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleS);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalS);
-  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+void set_options(int socket, const HostTimeout& timeout) {
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  timeout.set_up(socket);
 }
 
 /// Connects this rank with all others.
 class Connector {
  public:
-  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all)
-      : meeting_(meeting), listener_(std::move(listener)), all_(all), sockets_(all.size()), calls_at_(all.size(), 0) {}
+  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all, std::vector<bool> reached,
+            const HostTimeout& timeout)
+      : meeting_(meeting),
+        timeout_(timeout),
+        listener_(std::move(listener)),
+        all_(all),
+        reached_(std::move(reached)),
+        sockets_(all.size()),
+        calls_at_(all.size(), 0) {
+    reached_.resize(all.size());
+    reached_[static_cast<std::size_t>(meeting.rank)] = true;
+  }
 
   Status connect(Nanoseconds deadline) {
     while (!is_complete()) {
@@ -122,7 +125,10 @@ class Connector {
     bool has_news = false;
   };
 
-  bool has(int peer) const { return peer == meeting_.rank || sockets_[static_cast<std::size_t>(peer)].is_open(); }
+  bool has(int peer) const {
+    const auto index = static_cast<std::size_t>(peer);
+    return reached_[index] || sockets_[index].is_open();
+  }
   bool is_complete() const {
     for (int peer = 0; peer < meeting_.size; ++peer) {
       if (!has(peer)) {
@@ -210,7 +216,7 @@ class Connector {
       }
       if (how == Greeted::done && !has(each->greeting.peer())) {
         UniqueFd socket = each->greeting.take();
-        set_options(socket.get());
+        set_options(socket.get(), timeout_);
         sockets_[static_cast<std::size_t>(each->greeting.peer())] = std::move(socket);
       }
       each = how != Greeted::not_yet || now >= each->deadline ? under_way_.erase(each) : std::next(each);
@@ -218,9 +224,11 @@ class Connector {
   }
 
   const TcpMeeting& meeting_;
+  const HostTimeout timeout_;
   const RealClock clock_;
   UniqueFd listener_;
   const std::vector<Announced>& all_;
+  std::vector<bool> reached_;  ///< by rank: needs no connection
   std::vector<UniqueFd> sockets_;
   std::vector<Nanoseconds> calls_at_;  ///< by rank: not before
   std::list<Under> under_way_;
@@ -245,8 +253,9 @@ Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine,
 
 }  // namespace
 
-Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, Nanoseconds limit) {
+Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                                  const std::string& address, const HostTimeout& timeout, Nanoseconds limit,
+                                  std::vector<bool> reached) {
   const RealClock clock;
   const Nanoseconds deadline = later(clock.now(), limit);
   const TcpMeeting meeting{key, scope, rank, size};
@@ -271,12 +280,12 @@ Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
     who.push_back(announced->who);
     all.push_back(std::move(*announced));
   }
-  Connector connector(meeting, std::move(*listener), all);
+  Connector connector(meeting, std::move(*listener), all, std::move(reached), timeout);
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
   RONDE_RETURN_IF_ERROR(agree(store, meeting, connected, time_left(clock, deadline)));
-  return links_over(connector.take(), std::move(who));
+  return TcpSockets{connector.take(), std::move(who)};
 }
 
 }  // namespace ronde::transport

@@ -1,6 +1,7 @@
 #include "transport/tcp/stream.h"
 
 #include <linux/sockios.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -19,49 +20,101 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 /// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
 constexpr std::size_t kGrowth = std::size_t{4} << 20;
+/// Messages from this size on get memory of their own, which is used again; of smaller ones the bytes are copied.
+constexpr std::size_t kLarge = std::size_t{16} << 10;
+constexpr std::size_t kMostSpares = 8;
+/// One call to the kernel takes so many, the head included; what is left is copied.
+constexpr std::size_t kMostParts = 64;
 
 }  // namespace
 
-Stream::Stream(UniqueFd socket, int peer, OnArrival on_arrival)
-    : socket_(std::move(socket)),
-      kept_from_children_(socket_.get()),
-      peer_(peer),
-      buffer_(kBufferBytes),
-      on_arrival_(std::move(on_arrival)) {}
+Stream::Stream(UniqueFd socket, int peer)
+    : socket_(std::move(socket)), kept_from_children_(socket_.get()), peer_(peer), buffer_(kBufferBytes) {}
+
+std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
+
+void Stream::note_events(std::uint32_t events) { note_news((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0); }
 
 // ---- Sending
 
-void Stream::send(Channel channel, std::span<const std::byte> message) {
-  if (!can_send_) {
-    return;
+/// How many bytes of the message are on their way; what is left of its head is kept. Requires: nothing is lent.
+std::size_t Stream::send_some(Channel channel, Parts message) {
+  std::size_t bytes = 0;
+  for (const std::span<const std::byte> part : message) {
+    bytes += part.size();
   }
-  const auto length = static_cast<std::uint32_t>(message.size());
+  const auto length = static_cast<std::uint32_t>(bytes);
   Head head;
   std::memcpy(head.data(), &length, sizeof length);
   std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
-  const std::span<const std::byte> head_bytes(head);
-  std::size_t sent = 0;
-  if (kept_.empty()) {
-    sent = write(head_bytes, message);
+  std::array<std::span<const std::byte>, kMostParts> parts;
+  parts[0] = head;
+  const std::size_t count = std::min(message.size(), kMostParts - 1);
+  std::copy_n(message.begin(), count, parts.begin() + 1);
+  const std::size_t sent = kept_.empty() ? write(std::span(parts).first(count + 1)) : 0;
+  if (!can_send_) {
+    return bytes;
   }
+  const std::size_t of_head = std::min(sent, head.size());
+  kept_.insert(kept_.end(), head.begin() + static_cast<std::ptrdiff_t>(of_head), head.end());
+  return sent - of_head;
+}
+
+void Stream::send(Channel channel, Parts message) {
   if (!can_send_) {
     return;
   }
-  const std::size_t of_head = std::min(sent, head_bytes.size());
-  keep(head_bytes.subspan(of_head));
-  keep(message.subspan(sent - of_head));
+  keep_lent();
+  std::size_t sent = send_some(channel, message);
+  for (const std::span<const std::byte> part : message) {
+    const std::size_t gone = std::min(sent, part.size());
+    kept_.insert(kept_.end(), part.begin() + static_cast<std::ptrdiff_t>(gone), part.end());
+    sent -= gone;
+  }
 }
 
-void Stream::keep(std::span<const std::byte> bytes) { kept_.insert(kept_.end(), bytes.begin(), bytes.end()); }
+void Stream::send_lent(Channel channel, Parts message) {
+  if (!can_send_) {
+    return;
+  }
+  keep_lent();
+  std::size_t sent = send_some(channel, message);
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const std::span<const std::byte> rest = message[i].subspan(std::min(sent, message[i].size()));
+    sent -= message[i].size() - rest.size();
+    if (i == 0) {
+      kept_.insert(kept_.end(), rest.begin(), rest.end());
+    } else if (!rest.empty()) {
+      lent_.push_back(rest);
+    }
+  }
+}
 
-/// How many bytes of both the kernel has taken. A broken connection takes none any more: its end is seen by reading,
-/// after what the peer had sent before.
-std::size_t Stream::write(std::span<const std::byte> first, std::span<const std::byte> second) {
-  iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
-                    {const_cast<std::byte*>(second.data()), second.size()}};
+void Stream::keep_lent() {
+  for (; lent_from_ < lent_.size(); ++lent_from_) {
+    kept_.insert(kept_.end(), lent_[lent_from_].begin(), lent_[lent_from_].end());
+  }
+  lent_.clear();
+  lent_from_ = 0;
+}
+
+void Stream::drop_all() {
+  kept_.clear();
+  kept_from_ = 0;
+  lent_.clear();
+  lent_from_ = 0;
+}
+
+/// How many bytes of all the kernel has taken. A broken connection takes none any more: its end is seen by reading,
+/// after what the peer had sent before. Requires: at most kMostParts.
+std::size_t Stream::write(Parts parts) {
+  std::array<iovec, kMostParts> places;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    places[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
+  }
   msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
+  message.msg_iov = places.data();
+  message.msg_iovlen = parts.size();
   while (true) {
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -71,18 +124,39 @@ std::size_t Stream::write(std::span<const std::byte> first, std::span<const std:
       return 0;
     }
     if (errno != EINTR) {
+      note_cause(errno);
       can_send_ = false;
-      kept_.clear();
-      kept_from_ = 0;
+      drop_all();
       may_read_ = ends_ = true;
       return 0;
     }
   }
 }
 
-bool Stream::flush() {
+bool Stream::flush() { return flush_kept() && flush_lent(); }
+
+bool Stream::flush_lent() {
+  while (lent_from_ < lent_.size()) {
+    std::size_t sent = write(Parts(lent_).subspan(lent_from_, std::min(lent_.size() - lent_from_, kMostParts)));
+    if (sent == 0) {
+      return lent_.empty();  // it may have been dropped
+    }
+    while (sent > 0) {
+      const std::size_t gone = std::min(sent, lent_[lent_from_].size());
+      lent_[lent_from_] = lent_[lent_from_].subspan(gone);
+      lent_from_ += lent_[lent_from_].empty() ? 1 : 0;
+      sent -= gone;
+    }
+  }
+  lent_.clear();
+  lent_from_ = 0;
+  return true;
+}
+
+bool Stream::flush_kept() {
   while (kept_from_ < kept_.size()) {
-    const std::size_t sent = write(std::span(kept_).subspan(kept_from_), {});
+    const std::span<const std::byte> rest = std::span(kept_).subspan(kept_from_);
+    const std::size_t sent = write(Parts(&rest, 1));
     if (sent == 0) {
       break;
     }
@@ -100,22 +174,6 @@ bool Stream::flush() {
 
 // ---- Receiving
 
-bool Stream::receive(Channel channel, std::vector<std::byte>& message) {
-  auto arrived = arrived_.find(channel);
-  while (arrived == arrived_.end()) {
-    if (!take_in()) {
-      return false;
-    }
-    arrived = arrived_.find(channel);
-  }
-  message = std::move(arrived->second.front());
-  arrived->second.pop_front();
-  if (arrived->second.empty()) {
-    arrived_.erase(arrived);
-  }
-  return true;
-}
-
 std::size_t Stream::length() const {
   std::uint32_t length = 0;
   std::memcpy(&length, head_.data(), sizeof length);
@@ -128,10 +186,28 @@ Stream::Channel Stream::channel() const {
   return channel;
 }
 
-/// One more message of some channel; false if none has come whole.
-bool Stream::take_in() {
+void Stream::recycle(std::vector<std::byte>&& memory) {
+  if (memory.size() >= kLarge && memory.size() <= kGrowth && spares_.size() < kMostSpares) {
+    spares_.push_back(std::move(memory));
+  }
+}
+
+bool Stream::next(Channel& of, std::vector<std::byte>& message) {
   while (status_.is_ok()) {
     if (assemble()) {
+      of = channel();
+      if (length() < kLarge) {
+        message.assign(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(length()));
+      } else {
+        incoming_.resize(length());
+        message = std::exchange(incoming_, {});
+        if (!spares_.empty()) {
+          incoming_ = std::move(spares_.back());
+          spares_.pop_back();
+        }
+      }
+      incoming_bytes_ = 0;
+      head_bytes_ = 0;
       return true;
     }
     if (!status_.is_ok() || !read_more()) {
@@ -141,7 +217,7 @@ bool Stream::take_in() {
   return false;
 }
 
-/// Takes what has been read of the message that is coming; true once that is whole and lies in its channel.
+/// Takes what has been read of the message that is coming; true once that is whole.
 bool Stream::assemble() {
   if (head_bytes_ < sizeof head_) {
     const std::size_t piece = std::min(end_ - begin_, sizeof head_ - head_bytes_);
@@ -157,7 +233,6 @@ bool Stream::assemble() {
                     .with_rank(peer_);
       return false;
     }
-    incoming_.clear();
     incoming_bytes_ = 0;
   }
   const std::size_t piece = std::min(end_ - begin_, length() - incoming_bytes_);
@@ -172,18 +247,12 @@ bool Stream::assemble() {
   if (incoming_bytes_ < length()) {
     return false;
   }
-  incoming_.resize(length());
-  if (!on_arrival_ || on_arrival_(channel())) {
-    arrived_[channel()].push_back(std::exchange(incoming_, {}));
-  }
-  incoming_bytes_ = 0;
-  head_bytes_ = 0;
   return true;
 }
 
 /// Requires: all that was read has been taken.
 bool Stream::read_more() {
-  if (!may_read_ || has_ended_) {
+  if (!may_read_ || is_at_end()) {
     return false;
   }
   begin_ = end_ = 0;
@@ -193,7 +262,9 @@ bool Stream::read_more() {
     return end_ > 0;
   }
   const std::size_t room = std::min(missing, kGrowth);
-  incoming_.resize(incoming_bytes_ + room);
+  if (incoming_.size() < incoming_bytes_ + room) {
+    incoming_.resize(incoming_bytes_ + room);
+  }
   const std::size_t got = read_into(incoming_.data() + incoming_bytes_, room);
   incoming_bytes_ += got;
   return got > 0;
@@ -214,15 +285,46 @@ std::size_t Stream::read_into(std::byte* place, std::size_t room) {
       may_read_ = ends_ = false;
       return 0;
     }
-    has_ended_ = true;
-    can_send_ = false;
-    kept_.clear();
-    kept_from_ = 0;
+    if (got < 0) {
+      note_cause(errno);
+    }
+    end();
     return 0;
   }
 }
 
 // ---- The end
+
+void Stream::end() {
+  note_end();
+  can_send_ = false;
+  drop_all();
+}
+
+/// The first is the cause, what it led to is not.
+void Stream::note_cause(int error) {
+  if (!end_cause_.empty() || error == EPIPE) {  // EPIPE follows an end that reading tells of
+    return;
+  }
+  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
+    end_cause_ = "its host does not answer any more";
+  } else {
+    end_cause_ = error == ECONNRESET ? "its connection was reset" : Status::from_errno("its connection has failed", error).message();
+  }
+}
+
+bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
+  if (is_at_end() || !timeout.is_ever()) {
+    return false;
+  }
+  const Owed owed = owed_by(socket_.get());
+  if (!timeout.is_over(silence_.look(owed, now), owed)) {
+    return owed.under_way;
+  }
+  note_cause(ETIMEDOUT);
+  end();
+  return false;
+}
 
 /// A socket that is closed while something is unread takes back what the peer's kernel has not got yet, not what it
 /// has.

@@ -1,6 +1,4 @@
-// Stream: what two ranks send each other over one connected stream socket: messages of several channels, in the order
-// in which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another
-// is read in that order too.
+// Stream: a pipe over one connected stream socket.
 //
 // On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian.
 #pragma once
@@ -8,67 +6,65 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <span>
-#include <unordered_map>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/forked_children.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "transport/transport.h"
+#include "transport/pipe.h"
+#include "transport/tcp/silence.h"
 
 namespace ronde::transport {
 
 /// Used under one lock. Never blocks.
-class Stream {
+class Stream final : public Pipe {
  public:
-  using Channel = std::uint64_t;
-  /// Called with each message's channel; false: nobody wants it any more.
-  using OnArrival = std::function<bool(Channel)>;
-
   /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
-  Stream(UniqueFd socket, int peer, OnArrival on_arrival = {});
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  Stream(UniqueFd socket, int peer);
 
-  int socket() const { return socket_.get(); }
+  void send(Channel channel, Parts message) override;
+  void send_lent(Channel channel, Parts message) override;
+  void keep_lent() override;
+  void recycle(std::vector<std::byte>&& memory) override;
+  void send(Channel channel, std::span<const std::byte> message) { send(channel, Parts(&message, 1)); }
+  bool flush() override;
+  Status status() const override { return status_; }
 
-  // ---- As Link has them, for one channel.
-
-  void send(Channel channel, std::span<const std::byte> message);
-  bool flush();
-  bool receive(Channel channel, std::vector<std::byte>& message);
-  const Status& status() const { return status_; }
-  bool has_ended(Channel channel) const { return has_ended_ && !has(channel); }
-  /// Something has come for the channel.
-  bool has(Channel channel) const { return arrived_.contains(channel); }
-  void forget(Channel channel) { arrived_.erase(channel); }
-
+  int descriptor() const override { return socket_.get(); }
+  std::uint32_t events() const override;
+  void note_events(std::uint32_t events) override;
   /// The socket has news: bytes to read, or `ends`: nothing will come after what is there. Until then receive() asks
   /// the kernel for nothing.
   void note_news(bool ends) {
     may_read_ = true;
     ends_ = ends_ || ends;
   }
+  bool finish_sending() override;
 
-  /// Towards the end in order: sends what is kept, as far as there is room, and says then that nothing follows. True
-  /// once the peer's side has taken all of it, or never will.
-  bool finish_sending();
+  bool watch(Nanoseconds now, const HostTimeout& timeout) override;
+  std::string end_cause() const override { return end_cause_; }
+
+ protected:
+  bool next(Channel& channel, std::vector<std::byte>& message) override;
 
  private:
   using Head = std::array<std::byte, sizeof(std::uint32_t) + sizeof(Channel)>;
 
   std::size_t length() const;
   Channel channel() const;
-  void keep(std::span<const std::byte> bytes);
-  std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
-  bool take_in();
+  std::size_t send_some(Channel channel, Parts message);
+  std::size_t write(Parts parts);
+  void drop_all();
+  bool flush_kept();
+  bool flush_lent();
   bool assemble();
   bool read_more();
   std::size_t read_into(std::byte* place, std::size_t room);
+  void end();
+  void note_cause(int error);
 
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;
@@ -76,22 +72,25 @@ class Stream {
   Status status_;
   bool may_read_ = true;
   bool ends_ = false;
-  bool has_ended_ = false;
   bool can_send_ = true;
   bool has_finished_ = false;
+  Silence silence_;
+  std::string end_cause_;
 
   std::vector<std::byte> kept_;  ///< bytes that found no room
   std::size_t kept_from_ = 0;    ///< those before it have been sent
+  /// What others lend, which goes after what is kept; the first begins where the kernel has taken all before.
+  std::vector<std::span<const std::byte>> lent_;
+  std::size_t lent_from_ = 0;  ///< those before it have been sent
 
   std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   Head head_{};  ///< of the message that is coming
   std::size_t head_bytes_ = 0;
-  std::vector<std::byte> incoming_;
-  std::size_t incoming_bytes_ = 0;  ///< of it that have come
-  const OnArrival on_arrival_;
-  std::unordered_map<Channel, std::deque<std::vector<std::byte>>> arrived_;  ///< none is empty
+  std::vector<std::byte> incoming_;  ///< as long as any message that lay there
+  std::size_t incoming_bytes_ = 0;  ///< of the message that have come
+  std::vector<std::vector<std::byte>> spares_;
 };
 
 }  // namespace ronde::transport

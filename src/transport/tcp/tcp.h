@@ -1,4 +1,4 @@
-// Tcp: links over TCP connections, one to each other rank, for ranks that share no memory.
+// Tcp: connections over TCP, one to each other rank, for ranks that share no memory.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,16 @@
 #include "base/unique_fd.h"
 #include "store/store.h"
 #include "transport/arena.h"
-#include "transport/transport.h"
+#include "transport/channels.h"
+#include "transport/tcp/silence.h"
 
 namespace ronde::transport {
 
-/// What connects one rank with all others. Any thread.
-struct TcpLinks {
-  GroupLinks job;
-  std::shared_ptr<LinksForGroups> groups;
-  std::vector<PeerInfo> who;  ///< by rank
+/// Connected and authenticated sockets to other ranks.
+struct TcpSockets {
+  std::vector<UniqueFd> sockets;  ///< by rank; not open to those that are not called for, and to this one
+  std::vector<PeerInfo> who;      ///< by rank
 };
-
-/// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of these links to go sends
-/// what is kept, for up to half a second.
-TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
 /// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
@@ -33,7 +29,15 @@ TcpLinks links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who);
 ///
 /// Fails on every rank if one cannot take part, with that one's number: VERSION_MISMATCH, SYSTEM_ERROR. TIMED_OUT names
 /// the ranks that did not come or cannot be reached.
-Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, Nanoseconds limit);
+///
+/// `reached`: whom this rank reaches otherwise, so that it needs no connection with it; both ends say so of each other.
+/// A link whose peer's host has vanished, by `timeout`, has ended.
+Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                                  const std::string& address, const HostTimeout& timeout, Nanoseconds limit,
+                                  std::vector<bool> reached = {});
+
+/// The same with connections between all, and links over these.
+Result<JobLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                             const std::string& address, const HostTimeout& timeout, Nanoseconds limit);
 
 }  // namespace ronde::transport

@@ -49,22 +49,22 @@ SECTIONS: Tuple[Section, ...] = (
         (
             _flag("-np --num-proc", int, "how many ranks to start"),
             _flag("-cb --check-build", SWITCH, "print what this installation can do, and end"),
-            _flag("--start-timeout", float, "seconds that ranks wait for one another at the start",
+            _flag("--start-timeout", float, "seconds that hosts and ranks have to meet at the start",
                   "HOROVOD_START_TIMEOUT"),
             _flag("--output-filename", str, "folder for what each rank prints: rank.N/stdout and rank.N/stderr"),
             _flag("--verbose", SWITCH, "say what is started"),
             _flag("--config-file", str, "YAML file with settings; flags win over it"),
             _idle("--disable-cache", SWITCH, "no checks of hosts are kept"),
-            _idle("--network-interfaces", str, "interfaces to use between hosts", dest="nics"),
-            _idle("--network-interface", str, "deprecated: --network-interfaces", dest="nics"),
+            _flag("--network-interfaces", str, "interfaces to use between hosts", dest="nics"),
+            _flag("--network-interface", str, "deprecated: --network-interfaces", dest="nics"),
         ),
     ),
     Section(
         "ssh",
         None,
         (
-            _idle("-p --ssh-port", int, "port of ssh on the hosts"),
-            _idle("-i --ssh-identity-file", str, "key for ssh"),
+            _flag("-p --ssh-port", int, "port of ssh on the hosts"),
+            _flag("-i --ssh-identity-file", str, "key for ssh"),
         ),
     ),
     Section(
@@ -158,8 +158,8 @@ SECTIONS: Tuple[Section, ...] = (
         "hosts",
         None,
         (
-            _flag("-H --hosts", str, "host:slots,...; so far this host only"),
-            _flag("-hostfile --hostfile", str, "file with lines `host slots=N`; so far this host only"),
+            _flag("-H --hosts", str, "where, and how many ranks on each: host:slots,..."),
+            _flag("-hostfile --hostfile", str, "file with lines `host slots=N`"),
         ),
     ),
     Section(

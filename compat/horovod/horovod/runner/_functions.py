@@ -37,7 +37,7 @@ def run_in_ranks(function: Callable[[], Any], settings: Any) -> List[Any]:
         (folder / "function").write_bytes(cloudpickle.dumps(function))
         executable = settings.executable or sys.executable
         task = [executable, str(Path(__file__).with_name("_task.py")), str(folder)]
-        line = launch_line(settings) + task
+        line = launch_line(settings, carried=folder) + task
         if settings.verbose:
             print(f"horovod.run: {shlex.join(line)}", file=sys.stderr, flush=True)
         code = _wait_for(line, rank_environment(settings))

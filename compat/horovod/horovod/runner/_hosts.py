@@ -1,4 +1,4 @@
-"""Which hosts a job is to run on: so far this one only."""
+"""Which hosts a job is to run on."""
 
 from __future__ import annotations
 
@@ -47,24 +47,20 @@ def read_host_file(path: str) -> List[Host]:
     return hosts
 
 
-def _is_this_host(name: str) -> bool:
+def is_this_host(name: str) -> bool:
+    """Whether ranks there are started without ssh (src/launch/ssh_command.cc)."""
     own = socket.gethostname()
-    return name in ("localhost", "127.0.0.1", "::1", own, own.split(".")[0]) or name == socket.getfqdn()
+    return name in ("localhost", "::1", own, own.split(".")[0]) or name.startswith("127.")
 
 
 def ranks_to_start(num_proc: Optional[int], hosts: Optional[List[Host]]) -> int:
-    """How many ranks that is on this host: ``num_proc``, or all slots. ValueError if it cannot be done here."""
+    """How many ranks that is: ``num_proc``, or all slots. ValueError if the hosts do not take so many."""
     if num_proc is not None and num_proc < 1:
         raise ValueError(f"-np {num_proc}: expected 1 or more")
     if hosts is None:
         if num_proc is None:
             raise ValueError("how many ranks? Say it with -np N")
         return num_proc
-    far = next((host.name for host in hosts if not _is_this_host(host.name)), None)
-    if far is not None:
-        raise ValueError(
-            f"'{far}' is another host than this one ({socket.gethostname()}): Ronde cannot start ranks there yet"
-        )
     slots = sum(host.slots for host in hosts)
     if num_proc is not None and num_proc > slots:
         raise ValueError(f"-np {num_proc} is more than the {slots} slot{'s' * (slots != 1)} of the hosts given")

@@ -22,7 +22,8 @@ def _leave(folder: Path, name: str, content: bytes) -> None:
 
 def main() -> int:
     """The exit code: 1 if the function, or the way to it or from it, has failed."""
-    folder = Path(sys.argv[1])
+    # On several hosts the launcher carries the caller's folder to each, and what is added there back.
+    folder = Path(os.environ.get("RONDE_CARRIED_FOLDER") or sys.argv[1])
     rank = int(os.environ["RONDE_RANK"])
     try:
         callers = json.loads((folder / "sys.path").read_text(encoding="utf-8"))
@@ -34,8 +35,8 @@ def main() -> int:
         function = pickle.loads((folder / "function").read_bytes())
         _leave(folder, f"result.{rank}", cloudpickle.dumps(function()))
     except Exception:
-        # The clock is the host's, the same for all ranks. The caller shows the text.
-        failure = {"rank": rank, "at": time.monotonic(), "traceback": traceback.format_exc()}
+        # Hosts share no other clock. The caller shows the text.
+        failure = {"rank": rank, "at": time.time(), "traceback": traceback.format_exc()}
         _leave(folder, f"failure.{rank}", json.dumps(failure).encode())
         return 1
     return 0

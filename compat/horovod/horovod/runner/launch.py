@@ -72,24 +72,53 @@ def launcher_command() -> str:
     return found
 
 
-def rank_count(args: Any) -> int:
-    """How many ranks the settings ask for. ValueError, in one sentence, if they cannot be started."""
-    hosts = None
+def hosts_of(args: Any) -> Optional[List[_hosts.Host]]:
+    """The hosts that the settings name; None: this one. ValueError, in one sentence, if they make no sense."""
     if args.hosts is not None and args.hostfile is not None:
         raise ValueError("give hosts by -H or by --hostfile, not by both")
     if args.hosts is not None:
-        hosts = _hosts.parse_hosts(args.hosts)
-    elif args.hostfile is not None:
-        hosts = _hosts.read_host_file(args.hostfile)
-    return _hosts.ranks_to_start(args.num_proc if args.num_proc is not None else args.min_num_proc, hosts)
+        return _hosts.parse_hosts(args.hosts)
+    if args.hostfile is not None:
+        return _hosts.read_host_file(args.hostfile)
+    return None
 
 
-def launch_line(args: Any) -> List[str]:
-    """``ronde run`` with its own options; the command of the ranks is to follow. ValueError as :func:`rank_count`."""
+def rank_count(args: Any) -> int:
+    """How many ranks the settings ask for. ValueError, in one sentence, if they cannot be started."""
+    return _hosts.ranks_to_start(args.num_proc if args.num_proc is not None else args.min_num_proc, hosts_of(args))
+
+
+def launch_line(args: Any, carried: Optional[Path] = None) -> List[str]:
+    """``ronde run`` with its own options; the command of the ranks is to follow. ``carried``: a folder that ranks of
+    other hosts get a copy of. ValueError as :func:`rank_count`."""
     line = [launcher_command(), "run", "-n", str(rank_count(args))]
+    hosts = hosts_of(args)
+    if hosts is not None:
+        line += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
+        line += _between_hosts(args)
+        if carried is not None:
+            line += ["--carry", str(carried)]
     if args.output_filename is not None:
         line += ["--output-dir", args.output_filename]
     return [*line, "--"]
+
+
+def _between_hosts(args: Any) -> List[str]:
+    line = []
+    ssh = os.environ.get("RONDE_SSH", "ssh")
+    if args.ssh_port is not None:
+        ssh += f" -p {args.ssh_port}"
+    if args.ssh_identity_file is not None:
+        ssh += f" -i {shlex.quote(args.ssh_identity_file)}"
+    if args.ssh_port is not None or args.ssh_identity_file is not None:
+        line += ["--ssh", ssh]
+    if args.nics is not None:
+        line += ["--network-interface", f"={args.nics}"]  # names, where Ronde takes beginnings of names
+    if args.start_timeout is not None:
+        line += ["--start-timeout", str(args.start_timeout)]
+    if args.verbose:
+        line += ["--verbose"]
+    return line
 
 
 def rank_environment(args: Any) -> Dict[str, str]:

@@ -1,0 +1,83 @@
+#include "transport/hosts/hosts.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "transport/hosts/own_arena.h"
+#include "transport/hosts/ring_pipe.h"
+#include "transport/loopback/loopback.h"
+#include "transport/ring_link.h"
+#include "transport/tcp/stream.h"
+#include "transport/tcp/tcp.h"
+
+namespace ronde::transport {
+
+int Hosts::count() const { return static_cast<int>(std::set<int>(first_of.begin(), first_of.end()).size()); }
+
+std::vector<int> Hosts::members(int rank) const {
+  std::vector<int> ranks;
+  for (std::size_t each = 0; each < first_of.size(); ++each) {
+    if (first_of[each] == first_of[static_cast<std::size_t>(rank)]) {
+      ranks.push_back(static_cast<int>(each));
+    }
+  }
+  return ranks;
+}
+
+namespace {
+
+/// What ring pipes lie on.
+struct Rings {
+  std::shared_ptr<HostArena> arena;
+  std::unique_ptr<Transport> transport;
+};
+
+}  // namespace
+
+HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
+                        const HostTimeout& timeout) {
+  std::vector<std::unique_ptr<Pipe>> pipes(sockets.size());
+  for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
+    if (sockets[peer].is_open()) {
+      pipes[peer] = std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer));
+    }
+  }
+  HostLinks made;
+  std::shared_ptr<Rings> rings;
+  if (hosts.arena) {
+    rings = std::make_shared<Rings>();
+    rings->arena = hosts.arena;
+    rings->transport = make_ring_transport(*hosts.arena);
+    const std::vector<int> members = hosts.members(rank);
+    for (int local = 0; local < hosts.arena->size(); ++local) {
+      if (local != hosts.arena->rank()) {
+        pipes[static_cast<std::size_t>(members[static_cast<std::size_t>(local)])] =
+            std::make_unique<RingPipe>(rings->transport->link(local), hosts.arena->peer_fd(local));
+      }
+    }
+    made.own = std::make_shared<OwnArena>(hosts.arena);
+  } else {
+    made.own = make_solo_arena();
+  }
+  made.links = links_over(std::move(pipes), std::move(who), timeout, std::move(rings));
+  return made;
+}
+
+Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
+                                const std::string& address, const Hosts& hosts, const HostTimeout& timeout,
+                                Nanoseconds limit) {
+  std::vector<bool> reached(static_cast<std::size_t>(size));
+  for (const int member : hosts.members(rank)) {
+    reached[static_cast<std::size_t>(member)] = true;
+  }
+  RONDE_ASSIGN_OR_RETURN(TcpSockets connected,
+                         connect_by_tcp(store, key, scope, rank, size, address, timeout, limit, std::move(reached)));
+  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, timeout);
+  if (!made.own) {
+    return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");
+  }
+  return made;
+}
+
+}  // namespace ronde::transport

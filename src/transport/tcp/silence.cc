@@ -1,0 +1,78 @@
+#include "transport/tcp/silence.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace ronde::transport {
+
+namespace {
+
+#ifdef TCP_RTO_MAX_MS
+constexpr int kRtoMaxMs = TCP_RTO_MAX_MS;
+#else
+constexpr int kRtoMaxMs = 44;  // Linux 6.15 and newer; others refuse it
+#endif
+/// The kernel takes no less.
+constexpr Nanoseconds kLeastRtoMax = kSecond;
+
+}  // namespace
+
+Owed owed_by(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  int bytes = 0;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || ::ioctl(socket, SIOCOUTQ, &bytes) != 0) {
+    return {};
+  }
+  Owed owed;
+  owed.under_way = bytes > 0;
+  // Data that was sent, or, where the peer's window is full, a probe that asks for room.
+  owed.is_asked = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+  owed.asked_every = info.tcpi_rto * kMicrosecond;
+  if (info.tcpi_unacked == 0) {  // probes: the time between these grows apart from that
+    owed.asked_every <<= std::min<int>(info.tcpi_backoff, 16);
+  }
+  int longest_ms = 0;
+  length = sizeof longest_ms;
+  if (::getsockopt(socket, IPPROTO_TCP, kRtoMaxMs, &longest_ms, &length) == 0) {
+    owed.asked_every = std::min(owed.asked_every, longest_ms * kMillisecond);
+  }
+  // With data that comes in no acknowledgement is counted if it acknowledges nothing new.
+  owed.heard_before = std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv) * kMillisecond;
+  return owed;
+}
+
+Nanoseconds Silence::look(const Owed& owed, Nanoseconds now) {
+  if (!owed.is_asked) {
+    since_ = kNever;
+    return 0;
+  }
+  since_ = since_ == kNever ? now : std::max(since_, now - owed.heard_before);
+  return now - since_;
+}
+
+void HostTimeout::set_up(int socket) const {
+  if (!is_ever()) {
+    return;
+  }
+  const auto set = [&](int level, int name, std::int64_t value) {
+    const int number = static_cast<int>(std::min<std::int64_t>(value, 32767));
+    ::setsockopt(socket, level, name, &number, sizeof number);
+  };
+  const std::int64_t seconds = std::max<std::int64_t>(3, limit_ / kSecond);
+  const std::int64_t idle = std::max<std::int64_t>(1, seconds * 3 / 10);
+  const std::int64_t interval = std::max<std::int64_t>(1, seconds / 10);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, idle);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, interval);
+  // Several, so that some may be lost on the way.
+  set(IPPROTO_TCP, TCP_KEEPCNT, std::max<std::int64_t>(1, (seconds - idle) / interval - 1));
+  set(IPPROTO_TCP, kRtoMaxMs, std::max(kLeastRtoMax, limit_ / 5) / kMillisecond);
+}
+
+}  // namespace ronde::transport

@@ -1,0 +1,57 @@
+// Silence: tells a host that has vanished from a process that is stopped or slow. The kernel of a host that is there
+// acknowledges what it gets and answers what asks it for room, whatever its processes do; so how long it has owed an
+// answer says whether it is there, and no byte of ours is needed.
+#pragma once
+
+#include "base/clock.h"
+
+namespace ronde::transport {
+
+/// What the kernel here knows of a connected TCP socket.
+struct Owed {
+  bool under_way = false;      ///< bytes that the peer's kernel has not acknowledged yet, sent or not
+  bool is_asked = false;       ///< the peer's kernel has been sent what it must answer, and has not answered
+  Nanoseconds asked_every{};   ///< how long the kernel here lets pass before it sends that again
+  Nanoseconds heard_before{};  ///< so long ago something last came from the peer's kernel
+};
+
+/// Of a socket that is no TCP socket: nothing is under way.
+Owed owed_by(int socket);
+
+/// Of one connection.
+class Silence {
+ public:
+  /// Takes in what is owed now; returns for how long the peer's kernel has owed an answer, as far as these calls have
+  /// seen.
+  Nanoseconds look(const Owed& owed, Nanoseconds now);
+
+ private:
+  Nanoseconds since_ = kNever;
+};
+
+/// Within which time a host that has vanished is noticed.
+class HostTimeout {
+ public:
+  /// All of it happens within `limit`, of at least 3 s, after the last word; kNever: a silent host is waited for.
+  explicit HostTimeout(Nanoseconds limit) : limit_(limit) {}
+
+  bool is_ever() const { return limit_ != kNever; }
+  Nanoseconds limit() const { return limit_; }
+  /// How often connections are looked at while something is under way.
+  Nanoseconds tick() const { return limit_ / 10; }
+  /// A silence so long has no end any more. The peer has been asked several times then: it may be that the kernel asks
+  /// seldom, since the peer's process, which is stopped, has had no room for long.
+  bool is_over(Nanoseconds silence, const Owed& owed) const {
+    return silence >= longest_silence() && silence >= owed.asked_every / 2 * 3;
+  }
+  Nanoseconds longest_silence() const { return limit_ / 4 * 3; }
+  /// The kernel's own watch over a connection of which nothing is under way, and the longest that it lets pass before
+  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a process
+  /// of it was stopped for long is noticed later.
+  void set_up(int socket) const;
+
+ private:
+  Nanoseconds limit_;
+};
+
+}  // namespace ronde::transport
