@@ -51,6 +51,28 @@ Result<std::optional<JobKey>> key_of(const JoinOptions& options) {
   return std::optional<JobKey>(key);
 }
 
+/// Where rank 0 serves the store: a name that its own host takes for a loopback address, as Debian's /etc/hosts has it,
+/// is another address for other hosts.
+Result<store::HostAndPort> reachable(store::HostAndPort where) {
+  const bool is_name = where.host != "localhost" && !store::resolve(where, store::HostIs::numbers);
+  RONDE_ASSIGN_OR_RETURN(const std::string towards, store::address_towards(where));
+  if (is_name && store::is_loopback(towards)) {
+    RONDE_ASSIGN_OR_RETURN(where.host, site::choose_own_address("", site::own_variables()));
+  }
+  return where;
+}
+
+Result<std::string> reachable_store(const std::string& address) {
+  if (!address.starts_with(kTcp)) {
+    return address;
+  }
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(address.substr(kTcp.size())));
+  const Result<store::HostAndPort> where = reachable(named);  // if it is not known, who connects says so
+  return where && where.value().host != named.host
+             ? std::string(kTcp) + "[" + where.value().host + "]:" + std::to_string(named.port)
+             : address;
+}
+
 /// Where the ranks meet, and by what they know each other.
 struct OpenStore {
   std::unique_ptr<store::Store> store;
@@ -66,7 +88,8 @@ Result<OpenStore> open_store(const JoinOptions& options, Nanoseconds limit) {
                              (address ? "RONDE_KEY" : "RONDE_STORE") +
                              " is not set, so the ranks cannot meet. Start the program with `ronde run -n N -- ...`");
   }
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::connect_store(*address, *key, limit));
+  RONDE_ASSIGN_OR_RETURN(const std::string place, reachable_store(*address));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::connect_store(place, *key, limit));
   return OpenStore{std::move(store), *key};
 }
 
@@ -94,17 +117,6 @@ Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, c
   return transport::meet_on_host(*opened.store, scope, topology.local_rank, topology.local_size,
                                  transport::RegionLayout::for_size(topology.local_size),
                                  time_left(RealClock(), deadline));
-}
-
-/// Where rank 0 serves the store, of a job of several hosts perhaps: a name that its own host takes for a loopback
-/// address, as Debian's /etc/hosts has it, is another address for the others.
-Result<store::HostAndPort> reachable(store::HostAndPort where) {
-  const bool is_name = where.host != "localhost" && !store::resolve(where, store::HostIs::numbers);
-  RONDE_ASSIGN_OR_RETURN(const std::string towards, store::address_towards(where));
-  if (is_name && store::is_loopback(towards)) {
-    RONDE_ASSIGN_OR_RETURN(where.host, site::choose_own_address("", site::own_variables()));
-  }
-  return where;
 }
 
 /// Where this rank listens while ranks connect.
@@ -246,10 +258,8 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
   if (!key) {
     return std::unique_ptr<store::StoreServer>();
   }
-  RONDE_ASSIGN_OR_RETURN(store::HostAndPort where, store::parse_host_and_port(address->substr(kTcp.size())));
-  if (topology.local_size != topology.size) {
-    RONDE_ASSIGN_OR_RETURN(where, reachable(std::move(where)));
-  }
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(address->substr(kTcp.size())));
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, reachable(named));
   Result<UniqueFd> listener = store::listen_tcp(where);
   if (!listener) {
     return listener.status().with_context("rank 0 serves the job's store at RONDE_STORE, " + *address);
