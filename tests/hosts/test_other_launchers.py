@@ -193,6 +193,18 @@ def test_contradictions_are_refused(bed):
         assert done.returncode != 0 and sentence in done.stderr, done
 
 
+@pytest.mark.hosts(2, "namespaces", own_name_is_loopback=True)
+def test_by_hand_by_a_name_without_addresses(bed):
+    """Each rank finds out its own; rank 0's host takes its name for loopback."""
+    key = bed.folder / "key"
+    key.write_text(secrets.token_hex(32))
+    key.chmod(0o600)
+    by_hand = [{"RONDE_RANK": str(rank), "RONDE_SIZE": "2", "RONDE_LOCAL_RANK": "0", "RONDE_LOCAL_SIZE": "1",
+                "RONDE_CROSS_RANK": str(rank), "RONDE_CROSS_SIZE": "2", "RONDE_STORE": "tcp:rh1:29513",
+                "RONDE_KEY_FILE": str(key), "RANK": "", "WORLD_SIZE": ""} for rank in (0, 1)]
+    assert Ranks(bed, bed.hosts, each=by_hand).succeed()[0] == TWO_HOSTS
+
+
 def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -253,13 +265,40 @@ def test_slurm_in_its_other_shapes(slurm):
 
 
 @pytest.mark.hosts(2, "ssh")
-def test_srun_where_munge_has_ended_on_one_host(slurm):
-    """The sentence of that rank names munge, and the ways out."""
-    pid = slurm.folder / "munge.rh2" / "pid"
-    script = f"if [ $SLURM_PROCID = 1 ]; then kill $(cat {pid}); fi; exec {PYTHON} {PROGRAM}"
+def test_srun_where_one_rank_does_not_see_munge(slurm):
+    """As in a container that lacks its socket: the sentence of that rank names munge, and the ways out."""
+    script = (f"if [ $SLURM_PROCID = 1 ]; then exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'; "
+              f"fi; exec {PYTHON} {PROGRAM}")
     done = slurm.run("srun", "-N2", "-n2", "--mpi=none", "sh", "-c", script, env={**PLAIN, "RONDE_INIT_TIMEOUT_S": "4"})
     assert done.returncode != 0
     assert "munge cannot make a credential" in done.stderr and "set RONDE_KEY" in done.stderr, done.stderr
+
+
+@pytest.mark.hosts(2, "ssh")
+def test_who_gets_the_key_from_munge(slurm):
+    """Another user of the cluster does not, nor this one for another job; and what this user's gets nobody else reads."""
+    go = slurm.bed.folder / "go"
+    script = f"if [ $SLURM_PROCID = 1 ]; then while [ ! -e {go} ]; do sleep 0.05; done; fi; exec {PYTHON} {PROGRAM}"
+    one, two = slurm.bed.hosts
+    variables = {**PLAIN, "RONDE_PORT_RANGE": "31000-31003", "SLURM_CONF": str(slurm.config)}
+    job = one.start("srun", "-N2", "-n2", "--mpi=none", "sh", "-c", script, env=variables, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE)
+
+    def ask(name, nonce="0" * 64, user="root", reader="root"):
+        done = two.run(PYTHON, PROGRAM.with_name("asks_desk.py"), name, nonce, user, reader)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    number = slurm.run("squeue", "-h", "-o", "%i").stdout.strip() or "1"
+    mine = ask(f"slurm/{number}/0")
+    assert re.search("tell\nslurm/.*\n0{64}\ntcp:10.77.0.1:[0-9]+ [0-9a-f]{64}$", mine), mine
+    assert "Unauthorized credential" in ask(f"slurm/{number}/0", reader="nobody")
+    assert ask(f"slurm/{number}/0", user="nobody") == "refused\n"
+    assert ask(f"slurm/{number}/1") == "refused\n"
+    assert ask(f"slurm/{number}/0", nonce="short") == "refused\n"
+    go.write_text("")
+    out, err = job.communicate(timeout=40)
+    assert job.returncode == 0 and said(out) == TWO_HOSTS, err
 
 
 # ---- MPI's launchers

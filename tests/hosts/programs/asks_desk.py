@@ -1,0 +1,48 @@
+"""Asks the desk of rank 0 on rh1, ports 31000 to 31003, with a munge credential: JOB NONCE, as USER; and reads the answer as
+READER. Prints "refused", or what READER's unmunge says."""
+
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+job, nonce, user, reader = sys.argv[1:]
+
+
+def run_as(who, *command, text):
+    drop = ["setpriv", "--reuid", who, "--clear-groups"] if who != "root" else []
+    return subprocess.run([*drop, *command], input=text, capture_output=True, timeout=20)
+
+
+def connect():
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for port in range(31000, 31004):
+            try:
+                return socket.create_connection(("10.77.0.1", port), 1)
+            except OSError:
+                continue
+    sys.exit("nobody listens")
+
+
+def receive(connection, count):
+    got = b""
+    while len(got) < count:
+        piece = connection.recv(count - len(got))
+        assert piece, "closed"
+        got += piece
+    return got
+
+
+with connect() as connection:
+    made = run_as(user, "munge", "--restrict-uid", "root", text=f"ronde 1\nask\n{job}\n{nonce}".encode())
+    assert made.returncode == 0, made.stderr
+    credential = made.stdout.strip()
+    connection.sendall(struct.pack("<H", len(credential)) + credential)
+    (length,) = struct.unpack("<H", receive(connection, 2))
+    if length == 0:
+        print("refused")
+        sys.exit()
+    read = run_as(reader, "unmunge", text=receive(connection, length))
+    print((read.stdout + read.stderr).decode())
