@@ -15,34 +15,36 @@ def run_as(who, *command, text):
     return subprocess.run([*drop, *command], input=text, capture_output=True, timeout=20)
 
 
-def connect():
+def receive(connection, count):
+    got = b""
+    while len(got) < count:
+        piece = connection.recv(count - len(got))
+        if not piece:
+            raise ConnectionResetError
+        got += piece
+    return got
+
+
+def ask(question):
+    """The answer, from whichever of the ports gives one: the job's store listens at another of them."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         for port in range(31000, 31004):
             try:
-                return socket.create_connection(("10.77.0.1", port), 1)
+                with socket.create_connection(("10.77.0.1", port), 1) as connection:
+                    connection.sendall(struct.pack("<H", len(question)) + question)
+                    (length,) = struct.unpack("<H", receive(connection, 2))
+                    return receive(connection, length)
             except OSError:
                 continue
     sys.exit("nobody listens")
 
 
-def receive(connection, count):
-    got = b""
-    while len(got) < count:
-        piece = connection.recv(count - len(got))
-        assert piece, "closed"
-        got += piece
-    return got
-
-
-with connect() as connection:
-    made = run_as(user, "munge", "--restrict-uid", "root", text=f"ronde 1\nask\n{job}\n{nonce}".encode())
-    assert made.returncode == 0, made.stderr
-    credential = made.stdout.strip()
-    connection.sendall(struct.pack("<H", len(credential)) + credential)
-    (length,) = struct.unpack("<H", receive(connection, 2))
-    if length == 0:
-        print("refused")
-        sys.exit()
-    read = run_as(reader, "unmunge", text=receive(connection, length))
+made = run_as(user, "munge", "--restrict-uid", "root", text=f"ronde 1\nask\n{job}\n{nonce}".encode())
+assert made.returncode == 0, made.stderr
+answer = ask(made.stdout.strip())
+if answer:
+    read = run_as(reader, "unmunge", text=answer)
     print((read.stdout + read.stderr).decode())
+else:
+    print("refused")
