@@ -218,10 +218,19 @@ Result<Topology> topology_of(const JoinOptions& options) {
 }
 
 Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::Membership>& membership) {
-  if (options.rank || options.size || options.store) {
+  if (options.store) {
     return options;
   }
   const site::Variables variables = site::own_variables();
+  if (options.rank || options.size) {
+    JoinOptions completed = options;  // a group or an engine of some of the job's ranks: they meet where all did
+    if (membership && !variables("RONDE_STORE")) {
+      completed.store = membership->joined().store;
+      completed.key = membership->joined().key;
+      completed.address = membership->joined().address;
+    }
+    return completed;
+  }
   if (variables("RONDE_SIZE")) {
     RONDE_RETURN_IF_ERROR(site::check_by_hand(variables));
     return options;

@@ -142,18 +142,19 @@ def test_strangers_at_the_desk_change_nothing(bed):
     one, two = bed.hosts
     script = ("import os, socket, sys, time\n"
               "until = time.monotonic() + 15\n"
-              "found = None\n"
-              "while found is None and time.monotonic() < until:\n"
+              "found = set()\n"  # the desk and the store
+              "while len(found) < 2 and time.monotonic() < until:\n"
               "    for port in range(31000, 31004):\n"
               "        try:\n"
-              "            found = socket.create_connection(('10.77.0.1', port), 1) and port\n"
-              "            break\n"
+              "            socket.create_connection(('10.77.0.1', port), 1).close()\n"
+              "            found.add(port)\n"
               "        except OSError:\n"
               "            pass\n"
-              "slow = [socket.create_connection(('10.77.0.1', found)) for _ in range(100)]\n"
+              "slow = [socket.create_connection(('10.77.0.1', port)) for port in found for _ in range(100)]\n"
               "for n in range(300):\n"
-              "    with socket.create_connection(('10.77.0.1', found)) as each:\n"
-              "        each.sendall(os.urandom(n))\n"
+              "    for port in found:\n"
+              "        with socket.create_connection(('10.77.0.1', port)) as each:\n"
+              "            each.sendall(os.urandom(n))\n"
               "print('sent', flush=True)\n"
               "sys.stdin.readline()\n")
     key = secrets.token_hex(32)
@@ -222,6 +223,18 @@ def test_torchrun_on_two_hosts(bed):
     assert all(code == 0 for _, _, code in ends), ends
     assert said("".join(out for out, _, _ in ends)) == [
         f"{2 * host + local}/4 local {local}/2 cross {host}/2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
+
+
+@pytest.mark.hosts(2, "namespaces")
+def test_torch_distributed_on_two_hosts_of_torchrun(bed):
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
+                "--master-port", 29514]
+    key = {**PLAIN, "RONDE_KEY": secrets.token_hex(32)}
+    agents = [host.start(*torchrun, "--node-rank", number, PROGRAM.with_name("torch_group.py"), env=key,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE) for number, host in enumerate(bed.hosts)]
+    ends = [(*agent.communicate(timeout=90), agent.returncode) for agent in agents]
+    assert all(code == 0 for _, _, code in ends), ends
+    assert sorted(re.findall(r"right \d", "".join(out for out, _, _ in ends))) == [f"right {rank}" for rank in range(4)]
 
 
 @pytest.mark.hosts(1)
