@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from bed import Argument, Bed, Host, HostProcess, wait_until
 
-PROGRAMS = ("slurmctld", "slurmd", "srun", "/usr/sbin/munged")
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
-
-
-def missing_programs() -> List[str]:
-    return [program for program in PROGRAMS if shutil.which(program, path=_PATH) is None]
 
 
 class Slurm:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm import Slurm, missing_programs
+from slurm import Slurm
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "started.py"
 PYTHON = sys.executable
@@ -25,8 +24,6 @@ PLAIN = {**({"RONDE_LIBRARY": os.environ["TRY_LIBRARY"]} if "TRY_LIBRARY" in os.
 
 @pytest.fixture
 def slurm(bed):
-    if missing := missing_programs():
-        pytest.skip(f"needs Slurm and munge: there is no {', '.join(missing)}")
     with Slurm(bed) as running:
         yield running
 
@@ -248,7 +245,7 @@ def test_torchrun_on_one_host(bed):
 # ---- Slurm
 
 
-@pytest.mark.hosts(2, "ssh")  # that is, root
+@pytest.mark.hosts(2, "slurm")
 @pytest.mark.parametrize("mpi, way", [("none", "munge"), ("pmi2", "PMI"), ("pmix", "PMIx")])
 def test_srun_on_two_hosts(slurm, mpi, way):
     done = slurm.run("srun", "-N2", "-n2", f"--mpi={mpi}", PYTHON, PROGRAM, "again", env=PLAIN)
@@ -257,7 +254,7 @@ def test_srun_on_two_hosts(slurm, mpi, way):
     assert f"by {way} that the ranks meet at tcp:10.77.0.1:" in done.stderr
 
 
-@pytest.mark.hosts(2, "ssh")
+@pytest.mark.hosts(2, "slurm")
 def test_slurm_in_its_other_shapes(slurm):
     """Unequal ranks a host, one host alone, a key, and a batch script, whose own process is no rank of anything."""
     done = slurm.run("srun", "-N2", "-n3", "--mpi=none", PYTHON, PROGRAM, env=PLAIN)
@@ -277,7 +274,7 @@ def test_slurm_in_its_other_shapes(slurm):
     assert out.read_text().splitlines() == ["0/1 local 0/1 cross 0/1 on rh1"]
 
 
-@pytest.mark.hosts(2, "ssh")
+@pytest.mark.hosts(2, "slurm")
 def test_srun_where_one_rank_does_not_see_munge(slurm):
     """As in a container that lacks its socket: the sentence of that rank names munge, and the ways out."""
     script = (f"if [ $SLURM_PROCID = 1 ]; then exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'; "
@@ -287,7 +284,7 @@ def test_srun_where_one_rank_does_not_see_munge(slurm):
     assert "munge cannot make a credential" in done.stderr and "set RONDE_KEY" in done.stderr, done.stderr
 
 
-@pytest.mark.hosts(2, "ssh")
+@pytest.mark.hosts(2, "slurm")
 def test_who_gets_the_key_from_munge(slurm):
     """Another user of the cluster does not, nor this one for another job; and what this user's gets nobody else reads."""
     go = slurm.bed.folder / "go"
@@ -317,10 +314,8 @@ def test_who_gets_the_key_from_munge(slurm):
 # ---- MPI's launchers
 
 
-@pytest.mark.hosts(2, "ssh")
+@pytest.mark.hosts(2, "ssh", "hydra")
 def test_hydra_on_two_hosts(bed):
-    if shutil.which("mpiexec.hydra") is None:
-        pytest.skip("needs Debian's package mpich")
     done = bed.hosts[0].run("mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", bed.ssh, "-hosts", "rh1,rh2", "-n", 3,
                             PYTHON, PROGRAM, "again", env=PLAIN, limit_s=60)
     assert done.returncode == 0, done.stderr
@@ -329,10 +324,8 @@ def test_hydra_on_two_hosts(bed):
     assert "by PMI that the ranks meet at tcp:10.77.0.1:" in done.stderr
 
 
-@pytest.mark.hosts(2, "ssh")
+@pytest.mark.hosts(2, "ssh", "open-mpi")
 def test_open_mpis_mpirun_on_two_hosts(bed):
-    if shutil.which("mpirun.openmpi") is None:
-        pytest.skip("needs Debian's package openmpi-bin")
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     passed = [word for name in PLAIN for word in ("-x", name)]
     done = bed.hosts[0].run("mpirun.openmpi", "-mca", "plm_rsh_agent", bed.ssh, "-H", "rh1:2,rh2:1", "-np", 3, *passed,
@@ -343,11 +336,9 @@ def test_open_mpis_mpirun_on_two_hosts(bed):
     assert "by PMIx that the ranks meet at tcp:10.77.0.1:" in done.stderr
 
 
-@pytest.mark.hosts(1, "ssh")
+@pytest.mark.hosts(1, "namespaces", "hydra", "open-mpi")
 def test_mpi_launchers_on_one_host(bed):
     for name in ("mpiexec.hydra", "mpirun.openmpi"):
-        if shutil.which(name) is None:
-            pytest.skip(f"there is no {name} (Debian's packages mpich and openmpi-bin)")
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **PLAIN}
         more = ["--oversubscribe"] if "openmpi" in name else []
         done = bed.hosts[0].run(name, *more, "-n", 2, PYTHON, PROGRAM, env=root, limit_s=60)
