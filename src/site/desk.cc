@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <list>
 #include <system_error>
@@ -20,6 +19,7 @@
 #include "base/log.h"
 #include "base/stable_hash.h"
 #include "site/courier.h"
+#include "store/port_range.h"
 #include "store/tcp_address.h"
 
 namespace ronde::site {
@@ -297,23 +297,15 @@ std::unique_ptr<Courier> desk_courier(DeskPlace place, int rank, std::unique_ptr
 
 Result<std::vector<std::uint16_t>> desk_ports(const std::string& job, const Variables& variables) {
   constexpr std::uint16_t kCount = 8;
-  std::uint16_t first = 20000;
-  std::uint16_t last = 27999;
+  store::PortRange range{20000, 27999};
   if (const std::optional<std::string> text = variables("RONDE_PORT_RANGE")) {
-    const char* const end = text->data() + text->size();
-    const auto [dash, error] = std::from_chars(text->data(), end, first);
-    const bool has_dash = error == std::errc() && dash != end && *dash == '-';
-    const auto [rest, last_error] = std::from_chars(has_dash ? dash + 1 : end, end, last);
-    if (!has_dash || last_error != std::errc() || rest != end || first == 0 || last < first) {
-      return Status::error(Code::invalid_argument,
-                           "RONDE_PORT_RANGE is '" + *text + "'; expected two ports, as 29600-29699");
-    }
+    RONDE_ASSIGN_OR_RETURN(range, store::parse_port_range(*text));
   }
-  const auto room = static_cast<std::uint64_t>(last - first) + 1;
+  const std::uint64_t room = range.size();
   const std::uint64_t begin = mix(stable_hash(job)) % room;
   std::vector<std::uint16_t> ports;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(kCount, room); ++i) {
-    ports.push_back(static_cast<std::uint16_t>(first + (begin + i) % room));
+    ports.push_back(static_cast<std::uint16_t>(range.first + (begin + i) % room));
   }
   return ports;
 }

@@ -6,6 +6,7 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "store/interfaces.h"
+#include "store/port_range.h"
 #include "store/store_client.h"
 #include "store/tcp_address.h"
 
@@ -35,22 +36,6 @@ Result<Told> parse_told(const std::string& text) {
 std::string tcp_store(const std::string& address, std::uint16_t port) {
   const bool is_six = address.find(':') != std::string::npos;
   return std::string(kTcp) + (is_six ? "[" + address + "]" : address) + ":" + std::to_string(port);
-}
-
-Result<UniqueFd> listen_somewhere(const std::string& address, const std::string& job, const Variables& variables) {
-  if (!variables("RONDE_PORT_RANGE")) {
-    return store::listen_tcp({address, 0}, store::HostIs::numbers);
-  }
-  RONDE_ASSIGN_OR_RETURN(const std::vector<std::uint16_t> ports, desk_ports(job + "/store", variables));
-  Status why;
-  for (const std::uint16_t port : ports) {
-    Result<UniqueFd> listener = store::listen_tcp({address, port}, store::HostIs::numbers);
-    if (listener) {
-      return listener;
-    }
-    why = listener.status();
-  }
-  return why.with_context("RONDE_PORT_RANGE");
 }
 
 struct Met {
@@ -175,8 +160,7 @@ Result<std::unique_ptr<Courier>> courier_for(const Started& started, const std::
 }
 
 /// Gives what to tell.
-Result<std::string> Membership::serve(const Started& started, const std::string& own_address,
-                                      const Variables& variables) {
+Result<std::string> Membership::serve(const Started& started, const std::string& own_address) {
   RONDE_ASSIGN_OR_RETURN(const JobKey key, make_job_key());
   UniqueFd listener;
   std::string address;
@@ -187,7 +171,7 @@ Result<std::string> Membership::serve(const Started& started, const std::string&
     RONDE_ASSIGN_OR_RETURN(listener, store::listen_unix(path));
     address = "unix:" + path;
   } else {
-    RONDE_ASSIGN_OR_RETURN(listener, listen_somewhere(own_address, started.job, variables));
+    RONDE_ASSIGN_OR_RETURN(listener, store::listen_in_range(own_address));
     RONDE_ASSIGN_OR_RETURN(const std::uint16_t port, store::port_of(listener.get()));
     address = tcp_store(own_address, port);
   }
@@ -212,7 +196,7 @@ Result<std::unique_ptr<Membership>> Membership::join(const Variables& variables,
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<Courier> courier,
                          courier_for(*started, own_address, variables, way));
   if (started->rank == 0) {
-    RONDE_ASSIGN_OR_RETURN(text, made->serve(*started, own_address, variables));
+    RONDE_ASSIGN_OR_RETURN(text, made->serve(*started, own_address));
   }
   Result<Met> met = find_store(*courier, text, deadline);
   if (!met) {

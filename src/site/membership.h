@@ -38,7 +38,7 @@ class Membership {
  private:
   Membership() = default;
 
-  Result<std::string> serve(const Started& started, const std::string& own_address, const Variables& variables);
+  Result<std::string> serve(const Started& started, const std::string& own_address);
 
   Joined joined_;
   std::optional<store::PrivateFolder> folder_;   ///< of rank 0 on one host; the server's socket is in it
