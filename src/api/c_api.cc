@@ -197,7 +197,7 @@ ronde_status ronde_group_make(ronde_engine* engine, const ronde_options* options
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
     RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions join, options_from(options));
-    RONDE_ASSIGN_OR_RETURN(*group, engine::make_group(*runner, join, {ranks, ranks + count}));
+    RONDE_ASSIGN_OR_RETURN(*group, Process::instance().make_group(*runner, join, {ranks, ranks + count}));
     return {};
   });
 }

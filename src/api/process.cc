@@ -62,6 +62,11 @@ void Process::watch_forks() {
   static_cast<void>(once);
 }
 
+Result<engine::JoinOptions> Process::complete(const engine::JoinOptions& options) {
+  std::lock_guard lock(membership_mutex_);
+  return engine::complete(options, membership_);
+}
+
 /// Where the ranks meet in a store that this one serves.
 Status Process::serve_store(const engine::JoinOptions& options) {
   std::lock_guard lock(served_mutex_);
@@ -72,7 +77,7 @@ Status Process::serve_store(const engine::JoinOptions& options) {
   return {};
 }
 
-Status Process::init(const engine::JoinOptions& options) {
+Status Process::init(const engine::JoinOptions& given) {
   if (shared()) {
     return {};
   }
@@ -81,12 +86,13 @@ Status Process::init(const engine::JoinOptions& options) {
   if (shared()) {
     return {};
   }
+  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions options, complete(given));
   const std::string store = launchers_store(options);
   if (const Result<engine::Topology> topology = engine::topology_of(options)) {
     store::forget_leaving(store, topology.value().rank);
   }
   let_down.store(false, std::memory_order_relaxed);
-  RONDE_RETURN_IF_ERROR(serve_store(options));
+  RONDE_RETURN_IF_ERROR(serve_store(given));
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_));
   if (const int size = runner->engine().topology().size; size == 1 && !options.size) {
@@ -128,16 +134,17 @@ std::shared_ptr<engine::Runner> Process::shared() const {
   return shared_;
 }
 
-Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& options) {
+Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOptions& given) {
   // Under a name of their own ranks meet whatever else they have made: it counts for nothing, and two threads may do so
   // at once, in any order.
   RONDE_RETURN_IF_ERROR(check_not_in_callback("making an engine"));
-  const bool is_named = options.meeting.has_value();
+  const bool is_named = given.meeting.has_value();
   std::unique_lock init_lock(init_mutex_, std::defer_lock);
   if (!is_named) {
     init_lock.lock();
   }
-  RONDE_RETURN_IF_ERROR(serve_store(options));
+  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions options, complete(given));
+  RONDE_RETURN_IF_ERROR(serve_store(given));
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, is_named ? "named/" + *options.meeting : "own",
                                             is_named ? 1 : own_epoch_ + 1, clock_));
@@ -147,6 +154,12 @@ Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOption
   std::erase_if(own_, [](const auto& weak) { return weak.expired(); });
   own_.push_back(runner);
   return runner;
+}
+
+Result<std::int32_t> Process::make_group(engine::Runner& runner, const engine::JoinOptions& options,
+                                         const std::vector<int>& ranks) {
+  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions completed, complete(options));
+  return engine::make_group(runner, completed, ranks);
 }
 
 void Process::leave_at_exit() {

@@ -26,6 +26,9 @@ class Process {
   std::shared_ptr<engine::Runner> shared() const;
   /// An engine of the caller's own.
   Result<std::shared_ptr<engine::Runner>> create(const engine::JoinOptions& options);
+  /// As engine::make_group().
+  Result<std::int32_t> make_group(engine::Runner& runner, const engine::JoinOptions& options,
+                                  const std::vector<int>& ranks);
   /// Leaves the job without waiting, when the process exits.
   void leave_at_exit();
   /// From now on a forked child is refused everything: this process has threads or holds what others rely on.
@@ -35,6 +38,7 @@ class Process {
   Process() = default;
 
   void note_leaving(engine::Runner& runner, const std::string& store) const;
+  Result<engine::JoinOptions> complete(const engine::JoinOptions& options);
   Status serve_store(const engine::JoinOptions& options);
 
   RealClock clock_;
@@ -42,6 +46,8 @@ class Process {
   mutable std::mutex mutex_;
   std::shared_ptr<engine::Runner> shared_;  ///< guarded by mutex_
   std::string note_store_;                  ///< where the launcher looks who leaves; read under either mutex
+  std::mutex membership_mutex_;
+  std::unique_ptr<site::Membership> membership_;  ///< guarded by membership_mutex_: until the process ends
   std::mutex served_mutex_;
   std::string served_at_;                           ///< guarded by served_mutex_: the address of the next
   std::unique_ptr<store::StoreServer> served_;      ///< guarded by served_mutex_: until the process ends

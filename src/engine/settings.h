@@ -35,8 +35,8 @@ struct Settings {
     tcp,            ///< "tcp": connections, also where memory could be shared
   } medium = Medium::as_they_meet;
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
-  /// there.
-  std::string address = "127.0.0.1";
+  /// there. Empty: found out.
+  std::string address;
   /// RONDE_HOST_TIMEOUT_S: over TCP, a host of which nothing has been heard for so long has vanished. 0: never.
   Nanoseconds host_timeout = 10 * kSecond;
   /// RONDE_HOST_ID: ranks with different ones share no memory, whatever they could.

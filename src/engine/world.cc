@@ -7,6 +7,8 @@
 #include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
+#include "site/membership.h"
+#include "store/interfaces.h"
 #include "store/store_client.h"
 #include "store/tcp_address.h"
 #include "transport/hosts/hosts.h"
@@ -17,6 +19,8 @@
 namespace ronde::engine {
 
 namespace {
+
+constexpr std::string_view kTcp = "tcp:";
 
 Result<int> number_of(const std::optional<int>& option, const char* variable, int fallback) {
   if (option) {
@@ -39,6 +43,36 @@ std::optional<std::string> store_of(const JoinOptions& options) {
   return options.store ? options.store : environment_text("RONDE_STORE");
 }
 
+Result<std::optional<JobKey>> key_of(const JoinOptions& options) {
+  if (!options.key) {
+    return site::key_of_user(site::own_variables());
+  }
+  RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*options.key));
+  return std::optional<JobKey>(key);
+}
+
+/// Where rank 0 serves the store: a name that its own host takes for a loopback address, as Debian's /etc/hosts has it,
+/// is another address for other hosts.
+Result<store::HostAndPort> reachable(store::HostAndPort where) {
+  const bool is_name = where.host != "localhost" && !store::resolve(where, store::HostIs::numbers);
+  RONDE_ASSIGN_OR_RETURN(const std::string towards, store::address_towards(where));
+  if (is_name && store::is_loopback(towards)) {
+    RONDE_ASSIGN_OR_RETURN(where.host, site::choose_own_address("", site::own_variables()));
+  }
+  return where;
+}
+
+Result<std::string> reachable_store(const std::string& address) {
+  if (!address.starts_with(kTcp)) {
+    return address;
+  }
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(address.substr(kTcp.size())));
+  const Result<store::HostAndPort> where = reachable(named);  // if it is not known, who connects says so
+  return where && where.value().host != named.host
+             ? std::string(kTcp) + "[" + where.value().host + "]:" + std::to_string(named.port)
+             : address;
+}
+
 /// Where the ranks meet, and by what they know each other.
 struct OpenStore {
   std::unique_ptr<store::Store> store;
@@ -47,16 +81,16 @@ struct OpenStore {
 
 Result<OpenStore> open_store(const JoinOptions& options, Nanoseconds limit) {
   const std::optional<std::string> address = store_of(options);
-  const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
-  if (!address || !key_text) {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<JobKey> key, key_of(options));
+  if (!address || !key) {
     return Status::error(Code::invalid_argument,
                          std::string("this job has more than one rank, but ") +
                              (address ? "RONDE_KEY" : "RONDE_STORE") +
                              " is not set, so the ranks cannot meet. Start the program with `ronde run -n N -- ...`");
   }
-  RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::connect_store(*address, key, limit));
-  return OpenStore{std::move(store), key};
+  RONDE_ASSIGN_OR_RETURN(const std::string place, reachable_store(*address));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::connect_store(place, *key, limit));
+  return OpenStore{std::move(store), *key};
 }
 
 Result<std::unique_ptr<transport::HostArena>> arena_of_one() {
@@ -85,6 +119,18 @@ Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, c
                                  time_left(RealClock(), deadline));
 }
 
+/// Where this rank listens while ranks connect.
+Result<std::string> own_address(const JoinOptions& options, const Settings& settings) {
+  const std::string store = store_of(options).value_or("");
+  if (!settings.address.empty() || options.address || store::is_of_one_host(store)) {
+    return !settings.address.empty() ? settings.address : options.address.value_or("127.0.0.1");
+  }
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(store.substr(kTcp.size())));
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, reachable(named));
+  RONDE_ASSIGN_OR_RETURN(std::string towards, store::address_towards(where));
+  return store::is_loopback(towards) ? towards : site::choose_own_address(where.host, site::own_variables());
+}
+
 /// What an engine is to be made of: an arena that all ranks share, or connections.
 struct Met {
   std::shared_ptr<transport::HostArena> arena;
@@ -106,9 +152,10 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> own, arena_of_one());
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
+  RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
   RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                                                settings.address, transport::HostTimeout(settings.host_timeout),
+                                                address, transport::HostTimeout(settings.host_timeout),
                                                 time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank)};
 }
@@ -127,10 +174,11 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
   if (hosts.count() == 1) {
     return Met{hosts.arena, {}};
   }
+  RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
   RONDE_ASSIGN_OR_RETURN(
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                               settings.address, hosts, transport::HostTimeout(settings.host_timeout),
+                               address, hosts, transport::HostTimeout(settings.host_timeout),
                                 time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
 }
@@ -169,23 +217,64 @@ Result<Topology> topology_of(const JoinOptions& options) {
   return topology;
 }
 
+Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::Membership>& membership) {
+  if (options.store) {
+    return options;
+  }
+  const site::Variables variables = site::own_variables();
+  if (options.rank || options.size) {
+    JoinOptions completed = options;  // a group or an engine of some of the job's ranks: they meet where all did
+    if (membership && !variables("RONDE_STORE")) {
+      completed.store = membership->joined().store;
+      completed.key = membership->joined().key;
+      completed.address = membership->joined().address;
+    }
+    return completed;
+  }
+  if (variables("RONDE_SIZE")) {
+    RONDE_RETURN_IF_ERROR(site::check_by_hand(variables));
+    return options;
+  }
+  if (!membership) {
+    RONDE_ASSIGN_OR_RETURN(const Settings settings, settings_from_environment());
+    RONDE_ASSIGN_OR_RETURN(membership, site::Membership::join(variables, options.init_timeout != 0
+                                                                             ? options.init_timeout
+                                                                             : settings.init_timeout));
+  }
+  JoinOptions completed = options;
+  if (membership) {
+    const site::Joined& joined = membership->joined();
+    completed.rank = joined.rank;
+    completed.size = joined.size;
+    completed.local_rank = joined.layout.local_rank;
+    completed.local_size = joined.layout.local_size;
+    completed.cross_rank = joined.layout.cross_rank;
+    completed.cross_size = joined.layout.cross_size;
+    completed.store = joined.store;
+    completed.key = joined.key;
+    completed.address = joined.address;
+  }
+  return completed;
+}
+
 Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& options, std::string& served) {
   RONDE_ASSIGN_OR_RETURN(const Topology topology, topology_of(options));
   const std::optional<std::string> address = store_of(options);
-  const std::optional<std::string> key_text = options.key ? options.key : environment_text("RONDE_KEY");
-  constexpr std::string_view kTcp = "tcp:";
-  if (topology.rank != 0 || topology.size == 1 || !address || !address->starts_with(kTcp) || *address == served ||
-      !key_text) {
+  if (topology.rank != 0 || topology.size == 1 || !address || !address->starts_with(kTcp) || *address == served) {
     return std::unique_ptr<store::StoreServer>();
   }
-  RONDE_ASSIGN_OR_RETURN(const JobKey key, parse_job_key(*key_text));
-  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, store::parse_host_and_port(address->substr(kTcp.size())));
+  RONDE_ASSIGN_OR_RETURN(const std::optional<JobKey> key, key_of(options));
+  if (!key) {
+    return std::unique_ptr<store::StoreServer>();
+  }
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(address->substr(kTcp.size())));
+  RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, reachable(named));
   Result<UniqueFd> listener = store::listen_tcp(where);
   if (!listener) {
     return listener.status().with_context("rank 0 serves the job's store at RONDE_STORE, " + *address);
   }
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::StoreServer> server,
-                         store::StoreServer::start(std::move(*listener), key));
+                         store::StoreServer::start(std::move(*listener), *key));
   served = *address;
   return server;
 }

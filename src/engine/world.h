@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/runner.h"
+#include "site/membership.h"
 #include "store/store_server.h"
 
 namespace ronde::engine {
@@ -18,9 +19,10 @@ inline constexpr std::string_view kSharedMeeting = "shared";
 /// What the caller says about the job; what is left out comes from the environment.
 struct JoinOptions {
   std::optional<int> rank, size, local_rank, local_size, cross_rank, cross_size;
-  std::optional<std::string> store;    ///< "unix:/path"
+  std::optional<std::string> store;    ///< "unix:/path" or "tcp:host:port"
   std::optional<std::string> key;      ///< 64 hex digits
   std::optional<std::string> meeting;  ///< of an engine of the caller's own, or of a group
+  std::optional<std::string> address;  ///< where this rank listens while ranks connect by TCP
   Nanoseconds init_timeout = 0;        ///< 0: from the settings
   Nanoseconds timeout = 0;             ///< 0: from the settings
 };
@@ -28,6 +30,11 @@ struct JoinOptions {
 /// From options, else RONDE_RANK, RONDE_SIZE, RONDE_LOCAL_RANK, ..., else a job of one rank. INVALID_ARGUMENT if they
 /// contradict each other.
 Result<Topology> topology_of(const JoinOptions& options);
+
+/// With what a launcher that is not ours says of this process, where neither the options nor RONDE_SIZE say who it is.
+/// Then ranks meet, once in a process: `membership` keeps what this one serves, and must live as long as its engines.
+/// Collective at the first time; blocks up to the init timeout. INVALID_ARGUMENT if launchers and RONDE_SIZE contradict.
+Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::Membership>& membership);
 
 /// Starts the server of a store over TCP that this rank is to serve, as rank 0 does for a job that meets at
 /// tcp:host:port; null if there is none, or `served` is its address already, which becomes that address. SYSTEM_ERROR

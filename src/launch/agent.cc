@@ -2,8 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -44,38 +42,12 @@ constexpr std::size_t kRoomForOutput = 1 << 20;
 constexpr Nanoseconds kForeignPipes = kSecond;
 constexpr Nanoseconds kFarewell = 10 * kSecond;
 
-std::vector<InterfaceAddress> interface_addresses() {
-  std::vector<InterfaceAddress> found;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    return found;
-  }
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) {
-      continue;
-    }
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    const void* numbers = nullptr;
-    if (each->ifa_addr->sa_family == AF_INET) {
-      numbers = &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr;
-    } else if (each->ifa_addr->sa_family == AF_INET6) {
-      const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr;
-      numbers = IN6_IS_ADDR_LINKLOCAL(&address) ? nullptr : &address;  // means nothing without an interface
-    }
-    if (numbers != nullptr && ::inet_ntop(each->ifa_addr->sa_family, numbers, text.data(), text.size()) != nullptr) {
-      found.push_back({each->ifa_name, text.data()});
-    }
-  }
-  ::freeifaddrs(list);
-  return found;
-}
-
 AgentHello make_hello() {
   AgentHello hello{.version = std::string(kVersion),
                    .host = host_name(),
                    .caller = {},
                    .called = {},
-                   .addresses = interface_addresses(),
+                   .addresses = store::interface_addresses(),
                    .free_port = free_port()};
   if (const char* const connection = std::getenv("SSH_CONNECTION"); connection != nullptr) {
     std::string port;

@@ -69,7 +69,7 @@ Result<Message> decode_with(const char* what, std::string_view text, const Read&
 std::string AgentHello::encode() const {
   Json json = {{"version", version},          {"host", to_latin1(host)}, {"caller", caller}, {"called", called},
                {"addresses", Json::array()}, {"free_port", free_port}};
-  for (const InterfaceAddress& each : addresses) {
+  for (const store::InterfaceAddress& each : addresses) {
     json["addresses"].push_back({to_latin1(each.interface), each.address});
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -12,15 +12,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "launch/guardian_channel.h"
+#include "store/interfaces.h"
 #include "store/leave_note.h"
 
 namespace ronde::launch {
-
-/// An address of one of the host's network interfaces.
-struct InterfaceAddress {
-  std::string interface;
-  std::string address;  ///< numbers
-};
 
 /// The agent's first frame.
 struct AgentHello {
@@ -28,7 +23,7 @@ struct AgentHello {
   std::string host;     ///< as the host calls itself
   std::string caller;   ///< the launcher's address as seen from here, by SSH_CONNECTION; empty: not by ssh
   std::string called;   ///< this host's address as ssh reached it
-  std::vector<InterfaceAddress> addresses;
+  std::vector<store::InterfaceAddress> addresses;
   int free_port = 0;  ///< a TCP port that was free a moment ago
 
   std::string encode() const;

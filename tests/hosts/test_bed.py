@@ -13,7 +13,7 @@ import pytest
 
 import bed as bed_module
 from bed import Bed, wait_until
-from levels import Level, level, missing, why_not
+from levels import NEEDS, Level, level, missing, why_not
 
 
 def lives(pid: int) -> bool:
@@ -261,7 +261,7 @@ def test_each_level_that_can_be_had_works(at):
 
 def test_what_is_missing_is_said(monkeypatch):
     assert "sshd needs root" in missing(Level.USER)["ssh"]
-    assert set(missing(Level.NONE)) == {"namespaces", "rate", "faults", "ssh"}
+    assert set(missing(Level.NONE)) == set(NEEDS)
     with pytest.raises(RuntimeError, match="has no sshd"):
         Bed(1, ssh=True, level=Level.USER)
     assert level() in Level and socket.gethostname() not in ("rh1", "rh2")

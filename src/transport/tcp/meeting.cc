@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/host_name.h"
 #include "base/version.h"
+#include "store/port_range.h"
 #include "store/tcp_address.h"
 #include "transport/tcp/greeting.h"
 #include "transport/tcp/tcp.h"
@@ -280,7 +281,7 @@ Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const 
   Announced mine;
   mine.who = {host_name(), ::getpid()};
   mine.address = address;
-  Result<UniqueFd> listener = store::listen_tcp({address, 0}, store::HostIs::numbers);
+  Result<UniqueFd> listener = store::listen_in_range(address);
   if (listener) {
     RONDE_ASSIGN_OR_RETURN(mine.port, store::port_of(listener->get()));
   }

@@ -123,7 +123,7 @@ def _join_job(store: dist.Store, rank: int, size: int, timeout: float) -> Any:
     if _process.is_rank():
         _check_is(rank, size)
         return lambda: None  # the program's to end, as it began it
-    if _meeting.has_launcher():
+    if _meeting.has_launcher() or _meeting.is_on_several_hosts(rank, size):
         options = _abi.Options(struct_size=ctypes.sizeof(_abi.Options), timeout_s=timeout)
         for field in ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"):
             setattr(options, field, -1)

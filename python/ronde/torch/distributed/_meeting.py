@@ -32,6 +32,12 @@ _MOST_HINT_BYTES = 1024
 _FOLDER = re.compile(rb"/[^\0]{0,200}/ronde-[A-Za-z0-9]{6}", re.DOTALL)
 _HEX = re.compile(r"[0-9a-f]{64}")
 _AUTH_FAILED = 13
+#: The rank, the size and how many are on this host.
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+)
 
 
 class Place(NamedTuple):
@@ -70,11 +76,23 @@ def has_launcher() -> bool:
     return "RONDE_SIZE" in os.environ
 
 
-def place() -> Place:
-    """Where ranks of the job meet. Requires: the default group is there, with more than one rank."""
-    if _place is not None:
+def is_on_several_hosts(rank: int, size: int) -> bool:
+    """Whether another launcher says that this is this rank of a job of several hosts: then the engine meets by what that
+    one authenticates, or by the user's key."""
+    told = os.environ.get
+    for whose, of_all, of_host in _LAUNCHERS:
+        if (told(whose), told(of_all)) == (str(rank), str(size)) and told(of_host, str(size)) != str(size):
+            return True
+    is_task = "SLURM_STEP_ID" in os.environ and (told("SLURM_PROCID"), told("SLURM_STEP_NUM_TASKS")) == (str(rank), str(size))
+    return is_task and told("SLURM_STEP_NUM_NODES", "1") != "1"
+
+
+def place() -> Optional[Place]:
+    """Where ranks of the job meet; None: where the engine has met. Requires: the default group is there, with more than
+    one rank."""
+    if _place is not None or "RONDE_STORE" not in os.environ:
         return _place
-    return Place(os.environ.get("RONDE_STORE", ""), os.environ.get("RONDE_KEY", ""))
+    return Place(os.environ["RONDE_STORE"], os.environ.get("RONDE_KEY", ""))
 
 
 def open_or_find(store: dist.Store, rank: int, size: int) -> Place:
@@ -149,8 +167,9 @@ def _read_key(folder: str) -> str:
     except OSError as error:
         raise InitializationError(
             f"rank 0 has opened the meeting of the job in {folder}, which this process cannot enter "
-            f"({error.strerror}): all ranks must run on one host as one user, jobs of several hosts are not "
-            "implemented yet",
+            f"({error.strerror}): without a launcher that says more all ranks must run on one host, as one user. On "
+            "several hosts start them with ronde run -H, torchrun (LOCAL_WORLD_SIZE says how many of them are here), "
+            "srun or mpirun",
             _AUTH_FAILED,
             0,
         ) from error
