@@ -212,3 +212,32 @@ def test_a_parameter_that_comes_again_into_an_optimizer_of_another_name(hvd, ran
         optimizer.step()
         assert a.tolist() == [-1.0 * world * step] * 3, step
         assert step == 1 or b.tolist() == [-1.0 * world * (step - 1)] * 3, step
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_ranks_that_stepped_apart_and_have_all_loaded_a_state_since_are_not_told(hvd, rank, world, options):
+    """They have rolled back: their weights are the same."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("back.p", p)], op=hvd.Sum, **options)
+
+    def step(drops=False):
+        optimizer.zero_grad()
+        p.sum().backward()
+        hvd.barrier()
+        if drops:
+            optimizer.load_state_dict(optimizer.state_dict())
+        else:
+            optimizer.step()
+
+    for _ in range(2):
+        step()
+        step(drops=rank == 0)
+        with torch.no_grad():
+            p.zero_()
+        optimizer.load_state_dict(optimizer.state_dict())
+        step()
+        assert p.tolist() == [-world] * 3
+    step(drops=rank == 0)  # from the last step on it counts again
+    with pytest.raises(hvd.HorovodInternalError, match="some ranks have stepped with gradients that others have dropped"):
+        step()
