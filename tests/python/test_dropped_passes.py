@@ -241,3 +241,29 @@ def test_ranks_that_stepped_apart_and_have_all_loaded_a_state_since_are_not_told
     step(drops=rank == 0)  # from the last step on it counts again
     with pytest.raises(hvd.HorovodInternalError, match="some ranks have stepped with gradients that others have dropped"):
         step()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_a_new_optimizer_after_a_pass_that_only_some_ranks_have_made_and_all_dropped(hvd, rank, world, options):
+    """It does not meet their dropped gradients, however little time there is between."""
+
+    def step(p, optimizer):
+        optimizer.zero_grad()
+        p.sum().backward()
+        optimizer.step()
+
+    for number in range(12):
+        p = nn.Parameter(torch.zeros(3))
+        named = [(f"anew.{number}", p)]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), named, op=hvd.Sum, **options)
+        step(p, optimizer)
+        optimizer.zero_grad()
+        if (rank == 0) == (number % 2 == 0):
+            p.sum().mul(100).backward()
+        optimizer.load_state_dict(optimizer.state_dict())
+        p.grad = None
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), named, op=hvd.Sum, **options)
+        step(p, optimizer)
+        step(p, optimizer)
+        assert p.tolist() == [-3.0 * world] * 3

@@ -73,7 +73,7 @@ class _Latest:
     epoch = 0
     numbers: Dict[Key, int] = {}  # of an optimizer, and of its successors
     units: Dict[Key, int] = {}  # of a gradient, whatever optimizer has it
-    left: Set[Key] = set()  # optimizers and gradients of generations that this rank has left, and no rank may send in
+    left: Set[Key] = set()  # optimizers and gradients of generations that this rank has left, or is to, and may not send in
     least: Dict[int, int] = {}  # of all, by their process set
     steps: Dict[Key, int] = {}  # that were made
     votes: Dict[Key, _Vote] = {}  # that this rank has begun, and of which it does not know the end
@@ -88,15 +88,20 @@ def latest_generation(name: str, units: Iterable[str]) -> int:
 
 
 def is_left(name: str, units: Iterable[str]) -> bool:
-    """Whether this rank has left that one."""
+    """Whether this rank has left that one, or is to."""
     _enter_job()
     return not _Latest.left.isdisjoint(_key(each) for each in (name, *units))
 
 
-def leave(name: str, units: Iterable[str]) -> None:
-    """It has left it."""
+def is_to_leave(name: str, units: Iterable[str]) -> None:
+    """It is to: other ranks may have dropped a pass, and whatever optimizer is next to begin one must not meet it."""
     _enter_job()
     _Latest.left.update(_key(each) for each in (name, *units))
+
+
+def leave(name: str, units: Iterable[str]) -> None:
+    """It has left it."""
+    is_to_leave(name, units)
     _living_reducers.leave_along(name)
 
 

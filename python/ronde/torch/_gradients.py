@@ -207,6 +207,7 @@ class Reducer(ArrivalsParts):
         self.look_for_changes(None)
         if not self.touched and not self._summary.is_sent:
             self._is_to_leave = True  # others may have gradients under way; but this rank may have no more, and join first
+            _generations.is_to_leave(self.name, self._unit_names())
             self.restart()
             return
         if self._under_way > 0:
