@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 import pytest
 import torch
 from torch import nn
@@ -267,3 +270,25 @@ def test_a_new_optimizer_after_a_pass_that_only_some_ranks_have_made_and_all_dro
         step(p, optimizer)
         step(p, optimizer)
         assert p.tolist() == [-3.0 * world] * 3
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_a_child_forked_between_a_pass_and_its_step_zeroes_its_gradients(hvd, rank, world, options):
+    """Nothing of its own is under way."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("forked.p", p)], op=hvd.Sum, **options)
+    for _ in range(2):
+        optimizer.zero_grad()
+        p.sum().backward()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with contextlib.suppress(BaseException):
+                optimizer.zero_grad()
+                assert p.grad is None
+                code = 7
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        optimizer.step()
+    assert p.tolist() == [-2.0 * world] * 3

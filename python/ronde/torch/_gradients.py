@@ -66,7 +66,7 @@ class Reducer(ArrivalsParts):
         self._without: Set[torch.nn.Parameter] = set()  # frozen, and had no gradient when its reduction began
         #: That had no gradient when a pass has ended of this step; of the last one before this rank has said how it stands.
         self._lacking: Optional[List[Member]] = None
-        self._groups: List[Unit] = []  # of several parameters
+        self.groups: List[Unit] = []  # of several parameters
         self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
         self._kept_tickets = KeptTickets()
@@ -96,7 +96,7 @@ class Reducer(ArrivalsParts):
         self._units.append(unit)
         self._has_new_units = True
         if not is_single:
-            self._groups.append(unit)
+            self.groups.append(unit)
         for parameter in parameters:
             if self._origins is not None:
                 self._origins.add(parameter)
@@ -133,7 +133,7 @@ class Reducer(ArrivalsParts):
         else:
             self._units.remove(unit)
             if not unit.is_single:
-                self._groups.remove(unit)
+                self.groups.remove(unit)
         self._places.generation += 1  # what was known of all of them holds no more
 
     def _watch(self) -> List[Member]:
@@ -164,8 +164,8 @@ class Reducer(ArrivalsParts):
 
     @property
     def pending(self) -> bool:
-        """Whether reductions are under way, or held back."""
-        return self._under_way > 0 or self._holds_back
+        """Whether reductions are under way, or held back: of this process's, which a forked child's are not."""
+        return not self._is_in_forked_child and (self._under_way > 0 or self._holds_back)
 
     @property
     def touched(self) -> bool:
@@ -319,7 +319,7 @@ class Reducer(ArrivalsParts):
         self._holds_back = False
         self._lacking = None
         self._round += 1
-        for unit in self._groups:
+        for unit in self.groups:
             unit.missing = len(unit.parameters)
 
     def _follow_set(self) -> None:
