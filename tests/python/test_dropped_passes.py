@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 import pytest
 import torch
 from torch import nn
@@ -212,3 +215,80 @@ def test_a_parameter_that_comes_again_into_an_optimizer_of_another_name(hvd, ran
         optimizer.step()
         assert a.tolist() == [-1.0 * world * step] * 3, step
         assert step == 1 or b.tolist() == [-1.0 * world * (step - 1)] * 3, step
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_ranks_that_stepped_apart_and_have_all_loaded_a_state_since_are_not_told(hvd, rank, world, options):
+    """They have rolled back: their weights are the same."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("back.p", p)], op=hvd.Sum, **options)
+
+    def step(drops=False):
+        optimizer.zero_grad()
+        p.sum().backward()
+        hvd.barrier()
+        if drops:
+            optimizer.load_state_dict(optimizer.state_dict())
+        else:
+            optimizer.step()
+
+    for _ in range(2):
+        step()
+        step(drops=rank == 0)
+        with torch.no_grad():
+            p.zero_()
+        optimizer.load_state_dict(optimizer.state_dict())
+        step()
+        assert p.tolist() == [-world] * 3
+    step(drops=rank == 0)  # from the last step on it counts again
+    with pytest.raises(hvd.HorovodInternalError, match="some ranks have stepped with gradients that others have dropped"):
+        step()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_a_new_optimizer_after_a_pass_that_only_some_ranks_have_made_and_all_dropped(hvd, rank, world, options):
+    """It does not meet their dropped gradients, however little time there is between."""
+
+    def step(p, optimizer):
+        optimizer.zero_grad()
+        p.sum().backward()
+        optimizer.step()
+
+    for number in range(12):
+        p = nn.Parameter(torch.zeros(3))
+        named = [(f"anew.{number}", p)]
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), named, op=hvd.Sum, **options)
+        step(p, optimizer)
+        optimizer.zero_grad()
+        if (rank == 0) == (number % 2 == 0):
+            p.sum().mul(100).backward()
+        optimizer.load_state_dict(optimizer.state_dict())
+        p.grad = None
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), named, op=hvd.Sum, **options)
+        step(p, optimizer)
+        step(p, optimizer)
+        assert p.tolist() == [-3.0 * world] * 3
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["place", "group"])
+def test_a_child_forked_between_a_pass_and_its_step_zeroes_its_gradients(hvd, rank, world, options):
+    """Nothing of its own is under way."""
+    p = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("forked.p", p)], op=hvd.Sum, **options)
+    for _ in range(2):
+        optimizer.zero_grad()
+        p.sum().backward()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with contextlib.suppress(BaseException):
+                optimizer.zero_grad()
+                assert p.grad is None
+                code = 7
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        optimizer.step()
+    assert p.tolist() == [-2.0 * world] * 3

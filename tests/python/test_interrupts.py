@@ -24,15 +24,16 @@ class Interrupt(Exception):
 
 
 @contextlib.contextmanager
-def interrupted(seconds):
-    """Raises Interrupt out of its block, after so long at the latest."""
+def interrupted(seconds, again=0.0):
+    """Raises Interrupt out of its block, after so long at the latest; and each ``again`` seconds, if what is called may lose
+    an exception (PyTorch's record functions do)."""
 
     def handle(*_):
         raise Interrupt
 
     before = signal.signal(signal.SIGALRM, handle)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, seconds, again)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -158,6 +159,44 @@ def test_interrupts_at_any_moment(hvd, rank, face):
         else:
             assert late is not None and future is not None
             assert future.wait()[0].tolist() == [1.0] * 2 and late.wait()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("kind", [{}, {"groups": 1}], ids=["place", "group"])
+def test_steps_that_are_interrupted_on_all_ranks(hvd, rank, world, times, kind):
+    """On the first in its step, so that the others wait for its next one, and on these while they do. They say which generation
+    of gradients comes next, and meet in it when all have loaded a state."""
+    p = torch.nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("interrupted.p", p)], op=hvd.Sum, **kind)
+
+    def step(within=contextlib.nullcontext):
+        optimizer.zero_grad()
+        p.sum().backward()
+        with within():
+            optimizer.step()
+
+    @contextlib.contextmanager
+    def alarm():
+        with pytest.raises(Interrupt), interrupted(0.1, again=5.0):
+            yield
+
+    step()
+    for _ in range(times):
+        if rank == 0:
+            step(alarm)
+        hvd.barrier()
+        if rank != 0:
+            step(alarm)
+        hvd.barrier()
+        if rank == 0:  # with gradients that wait for the others
+            optimizer.load_state_dict(optimizer.state_dict())
+        hvd.barrier()
+    optimizer.load_state_dict(optimizer.state_dict())
+    hvd.barrier()
+    step()
+    step()
+    assert p.tolist() == [-3.0 * world] * 3
 
 
 @pytest.mark.ranks(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
 
@@ -306,3 +307,58 @@ def test_a_model_that_changes_its_type_keeps_whole_gradients(hvd, rank, world, s
             assert torch.equal(p.grad, torch.full_like(p, expected)), (step, i)
         with optimizer.skip_synchronize():
             optimizer.step()
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", ["place", "group", "groups", "fp16", "set", "Adasum"])
+def test_deep_copies_step_with_the_gradients_of_all_ranks(hvd, rank, world, kind):
+    """Of the parameters that were copied with them, from the same state; what was copied goes on by itself."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2, dtype=torch.float64), torch.nn.Linear(2, 1, dtype=torch.float64))
+    for parameter in model.parameters():
+        torch.nn.init.constant_(parameter, 0.5)
+    parameters = list(model.parameters())
+    options = {"op": hvd.Adasum if kind == "Adasum" else hvd.Sum, "backward_passes_per_step": 1 if kind == "Adasum" else 2}
+    options.update({"group": {"groups": 1}, "groups": {"groups": [parameters[1:3]]}}.get(kind, {}))
+    if kind == "fp16":
+        options["compression"] = hvd.Compression.fp16
+    some = hvd.add_process_set([0, world - 1]) if kind == "set" and world > 2 else None
+    if some is not None:
+        options["process_set"] = some
+    base = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.5)
+    optimizer = hvd.DistributedOptimizer(base, model.named_parameters(prefix="copied"), **options)
+    extra = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
+    model.register_parameter("extra", extra)
+    optimizer.add_param_group({"params": [extra], "lr": 0.5})
+
+    def steps(model, optimizer, seed):
+        for step in range(seed, seed + 2):
+            optimizer.zero_grad()
+            for _ in range(options["backward_passes_per_step"]):
+                loss = model(torch.full((1, 2), step + 2.0 ** -rank, dtype=torch.float64)).sum() / 16 + model.extra.sum()
+                loss.backward()
+            optimizer.step()
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    steps(model, optimizer, 0)
+    other, copied = copy.deepcopy((model, optimizer))
+    assert type(copied).__bases__ == type(optimizer).__bases__ and copied.param_groups[0]["params"][0] is other[0].weight
+    for one, two in zip(steps(other, copied, 1), steps(model, optimizer, 1)):
+        assert torch.equal(one, two)
+    apart = steps(other, copied, 1)
+    gathered = [hvd.allgather(parameter.reshape(1, -1)) for parameter in apart]
+    if some is None:
+        assert all(torch.equal(row, rows[0]) for rows in gathered for row in rows)
+    assert not any(torch.equal(one, two) for one, two in zip(apart, model.parameters()))
+    if some is not None:
+        hvd.remove_process_set(some)
+
+
+@pytest.mark.ranks(2)
+def test_a_copy_of_the_optimizer_alone_has_parameters_of_its_own(hvd, world):
+    p = torch.nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p], lr=1.0), [("copied.alone", p)], op=hvd.Sum)
+    copied = copy.deepcopy(optimizer)
+    q = copied.param_groups[0]["params"][0]
+    q.sum().backward()
+    copied.step()
+    assert q.tolist() == [-world] * 3 and p.tolist() == [0.0] * 3

@@ -4,15 +4,22 @@ A rank that drops a backward pass (``load_state_dict()``), or whose step fails, 
 they never ask for, or not have asked for theirs. It leaves the generation, tells the others so (see ``_step_summary``), and
 holds its gradients back until all ranks have left it: in the next step of each they agree on another. Nothing is sent in a
 generation before all ranks are in it, so nothing that was dropped meets anything, whichever ranks drop, and when.
+
+They agree by one vote for each generation. A signal handler may raise on a rank that waits for the others' votes. Its own is
+then cancelled, and it votes again in its next step. The others may meet the cancelled one, at once or in a later step, in which
+that rank waits for them already: so whoever meets one votes again.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, Sequence, Set, Tuple
+from ctypes import addressof, c_int32
+from typing import Callable, Dict, Iterable, Optional, Sequence, Set, Tuple
 
 import torch
 
 from ronde import _abi, _names
+from ronde._lib import check, library
+from ronde._slot import Slot
 from ronde.exceptions import CollectiveError
 from ronde.torch import _living_reducers
 from ronde.torch._places import epoch_now
@@ -23,15 +30,53 @@ from ronde.torch._step_summary import CANCELLED
 Key = Tuple[int, str]
 
 
+class _Vote:
+    """What a rank says, once, of the generation that comes after one. All ranks get the largest of their numbers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = (c_int32 * 1)()
+        self._slot: Optional[Slot] = None
+        self._epoch = epoch_now()
+
+    def largest(self, mine: int) -> int:
+        """Collective. What a signal handler has interrupted is found as it was left: not begun, under way, ended. Raises what
+        :meth:`Slot.wait` does, but for votes that a rank has cancelled, in this job."""
+        while True:
+            try:
+                return self._ask(mine)
+            except CollectiveError as error:
+                self._slot = None
+                if error.code != CANCELLED or self._epoch != epoch_now():
+                    raise
+
+    def _ask(self, mine: int) -> int:
+        slot = self._slot
+        if slot is None:  # what this rank has said stays, also if it was interrupted
+            self._number[0] = mine
+            view = addressof(self._number), (1,), _abi.INT32
+            group = _names.group_of(self._name)
+            slot = self._slot = Slot(self._name, view, self._number, reduce_op=_abi.MAX, group=group)
+        try:
+            if slot.ticket is None:
+                check(library().ronde_submit_slot(slot.number))
+            slot.wait()
+        except BaseException:
+            slot.cancel()
+            raise
+        return int(self._number[0])
+
+
 class _Latest:
     """Of this process, in the job of this epoch."""
 
     epoch = 0
     numbers: Dict[Key, int] = {}  # of an optimizer, and of its successors
     units: Dict[Key, int] = {}  # of a gradient, whatever optimizer has it
-    left: Set[Key] = set()  # optimizers and gradients of generations that this rank has left, and no rank may send in
+    left: Set[Key] = set()  # optimizers and gradients of generations that this rank has left, or is to, and may not send in
     least: Dict[int, int] = {}  # of all, by their process set
     steps: Dict[Key, int] = {}  # that were made
+    votes: Dict[Key, _Vote] = {}  # that this rank has begun, and of which it does not know the end
 
 
 def latest_generation(name: str, units: Iterable[str]) -> int:
@@ -43,15 +88,20 @@ def latest_generation(name: str, units: Iterable[str]) -> int:
 
 
 def is_left(name: str, units: Iterable[str]) -> bool:
-    """Whether this rank has left that one."""
+    """Whether this rank has left that one, or is to."""
     _enter_job()
     return not _Latest.left.isdisjoint(_key(each) for each in (name, *units))
 
 
-def leave(name: str, units: Iterable[str]) -> None:
-    """It has left it."""
+def is_to_leave(name: str, units: Iterable[str]) -> None:
+    """It is to: other ranks may have dropped a pass, and whatever optimizer is next to begin one must not meet it."""
     _enter_job()
     _Latest.left.update(_key(each) for each in (name, *units))
+
+
+def leave(name: str, units: Iterable[str]) -> None:
+    """It has left it."""
+    is_to_leave(name, units)
     _living_reducers.leave_along(name)
 
 
@@ -62,17 +112,23 @@ def reached(name: str, generation: int) -> None:
         _Latest.numbers[_key(name)] = max(generation, _Latest.numbers.get(_key(name), 0))
 
 
-def enter(name: str, units: Sequence[str], vote: Callable[[torch.Tensor], torch.Tensor]) -> int:
-    """All ranks have left theirs, and enter another one, which is returned. Collective. ``vote`` gives the largest values that
-    ranks have in a tensor. Optimizers of the same name go along, since their gradients have the same names."""
-    mine = torch.tensor([latest_generation(name, units) + 1], dtype=torch.int32, device="cpu")
-    generation = int(vote(mine)[0])
+def enter(name: str, units: Sequence[str], vote: str) -> int:
+    """All ranks have left theirs, and enter another one, which is returned. Collective. ``vote``: its name, of the generation that
+    they have left; it is over when this rank :func:`has_entered`. Optimizers of the same name go along, since their gradients
+    have the same names."""
+    mine = latest_generation(name, units) + 1
+    generation = _Latest.votes.setdefault(_key(vote), _Vote(vote)).largest(mine)
     reached(name, generation)
     for unit in units:
         _Latest.units[_key(unit)] = generation
     _Latest.left.difference_update(_key(each) for each in (name, *units))
     _living_reducers.go_along(name, generation)
     return generation
+
+
+def has_entered(vote: str) -> None:
+    """This rank is in the generation that this vote was on."""
+    _Latest.votes.pop(_key(vote), None)
 
 
 def meet(name: str, is_left_here: bool, is_busy: bool, vote: Callable[[torch.Tensor, str], torch.Tensor]) -> bool:
@@ -123,7 +179,7 @@ def _key(name: str) -> Key:
 def _enter_job() -> None:
     if _Latest.epoch != epoch_now():
         _Latest.epoch, _Latest.numbers, _Latest.units, _Latest.least, _Latest.steps = epoch_now(), {}, {}, {}, {}
-        _Latest.left = set()
+        _Latest.left, _Latest.votes = set(), {}
 
 
 def agree_after_join(group: int) -> None:

@@ -66,7 +66,7 @@ class Reducer(ArrivalsParts):
         self._without: Set[torch.nn.Parameter] = set()  # frozen, and had no gradient when its reduction began
         #: That had no gradient when a pass has ended of this step; of the last one before this rank has said how it stands.
         self._lacking: Optional[List[Member]] = None
-        self._groups: List[Unit] = []  # of several parameters
+        self.groups: List[Unit] = []  # of several parameters
         self._flights: Flights = {}
         self._placed: Dict[Unit, Place] = {}  # under way from their places
         self._kept_tickets = KeptTickets()
@@ -74,6 +74,7 @@ class Reducer(ArrivalsParts):
         self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
         self._has_lost_a_pass = False
+        self._has_loaded = False  # a state, since the last step
         self._has_new_units = False  # since the last step
         self.name = ""  # that of the first unit that it began with: the same on all ranks, and no other reducer's
         _living_reducers.enter(self)
@@ -95,7 +96,7 @@ class Reducer(ArrivalsParts):
         self._units.append(unit)
         self._has_new_units = True
         if not is_single:
-            self._groups.append(unit)
+            self.groups.append(unit)
         for parameter in parameters:
             if self._origins is not None:
                 self._origins.add(parameter)
@@ -132,7 +133,7 @@ class Reducer(ArrivalsParts):
         else:
             self._units.remove(unit)
             if not unit.is_single:
-                self._groups.remove(unit)
+                self.groups.remove(unit)
         self._places.generation += 1  # what was known of all of them holds no more
 
     def _watch(self) -> List[Member]:
@@ -163,8 +164,8 @@ class Reducer(ArrivalsParts):
 
     @property
     def pending(self) -> bool:
-        """Whether reductions are under way, or held back."""
-        return self._under_way > 0 or self._holds_back
+        """Whether reductions are under way, or held back: of this process's, which a forked child's are not."""
+        return not self._is_in_forked_child and (self._under_way > 0 or self._holds_back)
 
     @property
     def touched(self) -> bool:
@@ -202,9 +203,11 @@ class Reducer(ArrivalsParts):
         """Forgets the gradients of this round, on all ranks that do, whatever backward pass each of them has made. The next
         ones wait until all ranks have entered another generation, which they do in their next steps. Waits for no rank."""
         self._enter_job()
+        self._has_loaded = True
         self.look_for_changes(None)
         if not self.touched and not self._summary.is_sent:
             self._is_to_leave = True  # others may have gradients under way; but this rank may have no more, and join first
+            _generations.is_to_leave(self.name, self._unit_names())
             self.restart()
             return
         if self._under_way > 0:
@@ -226,6 +229,7 @@ class Reducer(ArrivalsParts):
     def end_for_successor(self) -> None:
         """Another optimizer has its names, and it is in the middle of a step."""
         self.drop()
+        self._has_loaded = False
         self._has_lost_a_pass = True
 
     def _give_up_generation(self) -> None:
@@ -267,8 +271,9 @@ class Reducer(ArrivalsParts):
 
     def _enter_generation(self) -> None:
         """With all ranks: they have left theirs, or hear of it now. Collective. Requires: nothing is under way."""
-        vote = partial(self.reduced, what="next generation", is_in_step=True)
+        vote = self._name_of("next generation")
         self._begin(_generations.enter(self.name, self._unit_names(), vote))
+        _generations.has_entered(vote)
 
     def _begin(self, generation: int) -> None:
         self._generation, self._next_generation = generation, 0
@@ -314,7 +319,7 @@ class Reducer(ArrivalsParts):
         self._holds_back = False
         self._lacking = None
         self._round += 1
-        for unit in self._groups:
+        for unit in self.groups:
             unit.missing = len(unit.parameters)
 
     def _follow_set(self) -> None:
@@ -503,6 +508,7 @@ class Reducer(ArrivalsParts):
             raise
         self.restart()
         _generations.set_steps(self.name, _generations.steps_made(self.name) + 1)
+        self._has_loaded = False
         self._summary.is_sent = False
         if self._next_generation > self._generation:
             self._begin(self._next_generation)
@@ -514,7 +520,7 @@ class Reducer(ArrivalsParts):
         needed = sum([unit.number for unit in self._units if unit.is_needed])
         has_unused, steps, origins = _passes.is_any_reduced(lacking), _generations.steps_made(self.name), self._origins
         are_open = self._layouts_are_open and _layouts.are_open(self._units) if origins is None else origins.are_open()
-        self._summary.send(self._name_of("step"), needed, are_open, has_unused, steps)
+        self._summary.send(self._name_of("step"), needed, are_open, has_unused, steps, self._has_loaded)
 
     def _agree_on_layouts(self) -> None:
         """On all ranks, as some of them do not know all."""
@@ -537,6 +543,7 @@ class Reducer(ArrivalsParts):
             said, is_done = self._wait_for_summary()
         if said.are_apart:
             raise _generations.apart(self.name, said.steps)
+        _generations.set_steps(self.name, said.steps)  # where all have loaded a state, they may have made fewer
         has_new_units, self._has_new_units = self._has_new_units, False  # on all ranks, perhaps after they have said so
         if said.is_uneven or has_new_units:
             vote_on_needed(self._by_name(), partial(self.reduced, is_in_step=True))

@@ -10,7 +10,7 @@ nothing is to be done.
 
 They belong to a generation, as gradients do (see ``_generations``). Ranks that have not dropped gradients are told by the
 summary that they wait for: it is cancelled, or says so. Where a rank has dropped what others have stepped with, the next
-summary tells all of them: they have made different numbers of steps.
+summary tells all of them: they have made different numbers of steps. That is no fault where all have loaded a state since.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from ronde.torch._places import epoch_now
 _NUMBERS = 7
 #: More than any of the numbers.
 _MANY = 1 << 62
+#: A rank has dropped gradients; it has not, nor has it loaded a state since its last step.
+_DROPPED, _NOT_LOADED = 2, 1
 #: The code of an error: a rank has cancelled a request.
 CANCELLED = 10
 
@@ -40,7 +42,7 @@ class Said(NamedTuple):
     are_layouts_open: bool  # some do not know of all gradients whether they are sparse
     has_unused: bool  # some have no gradient of a parameter
     steps: int  # the most that any rank has made
-    are_apart: bool  # others have made fewer
+    are_apart: bool  # others have made fewer, and not all have loaded a state since
 
 
 class StepSummary:
@@ -65,11 +67,12 @@ class StepSummary:
         are_layouts_open: bool = False,
         has_unused: bool = False,
         steps: int = 0,
+        has_loaded: bool = False,
         is_dropped: bool = False,
     ) -> None:
         """Says so to the other ranks. ``name``: the same on all ranks; ``needed``: the sum of numbers that stand for the
-        reductions that this rank takes part in; ``steps``: how many it has made. Nothing if it was sent in this step. One
-        thread at a time. Raises what a submit raises."""
+        reductions that this rank takes part in; ``steps``: how many it has made; ``has_loaded``: a state since the last
+        one. Nothing if it was sent in this step. One thread at a time. Raises what a submit raises."""
         if self.is_sent:
             return
         self.is_sent = True
@@ -79,7 +82,9 @@ class StepSummary:
             slot = self._slot = self._made(name)
         needed %= _MANY
         counts = needed, _MANY - needed, steps, _MANY - steps
-        self._numbers[:] = [*counts, int(is_dropped), int(are_layouts_open), int(has_unused)]
+        # Of what concerns passes that were dropped all ranks need the gravest only.
+        of_drops = _DROPPED if is_dropped else 0 if has_loaded else _NOT_LOADED
+        self._numbers[:] = [*counts, of_drops, int(are_layouts_open), int(has_unused)]
         status = library().ronde_submit_slot(slot.number)
         if status != _abi.OK:
             error = last_error(status, name)
@@ -120,9 +125,9 @@ class StepSummary:
 
     def said(self) -> Said:
         """The same of one that has ended well."""
-        most, fewest, most_steps, fewest_steps, is_dropped, are_layouts_open, has_unused = self._numbers
-        is_uneven, are_apart = most + fewest != _MANY, most_steps + fewest_steps != _MANY
-        return Said(is_dropped > 0, is_uneven, are_layouts_open > 0, has_unused > 0, most_steps, are_apart)
+        most, fewest, most_steps, fewest_steps, of_drops, are_layouts_open, has_unused = self._numbers
+        is_uneven, are_apart = most + fewest != _MANY, most_steps + fewest_steps != _MANY and of_drops >= _NOT_LOADED
+        return Said(of_drops >= _DROPPED, is_uneven, are_layouts_open > 0, has_unused > 0, most_steps, are_apart)
 
     def drop(self, name: str) -> None:
         """Tells the ranks that have not yet that this one has dropped the gradients of the generation that ``name`` is of."""

@@ -11,6 +11,7 @@ import torch
 from ronde._handle import Handle
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._added_groups import AddedGroups
+from ronde.torch._copying import copy_of_wrapped
 from ronde.torch._loading import load_in_place
 from ronde.torch.compression import AnyCompressor
 from ronde.torch._scaler import ReadByScalers
@@ -92,6 +93,13 @@ class _AdasumOptimizer(ReadByScalers):
         positive."""
         if passes <= 0:
             raise InvalidArgumentError(f"backward_passes_per_step must be 1 or more, not {passes}", 1)
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
+        """A distributed optimizer, too, of the copied parameters, as if made anew, under the same names."""
+        plain, named = copy_of_wrapped(self, self._parameter_names, memo)
+        names = {parameter: name for name, parameter in named}
+        memo[id(self)] = copied = adasum_optimizer(plain, names, self._compression, self._process_set)
+        return copied
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's. What that one, and schedulers made for it, share with this one stays shared."""

@@ -12,6 +12,7 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _living_reducers
 from ronde.torch._added_groups import AddedGroups
+from ronde.torch._copying import copy_of_wrapped
 from ronde.torch._flights import How
 from ronde.torch._gradients import Reducer
 from ronde.torch._loading import load_in_place
@@ -203,6 +204,25 @@ class _DistributedOptimizer(ReadByScalers):
         self.backward_passes_per_step = passes
         if self._reducer is not None:
             self._reducer.set_passes(passes)
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "_DistributedOptimizer":
+        """A distributed optimizer, too, of the copied parameters, as if made anew: under the same names, so every rank that steps
+        it has to copy. Raises what :func:`DistributedOptimizer` does."""
+        groups = [] if self._reducer is None else [unit.parameters for unit in self._reducer.groups]
+        plain, named = copy_of_wrapped(self, self._parameter_names, memo)
+        copied: _DistributedOptimizer = DistributedOptimizer(
+            plain,
+            named,
+            compression=self._compression,
+            backward_passes_per_step=self.backward_passes_per_step,
+            op=self.op,
+            gradient_predivide_factor=self.gradient_predivide_factor,
+            groups=[[memo[id(parameter)] for parameter in group] for group in groups],
+            sparse_as_dense=self.sparse_as_dense,
+            process_set=self.process_set,
+        )
+        memo[id(self)] = copied
+        return copied
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's; gradients of a backward pass without a step are forgotten, whichever ranks have made one.
