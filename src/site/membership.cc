@@ -193,7 +193,7 @@ Result<std::unique_ptr<Membership>> Membership::join(const Variables& variables,
     RONDE_ASSIGN_OR_RETURN(own_address, choose_own_address(started->first_host, variables));
   }
   std::string way;
-  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<Courier> courier,
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Courier> courier,
                          courier_for(*started, own_address, variables, way));
   if (started->rank == 0) {
     RONDE_ASSIGN_OR_RETURN(text, made->serve(*started, own_address));
@@ -214,6 +214,7 @@ Result<std::unique_ptr<Membership>> Membership::join(const Variables& variables,
   }
   joined.address = own_address;
   RONDE_ASSIGN_OR_RETURN(joined.layout, exchange_hosts(*met->store, *started, variables, time_left(RealClock(), deadline)));
+  made->courier_ = courier->lasts() ? std::move(courier) : nullptr;
   log(LogLevel::info, started->rank,
       "rank " + std::to_string(started->rank) + " of " + std::to_string(started->size) + " by " + started->name + " (" +
           started->rank_variable + "); it knows by " + way + " that the ranks meet at " + joined.store +

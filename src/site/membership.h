@@ -34,6 +34,8 @@ class Membership {
   static Result<std::unique_ptr<Membership>> join(const Variables& variables, Nanoseconds limit);
 
   const Joined& joined() const { return joined_; }
+  /// Says farewell to the launcher: the process is about to end.
+  void leave() { courier_.reset(); }
 
  private:
   Membership() = default;
@@ -42,6 +44,7 @@ class Membership {
 
   Joined joined_;
   std::optional<store::PrivateFolder> folder_;   ///< of rank 0 on one host; the server's socket is in it
+  std::unique_ptr<Courier> courier_;             ///< if it lasts
   std::unique_ptr<store::StoreServer> server_;   ///< of rank 0, until the process ends
 };
 
