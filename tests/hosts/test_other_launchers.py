@@ -3,7 +3,6 @@ meet, and who is kept out."""
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import socket
@@ -19,7 +18,7 @@ PROGRAM = Path(__file__).resolve().parent / "programs" / "started.py"
 PYTHON = sys.executable
 TWO_HOSTS = ["0/2 local 0/1 cross 0/2 on rh1", "1/2 local 0/1 cross 1/2 on rh2"]
 #: What ranks need besides of this machine, and what says how they met.
-PLAIN = {**({"RONDE_LIBRARY": os.environ["TRY_LIBRARY"]} if "TRY_LIBRARY" in os.environ else {}),"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "20", "OMP_NUM_THREADS": "1", "RONDE_LOG_LEVEL": "info"}
+PLAIN = {"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "20", "OMP_NUM_THREADS": "1", "RONDE_LOG_LEVEL": "info"}
 
 
 @pytest.fixture
