@@ -209,20 +209,7 @@ def free_port():
 
 
 @pytest.mark.hosts(2, "namespaces")
-def test_torchrun_on_two_hosts(bed):
-    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
-                "--master-port", 29512]
-    key = {**PLAIN, "RONDE_KEY": secrets.token_hex(32)}
-    agents = [host.start(*torchrun, "--node-rank", number, PROGRAM, env=key, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-              for number, host in enumerate(bed.hosts)]
-    ends = [(*agent.communicate(timeout=90), agent.returncode) for agent in agents]
-    assert all(code == 0 for _, _, code in ends), ends
-    assert said("".join(out for out, _, _ in ends)) == [
-        f"{2 * host + local}/4 local {local}/2 cross {host}/2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
-
-
-@pytest.mark.hosts(2, "namespaces")
-def test_torch_distributed_on_two_hosts_of_torchrun(bed):
+def test_torchrun_and_torch_distributed_on_two_hosts(bed):
     torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
                 "--master-port", 29514]
     key = {**PLAIN, "RONDE_KEY": secrets.token_hex(32)}
@@ -230,7 +217,8 @@ def test_torch_distributed_on_two_hosts_of_torchrun(bed):
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) for number, host in enumerate(bed.hosts)]
     ends = [(*agent.communicate(timeout=90), agent.returncode) for agent in agents]
     assert all(code == 0 for _, _, code in ends), ends
-    assert sorted(re.findall(r"right \d", "".join(out for out, _, _ in ends))) == [f"right {rank}" for rank in range(4)]
+    assert said("".join(out for out, _, _ in ends)) == [
+        f"{2 * host + local}/4 local {local}/2 cross {host}/2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
 
 
 @pytest.mark.hosts(1)
