@@ -22,4 +22,8 @@ if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
   gtest_discover_tests(engine_test TEST_PREFIX "engine_by_messages." TEST_LIST engine_by_messages_tests
     TEST_FILTER "${filter}:${filter_of_worlds}:-${negative}"
     PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT RONDE_TEST_MEDIUM=messages DISCOVERY_TIMEOUT 60)
+  # And what is about reductions, between hosts of two ranks.
+  gtest_discover_tests(engine_test TEST_PREFIX "engine_by_hosts." TEST_LIST engine_by_hosts_tests
+    TEST_FILTER "Engine.*:*/Worlds.*:Killed.*:*/Killed.*:Replay.*:*/ReplayWorlds.*:*/ReplayVictim.*:EngineEnd.*:-${negative}"
+    PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT RONDE_TEST_MEDIUM=hosts DISCOVERY_TIMEOUT 60)
 endif()

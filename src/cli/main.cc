@@ -8,6 +8,7 @@
 
 #include "cli/agent.h"
 #include "cli/bench/bench.h"
+#include "cli/doctor.h"
 #include "cli/help.h"
 #include "cli/run.h"
 #include "cli/trace.h"
@@ -24,6 +25,7 @@ A job is N processes (ranks) that train together. Each learns its place from its
 constexpr const char* kExamples = R"(Examples:
   ronde run -n 4 -- python train.py        four ranks of a script on this machine
   ronde run --help                         all options, the ranks' environment, exit codes
+  ronde doctor -H node1,node2              whether a job can run on these hosts, and what to do where not
   ronde bench allreduce --ranks 2          how fast two ranks average tensors here
   ronde trace merge trace.json* -o all.json
                                            one timeline of all ranks', for Perfetto)";
@@ -45,6 +47,7 @@ int main(int argc, char** argv) {
   // The subcommands, one line each. A callback ends with throw CLI::RuntimeError(code) if its exit code is not 0.
   ronde::cli::add_run_command(app, after_dashes);
   ronde::cli::add_bench_command(app);
+  ronde::cli::add_doctor_command(app);
   ronde::cli::add_trace_command(app);
   ronde::cli::add_agent_command(app);
   try {

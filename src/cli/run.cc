@@ -3,18 +3,15 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/host_name.h"
 #include "cli/help.h"
+#include "cli/host_options.h"
 #include "launch/environment.h"
-#include "launch/host_list.h"
 #include "launch/hosts_job.h"
 #include "launch/local_job.h"
 
@@ -73,78 +70,28 @@ struct Arguments {
   launch::LocalJob job;
   double grace_s = 5;
   bool no_prefix = false;
-  bool verbose = false;
-  std::string hosts;
-  std::string hostfile;
-  std::string folder;
-  std::string remote_python;
-  std::string interfaces;
+  HostOptions where;
   std::string carried;
-  double start_timeout_s = 60;
-  launch::SshSettings ssh;
 };
 
-/// Where `ronde` is, as an absolute path.
-std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
-
-/// As the user's shell calls it, if that is still the same folder: what an automounter calls it may be unknown elsewhere.
-std::string working_folder() {
-  std::error_code ignored;
-  const char* const said = std::getenv("PWD");
-  if (said != nullptr && *said == '/' && std::filesystem::equivalent(said, ".", ignored)) {
-    return said;
-  }
-  return std::filesystem::current_path(ignored).string();
-}
-
-/// The hosts of the options, with the ranks that each gets; none: not said. Throws CLI::ValidationError.
-std::vector<launch::HostSlots> hosts_of(const Arguments& arguments) {
-  if (!arguments.hosts.empty() && !arguments.hostfile.empty()) {
-    throw CLI::ValidationError("--hostfile", "give hosts by -H or by --hostfile, not by both");
-  }
-  if (arguments.hosts.empty() && arguments.hostfile.empty()) {
-    if (arguments.job.ranks == 0) {
-      throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
-    }
-    return {};
-  }
-  Result<std::vector<launch::HostSlots>> hosts = arguments.hosts.empty() ? launch::read_host_file(arguments.hostfile)
-                                                                         : launch::parse_hosts(arguments.hosts);
-  if (hosts) {
-    hosts = launch::fill_hosts(*hosts, arguments.job.ranks);
-  }
-  if (!hosts) {
-    throw CLI::ValidationError(arguments.hosts.empty() ? "--hostfile" : "-H", hosts.status().message());
-  }
-  return std::move(*hosts);
-}
-
 launch::HostsJob on_hosts(const Arguments& arguments, std::vector<launch::HostSlots> hosts) {
-  launch::HostsJob job{.command = arguments.job.command,
-                       .hosts = std::move(hosts),
-                       .grace = arguments.job.grace,
-                       .output_folder = arguments.job.output_folder,
-                       .prefix = arguments.job.prefix,
-                       .settings = arguments.job.settings,
-                       .ssh = arguments.ssh,
-                       .start_timeout = from_seconds(arguments.start_timeout_s),
-                       .folder = arguments.folder.empty() ? working_folder() : arguments.folder,
-                       .program = own_program(),
-                       .python_folder = {},
-                       .interfaces = arguments.interfaces,
-                       .carried = arguments.carried,
-                       .explain = arguments.verbose};
-  if (!arguments.remote_python.empty()) {
-    job.python_folder = std::filesystem::path(arguments.remote_python).parent_path().string();
-    job.program = job.python_folder + "/ronde";
-  }
+  launch::HostsJob job = job_on(arguments.where, std::move(hosts));
+  job.command = arguments.job.command;
+  job.grace = arguments.job.grace;
+  job.output_folder = arguments.job.output_folder;
+  job.prefix = arguments.job.prefix;
+  job.settings = arguments.job.settings;
+  job.carried = arguments.carried;
   return job;
 }
 
 int run(Arguments& arguments) {
   arguments.job.grace = from_seconds(arguments.grace_s);
   arguments.job.prefix = !arguments.no_prefix;
-  std::vector<launch::HostSlots> hosts = hosts_of(arguments);
+  std::vector<launch::HostSlots> hosts = hosts_of(arguments.where, arguments.job.ranks);
+  if (hosts.empty() && arguments.job.ranks == 0) {
+    throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
+  }
   launch::JobEnd end;
   if (hosts.empty() || (hosts.size() == 1 && launch::is_this_host(hosts[0].name, host_name()))) {
     arguments.job.ranks = hosts.empty() ? arguments.job.ranks : hosts[0].slots;
@@ -166,33 +113,6 @@ std::string check_setting(const std::string& setting) {
   return status.message();
 }
 
-void add_host_options(CLI::App& command, Arguments& arguments) {
-  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
-    command.add_option(names, value, text)->type_name(type)->group("Several hosts");
-  };
-  add("-H,--hosts", arguments.hosts, "HOST:N,...", "where to start them, and how many on each: node1:4,node2:4");
-  add("--hostfile", arguments.hostfile, "FILE",
-      "the same from a file: `node1 slots=4`, `node1:4`, $PBS_NODEFILE, or JSON");
-  add("--chdir", arguments.folder, "DIR", "work there on every host (default: this folder)");
-  add("--remote-python", arguments.remote_python, "PATH",
-      "of the Python that every host is to use, with Ronde beside it (default: the same paths as here)");
-  add("--network-interface", arguments.interfaces, "NAMES",
-      "which network ranks use: eth,ib (names that begin so), =eth0 (that one), ^docker,lo (none that begin so)");
-  command.get_option("--network-interface")->envname("RONDE_SOCKET_IFNAME");
-  add("--carry", arguments.carried, "DIR",
-      "copy its files to a folder on every host, RONDE_CARRIED_FOLDER, and what ranks add there back");
-  add("--ssh", arguments.ssh.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'");
-  command.get_option("--ssh")->envname("RONDE_SSH")->capture_default_str();
-  command
-      .add_option("--start-timeout", arguments.start_timeout_s, "time for all hosts to be reached and get ready")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str()
-      ->group("Several hosts");
-  command.add_flag("-v,--verbose", arguments.verbose, "say which address each host's ranks use, and why")
-      ->group("Several hosts");
-}
-
 }  // namespace
 
 void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes) {
@@ -205,7 +125,12 @@ void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes
   command->add_option("-n,--ranks", arguments->job.ranks, "how many ranks to start (default with hosts: all they take)")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxRanks));
-  add_host_options(*command, *arguments);
+  add_host_options(*command, arguments->where);
+  command
+      ->add_option("--carry", arguments->carried,
+                   "copy its files to a folder on every host, RONDE_CARRIED_FOLDER, and what ranks add there back")
+      ->type_name("DIR")
+      ->group("Several hosts");
   command->add_option("--grace", arguments->grace_s, "time for ranks to end by themselves, before and after SIGTERM")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6))

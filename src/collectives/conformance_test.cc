@@ -1,4 +1,5 @@
-// What every collective must do, through shared memory and as messages, in worlds of 1, 2, 3, 5 and 8 ranks.
+// What every collective must do, through shared memory and as messages, in worlds of 1, 2, 3, 5 and 8 ranks,
+// and between hosts of several ranks.
 #include <gtest/gtest.h>
 
 #include "collectives/worlds_for_tests.h"
@@ -21,12 +22,18 @@ class Conformance : public testing::TestWithParam<MediumAndSize> {
                                   const Thresholds& thresholds = kTinyThresholds) const {
     return make_world(GetParam().medium, layout, thresholds);
   }
+  JobSpec in_world(JobSpec spec) const {
+    if (GetParam().medium == Medium::hosts) {
+      spec.first_of = first_of_hosts(size());
+    }
+    return spec;
+  }
   JobSpec spec(OpKind kind, std::vector<std::int64_t> elements) const {
     JobSpec spec;
     spec.kind = kind;
     spec.size = size();
     spec.elements = std::move(elements);
-    return spec;
+    return in_world(std::move(spec));
   }
   /// By hand, then with threads.
   void run(const transport::RegionLayout& layout, const std::vector<JobSpec>& specs) {
@@ -347,7 +354,7 @@ TEST_P(Conformance, ThousandsOfMixedPlansBackToBack) {
   for (const int slots : {2, 3, 4}) {
     std::vector<JobSpec> specs;
     for (int i = 0; i < effort(300); ++i) {
-      specs.push_back(random_spec(size(), 6000, random));
+      specs.push_back(in_world(random_spec(size(), 6000, random)));
     }
     run(tiny_slots(size(), slots), specs);
   }
@@ -397,7 +404,29 @@ TEST_P(HeldUpMessages, OfMixedPlans) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, Conformance, testing::ValuesIn(every_medium({1, 2, 3, 5, 8})),
+TEST_P(HeldUpMessages, OfMixedPlansBetweenHosts) {
+  const int size = GetParam();
+  std::mt19937_64 random(static_cast<std::uint64_t>(200 + size));
+  for (int round = 0; round < effort(60); ++round) {
+    std::vector<int> first_of;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto other = static_cast<std::size_t>(random() % (static_cast<std::uint64_t>(rank) + 1));
+      first_of.push_back(other == static_cast<std::size_t>(rank) ? rank : first_of[other]);
+    }
+    std::vector<Job> jobs;
+    for (int i = 0; i < 4; ++i) {
+      JobSpec spec = random_spec(size, 20000, random);
+      spec.first_of = first_of;
+      jobs.push_back(make_job(spec));
+    }
+    MessageWorld world(RankLayout(first_of), 1 + random() % 3);
+    world.hold_some(random);
+    EXPECT_EQ(world.run_by_hand(jobs, random()), "") << round;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, Conformance,
+                         testing::ValuesIn(with_hosts(every_medium({1, 2, 3, 5, 8}), {3, 4, 5, 8})),
                          [](const auto& each) { return name_of(each.param); });
 
 }  // namespace

@@ -124,6 +124,7 @@ struct JobSpec {
   std::vector<std::int64_t> elements;           ///< of each member; where there are rows, of one
   std::vector<std::vector<std::int64_t>> rows;  ///< as Plan has them
   std::uint64_t seed = 1;
+  std::vector<int> first_of = {};  ///< by rank, the lowest of its host; empty: no hosts
 };
 
 /// The ranks' parts of rows are handed over, or reduced.
@@ -135,6 +136,44 @@ inline bool gives_each_rank_its_own(OpKind kind) { return cuts_rows(kind) || is_
 inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::size_t from, std::size_t to) {
   const auto ranks = static_cast<std::size_t>(spec.size);
   return has_rows_for_pairs(spec.kind) ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
+}
+
+/// An all-reduce in hosts first, and then between them; nothing where that is not done.
+inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
+                                                const std::vector<std::vector<std::byte>>& inputs) {
+  const bool averages = spec.reduce_op == ReduceOp::average;
+  const bool is_small = spec.dtype == DType::float8_e4m3 || spec.dtype == DType::float8_e5m2;
+  const bool is_scaled = spec.prescale != 1.0 || spec.postscale != 1.0;
+  std::vector<int> firsts = spec.first_of;
+  std::sort(firsts.begin(), firsts.end());
+  firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
+  if (spec.kind != OpKind::allreduce || firsts.size() < 2 || firsts.size() == inputs.size() || is_small ||
+      (is_integer(spec.dtype) && (averages || is_scaled))) {
+    return {};
+  }
+  const std::size_t count = inputs[0].size() / dtype_bytes(spec.dtype);
+  const bool divides_first = averages && spec.dtype == DType::float16;
+  const reduce::DefaultArithmetic arithmetic;
+  std::vector<std::vector<std::byte>> sums;
+  std::vector<const void*> pointers_to_sums;
+  for (const int first : firsts) {
+    std::vector<const void*> pointers;
+    for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+      if (spec.first_of[rank] == first) {
+        pointers.push_back(inputs[rank].data());
+      }
+    }
+    const ReduceOp op = averages && !divides_first ? ReduceOp::sum : spec.reduce_op;
+    sums.emplace_back(inputs[0].size());
+    reduce::Reducer({spec.dtype, op, spec.prescale, 1.0}, pointers.size(), divides_first ? inputs.size() : 0)(
+        arithmetic, pointers.data(), count, sums.back().data());
+    pointers_to_sums.push_back(sums.back().data());
+  }
+  std::vector<std::byte> output(inputs[0].size());
+  reduce::Reducer({spec.dtype, divides_first ? ReduceOp::sum : spec.reduce_op, 1.0, spec.postscale}, sums.size(),
+                  averages && !divides_first ? inputs.size() : 0)(arithmetic, pointers_to_sums.data(), count,
+                                                                  output.data());
+  return output;
 }
 
 /// What these inputs must give for one member on `rank`.
@@ -169,6 +208,9 @@ inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::ve
       all.insert(all.end(), each.begin(), each.end());
     }
     return all;
+  }
+  if (std::vector<std::byte> by_hosts = expected_by_hosts(spec, inputs); !by_hosts.empty()) {
+    return by_hosts;
   }
   std::vector<const void*> pointers;
   const std::size_t counted = is_scan(spec.kind) ? rank + (spec.kind == OpKind::scan ? 1 : 0) : inputs.size();

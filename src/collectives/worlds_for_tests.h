@@ -11,7 +11,17 @@
 
 namespace ronde::collectives {
 
-enum class Medium { shared_memory, messages };
+enum class Medium { shared_memory, messages, hosts };
+
+/// Of worlds of Medium::hosts: by rank, the lowest rank of its host.
+inline std::vector<int> first_of_hosts(int size) {
+  switch (size) {
+    case 3: return {0, 0, 2};
+    case 4: return {0, 1, 1, 0};
+    case 5: return {0, 1, 0, 1, 1};
+    default: return {0, 0, 2, 2, 4, 4, 6, 6};
+  }
+}
 
 /// For messages: links with room for as many messages as there are slots, less one; messages of half a slot; one turn
 /// instead of one shot.
@@ -23,7 +33,11 @@ inline std::unique_ptr<JobWorld> make_world(Medium medium, const transport::Regi
   const messages::MessageLimits limits = {
       .one_turn = thresholds.one_shot,
       .chunk = round_up_to_line(std::min<std::size_t>(thresholds.chunk, layout.slot_bytes) / 2)};
-  return std::make_unique<MessageWorld>(layout.size, static_cast<std::size_t>(layout.slots - 1), limits);
+  const auto room = static_cast<std::size_t>(layout.slots - 1);
+  if (medium == Medium::hosts) {
+    return std::make_unique<MessageWorld>(RankLayout(first_of_hosts(layout.size)), room, limits);
+  }
+  return std::make_unique<MessageWorld>(layout.size, room, limits);
 }
 
 /// Of a test whose parameters are a medium and a number of ranks.
@@ -42,9 +56,20 @@ inline std::vector<MediumAndSize> every_medium(std::initializer_list<int> sizes)
   return all;
 }
 
+/// Besides with ranks of several hosts, for these sizes: 3, 4, 5, 8.
+inline std::vector<MediumAndSize> with_hosts(std::vector<MediumAndSize> all, std::initializer_list<int> sizes) {
+  for (const int size : sizes) {
+    all.push_back({Medium::hosts, size});
+  }
+  return all;
+}
+
 /// "messages_3"
 inline std::string name_of(const MediumAndSize& each) {
-  return (each.medium == Medium::messages ? "messages_" : "shared_memory_") + std::to_string(each.size);
+  const char* const medium = each.medium == Medium::messages ? "messages_"
+                             : each.medium == Medium::hosts  ? "hosts_"
+                                                             : "shared_memory_";
+  return medium + std::to_string(each.size);
 }
 inline void PrintTo(const MediumAndSize& each, std::ostream* stream) { *stream << name_of(each); }
 

@@ -6,6 +6,13 @@
 
 namespace ronde::store {
 
+namespace {
+
+/// A job has few meetings; what a store remembers of them is bounded all the same.
+constexpr std::size_t kMostMet = 1024;
+
+}  // namespace
+
 Result<std::shared_ptr<const Complete>> Meetings::join(ClientId client, const std::string& scope_name, int rank,
                                                        int size, Value value, Nanoseconds limit, Nanoseconds now) {
   Scope& scope = scopes_[scope_name];
@@ -28,6 +35,9 @@ Result<std::shared_ptr<const Complete>> Meetings::join(ClientId client, const st
     places_.erase(member.client);
   }
   scopes_.erase(scope_name);
+  if (met_.size() < kMostMet) {
+    met_.insert(scope_name);
+  }
   return std::shared_ptr<const Complete>(std::move(complete));
 }
 
@@ -53,7 +63,9 @@ std::vector<Expired> Meetings::expire(Nanoseconds now) {
   for (const auto& [name, scope] : scopes_) {
     for (const Member& member : scope.members) {
       if (member.state == Member::State::waiting && member.deadline <= now) {
-        expired.push_back({member.client, missing_ranks(name, come(scope), member.limit)});
+        const Status missing = missing_ranks(name, come(scope), member.limit);
+        const auto rank = &member - scope.members.data();
+        expired.push_back({member.client, met_.contains(name) ? met_without(missing, static_cast<int>(rank)) : missing});
       }
     }
   }

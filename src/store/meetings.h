@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class Meetings {
 
   std::map<std::string, Scope> scopes_;
   std::map<ClientId, Place> places_;  ///< where each waiting client waits
+  std::set<std::string> met_;         ///< where all have met, for the text of who comes after that
 };
 
 }  // namespace ronde::store

@@ -43,6 +43,19 @@ TEST(Meetings, ASecondClaimIsRefused) {
   EXPECT_NE(meetings.join(4, "s", 1, 2, value_of(0), kSecond, 0).value(), nullptr);
 }
 
+TEST(Meetings, WhoComesAfterAllHaveMetIsToldThatAnotherIsThatRank) {
+  Meetings meetings;
+  EXPECT_TRUE(meetings.join(1, "s", 0, 2, value_of(0), kSecond, 0));
+  EXPECT_NE(meetings.join(2, "s", 1, 2, value_of(0), kSecond, 0).value(), nullptr);
+  EXPECT_TRUE(meetings.join(3, "s", 1, 2, value_of(0), kSecond, 0));
+  EXPECT_TRUE(meetings.join(4, "t", 1, 2, value_of(0), kSecond, 0));
+  const std::vector<Expired> expired = meetings.expire(2 * kSecond);
+  ASSERT_EQ(expired.size(), 2u);
+  EXPECT_EQ(expired[0].status.code(), Code::timed_out);
+  EXPECT_NE(expired[0].status.message().find("another one is, or was, rank 1"), std::string::npos);
+  EXPECT_EQ(expired[1].status.message().find("another"), std::string::npos);
+}
+
 TEST(Meetings, WhoLeavesWithdrawsAndMayBeReplaced) {
   Meetings meetings;
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);

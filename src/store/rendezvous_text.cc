@@ -26,4 +26,9 @@ Status claim_refused(const std::string& scope, int rank, int size) {
                            "': another process has claimed this rank, or the ranks disagree about how many they are");
 }
 
+Status met_without(const Status& missing, int rank) {
+  return Status::error(missing.code(), missing.message() + " All ranks had met there before this process came: another " +
+                                           "one is, or was, rank " + std::to_string(rank) + " of the job");
+}
+
 }  // namespace ronde::store

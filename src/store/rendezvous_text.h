@@ -13,5 +13,7 @@ namespace ronde::store {
 Status missing_ranks(const std::string& scope, const std::vector<bool>& come, Nanoseconds limit);
 /// INVALID_ARGUMENT: another process has claimed this rank, or the rank is outside the size that others announced.
 Status claim_refused(const std::string& scope, int rank, int size);
+/// `missing`, of a rank that came to where all ranks had met before: another process has been that rank.
+Status met_without(const Status& missing, int rank);
 
 }  // namespace ronde::store

@@ -64,10 +64,14 @@ Result<UniqueFd> listen_tcp(const HostAndPort& where, HostIs host) {
   int failure = 0;
   for (const TcpAddress& address : addresses) {
     UniqueFd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.is_open()) {
+      failure = errno;
+      continue;
+    }
     const int one = 1;
     // Connections of an earlier job that are not forgotten yet are no reason to refuse the next.
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (socket.is_open() && ::bind(socket.get(), address.get(), address.bytes) == 0 &&
+    if (::bind(socket.get(), address.get(), address.bytes) == 0 &&
         ::listen(socket.get(), kTcpBacklog) == 0) {
       return socket;
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
@@ -27,11 +28,12 @@ std::uint64_t number_of(Pipe::Channel channel) { return channel / 2; }
 /// All pipes of a rank, and the set of their descriptors. Any thread.
 class Connected {
  public:
-  Connected(std::vector<std::unique_ptr<Pipe>> pipes, const HostTimeout& timeout, std::shared_ptr<void> beneath)
+  Connected(std::vector<std::unique_ptr<Pipe>> pipes, const HostTimeout& timeout, NewsDescriptors news,
+            std::shared_ptr<void> beneath)
       : beneath_(std::move(beneath)),
         timeout_(timeout),
-        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-        watch_timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+        epoll_(std::move(news.epoll)),
+        watch_timer_(std::move(news.timer)),
         pipes_(std::move(pipes)) {
     epoll_event of_timer{};
     of_timer.events = EPOLLIN;
@@ -265,9 +267,20 @@ class ChannelsForGroups final : public LinksForGroups {
 
 }  // namespace
 
+Result<NewsDescriptors> NewsDescriptors::make() {
+  NewsDescriptors news;
+  news.epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
+  news.timer.reset(news.epoll.is_open() ? ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1);
+  if (!news.timer.is_open()) {
+    return Status::from_errno("watching connections", errno);
+  }
+  return news;
+}
+
 JobLinks links_over(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, const HostTimeout& timeout,
-                    std::shared_ptr<void> beneath) {
-  const auto connected = std::make_shared<Connected>(std::move(pipes), timeout, std::move(beneath));
+                    NewsDescriptors news, std::shared_ptr<void> beneath) {
+  const auto connected =
+      std::make_shared<Connected>(std::move(pipes), timeout, std::move(news), std::move(beneath));
   std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return {{std::make_shared<ChannelTransport>(connected, everyone, data_channel(0)),

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,9 @@ class ByHand:
     """One rank on each of these hosts, of which each may be named several times. Ends with its bed."""
 
     def __init__(self, bed: Bed, hosts: Sequence[Host], program: str, *arguments: object, ipv6: bool = False,
-                 each: Sequence[Dict[str, str]] = (), **environment: str) -> None:
+                 each: Sequence[Dict[str, str]] = (), limit_s: float = 120.0, **environment: str) -> None:
         """`program`: a file of programs/. `environment`: for all ranks, which wins over what this sets. `each`: by rank, which
-        wins over that. An empty text unsets a variable."""
+        wins over that. An empty text unsets a variable. `limit_s`: then all ranks are killed, which ends whatever waits."""
         self.hosts = list(hosts)
         self.key = secrets.token_hex(32)
         self.port = 29500 if bed.has_namespaces else _free_port(hosts[0].address)
@@ -41,13 +42,18 @@ class ByHand:
         self.began = time.monotonic()
         self._ends: List[End] = []
         self.ranks: List[HostProcess] = []
+        self._environments: List[Dict[str, str]] = []
         for rank, host in enumerate(hosts):
             own = {**self._variables(rank, ipv6), **environment, **(dict(each[rank]) if each else {})}
             own = {name: value for name, value in own.items() if value}
+            self._environments.append(own)
             self.ranks.append(
                 host.start(sys.executable, PROGRAMS / program, *map(str, arguments), env=own,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             )
+        self._limit = threading.Timer(limit_s, self._kill)
+        self._limit.daemon = True
+        self._limit.start()
 
     def _variables(self, rank: int, ipv6: bool) -> Dict[str, str]:
         host = self.hosts[rank]
@@ -68,14 +74,23 @@ class ByHand:
             "OMP_NUM_THREADS": "1",
         }
 
+    def environment(self, rank: int) -> Dict[str, str]:
+        """The rank's variables of Ronde, for another process in its place."""
+        return dict(self._environments[rank])
+
+    def _kill(self) -> None:
+        for process in self.ranks:
+            process.kill()
+
     def read(self, rank: int) -> str:
-        """The rank's next line; the test's own limit, or the end of its output, ends a wait in vain."""
+        """The rank's next line; the job's limit, or the end of the rank's output, ends a wait in vain."""
         stdout = self.ranks[rank].stdout
         assert stdout is not None
         line: str = stdout.readline()
         if not line:
             _, err = self.ranks[rank].communicate(timeout=30)
-            raise AssertionError(f"rank {rank} has ended: {err}")
+            after = time.monotonic() - self.began
+            raise AssertionError(f"rank {rank} has ended with {self.ranks[rank].returncode}, {after:.1f} s after the start: {err}")
         return line.rstrip("\n")
 
     def read_all(self) -> List[str]:
@@ -83,9 +98,10 @@ class ByHand:
         return [self.read(rank) for rank in range(len(self.ranks))]
 
     def read_to(self, rank: int, text: str) -> str:
-        """The rank's first line that begins so."""
+        """The rank's first line that begins so. Another of a failure (steps.py) ends the wait."""
         line = self.read(rank)
         while not line.startswith(text):
+            assert not line.startswith("failed"), f"rank {rank}: {line}"
             line = self.read(rank)
         return line
 
@@ -115,6 +131,8 @@ class ByHand:
                 process.kill()
                 out, err = process.communicate(timeout=30)
             found[rank] = End(process.returncode, out, err)
+        if not without:
+            self._limit.cancel()
         assert not late, f"ranks {late} did not end within {limit_s} s: {found}"
         return found
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Optional
 if TYPE_CHECKING:
     from bed import Host
 
-# What ssh carries is never touched: a test looks into its hosts by it.
-_NOT_SSH = "tcp dport != 22 tcp sport != 22"
+# What ssh carries is not touched where a test looks into its hosts by it. (nft makes one comparison of two that are next
+# to each other: "tcp dport != 22 tcp sport != 22" is true where only one of both is not 22.)
+_LET_SSH_PASS = "tcp dport 22 accept\ntcp sport 22 accept\n"
 
 
 class Faults:
@@ -45,14 +46,14 @@ class Faults:
 
     def reset(self, of: Optional["Host"] = None) -> None:
         """TCP packets that come in are answered by a reset: the sender's connection breaks, this side's is silent."""
-        self._rule("reset", of, f"{_NOT_SSH} reject with tcp reset")
+        self._rule("reset", of, "meta l4proto tcp reject with tcp reset", lets_ssh_pass=True)
 
     def corrupt(self, every: int = 1, larger_than: int = 0, of: Optional["Host"] = None) -> None:
         """Of every so many packets with data one gets another first byte, which TCP takes. veth does not verify checksums."""
-        chosen = f"{_NOT_SSH} tcp flags & psh == psh meta length > {larger_than}"
+        chosen = f"tcp flags & psh == psh meta length > {larger_than}"
         if every > 1:
             chosen += f" numgen inc mod {every} == 0"
-        self._rule("corrupt", of, f"{chosen} @th,256,8 set 0x41")
+        self._rule("corrupt", of, f"{chosen} @th,256,8 set 0x41", lets_ssh_pass=True)
 
     def heal(self) -> None:
         """Undoes all of the above, and a link that is down."""
@@ -63,10 +64,10 @@ class Faults:
         self._host.run_in_switch("tc", "qdisc", "del", "dev", self._host.port, "root")
         self.link_up()
 
-    def _rule(self, name: str, of: Optional["Host"], rule: str) -> None:
+    def _rule(self, name: str, of: Optional["Host"], rule: str, lets_ssh_pass: bool = False) -> None:
         table = f"inet bed_{name}"
         sources = [""] if of is None else [f"ip saddr {of.address} ", f"ip6 saddr {of.address6} "]
-        rules = "\n".join(source + rule for source in sources)
+        rules = (_LET_SSH_PASS if lets_ssh_pass else "") + "\n".join(source + rule for source in sources)
         self._nft(
             f"table {table}\ndelete table {table}\n"
             f"table {table} {{\nchain in {{\ntype filter hook input priority 0;\n{rules}\n}}\n}}\n"

@@ -85,7 +85,7 @@ def test_a_host_that_vanishes_is_noticed_in_ten_seconds(bed):  # 5, 9
             each.hosts[lost].faults.cut_power()
         cut = time.monotonic()
         for job, (_, lost, _) in zip(jobs, cases):
-            said = survivors(job, lost, HOST_TIMEOUT_S + 1 - (time.monotonic() - cut))
+            said = survivors(job, lost, HOST_TIMEOUT_S + 5 - (time.monotonic() - cut))
             assert any(GONE in text for text in said.values()), said
         assert time.monotonic() - cut > HOST_TIMEOUT_S / 2
     finally:

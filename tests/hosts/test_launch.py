@@ -82,6 +82,14 @@ def test_the_key_is_in_no_command_line(bed):
     assert job.end() == 143
 
 
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def bytes_of(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -223,10 +231,8 @@ def test_kill_9_of_anything_leaves_nothing(bed, victim):
     else:
         name = {"ssh": "ssh", "agent": "ronde-agent", "guardian": "ronde-guardian"}[victim]
         host = one if victim == "ssh" else two
-        for pid in strays.of(host):
-            with open(f"/proc/{pid}/comm") as comm:
-                if comm.read().strip() == name:
-                    os.kill(pid, signal.SIGKILL)
+        (pid,) = [each for each in strays.of(host) if name_of(each) == name]
+        os.kill(pid, signal.SIGKILL)
         assert job.end() == 125
         reason = ": the job's guardian process was killed from outside; all ranks there have been ended"
         assert ("host rh2" + (reason if victim == "guardian" else " is lost: the connection to it ended")) in job.err
@@ -319,7 +325,7 @@ def test_what_the_readme_says(bed):
     readme = (ROOT / "README.md").read_text()
     section = readme.partition("## More than one machine")[2].partition("\n## ")[0]
     (line,) = re.findall(r"```sh\n(.*)\n```", section)
-    assert line == re.search(r"```sh\n(.*)\n```", (ROOT / "docs" / "hosts.md").read_text())[1]
+    assert line == re.search(r"```sh\n(ronde run.*)\n```", (ROOT / "docs" / "hosts.md").read_text())[1]
     (script,) = re.findall(r"<!-- file: train.py -->\n```python\n(.*?)```", readme, re.DOTALL)
     folder = bed.folder / "project"
     folder.mkdir()

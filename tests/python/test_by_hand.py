@@ -92,6 +92,27 @@ def test_they_meet_over_tcp(size):
         assert (out, code) == ("right\n", 0), err
 
 
+SHARING = PROGRAM.replace(
+    "rnp.shutdown()",
+    """shared = len({line.split()[4] for line in open("/proc/self/maps") if "/memfd:ronde" in line})
+    rnp.shutdown()""",
+).replace('print("right")', "print(shared)")
+
+
+def test_ranks_of_one_host_share_its_memory():
+    port, key = free_port(), secrets.token_hex(32)
+    for out, err, code in ends_of([start(rank, 3, port, key, SHARING) for rank in range(3)]):
+        assert (out, code) == ("3\n", 0), err
+
+
+def test_host_ids_keep_them_apart():
+    port, key = free_port(), secrets.token_hex(32)
+    processes = [start(rank, 5, port, key, SHARING, RONDE_HOST_ID="aabba"[rank]) for rank in range(5)]
+    for rank, (out, err, code) in enumerate(ends_of(processes)):
+        assert (out, code) == (f"{'aabba'.count('aabba'[rank])}\n", 0), err
+        assert err == "", "nobody was promised that they are of one host"
+
+
 def test_strangers_do_not_keep_them_apart(strangers):
     port, key = free_port(), secrets.token_hex(32)
     strangers(port)
@@ -186,3 +207,16 @@ def test_two_hosts(two_hosts):
     ]
     for out, err, code in ends_of(processes):
         assert (out, code) == ("right\n", 0), err
+
+
+def test_two_hosts_of_several_ranks_share_memory_on_each(two_hosts):
+    key = secrets.token_hex(32)
+    hosts = [0, 0, 1, 1, 1]
+    processes = [
+        start(
+            rank, 5, 29501, key, SHARING, before=two_hosts[at][0], host=two_hosts[0][1], RONDE_ADDRESS=two_hosts[at][1]
+        )
+        for rank, at in enumerate(hosts)
+    ]
+    for at, (out, err, code) in zip(hosts, ends_of(processes)):
+        assert (out, code) == (f"{hosts.count(at)}\n", 0), err

@@ -26,6 +26,20 @@ std::vector<engine::Connections> connected_by_memory(int size) {
   return all;
 }
 
+std::string_view medium() {
+  const char* const text = std::getenv("RONDE_TEST_MEDIUM");
+  return text == nullptr ? "" : text;
+}
+
+/// Of ranks of several hosts, pairs and a rest of one; nothing where each is on its own.
+std::vector<int> first_of_hosts(int size) {
+  std::vector<int> first_of;
+  for (int rank = 0; rank < size && medium() == "hosts"; ++rank) {
+    first_of.push_back(rank / 2 * 2);
+  }
+  return first_of;
+}
+
 std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& links,
                                                        transport::LoopbackNet& agreement) {
   std::vector<engine::Connections> all;
@@ -35,7 +49,7 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
     const std::shared_ptr<transport::Transport> agreements(std::shared_ptr<void>(), &agreement.transport(rank));
     all.push_back(engine::Connections::by_messages(
         std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()), std::move(who),
-        rank, {messages, agreements}, [] {}));
+        rank, {messages, agreements}, [] {}, first_of_hosts(links.size())));
   }
   return all;
 }
@@ -43,8 +57,7 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
 }  // namespace
 
 bool LocalWorld::is_by_messages() {
-  const char* const medium = std::getenv("RONDE_TEST_MEDIUM");
-  return medium != nullptr && std::string_view(medium) == "messages";
+  return medium() == "messages" || medium() == "hosts";
 }
 
 LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)

@@ -16,10 +16,14 @@ inline constexpr messages::MessageLimits kTinyMessages = {.one_turn = 1024, .chu
 class MessageWorld final : public JobWorld {
  public:
   /// `room`: messages that a link takes.
-  MessageWorld(int size, std::size_t room, const messages::MessageLimits& limits = kTinyMessages) : net_(size, room) {
+  MessageWorld(int size, std::size_t room, const messages::MessageLimits& limits = kTinyMessages)
+      : MessageWorld(RankLayout::apart(size), room, limits) {}
+  MessageWorld(const RankLayout& layout, std::size_t room, const messages::MessageLimits& limits = kTinyMessages)
+      : net_(layout.ranks(), room) {
+    const int size = layout.ranks();
     for (int rank = 0; rank < size; ++rank) {
       mailboxes_.push_back(std::make_unique<transport::Mailbox>(&net_.transport(rank), rank, size));
-      channels_.push_back(std::make_unique<messages::MessageChannel>(*mailboxes_.back(), limits));
+      channels_.push_back(std::make_unique<messages::MessageChannel>(*mailboxes_.back(), layout, limits));
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "collectives/schedule/barrier_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
+#include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives {
@@ -69,7 +70,7 @@ void expect_all_written_once(const World& world, std::size_t bytes, int but = -1
           pieces.push_back(each.into);
         }
       }
-      if (stage.work != Work::none) {
+      if (stage.work != Work::none && stage.work != Work::reduce_to_scratch) {
         pieces.push_back(stage.own);
       }
       for (const Piece& piece : pieces) {
@@ -111,6 +112,114 @@ TEST(TwoPhaseSchedule, OfABroadcastSendsNoByteTwiceToAnybody) {
         EXPECT_EQ(totals.sent[static_cast<std::size_t>(root)], bytes);
         const std::size_t all = std::accumulate(totals.sent.begin(), totals.sent.end(), std::size_t{0});
         EXPECT_EQ(all, bytes * static_cast<std::size_t>(ranks - 1));
+      }
+    }
+  }
+}
+
+TEST(RankLayout, NumbersHostsByTheirLowestRanks) {
+  const RankLayout layout({0, 1, 0, 3, 1, 0});
+  EXPECT_EQ(layout.hosts(), 3);
+  EXPECT_EQ(layout.ranks_of(0), (std::vector<int>{0, 2, 5}));
+  EXPECT_EQ(layout.ranks_of(1), (std::vector<int>{1, 4}));
+  EXPECT_EQ(layout.host_of(4), 1);
+  EXPECT_EQ(layout.local(5), 2);
+  EXPECT_EQ(layout.fewest(), 1u);
+  EXPECT_EQ(layout.most(), 3u);
+  EXPECT_TRUE(layout.is_hierarchy());
+  EXPECT_FALSE(RankLayout({0, 0, 0}).is_hierarchy());
+  EXPECT_FALSE(RankLayout::apart(3).is_hierarchy());
+}
+
+/// Of which what is lost by rounding to lines is little.
+constexpr std::size_t kLargeTensor = std::size_t{16} << 20;
+constexpr std::size_t kLargeSlice = std::size_t{256} << 10;
+
+/// Layouts of up to four hosts of up to four ranks, these in turn, and unequal ones.
+std::vector<RankLayout> some_layouts() {
+  std::vector<RankLayout> layouts;
+  for (int hosts = 2; hosts <= 4; ++hosts) {
+    for (int each = 2; each <= 4; ++each) {
+      std::vector<int> blocks;
+      std::vector<int> in_turn;
+      for (int rank = 0; rank < hosts * each; ++rank) {
+        blocks.push_back(rank / each * each);
+        in_turn.push_back(rank % hosts);
+      }
+      layouts.emplace_back(blocks);
+      layouts.emplace_back(in_turn);
+    }
+  }
+  layouts.emplace_back(std::vector<int>{0, 0, 2});
+  layouts.emplace_back(std::vector<int>{0, 1, 0, 0, 0, 1, 0});
+  layouts.emplace_back(std::vector<int>{0, 1, 1, 3, 3, 3, 1, 3, 8, 8});
+  return layouts;
+}
+
+TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
+  for (const RankLayout& layout : some_layouts()) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 70 + 5, kLargeTensor}) {
+      for (const std::size_t rails : {std::size_t{1}, layout.fewest()}) {
+        const std::size_t slice = bytes == kLargeTensor ? kLargeSlice : kChunk;
+        const World world = world_of(layout.ranks(), [&](int rank) {
+          return hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails);
+        });
+        check(world);
+        if (bytes != kLargeTensor) {
+          expect_all_written_once(world, bytes);
+        }
+        std::vector<std::size_t> sent(static_cast<std::size_t>(layout.hosts()));
+        for (int rank = 0; rank < layout.ranks(); ++rank) {
+          Stage stage;
+          for (std::size_t t = 0; t < world[0]->stages(); ++t) {
+            stage.clear();
+            world[static_cast<std::size_t>(rank)]->describe(t, stage);
+            for (const Outgoing& each : stage.outgoing) {
+              if (layout.host_of(each.to) != layout.host_of(rank)) {
+                sent[static_cast<std::size_t>(layout.host_of(rank))] += each.from.bytes();
+              }
+            }
+          }
+        }
+        const auto hosts = static_cast<std::size_t>(layout.hosts());
+        EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), std::size_t{0}), 2 * (hosts - 1) * bytes);
+        for (const std::size_t each : sent) {
+          const double least = 2.0 * static_cast<double>((hosts - 1) * bytes) / static_cast<double>(hosts);
+          if (bytes == kLargeTensor) {
+            EXPECT_NEAR(static_cast<double>(each), least, 0.02 * least) << "of " << layout.ranks() << " ranks";
+          }
+        }
+      }
+    }
+  }
+}
+
+/// What schedule.h promises of hears_all_by(): messages are followed, from whom they come with what that one knew.
+TEST(HierarchicalSchedule, NobodyWritesBeforeItHasHeardFromAll) {
+  for (const RankLayout& layout : some_layouts()) {
+    for (const std::size_t bytes : {std::size_t{1}, kChunk * 70 + 5}) {
+      const World world = world_of(layout.ranks(), [&](int rank) {
+        return hierarchical_allreduce_schedule(rank, layout, bytes, kChunk, layout.fewest());
+      });
+      std::vector<std::set<int>> heard;
+      for (int rank = 0; rank < layout.ranks(); ++rank) {
+        heard.push_back({rank});
+      }
+      for (std::size_t t = 0; t < world[0]->stages(); ++t) {
+        const std::vector<std::set<int>> before = heard;
+        for (std::size_t rank = 0; rank < world.size(); ++rank) {
+          Stage stage;
+          world[rank]->describe(t, stage);
+          bool writes = stage.work != Work::none && stage.work != Work::reduce_to_scratch;
+          for (const Incoming& each : stage.incoming) {
+            const auto& theirs = before[static_cast<std::size_t>(each.from)];
+            heard[rank].insert(theirs.begin(), theirs.end());
+            writes |= each.into.list != kKept;
+          }
+          const bool has_heard = heard[rank].size() == world.size();
+          EXPECT_TRUE(has_heard || !writes) << "rank " << rank << " in stage " << t;
+          EXPECT_TRUE(has_heard || t + 1 < world[rank]->hears_all_by());
+        }
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
@@ -175,14 +176,28 @@ void tell_who_is_apart(const std::vector<Told>& all, const std::vector<Choice>& 
           (why.empty() ? "" : " (" + why + ")") + "; they reach each other over TCP");
 }
 
+/// Where ranks of several hosts reach each other by messages: rings that hold a chunk of a collective, so that who
+/// shares a core with the reader need not wait for it in the middle of one, and no slots, which nobody uses.
+RegionLayout layout_for_messages(int size) {
+  constexpr std::size_t kMostRingBytes = std::size_t{512} << 10;
+  constexpr std::size_t kAllRings = std::size_t{1} << 20;
+  RegionLayout layout = RegionLayout::for_size(size);
+  layout.ring_bytes =
+      std::max(layout.ring_bytes, std::min(kMostRingBytes, std::bit_floor(kAllRings / static_cast<std::size_t>(size))));
+  layout.slots = 2;
+  layout.slot_bytes = kLineBytes;
+  return layout;
+}
+
 /// Has the ranks of a host meet; the arena is null if they can share no memory, and `choice` says why.
 Result<std::shared_ptr<HostArena>> share_memory(store::Store& store, const std::string& scope,
-                                                const std::vector<int>& members, int rank, Nanoseconds limit,
-                                                Choice& choice) {
+                                                const Hosts& hosts, int rank, Nanoseconds limit, Choice& choice) {
+  const std::vector<int> members = hosts.members(rank);
   const auto local = std::find(members.begin(), members.end(), rank) - members.begin();
   const int size = static_cast<int>(members.size());
-  RegionLayout layout = RegionLayout::for_size(std::min(size, kMaxHostRanks));
-  layout.size = size;
+  const int possible = std::min(size, kMaxHostRanks);
+  RegionLayout layout = hosts.count() == 1 ? RegionLayout::for_size(possible) : layout_for_messages(possible);
+  layout.size = size;  // too many: nobody shares
   Result<std::unique_ptr<HostArena>> arena =
       meet_on_host(store, scope, static_cast<int>(local), size, layout, limit);
   if (arena) {
@@ -227,15 +242,14 @@ Result<Hosts> find_hosts(store::Store& store, const JobKey& key, const std::stri
   for (const Choice& each : chosen) {
     hosts.first_of.push_back(each.first);
   }
-  const std::vector<int> members = hosts.members(rank);
-  if (members.size() > 1) {
+  if (hosts.members(rank).size() > 1) {
     if (!local.store) {
       Result<std::unique_ptr<store::Store>> own =
           store::connect_store("unix:" + all[static_cast<std::size_t>(rank)].socket, key, time_left(clock, deadline));
       RONDE_RETURN_IF_ERROR(own.status());
       local.store = std::move(*own);
     }
-    RONDE_ASSIGN_OR_RETURN(hosts.arena, share_memory(*local.store, scope + "/memory", members, rank,
+    RONDE_ASSIGN_OR_RETURN(hosts.arena, share_memory(*local.store, scope + "/memory", hosts, rank,
                                                      time_left(clock, deadline), choice));
   }
   RONDE_ASSIGN_OR_RETURN(std::vector<Choice> shared,

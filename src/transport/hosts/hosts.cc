@@ -36,7 +36,7 @@ struct Rings {
 }  // namespace
 
 HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
-                        const HostTimeout& timeout) {
+                        const HostTimeout& timeout, NewsDescriptors news) {
   std::vector<std::unique_ptr<Pipe>> pipes(sockets.size());
   for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
     if (sockets[peer].is_open()) {
@@ -60,7 +60,7 @@ HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who
   } else {
     made.own = make_solo_arena();
   }
-  made.links = links_over(std::move(pipes), std::move(who), timeout, std::move(rings));
+  made.links = links_over(std::move(pipes), std::move(who), timeout, std::move(news), std::move(rings));
   return made;
 }
 
@@ -73,7 +73,7 @@ Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const st
   }
   RONDE_ASSIGN_OR_RETURN(TcpSockets connected,
                          connect_by_tcp(store, key, scope, rank, size, address, timeout, limit, std::move(reached)));
-  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, timeout);
+  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, timeout, std::move(connected.news));
   if (!made.own) {
     return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");
   }

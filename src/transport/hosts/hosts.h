@@ -55,6 +55,6 @@ Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const st
 /// The part of connect_hosts() that needs no store: links over these sockets to ranks of other hosts, and over the
 /// arena to those of this host. The arena is used by nobody else.
 HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
-                        const HostTimeout& timeout);
+                        const HostTimeout& timeout, NewsDescriptors news);
 
 }  // namespace ronde::transport

@@ -31,6 +31,8 @@ constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
 /// A few a round, so that those who have come before are heard.
 constexpr int kAcceptsPerRound = 32;
+constexpr const char* kTimedOut = "Timed out";
+constexpr const char* kHint = ", which is no address for other hosts: please set RONDE_ADDRESS there)";
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
 
@@ -106,11 +108,11 @@ class Connector {
       const Nanoseconds now = clock_.now();
       if (now >= deadline) {
         return Status::error(Code::timed_out,
-                             "Timed out: no connection with " + missing() + " within the time to start");
+                             std::string(kTimedOut) + ": no connection with " + missing() + " within the time to start");
       }
       RONDE_RETURN_IF_ERROR(call(now));
       wait(deadline, now);
-      accept_some();
+      RONDE_RETURN_IF_ERROR(accept_some());
       advance(clock_.now());
     }
     return {};
@@ -144,10 +146,16 @@ class Connector {
       if (!has(peer)) {
         const Announced& who = all_[static_cast<std::size_t>(peer)];
         text += (text.empty() ? "rank " : ", rank ") + std::to_string(peer) + " (" + who.who.host + ", " + who.address +
-                " port " + std::to_string(who.port) + ")";
+                " port " + std::to_string(who.port) + (is_of_its_host_alone(who) ? kHint : ")");
       }
     }
     return text;
+  }
+
+  /// A loopback address that another host tells.
+  bool is_of_its_host_alone(const Announced& who) const {
+    return who.who.host != all_[static_cast<std::size_t>(meeting_.rank)].who.host &&
+           (who.address.starts_with("127.") || who.address == "::1");
   }
 
   /// Those that it is for this rank to connect to.
@@ -193,11 +201,12 @@ class Connector {
     }
   }
 
-  void accept_some() {
+  Status accept_some() {
     for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
       UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) {
-        return;
+        const bool is_used_up = errno == EMFILE || errno == ENFILE;
+        return is_used_up ? Status::from_errno("accepting a connection", errno) : Status();
       }
       const auto is_stranger = [](const Under& each) { return each.to < 0; };
       if (static_cast<std::size_t>(std::count_if(under_way_.begin(), under_way_.end(), is_stranger)) >=
@@ -207,6 +216,7 @@ class Connector {
       under_way_.push_back(
           {Greeting::from_anybody(std::move(socket), meeting_), -1, clock_.now() + kGreetingLimit, true});
     }
+    return {};
   }
 
   void advance(Nanoseconds now) {
@@ -242,14 +252,22 @@ Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine,
   value.bytes.assign(text, text + mine.message().size());
   RONDE_ASSIGN_OR_RETURN(const auto all, store.exchange(meeting.scope + "/connected", meeting.rank, meeting.size,
                                                         std::move(value), limit));
+  // One that waited in vain may have waited for another that has failed: that one is the cause.
+  Status consequence;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (!all[rank].bytes.empty()) {
-      const std::string why(reinterpret_cast<const char*>(all[rank].bytes.data()), all[rank].bytes.size());
-      return Status::error(Code::system_error, "rank " + std::to_string(rank) + " cannot be connected: " + why)
-          .with_rank(static_cast<int>(rank));
+    const std::string why(reinterpret_cast<const char*>(all[rank].bytes.data()), all[rank].bytes.size());
+    if (why.empty()) {
+      continue;
     }
+    const Status status =
+        Status::error(Code::system_error, "rank " + std::to_string(rank) + " cannot be connected: " + why)
+            .with_rank(static_cast<int>(rank));
+    if (!why.starts_with(kTimedOut)) {
+      return status;
+    }
+    consequence = consequence ? status : consequence;
   }
-  return {};
+  return consequence;
 }
 
 }  // namespace
@@ -285,8 +303,9 @@ Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const 
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
-  RONDE_RETURN_IF_ERROR(agree(store, meeting, connected, time_left(clock, deadline)));
-  return TcpSockets{connector.take(), std::move(who)};
+  Result<NewsDescriptors> news = connected ? NewsDescriptors::make() : Result<NewsDescriptors>(connected);
+  RONDE_RETURN_IF_ERROR(agree(store, meeting, news.status(), time_left(clock, deadline)));
+  return TcpSockets{connector.take(), std::move(who), std::move(*news)};
 }
 
 }  // namespace ronde::transport

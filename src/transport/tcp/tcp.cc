@@ -15,7 +15,7 @@ Result<JobLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
     UniqueFd& socket = connected.sockets[peer];
     pipes.push_back(socket.is_open() ? std::make_unique<Stream>(std::move(socket), static_cast<int>(peer)) : nullptr);
   }
-  return links_over(std::move(pipes), std::move(connected.who), timeout);
+  return links_over(std::move(pipes), std::move(connected.who), timeout, std::move(connected.news));
 }
 
 }  // namespace ronde::transport

@@ -20,6 +20,7 @@ namespace ronde::transport {
 struct TcpSockets {
   std::vector<UniqueFd> sockets;  ///< by rank; not open to those that are not called for, and to this one
   std::vector<PeerInfo> who;      ///< by rank
+  NewsDescriptors news;           ///< for links over them
 };
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at

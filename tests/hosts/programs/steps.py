@@ -19,7 +19,8 @@ try:
     rank, size = rnp.rank(), rnp.size()
     print("ready", flush=True)
     for step in range(steps):
-        time.sleep(pause_s)
+        if pause_s:
+            time.sleep(pause_s)
         began = time.monotonic()
         values = np.full(count, float(rank + step), np.float32)
         rnp.allreduce_(values, rnp.Sum, name="steps")

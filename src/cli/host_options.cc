@@ -1,0 +1,87 @@
+#include "cli/host_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace ronde::cli {
+
+namespace {
+
+/// Where `ronde` is, as an absolute path.
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+/// As the user's shell calls it, if that is still the same folder: what an automounter calls it may be unknown elsewhere.
+std::string working_folder() {
+  std::error_code ignored;
+  const char* const said = std::getenv("PWD");
+  if (said != nullptr && *said == '/' && std::filesystem::equivalent(said, ".", ignored)) {
+    return said;
+  }
+  return std::filesystem::current_path(ignored).string();
+}
+
+}  // namespace
+
+void add_host_options(CLI::App& command, HostOptions& options) {
+  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
+    return command.add_option(names, value, text)->type_name(type)->group("Several hosts");
+  };
+  add("-H,--hosts", options.hosts, "HOST:N,...", "where, and how many ranks on each: node1:4,node2:4");
+  add("--hostfile", options.hostfile, "FILE", "the same from a file: `node1 slots=4`, `node1:4`, $PBS_NODEFILE, or JSON");
+  add("--chdir", options.folder, "DIR", "work there on every host (default: this folder)");
+  add("--remote-python", options.remote_python, "PATH",
+      "of the Python that every host is to use, with Ronde beside it (default: the same paths as here)");
+  add("--network-interface", options.interfaces, "NAMES",
+      "which network ranks use: eth,ib (names that begin so), =eth0 (that one), ^docker,lo (none that begin so)")
+      ->envname("RONDE_SOCKET_IFNAME");
+  add("--ssh", options.ssh.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'")
+      ->envname("RONDE_SSH")
+      ->capture_default_str();
+  command.add_option("--start-timeout", options.start_timeout_s, "time for all hosts to be reached and get ready")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str()
+      ->group("Several hosts");
+  command.add_flag("-v,--verbose", options.verbose, "say which address each host's ranks use, and why")
+      ->group("Several hosts");
+}
+
+std::vector<launch::HostSlots> hosts_of(const HostOptions& options, int ranks) {
+  if (!options.hosts.empty() && !options.hostfile.empty()) {
+    throw CLI::ValidationError("--hostfile", "give hosts by -H or by --hostfile, not by both");
+  }
+  if (options.hosts.empty() && options.hostfile.empty()) {
+    return {};
+  }
+  Result<std::vector<launch::HostSlots>> hosts =
+      options.hosts.empty() ? launch::read_host_file(options.hostfile) : launch::parse_hosts(options.hosts);
+  if (hosts) {
+    hosts = launch::fill_hosts(*hosts, ranks);
+  }
+  if (!hosts) {
+    throw CLI::ValidationError(options.hosts.empty() ? "--hostfile" : "-H", hosts.status().message());
+  }
+  return std::move(*hosts);
+}
+
+launch::HostsJob job_on(const HostOptions& options, std::vector<launch::HostSlots> hosts) {
+  launch::HostsJob job;
+  job.hosts = std::move(hosts);
+  job.ssh = options.ssh;
+  job.start_timeout = from_seconds(options.start_timeout_s);
+  job.folder = options.folder.empty() ? working_folder() : options.folder;
+  job.program = own_program();
+  if (!options.remote_python.empty()) {
+    job.python_folder = std::filesystem::path(options.remote_python).parent_path().string();
+    job.program = job.python_folder + "/ronde";
+  }
+  job.interfaces = options.interfaces;
+  job.explain = options.verbose;
+  return job;
+}
+
+}  // namespace ronde::cli

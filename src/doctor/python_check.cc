@@ -1,0 +1,113 @@
+#include "doctor/python_check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "launch/launcher_process.h"
+#include "launch/program_path.h"
+
+namespace ronde::doctor {
+
+namespace {
+
+constexpr Nanoseconds kPythonLimit = 30 * kSecond;
+
+/// Versions are read, not imported, which would take seconds each.
+constexpr const char* kProgram = R"(
+import importlib.metadata as m, json, sys
+found = {}
+for name in ("torch", "tensorflow", "keras", "jax", "numpy", "horovod", "ronde"):
+    try:
+        found[name] = m.version(name)
+    except m.PackageNotFoundError:
+        pass
+failure = ""
+try:
+    import ronde
+    from ronde._lib import library
+    library()
+except BaseException as error:
+    failure = f"{type(error).__name__}: {error}"
+print(json.dumps({"python": sys.version.split()[0], "path": sys.executable, "packages": found, "failure": failure}))
+)";
+
+/// Its standard output; empty if it did not end well in time.
+std::string output_of(const std::string& python) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return {};
+  }
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int null = ::open("/dev/null", O_RDWR);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(writer.get(), STDOUT_FILENO);
+    ::dup2(null, STDERR_FILENO);
+    ::execlp(python.c_str(), python.c_str(), "-c", kProgram, nullptr);
+    ::_exit(127);
+  }
+  writer.reset();
+  std::string text;
+  const RealClock clock;
+  const Nanoseconds deadline = later(clock.now(), kPythonLimit);
+  std::array<char, 4096> buffer;
+  pollfd entry{reader.get(), POLLIN, 0};
+  while (::poll(&entry, 1, poll_timeout(deadline, clock.now())) > 0) {
+    const ssize_t count = ::read(reader.get(), buffer.data(), buffer.size());
+    if (count <= 0) {
+      break;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  if (child > 0) {
+    ::kill(child, SIGKILL);  // it has ended, or is late
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_python(HostReport& report) {
+  const std::vector<std::string> environment = launch::own_environment();
+  const std::string python = !launch::check_program("python", environment) ? "python" : "python3";
+  if (launch::check_program(python, environment)) {
+    report.findings.push_back({Grade::notice, "Python", "is in no folder of PATH", "C and C++ programs need none"});
+    return;
+  }
+  const nlohmann::json said = nlohmann::json::parse(output_of(python), nullptr, false);
+  if (!said.is_object()) {
+    report.findings.push_back({Grade::warning, "Python", "'" + python + "' did not answer",
+                               "try `" + python + " -c 'import ronde'`"});
+    return;
+  }
+  report.python = said.value("python", "");
+  std::string frameworks;
+  bool has_ronde = false;
+  for (const auto& [name, version] : said["packages"].items()) {
+    report.packages.push_back({name, version.get<std::string>()});
+    has_ronde |= name == "ronde";
+    frameworks += (frameworks.empty() ? "" : ", ") + name + " " + version.get<std::string>();
+  }
+  report.findings.push_back({Grade::ok, "Python", report.python + ", " + said.value("path", ""), ""});
+  report.findings.push_back({Grade::ok, "packages", frameworks.empty() ? "no framework" : frameworks, ""});
+  if (const std::string failure = said.value("failure", ""); !failure.empty()) {
+    report.findings.push_back({has_ronde ? Grade::failure : Grade::warning, "import ronde", failure,
+                               "this Python runs no script that uses Ronde: install the wheel in it, or put the right "
+                               "one first in PATH"});
+  }
+}
+
+}  // namespace ronde::doctor

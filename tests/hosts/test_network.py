@@ -1,0 +1,89 @@
+"""Networks that lose, change and delay what goes over them: what a job between hosts does then."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from by_hand import ByHand
+
+
+@pytest.mark.hosts(3, "faults")
+@pytest.mark.parametrize("percent", [1, pytest.param(5, marks=pytest.mark.long)])
+def test_values_are_right_where_packets_are_lost(bed, percent):  # 13
+    for host in bed.hosts:
+        host.faults.packets_as_on_the_wire()
+    job = ByHand(bed, bed.hosts, "operations.py", RONDE_HOST_TIMEOUT_S="10")
+    for host in bed.hosts:
+        host.faults.loss(percent)
+    digests = job.succeed(200)
+    assert len(set(digests)) == 1
+
+
+@pytest.mark.hosts(2, "rate")
+def test_a_slow_link_is_not_a_dead_host(bed):  # 14
+    """A step takes several times as long as a host may be silent, while bytes move all the time."""
+    job = ByHand(bed, bed.hosts, "steps.py", 300_000, 3, RONDE_HOST_TIMEOUT_S="3")
+    assert job.read_all() == ["ready"] * 2
+    bed.hosts[1].faults.rate("1mbit", burst="32k")
+    began = time.monotonic()
+    for rank in range(2):
+        job.read_to(rank, "right")
+    assert time.monotonic() - began > 6
+    bed.hosts[1].faults.heal()
+    job.tell()
+    job.succeed()
+
+
+@pytest.mark.hosts(2, "namespaces")
+def test_what_is_larger_than_the_way_lets_through_ends_the_job(bed):  # 41
+    """A black hole: hosts that send large packets, and a switch port that drops them without a word."""
+    for host in bed.hosts:
+        host.check("ip", "link", "set", "eth0", "mtu", "9000")
+    for host in bed.hosts:
+        host.in_switch("ip", "link", "set", host.port, "mtu", "9000" if host is bed.hosts[0] else "1500")
+        host.faults.packets_as_on_the_wire()
+    job = ByHand(bed, bed.hosts, "steps.py", 300_000, RONDE_HOST_TIMEOUT_S="3")
+    job.read_all()
+    began = time.monotonic()
+    said = [job.read_to(rank, "failed after") for rank in range(2)]
+    assert time.monotonic() - began < 6
+    assert all("PeerLostError" in text for text in said) and any("does not answer" in text for text in said), said
+
+
+@pytest.mark.hosts(2, "namespaces")
+def test_a_link_of_small_packets(bed):  # 41
+    bed.hosts[1].faults.mtu(1280)
+    digests = ByHand(bed, bed.hosts, "operations.py").succeed()
+    assert len(set(digests)) == 1
+
+
+# ---- Clocks
+
+@pytest.mark.hosts(2)
+@pytest.mark.parametrize("shift", ["+3600", "-3600"])
+def test_clocks_that_are_an_hour_apart(bed, shift):  # 42
+    """The wall clock of one host is wrong; only monotonic clocks count."""
+    preload = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+    if bed.hosts[0].run("test", "-e", preload).returncode != 0:
+        pytest.skip("there is no libfaketime (Debian's package faketime)")
+    wrong = {"LD_PRELOAD": preload, "FAKETIME": f"{shift}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    job = ByHand(bed, bed.hosts, "steps.py", 1000, 200, each=[{}, wrong])
+    for rank in range(2):
+        job.read_to(rank, "right")
+    job.tell()
+    job.succeed()
+
+
+# ---- Bytes that TCP lets pass
+
+@pytest.mark.hosts(2, "faults")
+def test_a_changed_head_of_a_message_ends_the_job(bed):  # 16
+    job = ByHand(bed, bed.hosts, "steps.py", 10, 1_000_000)
+    for rank in range(2):
+        job.read_to(rank, "step 3")
+    bed.hosts[1].faults.corrupt()
+    said = [job.read_to(rank, "failed after") for rank in range(2)]
+    assert any(re.search(r"rank \d", text) for text in said), said
