@@ -259,7 +259,9 @@ TEST(Desk, TakesTheNextPortWhereOneIsTaken) {
 }
 
 TEST(Desk, PortsAreOfTheRange) {
-  const auto ports = [](const std::string& range) { return desk_ports("job", recorded({{"RONDE_PORT_RANGE", range}})); };
+  const auto ports = [](const std::string& range) {
+    return desk_ports("job", recorded({{"RONDE_PORT_RANGE", range}}));
+  };
   EXPECT_EQ(ports("4000-4000").value(), std::vector<std::uint16_t>{4000});
   EXPECT_EQ(ports("").value().size(), 8u);
   EXPECT_EQ(desk_ports("job", recorded({})).value(), desk_ports("job", recorded({})).value());

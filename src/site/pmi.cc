@@ -37,8 +37,8 @@ class PmiCourier final : public Courier {
   PmiCourier(int fd, int rank, int size) : fd_(fd), rank_(rank), size_(size), maker_(::getpid()) {}
   ~PmiCourier() override {
     if (!carried_.empty() && ::getpid() == maker_) {
-      // An MPI library may have said it already: then the server has closed. Until it has answered this process must not
-      // be gone: Hydra 4 ends the job if it cannot write the answer.
+      // An MPI library may have said it already: then the server has closed. Until it has answered this process must
+      // not be gone: Hydra 4 ends the job if it cannot write the answer.
       static_cast<void>(ask("finalize", "finalize_ack", RealClock().now() + kFarewell));
     }
   }
@@ -93,11 +93,10 @@ class PmiCourier final : public Courier {
       }
       pollfd entry{fd_, POLLIN, 0};
       if (::poll(&entry, 1, poll_timeout(deadline, clock.now())) == 0 && clock.now() >= deadline) {
-        return Status::error(Code::timed_out,
-                             command == "barrier_in"
-                                 ? "Timed out: not all " + std::to_string(size_) +
-                                       " ranks have come to the barrier of PMI; does each call init?"
-                                 : "Timed out: the PMI server at PMI_FD does not answer");
+        return Status::error(Code::timed_out, command == "barrier_in"
+                                                  ? "Timed out: not all " + std::to_string(size_) +
+                                                        " ranks have come to the barrier of PMI; does each call init?"
+                                                  : "Timed out: the PMI server at PMI_FD does not answer");
       }
       char piece[1024];
       const ssize_t got = (entry.revents != 0) ? ::read(fd_, piece, sizeof piece) : -1;

@@ -1,10 +1,10 @@
-// PMIx by its library, which belongs to who has started this process, so it is opened at run time. Of its interface only
-// what has been the same from version 2 to 5 of the standard is used: https://pmix.org.
+// PMIx by its library, which belongs to who has started this process, so it is opened at run time. Of its interface
+// only what has been the same from version 2 to 5 of the standard is used: https://pmix.org.
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <mutex>

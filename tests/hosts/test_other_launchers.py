@@ -264,8 +264,8 @@ def test_slurm_in_its_other_shapes(slurm):
 @pytest.mark.hosts(2, "slurm")
 def test_srun_where_one_rank_does_not_see_munge(slurm):
     """As in a container that lacks its socket: the sentence of that rank names munge, and the ways out."""
-    script = (f"if [ $SLURM_PROCID = 1 ]; then exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'; "
-              f"fi; exec {PYTHON} {PROGRAM}")
+    blind = f"exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'"
+    script = f"if [ $SLURM_PROCID = 1 ]; then {blind}; fi; exec {PYTHON} {PROGRAM}"
     done = slurm.run("srun", "-N2", "-n2", "--mpi=none", "sh", "-c", script, env={**PLAIN, "RONDE_INIT_TIMEOUT_S": "4"})
     assert done.returncode != 0
     assert "munge cannot make a credential" in done.stderr and "set RONDE_KEY" in done.stderr, done.stderr
