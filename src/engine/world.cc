@@ -127,8 +127,7 @@ Result<std::string> own_address(const JoinOptions& options, const Settings& sett
   }
   RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(store.substr(kTcp.size())));
   RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, reachable(named));
-  RONDE_ASSIGN_OR_RETURN(std::string towards, store::address_towards(where));
-  return store::is_loopback(towards) ? towards : site::choose_own_address(where.host, site::own_variables());
+  return site::choose_own_address(where.host, site::own_variables());
 }
 
 /// What an engine is to be made of: an arena that all ranks share, or connections.

@@ -103,7 +103,8 @@ Result<std::string> choose_own_address(const std::string& towards, const Variabl
   }
   if (!towards.empty()) {
     const Result<std::string> found = store::address_towards({towards, 1});
-    if (found && !store::is_loopback(found.value())) {
+    const bool means_this_host = towards == "localhost" || store::resolve({towards, 1}, store::HostIs::numbers);
+    if (found && (means_this_host || !store::is_loopback(found.value()))) {
       return found;
     }
   }

@@ -54,7 +54,8 @@ Result<std::unique_ptr<Courier>> courier_for(const Started& started, const std::
                                              const Variables& variables, std::string& name);
 
 /// This host's address for the others of the job: RONDE_ADDRESS, else by RONDE_SOCKET_IFNAME, else from where it
-/// reaches `towards` (a name or numbers), if that is not empty and not a loopback, else address_for_others().
+/// reaches `towards` (a name or numbers), unless that is empty or a name that it takes for a loopback, else
+/// address_for_others().
 /// INVALID_ARGUMENT if RONDE_SOCKET_IFNAME fits none.
 Result<std::string> choose_own_address(const std::string& towards, const Variables& variables);
 

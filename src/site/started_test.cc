@@ -106,6 +106,7 @@ TEST(Started, ByTorchrun) {
   EXPECT_EQ(only(with(kSrun, torchrun)).name, "torchrun");  // srun has started its agents
   const Recorded by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1"}};
   EXPECT_TRUE(only(by_hand).is_on_one_host());
+  EXPECT_TRUE(only(with(by_hand, {{"LOCAL_WORLD_SIZE", "1"}})).is_on_one_host());  // two agents on it
   EXPECT_FALSE(only(with(by_hand, {{"MASTER_ADDR", "node1"}})).is_on_one_host());
 }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bed import ROOT
 from slurm import Slurm
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "started.py"
@@ -296,6 +297,31 @@ def test_who_gets_the_key_from_munge(slurm):
     go.write_text("")
     out, err = job.communicate(timeout=40)
     assert job.returncode == 0 and said(out) == TWO_HOSTS, err
+
+
+@pytest.mark.hosts(2, "slurm")
+@pytest.mark.long
+def test_a_network_trains_to_the_same_weights_whoever_starts_it(slurm):
+    """By srun without and with PMI, by torchrun and by variables."""
+    script = [ROOT / "examples" / "torch" / "fashion_mnist.py", "--epochs", 1]
+    plain = {**PLAIN, "RONDE_LOG_LEVEL": "warning", "RONDE_KEY": secrets.token_hex(32)}
+    hosts = slurm.bed.hosts
+    texts = []
+    for mpi in ("none", "pmi2"):
+        done = slurm.run("srun", "-N2", "-n4", f"--mpi={mpi}", PYTHON, *script, env={**plain, "RONDE_KEY": ""}, limit_s=240)
+        assert done.returncode == 0, done.stderr
+        texts.append(done.stdout)
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
+                "--master-port", 29515, "--node-rank"]
+    agents = [host.start(*torchrun, number, *script, env=plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+              for number, host in enumerate(hosts)]
+    ends = [(*agent.communicate(timeout=240), agent.returncode) for agent in agents]
+    assert all(code == 0 for _, _, code in ends), ends
+    texts.append(ends[0][0])
+    ranks = Ranks(slurm.bed, [hosts[0], hosts[0], hosts[1], hosts[1]], program=script[0], arguments=script[1:], **plain)
+    texts.append(ranks.ends(240)[0][1])
+    weights = [re.findall(r"weights +(\w{12}), the same bits on all ranks", text) for text in texts]
+    assert len(weights[0]) == 1 and all(each == weights[0] for each in weights), texts
 
 
 # ---- MPI's launchers
