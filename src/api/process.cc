@@ -184,6 +184,11 @@ void Process::leave_at_exit() {
       runner->leave_now();
     }
   }
+  // Another thread may be in the middle of init, and wait for others.
+  const std::unique_lock lock(membership_mutex_, std::try_to_lock);
+  if (lock.owns_lock() && membership_) {
+    membership_->leave();
+  }
 }
 
 std::int32_t report(const Status& status) {

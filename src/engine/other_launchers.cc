@@ -36,9 +36,8 @@ std::optional<std::string> why_not_alone() {
     if (size && size.value().value_or(1) > 1) {
       const std::string count = std::to_string(*size.value());
       return std::string(other.size) + " is " + count + ": " + other.name + " seems to have started " + count +
-             " processes, but what else it sets does not tell who each is and where they meet, so each of them is a job " +
-             "of its own, of one rank. Start them with " +
-             "`ronde run -n " + count + " -- ...` (or horovodrun) instead";
+             " processes, but what it sets does not say who each is and where they meet, so each of them is a job of " +
+             "its own, of one rank. Start them with `ronde run -n " + count + " -- ...` (or horovodrun) instead";
     }
   }
   return std::nullopt;

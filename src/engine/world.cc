@@ -127,8 +127,7 @@ Result<std::string> own_address(const JoinOptions& options, const Settings& sett
   }
   RONDE_ASSIGN_OR_RETURN(const store::HostAndPort named, store::parse_host_and_port(store.substr(kTcp.size())));
   RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, reachable(named));
-  RONDE_ASSIGN_OR_RETURN(std::string towards, store::address_towards(where));
-  return store::is_loopback(towards) ? towards : site::choose_own_address(where.host, site::own_variables());
+  return site::choose_own_address(where.host, site::own_variables());
 }
 
 /// What an engine is to be made of: an arena that all ranks share, or connections.
@@ -140,8 +139,9 @@ struct Met {
 Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
                              std::vector<int> first_of = {}) {
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
-  Connections connections = Connections::by_messages(std::move(own), std::move(links.who), rank, std::move(links.job),
-                                                     [bell] { bell->ring(bell->rank()); }, std::move(first_of));
+  Connections connections = Connections::by_messages(
+      std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->ring(bell->rank()); },
+      std::move(first_of));
   connections.links_for_groups = std::move(links.groups);
   return connections;
 }
@@ -153,10 +153,10 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> own, arena_of_one());
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
   RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
-  RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
-                         transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                                                address, transport::HostTimeout(settings.host_timeout),
-                                                time_left(RealClock(), deadline)));
+  RONDE_ASSIGN_OR_RETURN(
+      transport::JobLinks links,
+      transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address,
+                             transport::HostTimeout(settings.host_timeout), time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank)};
 }
 
@@ -165,9 +165,8 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
                           const Settings& settings) {
   const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
-  const transport::HostClaim claim{settings.host_id, options.local_size || environment_text("RONDE_LOCAL_SIZE")
-                                                         ? topology.local_size
-                                                         : 1};
+  const transport::HostClaim claim{
+      settings.host_id, options.local_size || environment_text("RONDE_LOCAL_SIZE") ? topology.local_size : 1};
   RONDE_ASSIGN_OR_RETURN(const transport::Hosts hosts,
                          transport::find_hosts(*opened.store, opened.key, scope + "/hosts", topology.rank,
                                                topology.size, claim, time_left(RealClock(), deadline)));
@@ -177,9 +176,8 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
   RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
   RONDE_ASSIGN_OR_RETURN(
       transport::HostLinks made,
-      transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                               address, hosts, transport::HostTimeout(settings.host_timeout),
-                                time_left(RealClock(), deadline)));
+      transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
+                               transport::HostTimeout(settings.host_timeout), time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
 }
 
@@ -237,9 +235,9 @@ Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::M
   }
   if (!membership) {
     RONDE_ASSIGN_OR_RETURN(const Settings settings, settings_from_environment());
-    RONDE_ASSIGN_OR_RETURN(membership, site::Membership::join(variables, options.init_timeout != 0
-                                                                             ? options.init_timeout
-                                                                             : settings.init_timeout));
+    RONDE_ASSIGN_OR_RETURN(
+        membership,
+        site::Membership::join(variables, options.init_timeout != 0 ? options.init_timeout : settings.init_timeout));
   }
   JoinOptions completed = options;
   if (membership) {
@@ -297,9 +295,9 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
     std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*met.arena, plan.table);
     met.connections = Connections::on_host(std::move(met.arena), std::move(backend));
   }
-  RONDE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock), clock, plan.table));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner,
+                         Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock),
+                                       clock, plan.table));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

@@ -33,7 +33,8 @@ Result<Topology> topology_of(const JoinOptions& options);
 
 /// With what a launcher that is not ours says of this process, where neither the options nor RONDE_SIZE say who it is.
 /// Then ranks meet, once in a process: `membership` keeps what this one serves, and must live as long as its engines.
-/// Collective at the first time; blocks up to the init timeout. INVALID_ARGUMENT if launchers and RONDE_SIZE contradict.
+/// Collective at the first time; blocks up to the init timeout. INVALID_ARGUMENT if launchers and RONDE_SIZE
+/// contradict.
 Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::Membership>& membership);
 
 /// Starts the server of a store over TCP that this rank is to serve, as rank 0 does for a job that meets at

@@ -65,17 +65,18 @@ Result<std::vector<ChosenAddress>> choose_addresses(const std::vector<std::strin
     std::optional<ChosenAddress> found = by_interface(hellos[host], interfaces);
     if (!found) {
       return Status::error(Code::invalid_argument, "host " + names[host] + " has no network interface for '" +
-                                                       interfaces + "'; it has " + store::list_interfaces(hellos[host].addresses));
+                                                       interfaces + "'; it has " +
+                                                       store::list_interfaces(hellos[host].addresses));
     }
     chosen.push_back(std::move(*found));
   }
   const auto loops = [](const ChosenAddress& each) { return is_loopback(each.address); };
   const auto bad = std::find_if(chosen.begin(), chosen.end(), loops);
   if (bad != chosen.end() && !std::all_of(chosen.begin(), chosen.end(), loops)) {
-    return Status::error(Code::invalid_argument,
-                         "host " + names[static_cast<std::size_t>(bad - chosen.begin())] + " would be reached at " +
-                             bad->address + ", which other hosts cannot reach; name it as they do, or give " +
-                             "--network-interface");
+    return Status::error(Code::invalid_argument, "host " + names[static_cast<std::size_t>(bad - chosen.begin())] +
+                                                     " would be reached at " + bad->address +
+                                                     ", which other hosts cannot reach; name it as they do, or give " +
+                                                     "--network-interface");
   }
   return chosen;
 }

@@ -1,5 +1,5 @@
-// Couriers: how a job's ranks hear from rank 0 where they meet and what the job's key is, through something that the site
-// authenticates.
+// Couriers: how a job's ranks hear from rank 0 where they meet and what the job's key is, through something that the
+// site authenticates.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,18 @@ class Courier {
   virtual Result<std::string> carry(const std::string& text, Nanoseconds limit) = 0;
   /// Whether what it brings may be an earlier job's, which nobody serves any more: then it is asked again.
   virtual bool may_be_stale() const { return false; }
+  /// Whether it is to be kept until the process ends.
+  virtual bool lasts() const { return false; }
 };
 inline constexpr std::size_t kMostTextBytes = 480;
 
 /// The PMI-1 server at the descriptor that PMI_FD names: Hydra's, or srun's with --mpi=pmi2. The job's ranks call it
-/// together. `fd` is not closed, and after the first round trip of use to nobody else.
+/// together. `fd` is not closed: an MPI library of this process may speak there too, before and afterwards. At its end
+/// it says farewell, without which Hydra takes the end of a process for a failure.
 std::unique_ptr<Courier> pmi_courier(int fd, int rank, int size);
 
-/// The PMIx server of Open MPI or of srun --mpi=pmix, by libpmix, which is opened now and stays open. SYSTEM_ERROR if it
-/// is not there or finds no server. The job's ranks call it together.
+/// The PMIx server of Open MPI or of srun --mpi=pmix, by libpmix, which is opened now and stays open. SYSTEM_ERROR if
+/// it is not there or finds no server. The job's ranks call it together.
 Result<std::unique_ptr<Courier>> pmix_courier(int rank, const Variables& variables);
 
 /// A file in a folder that only this user can enter, on one host: named after the job.

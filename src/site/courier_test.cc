@@ -32,12 +32,16 @@ class FakePmi {
     server_ = UniqueFd(ends[1]);
     thread_ = std::thread([this] { serve(); });
   }
-  ~FakePmi() {
-    ::shutdown(client_.get(), SHUT_RDWR);
-    thread_.join();
+  ~FakePmi() { end(); }
+  /// Reads all that has come.
+  void end() {
+    if (thread_.joinable()) {
+      ::shutdown(client_.get(), SHUT_WR);
+      thread_.join();
+    }
   }
   int client() const { return client_.get(); }
-  /// All that has been asked, once the client has said farewell or the test shuts the socket.
+  /// All that has been asked, after end().
   std::vector<std::string> asked;
 
  private:
@@ -84,11 +88,14 @@ const std::map<std::string, std::string> kHydra = {
 
 TEST(Pmi, CarriesTheTextOfRankZero) {
   FakePmi pmi(kHydra);
-  const std::unique_ptr<Courier> courier = pmi_courier(pmi.client(), 0, 2);
+  std::unique_ptr<Courier> courier = pmi_courier(pmi.client(), 0, 2);
   const Result<std::string> carried = courier->carry(kText, 10 * kSecond);
   ASSERT_TRUE(carried) << carried.status().message();
   EXPECT_EQ(carried.value(), kText);
   EXPECT_EQ(courier->carry(kText, 10 * kSecond).value(), kText);
+  EXPECT_TRUE(courier->lasts());
+  courier.reset();
+  pmi.end();
   ASSERT_EQ(pmi.asked.size(), 6u);
   EXPECT_TRUE(pmi.asked[2].starts_with("cmd=put kvsname=kvs_42_0 key=ronde value="));
   EXPECT_EQ(pmi.asked[2].find(kText), std::string::npos);  // a value is one word
@@ -252,7 +259,9 @@ TEST(Desk, TakesTheNextPortWhereOneIsTaken) {
 }
 
 TEST(Desk, PortsAreOfTheRange) {
-  const auto ports = [](const std::string& range) { return desk_ports("job", recorded({{"RONDE_PORT_RANGE", range}})); };
+  const auto ports = [](const std::string& range) {
+    return desk_ports("job", recorded({{"RONDE_PORT_RANGE", range}}));
+  };
   EXPECT_EQ(ports("4000-4000").value(), std::vector<std::uint16_t>{4000});
   EXPECT_EQ(ports("").value().size(), 8u);
   EXPECT_EQ(desk_ports("job", recorded({})).value(), desk_ports("job", recorded({})).value());

@@ -263,7 +263,8 @@ class DeskCourier final : public Courier {
       }
     }
     if (got.size() == sizeof(Length)) {
-      return Status::error(Code::auth_failed, "who listens there refuses this rank: it has another key, or is another job's");
+      return Status::error(Code::auth_failed,
+                           "who listens there refuses this rank: it has another key, or is another job's");
     }
     return seal_->open(std::span(got).subspan(sizeof(Length)));
   }

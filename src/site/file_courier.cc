@@ -17,14 +17,12 @@ namespace {
 
 constexpr Nanoseconds kBetweenLooks = 10 * kMillisecond;
 
-std::string folder_in(const std::string& parent) {
-  return parent + "/ronde-jobs-of-" + std::to_string(::geteuid());
-}
+std::string folder_in(const std::string& parent) { return parent + "/ronde-jobs-of-" + std::to_string(::geteuid()); }
 
 /// Not open if there is none, or it is not this user's own and closed to others.
 UniqueFd open_folder(const std::string& path) {
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat about{};
+  struct stat about {};
   const bool is_private = folder.is_open() && ::fstat(folder.get(), &about) == 0 && about.st_uid == ::geteuid() &&
                           (about.st_mode & 077) == 0;
   return is_private ? std::move(folder) : UniqueFd();
@@ -94,8 +92,9 @@ class FileCourier final : public Courier {
       if (clock.now() >= deadline) {
         return Status::error(Code::timed_out,
                              "Timed out: rank 0 has not told where the ranks meet, in a folder of this user in " +
-                                 list() + ". Has it been started on this host by the same user, does it see the same "
-                                          "folders, and does it call init?");
+                                 list() +
+                                 ". Has it been started on this host by the same user, does it see the same "
+                                 "folders, and does it call init?");
       }
       ::poll(nullptr, 0, poll_timeout(std::min(deadline, clock.now() + kBetweenLooks), clock.now()));
     }

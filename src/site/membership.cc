@@ -81,7 +81,8 @@ Status no_way(const Started& started, const std::string& why) {
   const bool has_host = !started.first_host.empty();
   return Status::error(
       Code::invalid_argument,
-      started.name + " has started " + std::to_string(started.size) + " ranks" + (started.is_on_one_host() ? "" : " on several hosts") + ", and " + why + ": set " +
+      started.name + " has started " + std::to_string(started.size) + " ranks" +
+          (started.is_on_one_host() ? "" : " on several hosts") + ", and " + why + ": set " +
           (has_host ? "RONDE_KEY (openssl rand -hex 32) or RONDE_KEY_FILE to the same key on all of them, or, where "
                       "everybody on the network may be trusted, RONDE_TRUST_NETWORK=1"
                     : "RONDE_KEY and RONDE_STORE=tcp:HOST:PORT of rank 0's host, with RONDE_RANK and RONDE_SIZE"));
@@ -102,7 +103,8 @@ Result<std::string> choose_own_address(const std::string& towards, const Variabl
   }
   if (!towards.empty()) {
     const Result<std::string> found = store::address_towards({towards, 1});
-    if (found && !store::is_loopback(found.value())) {
+    const bool means_this_host = towards == "localhost" || store::resolve({towards, 1}, store::HostIs::numbers);
+    if (found && (means_this_host || !store::is_loopback(found.value()))) {
       return found;
     }
   }
@@ -193,8 +195,7 @@ Result<std::unique_ptr<Membership>> Membership::join(const Variables& variables,
     RONDE_ASSIGN_OR_RETURN(own_address, choose_own_address(started->first_host, variables));
   }
   std::string way;
-  RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<Courier> courier,
-                         courier_for(*started, own_address, variables, way));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Courier> courier, courier_for(*started, own_address, variables, way));
   if (started->rank == 0) {
     RONDE_ASSIGN_OR_RETURN(text, made->serve(*started, own_address));
   }
@@ -213,7 +214,9 @@ Result<std::unique_ptr<Membership>> Membership::join(const Variables& variables,
     RONDE_ASSIGN_OR_RETURN(own_address, choose_own_address(zero.host, variables));
   }
   joined.address = own_address;
-  RONDE_ASSIGN_OR_RETURN(joined.layout, exchange_hosts(*met->store, *started, variables, time_left(RealClock(), deadline)));
+  RONDE_ASSIGN_OR_RETURN(joined.layout,
+                         exchange_hosts(*met->store, *started, variables, time_left(RealClock(), deadline)));
+  made->courier_ = courier->lasts() ? std::move(courier) : nullptr;
   log(LogLevel::info, started->rank,
       "rank " + std::to_string(started->rank) + " of " + std::to_string(started->size) + " by " + started->name + " (" +
           started->rank_variable + "); it knows by " + way + " that the ranks meet at " + joined.store +

@@ -34,6 +34,8 @@ class Membership {
   static Result<std::unique_ptr<Membership>> join(const Variables& variables, Nanoseconds limit);
 
   const Joined& joined() const { return joined_; }
+  /// Says farewell to the launcher: the process is about to end.
+  void leave() { courier_.reset(); }
 
  private:
   Membership() = default;
@@ -41,8 +43,9 @@ class Membership {
   Result<std::string> serve(const Started& started, const std::string& own_address);
 
   Joined joined_;
-  std::optional<store::PrivateFolder> folder_;   ///< of rank 0 on one host; the server's socket is in it
-  std::unique_ptr<store::StoreServer> server_;   ///< of rank 0, until the process ends
+  std::optional<store::PrivateFolder> folder_;  ///< of rank 0 on one host; the server's socket is in it
+  std::unique_ptr<Courier> courier_;            ///< if it lasts
+  std::unique_ptr<store::StoreServer> server_;  ///< of rank 0, until the process ends
 };
 
 /// How this job's ranks hear from rank 0; `name` says it in a word, for the log. INVALID_ARGUMENT, in a sentence with
@@ -50,9 +53,10 @@ class Membership {
 Result<std::unique_ptr<Courier>> courier_for(const Started& started, const std::string& own_address,
                                              const Variables& variables, std::string& name);
 
-/// This host's address for the others of the job: RONDE_ADDRESS, else by RONDE_SOCKET_IFNAME, else from where it reaches
-/// `towards` (a name or numbers), if that is not empty and not a loopback, else address_for_others(). INVALID_ARGUMENT if
-/// RONDE_SOCKET_IFNAME fits none.
+/// This host's address for the others of the job: RONDE_ADDRESS, else by RONDE_SOCKET_IFNAME, else from where it
+/// reaches `towards` (a name or numbers), unless that is empty or a name that it takes for a loopback, else
+/// address_for_others().
+/// INVALID_ARGUMENT if RONDE_SOCKET_IFNAME fits none.
 Result<std::string> choose_own_address(const std::string& towards, const Variables& variables);
 
 }  // namespace ronde::site

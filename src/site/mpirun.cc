@@ -1,5 +1,6 @@
-// Open MPI's mpirun, whose ranks find a PMIx server, and Hydra, the launcher of MPICH, Intel MPI and MVAPICH, whose ranks
-// have a socket at which a PMI-1 server listens. (srun --mpi=pmi2 sets PMI_RANK too; it says nothing else than srun does.)
+// Open MPI's mpirun, whose ranks find a PMIx server, and Hydra, the launcher of MPICH, Intel MPI and MVAPICH, whose
+// ranks have a socket at which a PMI-1 server listens. (srun --mpi=pmi2 sets PMI_RANK too; it says nothing else than
+// srun does.)
 #include "site/started.h"
 
 namespace ronde::site {

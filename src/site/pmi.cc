@@ -16,6 +16,7 @@ namespace ronde::site {
 namespace {
 
 constexpr std::size_t kMostLineBytes = 4096;
+constexpr Nanoseconds kFarewell = 2 * kSecond;
 
 /// The value of a word of the line; empty if it has no such word.
 std::string word_of(const std::string& line, std::string_view name) {
@@ -33,7 +34,14 @@ std::string word_of(const std::string& line, std::string_view name) {
 
 class PmiCourier final : public Courier {
  public:
-  PmiCourier(int fd, int rank, int size) : fd_(fd), rank_(rank), size_(size) {}
+  PmiCourier(int fd, int rank, int size) : fd_(fd), rank_(rank), size_(size), maker_(::getpid()) {}
+  ~PmiCourier() override {
+    if (!carried_.empty() && ::getpid() == maker_) {
+      // An MPI library may have said it already: then the server has closed. Until it has answered this process must
+      // not be gone: Hydra 4 ends the job if it cannot write the answer.
+      static_cast<void>(ask("finalize", "finalize_ack", RealClock().now() + kFarewell));
+    }
+  }
 
   Result<std::string> carry(const std::string& text, Nanoseconds limit) override {
     if (!carried_.empty()) {
@@ -49,10 +57,10 @@ class PmiCourier final : public Courier {
     RONDE_RETURN_IF_ERROR(ask("barrier_in", "barrier_out", deadline).status());
     RONDE_ASSIGN_OR_RETURN(const std::string got, ask("get" + key, "get_result", deadline));
     RONDE_ASSIGN_OR_RETURN(carried_, from_hex_text(word_of(got, "value")));
-    // Without a farewell Hydra takes the end of this process for a failure. That there is no answer is none.
-    static_cast<void>(ask("finalize", "finalize_ack", deadline));
     return carried_;
   }
+
+  bool lasts() const override { return true; }
 
  private:
   /// Gives the answer's line.
@@ -85,11 +93,10 @@ class PmiCourier final : public Courier {
       }
       pollfd entry{fd_, POLLIN, 0};
       if (::poll(&entry, 1, poll_timeout(deadline, clock.now())) == 0 && clock.now() >= deadline) {
-        return Status::error(Code::timed_out,
-                             command == "barrier_in"
-                                 ? "Timed out: not all " + std::to_string(size_) +
-                                       " ranks have come to the barrier of PMI; does each call init?"
-                                 : "Timed out: the PMI server at PMI_FD does not answer");
+        return Status::error(Code::timed_out, command == "barrier_in"
+                                                  ? "Timed out: not all " + std::to_string(size_) +
+                                                        " ranks have come to the barrier of PMI; does each call init?"
+                                                  : "Timed out: the PMI server at PMI_FD does not answer");
       }
       char piece[1024];
       const ssize_t got = (entry.revents != 0) ? ::read(fd_, piece, sizeof piece) : -1;
@@ -106,6 +113,7 @@ class PmiCourier final : public Courier {
   const int fd_;
   const int rank_;
   const int size_;
+  const pid_t maker_;
   std::string read_;  ///< what has come of the next line
   std::string carried_;
 };

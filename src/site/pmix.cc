@@ -1,9 +1,10 @@
-// PMIx by its library, which belongs to who has started this process, so it is opened at run time. Of its interface only
-// what has been the same from version 2 to 5 of the standard is used: https://pmix.org.
+// PMIx by its library, which belongs to who has started this process, so it is opened at run time. Of its interface
+// only what has been the same from version 2 to 5 of the standard is used: https://pmix.org.
 #include <dlfcn.h>
+#include <unistd.h>
 
-#include <condition_variable>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
@@ -94,8 +95,12 @@ void on_got(int status, PmixValue* value, void* data) {
 class PmixCourier final : public Courier {
  public:
   PmixCourier(const Functions& functions, const PmixProc& self, int rank)
-      : functions_(functions), self_(self), rank_(rank) {}
-  ~PmixCourier() override { functions_.finalize(nullptr, 0); }
+      : functions_(functions), self_(self), rank_(rank), maker_(::getpid()) {}
+  ~PmixCourier() override {
+    if (::getpid() == maker_) {
+      functions_.finalize(nullptr, 0);
+    }
+  }
 
   Result<std::string> carry(const std::string& text, Nanoseconds limit) override {
     if (!carried_.empty()) {
@@ -114,6 +119,9 @@ class PmixCourier final : public Courier {
     RONDE_ASSIGN_OR_RETURN(carried_, get(deadline));
     return carried_;
   }
+
+  /// Open MPI's library cannot begin once this process has left its server.
+  bool lasts() const override { return true; }
 
  private:
   Status check(const std::string& call, int status) const {
@@ -160,6 +168,7 @@ class PmixCourier final : public Courier {
   const Functions functions_;
   const PmixProc self_;
   const int rank_;
+  const pid_t maker_;
   std::string carried_;
 };
 

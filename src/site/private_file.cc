@@ -12,12 +12,13 @@ Result<std::string> read_private_file(const UniqueFd& folder, const std::string&
   // Through a descriptor, so that what was looked at is what is read; O_NONBLOCK: it might be a pipe.
   const UniqueFd file(::openat(folder.is_open() ? folder.get() : AT_FDCWD, name.c_str(),
                                O_RDONLY | O_CLOEXEC | O_NONBLOCK | (folder.is_open() ? O_NOFOLLOW : 0)));
-  struct stat about{};
+  struct stat about {};
   if (!file.is_open() || ::fstat(file.get(), &about) != 0) {
     return Status::from_errno("opening " + name, errno);
   }
   if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return Status::error(Code::auth_failed, name + " belongs to another user or is open to others; a key's file must be " +
+    return Status::error(Code::auth_failed, name +
+                                                " belongs to another user or is open to others; a key's file must be " +
                                                 "this user's own and of mode 0600 (chmod 600)");
   }
   constexpr off_t kMostBytes = 4096;

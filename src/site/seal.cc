@@ -46,10 +46,9 @@ Result<Bytes> lock(const JobKey& key, const std::string& text) {
 Result<std::string> unlock(const JobKey& key, std::span<const std::byte> box) {
   constexpr std::size_t kOverhead = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
   std::string text(box.size() > kOverhead ? box.size() - kOverhead : 0, '\0');
-  if (text.empty() ||
-      ::crypto_secretbox_open_easy(reinterpret_cast<unsigned char*>(text.data()),
-                                   raw(box.data() + crypto_secretbox_NONCEBYTES),
-                                   box.size() - crypto_secretbox_NONCEBYTES, raw(box.data()), raw(key.bytes.data())) != 0) {
+  if (text.empty() || ::crypto_secretbox_open_easy(
+                          reinterpret_cast<unsigned char*>(text.data()), raw(box.data() + crypto_secretbox_NONCEBYTES),
+                          box.size() - crypto_secretbox_NONCEBYTES, raw(box.data()), raw(key.bytes.data())) != 0) {
     return Status::error(Code::auth_failed, "who answers has another key");
   }
   return text;

@@ -36,12 +36,13 @@ std::unique_ptr<Seal> key_seal(const JobKey& key, const std::string& job);
 /// or its daemon is not there.
 Result<std::unique_ptr<Seal>> munge_seal(const std::string& job);
 
-/// By nothing: whoever asks is answered, and whoever answers is believed. Who only listens on the network does not learn
-/// the text (X25519).
+/// By nothing: whoever asks is answered, and whoever answers is believed. Who only listens on the network does not
+/// learn the text (X25519).
 std::unique_ptr<Seal> open_seal(const std::string& job);
 
 /// The key of RONDE_KEY, else of the file that RONDE_KEY_FILE names, which must be this user's own, of mode 0600 or
-/// stricter, and hold 64 hexadecimal digits; nothing if neither is set. INVALID_ARGUMENT or AUTH_FAILED with a sentence.
+/// stricter, and hold 64 hexadecimal digits; nothing if neither is set. INVALID_ARGUMENT or AUTH_FAILED with a
+/// sentence.
 Result<std::optional<JobKey>> key_of_user(const Variables& variables);
 
 }  // namespace ronde::site

@@ -1,5 +1,5 @@
-// Slurm's srun. SLURM_PROCID and SLURM_NTASKS are in a batch script's own environment too, but SLURM_STEP_ID is not; and
-// SLURM_NTASKS may be an allocation's, where a step of it has fewer tasks.
+// Slurm's srun. SLURM_PROCID and SLURM_NTASKS are in a batch script's own environment too, but SLURM_STEP_ID is not;
+// and SLURM_NTASKS may be an allocation's, where a step of it has fewer tasks.
 #include <charconv>
 
 #include "site/started.h"

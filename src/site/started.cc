@@ -12,8 +12,8 @@ std::string words(const Started& who) {
 }
 
 Status contradiction(const std::string& one, const std::string& other) {
-  return Status::error(Code::invalid_argument, one + " contradict " + other +
-                                                   ": they must say the same; unset those that are not this job's");
+  return Status::error(Code::invalid_argument,
+                       one + " contradict " + other + ": they must say the same; unset those that are not this job's");
 }
 
 bool is_job(const std::optional<Started>& started) { return started && started->size > 1; }

@@ -10,11 +10,16 @@ namespace {
 
 using Recorded = std::map<std::string, std::string>;
 
-const Recorded kSrun = {{"SLURM_JOB_ID", "7"},       {"SLURM_STEP_ID", "0"},
-                        {"SLURM_PROCID", "3"},       {"SLURM_LOCALID", "1"},
-                        {"SLURM_NODEID", "1"},       {"SLURM_NTASKS", "4"},
-                        {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
-                        {"SLURM_STEP_NODELIST", "rh[1-2]"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.77.0.9"}};
+const Recorded kSrun = {{"SLURM_JOB_ID", "7"},
+                        {"SLURM_STEP_ID", "0"},
+                        {"SLURM_PROCID", "3"},
+                        {"SLURM_LOCALID", "1"},
+                        {"SLURM_NODEID", "1"},
+                        {"SLURM_NTASKS", "4"},
+                        {"SLURM_STEP_NUM_TASKS", "4"},
+                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+                        {"SLURM_STEP_NODELIST", "rh[1-2]"},
+                        {"SLURM_LAUNCH_NODE_IPADDR", "10.77.0.9"}};
 
 Recorded with(Recorded base, const Recorded& more) {
   for (const auto& [name, value] : more) {
@@ -68,13 +73,16 @@ TEST(Started, ABatchScriptAndAStepOfOneAreNobodys) {
 }
 
 TEST(Started, ByMpirun) {
-  const Recorded hydra = {{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"PMI_FD", "8"},
-                          {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}};
+  const Recorded hydra = {
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"PMI_FD", "8"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}};
   EXPECT_EQ(only(hydra).name, "mpiexec");
   EXPECT_TRUE(only(hydra).has_pmi);
   EXPECT_EQ(only(hydra).local_size, 1);
-  const Recorded open_mpi = {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"},
-                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}, {"PMIX_NAMESPACE", "123"}, {"PMIX_RANK", "2"}};
+  const Recorded open_mpi = {{"OMPI_COMM_WORLD_RANK", "2"},
+                             {"OMPI_COMM_WORLD_SIZE", "3"},
+                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
+                             {"PMIX_NAMESPACE", "123"},
+                             {"PMIX_RANK", "2"}};
   EXPECT_EQ(only(open_mpi).rank, 2);
   EXPECT_TRUE(only(open_mpi).has_pmix && only(open_mpi).is_on_one_host());
   EXPECT_EQ(only(open_mpi).job, "mpi/123");
@@ -83,8 +91,13 @@ TEST(Started, ByMpirun) {
 }
 
 TEST(Started, ByTorchrun) {
-  const Recorded torchrun = {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"},
-                             {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "none"}};
+  const Recorded torchrun = {{"RANK", "5"},
+                             {"WORLD_SIZE", "8"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "4"},
+                             {"MASTER_ADDR", "node1"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RUN_ID", "none"}};
   const Started started = only(torchrun);
   EXPECT_EQ(started.by, Started::By::torchrun);
   EXPECT_EQ(started.rank, 5);
@@ -93,6 +106,7 @@ TEST(Started, ByTorchrun) {
   EXPECT_EQ(only(with(kSrun, torchrun)).name, "torchrun");  // srun has started its agents
   const Recorded by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1"}};
   EXPECT_TRUE(only(by_hand).is_on_one_host());
+  EXPECT_TRUE(only(with(by_hand, {{"LOCAL_WORLD_SIZE", "1"}})).is_on_one_host());  // two agents on it
   EXPECT_FALSE(only(with(by_hand, {{"MASTER_ADDR", "node1"}})).is_on_one_host());
 }
 
@@ -106,7 +120,8 @@ TEST(Started, WhatContradictsIsRefused) {
 
 TEST(Started, WhatIsSetByHandMustAgree) {
   const Recorded by_hand = with(kSrun, {{"RONDE_RANK", "1"}, {"RONDE_SIZE", "2"}});
-  EXPECT_NE(check_by_hand(recorded(by_hand)).message().find("RONDE_SIZE=2 contradict SLURM_PROCID=3"), std::string::npos);
+  EXPECT_NE(check_by_hand(recorded(by_hand)).message().find("RONDE_SIZE=2 contradict SLURM_PROCID=3"),
+            std::string::npos);
   EXPECT_TRUE(check_by_hand(recorded(with(by_hand, {{"RONDE_MASTER", "127.0.0.1:1"}}))));  // `ronde run` in a step
   EXPECT_TRUE(check_by_hand(recorded(with(kSrun, {{"RONDE_RANK", "3"}, {"RONDE_SIZE", "4"}}))));
 }

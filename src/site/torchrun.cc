@@ -22,8 +22,8 @@ Result<std::optional<Started>> started_by_torchrun(const Variables& variables) {
   started.size = *size;
   RONDE_ASSIGN_OR_RETURN(started.local_size, number_of(variables, "LOCAL_WORLD_SIZE", 1));
   const bool is_loopback = *address == "localhost" || address->starts_with("127.") || *address == "::1";
-  if (!started.local_size && is_loopback) {
-    started.local_size = started.size;  // nobody else can reach it there
+  if (is_loopback) {
+    started.local_size = started.size;  // nobody else reaches it there, whatever an agent of several counts as its own
   }
   started.first_host = *address;
   started.job = "torchrun/" + *port + "/" + run.value_or("") + "/" + std::to_string(started.size);

@@ -19,8 +19,8 @@ Result<PortRange> parse_port_range(std::string_view text) {
   const bool is_good = has_dash && last_error == std::errc() && rest == end && range.first > 0;
   return is_good && range.first <= range.last
              ? Result<PortRange>(range)
-             : Status::error(Code::invalid_argument, "RONDE_PORT_RANGE is '" + std::string(text) +
-                                                         "'; expected two ports, as 29600-29699");
+             : Status::error(Code::invalid_argument,
+                             "RONDE_PORT_RANGE is '" + std::string(text) + "'; expected two ports, as 29600-29699");
 }
 
 Result<UniqueFd> listen_in_range(const std::string& address) {

@@ -21,8 +21,8 @@ struct PortRange {
 /// Of "29600-29699". INVALID_ARGUMENT if it is no such text.
 Result<PortRange> parse_port_range(std::string_view text);
 
-/// A listening socket of `address` (numbers), at a free port of the range that RONDE_PORT_RANGE gives, from a random one
-/// of it on; at one that the kernel chooses if that is not set. SYSTEM_ERROR if none is free.
+/// A listening socket of `address` (numbers), at a free port of the range that RONDE_PORT_RANGE gives, from a random
+/// one of it on; at one that the kernel chooses if that is not set. SYSTEM_ERROR if none is free.
 Result<UniqueFd> listen_in_range(const std::string& address);
 
 }  // namespace ronde::store

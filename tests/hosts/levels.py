@@ -31,7 +31,8 @@ NEEDS = {
 _PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
              "open-mpi": "mpirun.openmpi"}
 _PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server", "ip": "iproute2",
-             "slurmctld": "slurmctld, with slurmd, slurm-client and munge", "mpiexec.hydra": "mpich", "mpirun.openmpi": "openmpi-bin"}
+             "slurmctld": "slurmctld, with slurmd, slurm-client and munge", "mpiexec.hydra": "mpich",
+             "mpirun.openmpi": "openmpi-bin"}
 
 
 def unshare_command(level: Level) -> list[str]:

@@ -61,7 +61,8 @@ class Slurm:
         munge.mkdir(mode=0o755)
         os.chown(munge, user.pw_uid, user.pw_gid)
         host.check("chown", "munge", "/run/munge")
-        command = f"exec /usr/sbin/munged --foreground --socket=/run/munge/munge.socket.2 --pid-file={munge}/pid --seed-file={munge}/seed"
+        command = ("exec /usr/sbin/munged --foreground --socket=/run/munge/munge.socket.2 "
+                   f"--pid-file={munge}/pid --seed-file={munge}/seed")
         self._daemon(host, "su", "-s", "/bin/sh", "munge", "-c", command)
         wait_until(lambda: host.run("munge", "-n").returncode == 0, f"munge of {host.name}")
 
@@ -79,7 +80,8 @@ class Slurm:
     def _environment(self, more: Dict[str, str]) -> Dict[str, str]:
         return {"SLURM_CONF": str(self.config), **more}
 
-    def run(self, *command: Argument, limit_s: float = 60.0, env: Any = None, **options: Any) -> "subprocess.CompletedProcess[str]":
+    def run(self, *command: Argument, limit_s: float = 60.0, env: Any = None,
+            **options: Any) -> "subprocess.CompletedProcess[str]":
         """A command of Slurm's (srun, sbatch, ...) on the first host."""
         return self.bed.hosts[0].run(*command, limit_s=limit_s, env=self._environment(env or {}), **options)
 

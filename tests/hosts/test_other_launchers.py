@@ -3,7 +3,6 @@ meet, and who is kept out."""
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import socket
@@ -13,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from bed import ROOT
 from slurm import Slurm
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "started.py"
 PYTHON = sys.executable
 TWO_HOSTS = ["0/2 local 0/1 cross 0/2 on rh1", "1/2 local 0/1 cross 1/2 on rh2"]
 #: What ranks need besides of this machine, and what says how they met.
-PLAIN = {**({"RONDE_LIBRARY": os.environ["TRY_LIBRARY"]} if "TRY_LIBRARY" in os.environ else {}),"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "20", "OMP_NUM_THREADS": "1", "RONDE_LOG_LEVEL": "info"}
+PLAIN = {"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "20", "OMP_NUM_THREADS": "1", "RONDE_LOG_LEVEL": "info"}
 
 
 @pytest.fixture
@@ -210,20 +210,7 @@ def free_port():
 
 
 @pytest.mark.hosts(2, "namespaces")
-def test_torchrun_on_two_hosts(bed):
-    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
-                "--master-port", 29512]
-    key = {**PLAIN, "RONDE_KEY": secrets.token_hex(32)}
-    agents = [host.start(*torchrun, "--node-rank", number, PROGRAM, env=key, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-              for number, host in enumerate(bed.hosts)]
-    ends = [(*agent.communicate(timeout=90), agent.returncode) for agent in agents]
-    assert all(code == 0 for _, _, code in ends), ends
-    assert said("".join(out for out, _, _ in ends)) == [
-        f"{2 * host + local}/4 local {local}/2 cross {host}/2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
-
-
-@pytest.mark.hosts(2, "namespaces")
-def test_torch_distributed_on_two_hosts_of_torchrun(bed):
+def test_torchrun_and_torch_distributed_on_two_hosts(bed):
     torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
                 "--master-port", 29514]
     key = {**PLAIN, "RONDE_KEY": secrets.token_hex(32)}
@@ -231,7 +218,8 @@ def test_torch_distributed_on_two_hosts_of_torchrun(bed):
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) for number, host in enumerate(bed.hosts)]
     ends = [(*agent.communicate(timeout=90), agent.returncode) for agent in agents]
     assert all(code == 0 for _, _, code in ends), ends
-    assert sorted(re.findall(r"right \d", "".join(out for out, _, _ in ends))) == [f"right {rank}" for rank in range(4)]
+    assert said("".join(out for out, _, _ in ends)) == [
+        f"{2 * host + local}/4 local {local}/2 cross {host}/2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
 
 
 @pytest.mark.hosts(1)
@@ -277,8 +265,8 @@ def test_slurm_in_its_other_shapes(slurm):
 @pytest.mark.hosts(2, "slurm")
 def test_srun_where_one_rank_does_not_see_munge(slurm):
     """As in a container that lacks its socket: the sentence of that rank names munge, and the ways out."""
-    script = (f"if [ $SLURM_PROCID = 1 ]; then exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'; "
-              f"fi; exec {PYTHON} {PROGRAM}")
+    blind = f"exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'"
+    script = f"if [ $SLURM_PROCID = 1 ]; then {blind}; fi; exec {PYTHON} {PROGRAM}"
     done = slurm.run("srun", "-N2", "-n2", "--mpi=none", "sh", "-c", script, env={**PLAIN, "RONDE_INIT_TIMEOUT_S": "4"})
     assert done.returncode != 0
     assert "munge cannot make a credential" in done.stderr and "set RONDE_KEY" in done.stderr, done.stderr
@@ -309,6 +297,31 @@ def test_who_gets_the_key_from_munge(slurm):
     go.write_text("")
     out, err = job.communicate(timeout=40)
     assert job.returncode == 0 and said(out) == TWO_HOSTS, err
+
+
+@pytest.mark.hosts(2, "slurm")
+@pytest.mark.long
+def test_a_network_trains_to_the_same_weights_whoever_starts_it(slurm):
+    """By srun without and with PMI, by torchrun and by variables."""
+    script = [ROOT / "examples" / "torch" / "fashion_mnist.py", "--epochs", 1]
+    plain = {**PLAIN, "RONDE_LOG_LEVEL": "warning", "RONDE_KEY": secrets.token_hex(32)}
+    hosts = slurm.bed.hosts
+    texts = []
+    for mpi in ("none", "pmi2"):
+        done = slurm.run("srun", "-N2", "-n4", f"--mpi={mpi}", PYTHON, *script, env={**plain, "RONDE_KEY": ""}, limit_s=240)
+        assert done.returncode == 0, done.stderr
+        texts.append(done.stdout)
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
+                "--master-port", 29515, "--node-rank"]
+    agents = [host.start(*torchrun, number, *script, env=plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+              for number, host in enumerate(hosts)]
+    ends = [(*agent.communicate(timeout=240), agent.returncode) for agent in agents]
+    assert all(code == 0 for _, _, code in ends), ends
+    texts.append(ends[0][0])
+    ranks = Ranks(slurm.bed, [hosts[0], hosts[0], hosts[1], hosts[1]], program=script[0], arguments=script[1:], **plain)
+    texts.append(ranks.ends(240)[0][1])
+    weights = [re.findall(r"weights +(\w{12}), the same bits on all ranks", text) for text in texts]
+    assert len(weights[0]) == 1 and all(each == weights[0] for each in weights), texts
 
 
 # ---- MPI's launchers

@@ -1,8 +1,11 @@
-"""torch.distributed over Ronde, and a group of every other rank."""
+"""torch.distributed over Ronde, and a group of every other rank. Says on one line who this rank is."""
+
+import os
 
 import torch
 import torch.distributed as dist
 
+import ronde.torch as hvd
 import ronde.torch.distributed  # noqa: F401
 
 dist.init_process_group("ronde")
@@ -15,6 +18,7 @@ if rank % 2 == 0:
     tensor = torch.ones(10)
     dist.all_reduce(tensor, group=every_other)
     assert (tensor == (size + 1) // 2).all()
+places = f"local {hvd.local_rank()}/{hvd.local_size()} cross {hvd.cross_rank()}/{hvd.cross_size()}"
 dist.barrier()
 dist.destroy_process_group()
-print(f"right {rank}", flush=True)
+print(f"{rank}/{size} {places} on {os.uname().nodename}", flush=True)
