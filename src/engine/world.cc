@@ -94,8 +94,9 @@ struct Met {
 Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
                              std::vector<int> first_of = {}) {
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
-  Connections connections = Connections::by_messages(std::move(own), std::move(links.who), rank, std::move(links.job),
-                                                     [bell] { bell->ring(bell->rank()); }, std::move(first_of));
+  Connections connections = Connections::by_messages(
+      std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->ring(bell->rank()); },
+      std::move(first_of));
   connections.links_for_groups = std::move(links.groups);
   return connections;
 }
@@ -117,9 +118,8 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
                           const Settings& settings) {
   const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
-  const transport::HostClaim claim{settings.host_id, options.local_size || environment_text("RONDE_LOCAL_SIZE")
-                                                         ? topology.local_size
-                                                         : 1};
+  const transport::HostClaim claim{
+      settings.host_id, options.local_size || environment_text("RONDE_LOCAL_SIZE") ? topology.local_size : 1};
   RONDE_ASSIGN_OR_RETURN(const transport::Hosts hosts,
                          transport::find_hosts(*opened.store, opened.key, scope + "/hosts", topology.rank,
                                                topology.size, claim, time_left(RealClock(), deadline)));
@@ -205,9 +205,9 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
     std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*met.arena, plan.table);
     met.connections = Connections::on_host(std::move(met.arena), std::move(backend));
   }
-  RONDE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock), clock, plan.table));
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner,
+                         Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock),
+                                       clock, plan.table));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

@@ -122,7 +122,7 @@ class Connected {
   const std::shared_ptr<void> beneath_;
   UniqueFd epoll_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Pipe>> pipes_;                     ///< by rank; guarded by mutex_, as all below
+  std::vector<std::unique_ptr<Pipe>> pipes_;                         ///< by rank; guarded by mutex_, as all below
   std::unordered_map<std::uint64_t, std::function<void()>> groups_;  ///< by number
   std::unordered_set<std::uint64_t> closed_;                         ///< numbers are not used again
 };
@@ -169,7 +169,7 @@ class ChannelLink final : public Link {
 class ChannelTransport final : public Transport {
  public:
   ChannelTransport(std::shared_ptr<Connected> connected, const std::vector<int>& members, Pipe::Channel channel,
-               Closing closing = {})
+                   Closing closing = {})
       : connected_(std::move(connected)), closing_(std::move(closing)), looks_(number_of(channel) == 0) {
     for (const int member : members) {
       links_.emplace_back(*connected_, member, channel);

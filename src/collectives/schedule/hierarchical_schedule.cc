@@ -190,7 +190,7 @@ class HierarchicalSchedule final : public Schedule {
   const std::vector<int> locals_;  ///< of this host, in order
   std::vector<int> rail_;          ///< of this rank, by host; empty if it is on none
   const std::vector<int> none_;
-  std::vector<At> order_;                                      ///< by stage
+  std::vector<At> order_;                                   ///< by stage
   std::array<std::vector<std::size_t>, kPhases> stage_of_;  ///< by phase and chunk
 };
 

@@ -16,8 +16,8 @@
 // host after their first phase 4.
 //
 // Pipeline. Chunk c is in phase 1 while chunk c-1 is in phase 2, c-5 in 3 and c-6 in 4, so that hosts and wire work at
-// the same time, and the wire has something to carry while hosts are late. Some chunks' partial sums are in scratch: what
-// phase 2 of a chunk has sent has been received once phase 3 of that chunk has come.
+// the same time, and the wire has something to carry while hosts are late. Some chunks' partial sums are in scratch:
+// what phase 2 of a chunk has sent has been received once phase 3 of that chunk has come.
 #pragma once
 
 #include <memory>

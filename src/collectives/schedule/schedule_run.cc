@@ -309,8 +309,8 @@ class ScheduledOperation final : public Operation {
 
 std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
                                                std::vector<GatherList> lists,
-                                               const std::vector<Combination>& combinations,
-                                               std::uint32_t collective, std::uint64_t instance) {
+                                               const std::vector<Combination>& combinations, std::uint32_t collective,
+                                               std::uint64_t instance) {
   return std::make_unique<ScheduledOperation>(collective, instance, mailbox, std::move(schedule), std::move(lists),
                                               combinations);
 }

@@ -28,7 +28,8 @@ class TwoPhaseSchedule : public Schedule {
   std::size_t stages() const final { return 2 * chunks_.count; }
 
   void describe(std::size_t index, Stage& stage) const final {
-    // The first phases of some chunks; then, in turn, the second of one and the first of another; the second of the last.
+    // The first phases of some chunks; then, in turn, the second of one and the first of another; the second of the
+    // last.
     const std::size_t in_turn = 2 * (chunks_.count - ahead_);
     if (index < ahead_ || (index < ahead_ + in_turn && (index - ahead_) % 2 == 1)) {
       const std::size_t chunk = index < ahead_ ? index : ahead_ + (index - ahead_) / 2;
