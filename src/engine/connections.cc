@@ -60,12 +60,13 @@ Connections Connections::of_group(const std::vector<int>& members, int own, std:
     std::atomic_thread_fence(std::memory_order_seq_cst);
     transport::call_group_after_fence(bell->control(bell->rank()).calls, call);
   };
-  return by_messages(arena, std::move(group), own, links_for_groups->open(number, members, call_it),
-                     [call_it, bell = arena] {
-                       call_it();
-                       bell->ring(bell->rank());
-                     },
-                     std::move(groups_first_of));
+  return by_messages(
+      arena, std::move(group), own, links_for_groups->open(number, members, call_it),
+      [call_it, bell = arena] {
+        call_it();
+        bell->ring(bell->rank());
+      },
+      std::move(groups_first_of));
 }
 
 }  // namespace ronde::engine

@@ -17,7 +17,7 @@ namespace ronde::engine {
 struct Connections {
   /// The memory that members of this host share; this rank's own, of the whole job, if it shares none.
   std::shared_ptr<transport::HostArena> arena;
-  std::vector<transport::PeerInfo> who;                         ///< by member
+  std::vector<transport::PeerInfo> who;  ///< by member
   std::vector<int> first_of;  ///< by member: the lowest one with which it shares memory; of what goes by messages
   std::shared_ptr<transport::LinksForGroups> links_for_groups;  ///< where groups need links; of the job only
   std::shared_ptr<transport::Transport> links;                  ///< of the mailbox
@@ -28,8 +28,8 @@ struct Connections {
 
   /// All members share the arena, in its order.
   static Connections on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend);
-  /// The members reach each other by messages. `wake`: as MessagePeers has it. `first_of`: between whom links go through
-  /// memory; empty: between none.
+  /// The members reach each other by messages. `wake`: as MessagePeers has it. `first_of`: between whom links go
+  /// through memory; empty: between none.
   static Connections by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
                                  int rank, transport::GroupLinks links, std::function<void()> wake,
                                  std::vector<int> first_of = {});

@@ -202,8 +202,7 @@ struct AsIs {
 template <typename T>
 class Average {
  public:
-  explicit Average(const Job& job)
-      : Average(job.divisor != 0 ? job.divisor : job.ranks) {}
+  explicit Average(const Job& job) : Average(job.divisor != 0 ? job.divisor : job.ranks) {}
   template <typename V>
   RONDE_ALWAYS_INLINE V before(V value) const {
     return value;

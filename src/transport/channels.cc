@@ -227,7 +227,7 @@ class ChannelLink final : public Link {
 class ChannelTransport final : public Transport {
  public:
   ChannelTransport(std::shared_ptr<Connected> connected, const std::vector<int>& members, Pipe::Channel channel,
-               Closing closing = {})
+                   Closing closing = {})
       : connected_(std::move(connected)), closing_(std::move(closing)), looks_(number_of(channel) == 0) {
     for (const int member : members) {
       links_.emplace_back(*connected_, member, channel);

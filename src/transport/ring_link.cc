@@ -194,7 +194,7 @@ class Outbox {
   std::uint64_t published_ = 0;  ///< the head that the reader sees
   std::uint64_t tail_seen_ = 0;
   std::vector<std::byte> backlog_;
-  std::size_t kept_from_ = 0;  ///< where in the backlog the bytes begin that are still to go
+  std::size_t kept_from_ = 0;                     ///< where in the backlog the bytes begin that are still to go
   std::vector<std::span<const std::byte>> lent_;  ///< what others lend, behind the backlog
   std::size_t lent_from_ = 0;                     ///< those before it have gone
   bool starved_ = false;
@@ -296,7 +296,7 @@ class Inbox {
   std::uint64_t tail_ = 0;
   std::uint64_t head_seen_ = 0;
   std::uint32_t length_ = 0;
-  std::size_t length_bytes_ = 0;  ///< of the length itself that have come
+  std::size_t length_bytes_ = 0;     ///< of the length itself that have come
   std::vector<std::byte> incoming_;  ///< as long as any message that lay there
   std::size_t incoming_bytes_ = 0;   ///< of the message that have come
   std::vector<std::vector<std::byte>> spares_;

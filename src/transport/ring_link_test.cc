@@ -79,6 +79,35 @@ TEST(RingLink, KeepsWhatHasNoRoom) {
   EXPECT_TRUE(pair.link(0).flush());
 }
 
+TEST(RingLink, WhatIsLentIsReadUntilThereIsRoomForIt) {
+  Pair pair(1024);
+  for (const bool is_kept : {false, true}) {
+    Message first = make_message(1, 40);
+    Message second = make_message(2, 100'000);
+    Message all = first;
+    all.insert(all.end(), second.begin(), second.end());
+    const std::span<const std::byte> parts[] = {first, second};
+    pair.link(0).send_lent(parts);
+    first.assign(first.size(), std::byte{0});  // the first part is never lent
+    EXPECT_FALSE(pair.link(0).flush());
+    second.back() ^= std::byte{1};
+    all.back() = second.back();
+    if (is_kept) {
+      pair.link(0).send(make_message(3, 5));  // it goes behind
+      second.assign(second.size(), std::byte{0});
+    }
+    Message got;
+    for (int turns = 0; !pair.link(1).receive(got); ++turns) {
+      pair.link(0).flush();
+      ASSERT_LT(turns, 1000);
+    }
+    EXPECT_TRUE(got == all) << is_kept;
+    pair.link(1).recycle(std::move(got));
+    EXPECT_TRUE(pair.link(0).flush());
+    EXPECT_EQ(pair.link(1).receive(got), is_kept);
+  }
+}
+
 TEST(RingLink, WakesTheReaderWhenItPublishes) {
   Pair pair;
   Sleeper(pair.arena(1).control(1).bell).arm(kEngineSleeps);

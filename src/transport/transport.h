@@ -41,8 +41,8 @@ class Link {
   virtual void keep_lent() {}
   /// Takes memory for large messages to come, which need none of their own then.
   virtual void recycle(std::vector<std::byte>&&) {}
-  /// Moves kept and lent bytes into the pipe; true once there are none. While something is kept, this rank's bell rings when
-  /// the peer has made room: flush again then.
+  /// Moves kept and lent bytes into the pipe; true once there are none. While something is kept, this rank's bell rings
+  /// when the peer has made room: flush again then.
   virtual bool flush() = 0;
   /// The next whole message into `message`; false if none has arrived.
   virtual bool receive(std::vector<std::byte>& message) = 0;

@@ -56,9 +56,7 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
 
 }  // namespace
 
-bool LocalWorld::is_by_messages() {
-  return medium() == "messages" || medium() == "hosts";
-}
+bool LocalWorld::is_by_messages() { return medium() == "messages" || medium() == "hosts"; }
 
 LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
     : dead_(static_cast<std::size_t>(size)),

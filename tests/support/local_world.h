@@ -1,6 +1,6 @@
 // LocalWorld: n engines in one process over the loopback arena, or over loopback links if RONDE_TEST_MEDIUM is
-// "messages" or, with ranks that are two to a host, "hosts" (ctest runs the engine's tests all ways), a fake clock, no threads. The test moves them by hand, in any
-// interleaving, and sees every state.
+// "messages" or, with ranks that are two to a host, "hosts" (ctest runs the engine's tests all ways), a fake clock, no
+// threads. The test moves them by hand, in any interleaving, and sees every state.
 #pragma once
 
 #include <functional>

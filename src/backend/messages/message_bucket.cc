@@ -44,8 +44,7 @@ MessageBucket::MessageBucket(transport::Mailbox& mailbox, const collectives::Ran
                     collectives::messages::allreduce_way(mailbox.rank(), layout, limits, payload_bytes(bucket),
                                                          reduction_of(bucket))) {}
 
-MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket,
-                             collectives::messages::AllreduceWay way)
+MessageBucket::MessageBucket(transport::Mailbox& mailbox, const Bucket& bucket, collectives::messages::AllreduceWay way)
     : bucket_(bucket),
       mailbox_(mailbox),
       is_hierarchical_(way.is_hierarchical),

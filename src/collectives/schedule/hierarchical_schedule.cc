@@ -12,8 +12,12 @@ namespace {
 constexpr int kFromInputs = 0;
 constexpr int kFromOutputs = 1;
 constexpr std::size_t kPhases = 4;
-/// Chunks whose partial sums are in scratch memory.
-constexpr std::size_t kWindow = 3;
+/// By how many steps each phase of a chunk comes after its first: what hosts have sent each other of so many chunks may
+/// be on its way before the first of them must be there.
+constexpr std::array<std::size_t, kPhases> kLag = {0, 1, 5, 6};
+/// Chunks whose partial sums are in scratch memory: the first phase of a chunk needs the place of one whose third is
+/// over.
+constexpr std::size_t kWindow = kLag[2] + 1;
 
 class HierarchicalSchedule final : public Schedule {
  public:
@@ -30,15 +34,14 @@ class HierarchicalSchedule final : public Schedule {
         rail_.push_back(layout.ranks_of(host)[static_cast<std::size_t>(local_)]);
       }
     }
-    // One step in time: the first phase of a chunk, the second of the one before it, and so on.
     for (auto& of_phase : stage_of_) {
       of_phase.resize(chunks_.count);
     }
-    for (std::size_t step = 0; step < chunks_.count + kPhases - 1; ++step) {
+    for (std::size_t step = 0; step < chunks_.count + kLag.back(); ++step) {
       for (std::size_t phase = 0; phase < kPhases; ++phase) {
-        if (step >= phase && step - phase < chunks_.count) {
-          stage_of_[phase][step - phase] = order_.size();
-          order_.push_back({phase, step - phase});
+        if (step >= kLag[phase] && step - kLag[phase] < chunks_.count) {
+          stage_of_[phase][step - kLag[phase]] = order_.size();
+          order_.push_back({phase, step - kLag[phase]});
         }
       }
     }
@@ -46,7 +49,9 @@ class HierarchicalSchedule final : public Schedule {
 
   std::size_t stages() const override { return order_.size(); }
   bool keeps_what_it_sends() const override { return true; }
-  std::size_t scratch_bytes() const override { return is_on_rail() ? kWindow * slice_room() : 0; }
+  std::size_t scratch_bytes() const override {
+    return is_on_rail() ? std::min(kWindow, chunks_.count) * slice_room() : 0;
+  }
   std::size_t hears_all_by() const override { return stage_of_[is_on_rail() ? 1 : 3][0] + 1; }
   std::size_t telling_stage() const override { return stage_of_[3][0]; }
   std::vector<int> told() const override {
@@ -185,7 +190,7 @@ class HierarchicalSchedule final : public Schedule {
   const std::vector<int> locals_;  ///< of this host, in order
   std::vector<int> rail_;          ///< of this rank, by host; empty if it is on none
   const std::vector<int> none_;
-  std::vector<At> order_;                                      ///< by stage
+  std::vector<At> order_;                                   ///< by stage
   std::array<std::vector<std::size_t>, kPhases> stage_of_;  ///< by phase and chunk
 };
 

@@ -15,9 +15,9 @@
 // their hosts, from all (docs/architecture.md on replay). A rail's rank has so after its first phase 2, the others of a
 // host after their first phase 4.
 //
-// Pipeline. Chunk c is in phase 1 while chunk c-1 is in phase 2, c-2 in 3 and c-3 in 4, so that hosts and wire work at
-// the same time. Three chunks' partial sums are in scratch: what phase 2 of a chunk has sent has been received once
-// phase 3 of that chunk has come.
+// Pipeline. Chunk c is in phase 1 while chunk c-1 is in phase 2, c-5 in 3 and c-6 in 4, so that hosts and wire work at
+// the same time, and the wire has something to carry while hosts are late. Some chunks' partial sums are in scratch:
+// what phase 2 of a chunk has sent has been received once phase 3 of that chunk has come.
 #pragma once
 
 #include <memory>

@@ -19,9 +19,7 @@ namespace ronde::collectives::messages {
 
 namespace {
 
-reduce::Reduction reduction_of(const Plan& plan) {
-  return {plan.dtype, plan.reduce_op, plan.prescale, plan.postscale};
-}
+reduce::Reduction reduction_of(const Plan& plan) { return {plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}; }
 
 std::unique_ptr<Operation> run(MessageChannel& channel, const Plan& plan, std::unique_ptr<Schedule> schedule,
                                std::vector<GatherList> lists) {

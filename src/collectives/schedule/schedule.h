@@ -50,11 +50,11 @@ struct Incoming {
 /// What a rank computes when all messages of a stage are there.
 enum class Work {
   none,
-  carry_over,  ///< `own` from where it is read to where it is written
-  reduce,      ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
+  carry_over,           ///< `own` from where it is read to where it is written
+  reduce,               ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
   reduce_to_scratch,    ///< the same, but into scratch memory from Stage::scratch on
   reduce_from_scratch,  ///< the same into `own`, but with this rank's own value from there
-  empty,       ///< the reduction of no values into `own`
+  empty,                ///< the reduction of no values into `own`
 };
 
 struct Stage {

@@ -10,8 +10,10 @@ namespace ronde::collectives {
 
 namespace {
 
-/// Smaller messages are copied: that costs less than a list of parts.
-constexpr std::size_t kLent = std::size_t{8} << 10;
+/// What is smaller, or lies in many small parts, is copied into one message: that costs less.
+constexpr std::size_t kLeastLent = 256;
+constexpr std::size_t kFewParts = 16;
+constexpr std::size_t kLeastOfManyParts = 4096;
 
 }  // namespace
 
@@ -146,7 +148,7 @@ void ScheduleRun::send(const Outgoing& outgoing) {
   const Piece& piece = outgoing.from;
   key_.stage = static_cast<std::uint32_t>(sending_);
   const std::uint64_t mark = any_differs_ ? ~mark_ : mark_;
-  if (schedule_->keeps_what_it_sends() && piece.bytes() >= kLent) {
+  if (schedule_->keeps_what_it_sends() && piece.bytes() >= kLeastLent) {
     parts_.clear();
     if (piece.list == kScratch) {
       parts_.push_back(std::span<const std::byte>(scratch_).subspan(piece.begin, piece.bytes()));
@@ -155,8 +157,10 @@ void ScheduleRun::send(const Outgoing& outgoing) {
           piece.begin, piece.end,
           [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) { parts_.emplace_back(from, bytes); });
     }
-    mailbox_.send_lent(outgoing.to, key_, mark, parts_);
-    return;
+    if (parts_.size() <= kFewParts || piece.bytes() >= kLeastOfManyParts * parts_.size()) {
+      mailbox_.send_lent(outgoing.to, key_, mark, parts_);
+      return;
+    }
   }
   std::byte* const payload = mailbox_.compose(piece.bytes()).data();
   if (piece.list == kScratch) {
@@ -305,8 +309,8 @@ class ScheduledOperation final : public Operation {
 
 std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
                                                std::vector<GatherList> lists,
-                                               const std::vector<Combination>& combinations,
-                                               std::uint32_t collective, std::uint64_t instance) {
+                                               const std::vector<Combination>& combinations, std::uint32_t collective,
+                                               std::uint64_t instance) {
   return std::make_unique<ScheduledOperation>(collective, instance, mailbox, std::move(schedule), std::move(lists),
                                               combinations);
 }

@@ -72,9 +72,9 @@ class ScheduleRun {
   transport::Mailbox& mailbox_;
   const std::unique_ptr<Schedule> schedule_;
   std::vector<GatherList> lists_;
-  const reduce::Reduction reduction_;                    ///< the first
+  const reduce::Reduction reduction_;                     ///< the first
   std::vector<std::optional<reduce::Reducer>> reducers_;  ///< by combination
-  std::vector<const void*> pointers_;                    ///< of a reducer
+  std::vector<const void*> pointers_;                     ///< of a reducer
   std::vector<std::byte> scratch_;
   std::vector<std::span<const std::byte>> parts_;
   transport::MessageKey key_;
@@ -83,8 +83,8 @@ class ScheduleRun {
   bool any_differs_ = false;  ///< a mark that has come
   bool is_void_ = false;
 
-  std::size_t sending_ = 0;                ///< the stage whose messages go out
-  std::size_t finished_ = 0;               ///< how many stages are
+  std::size_t sending_ = 0;   ///< the stage whose messages go out
+  std::size_t finished_ = 0;  ///< how many stages are
   bool is_under_way_ = false;
   Stage outgoing_;                         ///< of sending_, without what has gone out
   Stage incoming_;                         ///< of finished_, without what has come
@@ -93,7 +93,8 @@ class ScheduleRun {
 
 /// One schedule as an operation, which `instance` tells from others of the collective.
 std::unique_ptr<Operation> scheduled_operation(transport::Mailbox& mailbox, std::unique_ptr<Schedule> schedule,
-                                               std::vector<GatherList> lists, const std::vector<Combination>& combinations,
-                                               std::uint32_t collective, std::uint64_t instance);
+                                               std::vector<GatherList> lists,
+                                               const std::vector<Combination>& combinations, std::uint32_t collective,
+                                               std::uint64_t instance);
 
 }  // namespace ronde::collectives

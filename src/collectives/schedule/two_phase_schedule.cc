@@ -12,7 +12,7 @@ namespace {
 constexpr int kInputs = 0;
 constexpr int kOutputs = 1;
 /// How many chunks a rank may send of before it has what it needs of the first of them.
-constexpr std::size_t kAhead = 2;
+constexpr std::size_t kAhead = 4;
 
 class TwoPhaseSchedule : public Schedule {
  public:
@@ -21,19 +21,23 @@ class TwoPhaseSchedule : public Schedule {
         ranks_(ranks),
         bytes_(bytes),
         owners_(owners),
-        chunks_(bytes, slice * static_cast<std::size_t>(owners)) {}
+        chunks_(bytes, slice * static_cast<std::size_t>(owners)),
+        ahead_(std::min(kAhead, chunks_.count)) {}
 
   bool keeps_what_it_sends() const final { return true; }
   std::size_t stages() const final { return 2 * chunks_.count; }
 
   void describe(std::size_t index, Stage& stage) const final {
-    const bool is_first_phase = index == 0 || (index % 2 == 1 && index != stages() - 1);
-    if (is_first_phase) {
-      const std::size_t chunk = (index + 1) / 2;
-      stage.after = chunk < kAhead ? 0 : first_phase_stage(chunk - kAhead) + 1;
+    // The first phases of some chunks; then, in turn, the second of one and the first of another; the second of the
+    // last.
+    const std::size_t in_turn = 2 * (chunks_.count - ahead_);
+    if (index < ahead_ || (index < ahead_ + in_turn && (index - ahead_) % 2 == 1)) {
+      const std::size_t chunk = index < ahead_ ? index : ahead_ + (index - ahead_) / 2;
+      stage.after = chunk < ahead_ ? 0 : first_phase_stage(chunk - ahead_) + 1;
       describe_first(chunk, stage);
     } else {
-      const std::size_t chunk = index == stages() - 1 ? chunks_.count - 1 : index / 2 - 1;
+      const std::size_t chunk =
+          index < ahead_ + in_turn ? (index - ahead_) / 2 : index - ahead_ - in_turn + chunks_.count - ahead_;
       stage.after = first_phase_stage(chunk) + 1;
       describe_second(chunk, stage);
     }
@@ -58,11 +62,14 @@ class TwoPhaseSchedule : public Schedule {
   const int ranks_;
 
  private:
-  static std::size_t first_phase_stage(std::size_t chunk) { return chunk == 0 ? 0 : 2 * chunk - 1; }
+  std::size_t first_phase_stage(std::size_t chunk) const {
+    return chunk < ahead_ ? chunk : ahead_ + 2 * (chunk - ahead_) + 1;
+  }
 
   const std::size_t bytes_;
   const int owners_;
   const Chunks chunks_;
+  const std::size_t ahead_;
 };
 
 class AllreduceSchedule final : public TwoPhaseSchedule {

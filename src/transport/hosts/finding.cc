@@ -56,8 +56,9 @@ Result<Told> decode_told(std::span<const std::byte> bytes) {
   told.socket = reader.get_string();
   told.local_size = reader.get<std::int32_t>();
   return reader.at_end() ? Result<Told>(told)
-                         : Status::error(Code::version_mismatch, "what it has told of its host cannot be read; all "
-                                                                 "ranks need one version of Ronde");
+                         : Status::error(Code::version_mismatch,
+                                         "what it has told of its host cannot be read; all "
+                                         "ranks need one version of Ronde");
 }
 
 /// What each tells in the second and third exchange: a rank, and why it is alone, if that needs a word.
@@ -166,8 +167,8 @@ void tell_who_is_apart(const std::vector<Told>& all, const std::vector<Choice>& 
   if (choices[static_cast<std::size_t>(rank)].first != rank || apart.empty()) {
     return;
   }
-  const auto together = std::count_if(choices.begin(), choices.end(),
-                                      [&](const Choice& each) { return each.first == rank; });
+  const auto together =
+      std::count_if(choices.begin(), choices.end(), [&](const Choice& each) { return each.first == rank; });
   // Namespaces of one machine may well be meant as hosts: then nobody has said that they are one.
   const bool was_promised = !mine.id.empty() || mine.local_size > together || !why.empty();
   log(was_promised ? LogLevel::warning : LogLevel::info, rank,
@@ -190,16 +191,15 @@ RegionLayout layout_for_messages(int size) {
 }
 
 /// Has the ranks of a host meet; the arena is null if they can share no memory, and `choice` says why.
-Result<std::shared_ptr<HostArena>> share_memory(store::Store& store, const std::string& scope,
-                                                const Hosts& hosts, int rank, Nanoseconds limit, Choice& choice) {
+Result<std::shared_ptr<HostArena>> share_memory(store::Store& store, const std::string& scope, const Hosts& hosts,
+                                                int rank, Nanoseconds limit, Choice& choice) {
   const std::vector<int> members = hosts.members(rank);
   const auto local = std::find(members.begin(), members.end(), rank) - members.begin();
   const int size = static_cast<int>(members.size());
   const int possible = std::min(size, kMaxHostRanks);
   RegionLayout layout = hosts.count() == 1 ? RegionLayout::for_size(possible) : layout_for_messages(possible);
   layout.size = size;  // too many: nobody shares
-  Result<std::unique_ptr<HostArena>> arena =
-      meet_on_host(store, scope, static_cast<int>(local), size, layout, limit);
+  Result<std::unique_ptr<HostArena>> arena = meet_on_host(store, scope, static_cast<int>(local), size, layout, limit);
   if (arena) {
     return std::shared_ptr<HostArena>(std::move(*arena));
   }
@@ -223,8 +223,7 @@ Result<Hosts> find_hosts(store::Store& store, const JobKey& key, const std::stri
     listener = std::move(*listening);
     mine.socket = std::move(name);
   }
-  RONDE_ASSIGN_OR_RETURN(const auto values,
-                         store.exchange(scope + "/sockets", rank, size, {encode(mine), {}}, limit));
+  RONDE_ASSIGN_OR_RETURN(const auto values, store.exchange(scope + "/sockets", rank, size, {encode(mine), {}}, limit));
   std::vector<Told> all;
   for (std::size_t peer = 0; peer < values.size(); ++peer) {
     Result<Told> told = decode_told(values[peer].bytes);
@@ -249,8 +248,8 @@ Result<Hosts> find_hosts(store::Store& store, const JobKey& key, const std::stri
       RONDE_RETURN_IF_ERROR(own.status());
       local.store = std::move(*own);
     }
-    RONDE_ASSIGN_OR_RETURN(hosts.arena, share_memory(*local.store, scope + "/memory", hosts, rank,
-                                                     time_left(clock, deadline), choice));
+    RONDE_ASSIGN_OR_RETURN(
+        hosts.arena, share_memory(*local.store, scope + "/memory", hosts, rank, time_left(clock, deadline), choice));
   }
   RONDE_ASSIGN_OR_RETURN(std::vector<Choice> shared,
                          exchange_choices(store, scope + "/shared", rank, size, choice, time_left(clock, deadline)));

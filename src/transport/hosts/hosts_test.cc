@@ -26,7 +26,8 @@ JobKey hosts_key() {
 }
 
 /// Every rank is a thread, which makes what `prepare` does first.
-std::vector<Result<Hosts>> find_all(const std::vector<HostClaim>& claims, const std::function<void(int)>& prepare = {}) {
+std::vector<Result<Hosts>> find_all(const std::vector<HostClaim>& claims,
+                                    const std::function<void(int)>& prepare = {}) {
   store::MemoryStore store;
   const int size = static_cast<int>(claims.size());
   std::vector<Result<Hosts>> found(claims.size(), Status::error(Code::internal, "did not run"));
@@ -130,8 +131,8 @@ TEST(Hosts, LinksLeadToAllRanks) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      const auto found = find_hosts(store, hosts_key(), "job", rank, size, claims[static_cast<std::size_t>(rank)],
-                                    kHostsLimit);
+      const auto found =
+          find_hosts(store, hosts_key(), "job", rank, size, claims[static_cast<std::size_t>(rank)], kHostsLimit);
       ASSERT_TRUE(found) << found.status().message();
       auto made = connect_hosts(store, hosts_key(), "tcp", rank, size, "127.0.0.1", found.value(), HostTimeout(kNever), kHostsLimit);
       ASSERT_TRUE(made) << made.status().message();

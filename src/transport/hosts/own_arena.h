@@ -26,9 +26,7 @@ class OwnArena final : public HostArena {
   void prefault(std::size_t, std::size_t) override {}
   void discard(std::size_t offset, std::size_t bytes) override { host_->discard(offset, bytes); }
   void withdraw(std::size_t offset, std::size_t bytes) override { host_->withdraw(offset, bytes); }
-  bool is_withdrawn(std::size_t offset, std::size_t bytes) const override {
-    return host_->is_withdrawn(offset, bytes);
-  }
+  bool is_withdrawn(std::size_t offset, std::size_t bytes) const override { return host_->is_withdrawn(offset, bytes); }
   Status make_private(std::size_t offset, std::size_t bytes) override { return host_->make_private(offset, bytes); }
   std::shared_ptr<const void> own_memory() const override { return host_->own_memory(); }
   std::size_t engine_bytes() const override { return host_->engine_bytes(); }

@@ -32,7 +32,7 @@ class RingPipe final : public Pipe {
   Parts with_trailer(Channel channel, Parts message);
 
   Link& link_;
-  Channel trailer_ = 0;                           ///< of the last message, which may be lent
+  Channel trailer_ = 0;  ///< of the last message, which may be lent
   std::vector<std::span<const std::byte>> parts_;
   const int process_;
   bool ends_ = false;

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 namespace ronde::transport {
 
@@ -30,6 +31,13 @@ class LoopbackNet::Net {
       tell(to);
     }
     return true;
+  }
+  /// If not, the writer is told of room to come.
+  bool has_room(int from, int to) {
+    const std::lock_guard lock(mutex_);
+    Pipe& pipe = this->pipe(from, to);
+    pipe.has_starved_writer |= !pipe.is_cut && pipe.messages.size() >= room_;
+    return pipe.is_cut || pipe.messages.size() < room_;
   }
   bool get(int from, int to, std::vector<std::byte>& message) {
     const std::lock_guard lock(mutex_);
@@ -109,14 +117,33 @@ class LoopbackNet::Net::LinkOf final : public Link {
  public:
   LinkOf(Net& net, int own, int peer) : net_(net), own_(own), peer_(peer) {}
   void send(std::span<const std::byte> message) override {
+    keep_lent();
     kept_.emplace_back(message.begin(), message.end());
     flush();
   }
+  void send_lent(Parts parts) override {
+    keep_lent();
+    first_.assign(parts.front().begin(), parts.front().end());
+    lent_.assign(parts.begin() + 1, parts.end());
+    is_lent_ = true;
+  }
+  void keep_lent() override {
+    if (std::exchange(is_lent_, false)) {
+      kept_.push_back(first_);
+      for (const std::span<const std::byte> part : lent_) {
+        kept_.back().insert(kept_.back().end(), part.begin(), part.end());
+      }
+    }
+  }
   bool flush() override {
+    // With a full link nothing is read of what is lent.
+    if (is_lent_ && kept_.empty() && net_.has_room(own_, peer_)) {
+      keep_lent();
+    }
     while (!kept_.empty() && net_.put(own_, peer_, kept_.front())) {
       kept_.pop_front();
     }
-    return kept_.empty();
+    return kept_.empty() && !is_lent_;
   }
   bool receive(std::vector<std::byte>& message) override { return net_.get(peer_, own_, message); }
 
@@ -125,6 +152,9 @@ class LoopbackNet::Net::LinkOf final : public Link {
   const int own_;
   const int peer_;
   std::deque<std::vector<std::byte>> kept_;
+  bool is_lent_ = false;  ///< what follows, behind what is kept
+  std::vector<std::byte> first_;
+  std::vector<std::span<const std::byte>> lent_;
 };
 
 class LoopbackNet::Net::TransportOf final : public Transport {

@@ -1,6 +1,7 @@
 // Loopback links: messages between ranks that are engines in one process, for tests of all that travels as messages.
 // Links have little room, so that ranks meet full ones, and a test may hold what is under way between two ranks, which
-// makes any order between links possible, or cut a rank off, which is how the death of a host looks.
+// makes any order between links possible, or cut a rank off, which is how the death of a host looks. What is lent to a
+// link it reads as late as it may, so that who writes over it is found out.
 #pragma once
 
 #include <cstddef>

@@ -89,7 +89,7 @@ class Stream final : public Pipe {
   Head head_{};  ///< of the message that is coming
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> incoming_;  ///< as long as any message that lay there
-  std::size_t incoming_bytes_ = 0;  ///< of the message that have come
+  std::size_t incoming_bytes_ = 0;   ///< of the message that have come
   std::vector<std::vector<std::byte>> spares_;
 };
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace ronde::transport {
 namespace {
@@ -101,6 +102,58 @@ TEST(Stream, BothSidesMaySendMoreThanThereIsRoomFor) {
       ASSERT_TRUE(ends[end]->status());
     }
   }
+}
+
+TEST(Stream, WhatIsLentIsReadUntilThereIsRoomForIt) {
+  StreamPair pair;
+  for (const bool is_kept : {false, true}) {
+    Bytes first = message_of(40, 1);
+    Bytes second = message_of(3'000'000, 2);
+    Bytes third = message_of(70'000, 3);
+    Bytes all = first;
+    all.insert(all.end(), second.begin(), second.end());
+    all.insert(all.end(), third.begin(), third.end());
+    const std::span<const std::byte> parts[] = {first, second, third};
+    pair.a->send_lent(0, parts);
+    first.assign(first.size(), std::byte{0});  // the first part is never lent
+    EXPECT_FALSE(pair.a->flush());
+    third.back() ^= std::byte{1};
+    all.back() = third.back();
+    if (is_kept) {
+      pair.a->send(1, message_of(5, 4));  // it goes behind
+      second.assign(second.size(), std::byte{0});
+      third.assign(third.size(), std::byte{0});
+    }
+    Bytes message;
+    while (!receive(*pair.b, 0, message)) {
+      ASSERT_TRUE(pair.b->status());
+      pair.a->flush();
+    }
+    EXPECT_TRUE(message == all) << is_kept;
+    EXPECT_TRUE(pair.a->flush());
+    EXPECT_EQ(receive(*pair.b, 1, message), is_kept);
+  }
+}
+
+TEST(Stream, MemoryOfMessagesIsUsedAgain) {
+  StreamPair pair;
+  Bytes message;
+  const auto transfer = [&](std::size_t bytes, unsigned seed) {
+    pair.a->send(0, message_of(bytes, seed));
+    while (!receive(*pair.b, 0, message)) {
+      pair.a->flush();
+    }
+    EXPECT_TRUE(message == message_of(bytes, seed)) << bytes;
+  };
+  transfer(200'000, 1);
+  const std::byte* const place = message.data();
+  pair.b->recycle(std::exchange(message, {}));
+  transfer(100'000, 2);  // it has begun in the memory of before
+  pair.b->recycle(std::exchange(message, {}));
+  transfer(60'000, 3);
+  EXPECT_EQ(message.data(), place);
+  transfer(300'000, 4);
+  transfer(10, 5);
 }
 
 TEST(Stream, WhatNobodyWantsIsThrownAway) {
