@@ -1,4 +1,7 @@
-"""Ranks that nobody has launched: each is told who it is, where rank 0 serves the store, and the job's key."""
+"""Ranks that nobody has launched: each is told who it is, where rank 0 serves the store, and the job's key.
+
+Between hosts of their own: tests/hosts.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def strangers():
         process.wait()
 
 
-def start(rank, size, port, key, program=PROGRAM, *, host="127.0.0.1", before=(), **more):
+def start(rank, size, port, key, program=PROGRAM, **more):
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("RONDE_", "HOROVOD_"))}
     mine.update(
         RONDE_RANK=str(rank),
@@ -68,11 +71,11 @@ def start(rank, size, port, key, program=PROGRAM, *, host="127.0.0.1", before=()
         RONDE_LOCAL_SIZE="1",
         RONDE_CROSS_RANK=str(rank),
         RONDE_CROSS_SIZE=str(size),
-        RONDE_STORE=f"tcp:{host}:{port}",
+        RONDE_STORE=f"tcp:127.0.0.1:{port}",
         RONDE_KEY=key,
         **more,
     )
-    command = [*before, sys.executable, "-c", program]
+    command = [sys.executable, "-c", program]
     return subprocess.Popen(command, env=mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -157,32 +160,3 @@ except Exception as error:
     assert ends[2][2] == -9
     for out, err, _ in ends[:2]:
         assert out.startswith("PeerLostError") and "rank 2" in out, (out, err)
-
-
-@pytest.fixture
-def two_hosts():
-    """Two network namespaces with a wire between them: their commands' beginnings, and their addresses."""
-    names = [f"ronde-{os.getpid()}-{host}" for host in "ab"]
-    ends = [f"rd{os.getpid() % 10**6}{host}" for host in "ab"]
-    script = ["ip netns add " + name for name in names]
-    script.append(f"ip link add {ends[0]} netns {names[0]} type veth peer name {ends[1]} netns {names[1]}")
-    for number, (name, end) in enumerate(zip(names, ends), start=1):
-        script += [f"ip -n {name} addr add 10.77.0.{number}/24 dev {end}", f"ip -n {name} link set {end} up"]
-        script.append(f"ip -n {name} link set lo up")  # by which a host reaches its own addresses
-    made = subprocess.run(["sh", "-ec", "\n".join(script)], stderr=subprocess.PIPE, text=True)
-    try:
-        if made.returncode != 0:
-            pytest.skip(f"no network namespaces here (they need root and iproute2): {made.stderr.strip()}")
-        yield [(["ip", "netns", "exec", name], f"10.77.0.{number}") for number, name in enumerate(names, start=1)]
-    finally:
-        subprocess.run(["sh", "-c", "; ".join("ip netns del " + name for name in names)], stderr=subprocess.DEVNULL)
-
-
-def test_two_hosts(two_hosts):
-    key = secrets.token_hex(32)
-    processes = [
-        start(rank, 2, 29500, key, before=before, host=two_hosts[0][1], RONDE_ADDRESS=address)
-        for rank, (before, address) in enumerate(two_hosts)
-    ]
-    for out, err, code in ends_of(processes):
-        assert (out, code) == ("right\n", 0), err

@@ -249,7 +249,7 @@ bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
     return false;
   }
   const Owed owed = owed_by(socket_.get());
-  if (!timeout.is_over(silence_.look(owed, now), owed)) {
+  if (!silence_.look(owed, now, timeout)) {
     return owed.under_way;
   }
   note_cause(ETIMEDOUT);
