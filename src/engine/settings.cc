@@ -47,6 +47,13 @@ Result<Settings> settings_from_environment() {
                          "RONDE_HOST_TIMEOUT_S is below 3: a host that is there may be silent for as long; expected "
                          "3 or more, or 0 for no limit");
   }
+  if (const std::optional<std::string> integrity = environment_text("RONDE_TCP_INTEGRITY")) {
+    if (integrity != "off" && integrity != "checksum") {
+      return Status::error(Code::invalid_argument,
+                           "RONDE_TCP_INTEGRITY is '" + *integrity + "'; expected off or checksum");
+    }
+    settings.integrity = integrity == "off" ? transport::Integrity::off : transport::Integrity::checksum;
+  }
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
                          environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));

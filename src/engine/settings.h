@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/tcp/checksum.h"
 
 namespace ronde::engine {
 
@@ -38,6 +39,8 @@ struct Settings {
   std::string address = "127.0.0.1";
   /// RONDE_HOST_TIMEOUT_S: over TCP, a host of which nothing has been heard for so long has vanished. 0: never.
   Nanoseconds host_timeout = 10 * kSecond;
+  /// RONDE_TCP_INTEGRITY: "off" or "checksum", of what goes over TCP. All ranks need the same.
+  transport::Integrity integrity = transport::Integrity::checksum;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.

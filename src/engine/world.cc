@@ -92,7 +92,7 @@ Result<Connections> connect_by_tcp(const JoinOptions& options, const Topology& t
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
   RONDE_ASSIGN_OR_RETURN(transport::TcpLinks links,
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                                                settings.address, transport::HostTimeout(settings.host_timeout),
+                                                settings.address, {transport::HostTimeout(settings.host_timeout), settings.integrity},
                                                 time_left(RealClock(), deadline)));
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   Connections connections = Connections::by_messages(std::move(own), std::move(links.who), topology.rank,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 import pytest
@@ -91,10 +90,32 @@ def test_clocks_that_are_an_hour_apart(bed, shift):  # 42
 # ---- Bytes that TCP lets pass
 
 @pytest.mark.hosts(2, "faults")
-def test_a_changed_head_of_a_message_ends_the_job(bed):  # 16
-    job = ByHand(bed, bed.hosts, "steps.py", 10, 1_000_000)
+@pytest.mark.parametrize("count", [10, 1_000_000])
+def test_changed_bytes_end_the_job_and_name_the_rank(bed, count):  # 16
+    job = ByHand(bed, bed.hosts, "steps.py", count)
     for rank in range(2):
         job.read_to(rank, "step 3")
-    bed.hosts[1].faults.corrupt()
+    bed.hosts[1].faults.corrupt(every=5, at=0 if count == 10 else 1001)
     said = [job.read_to(rank, "failed at") for rank in range(2)]
-    assert any(re.search(r"rank \d", text) for text in said), said
+    assert "what rank 0 has sent was changed on the way" in said[1], said
+    assert "rank 1" in said[0], said
+
+
+@pytest.mark.hosts(2, "faults")
+def test_without_a_checksum_wrong_values_pass(bed):
+    """That is what the checksum is for: this test says whether the one before tests anything."""
+    job = ByHand(bed, bed.hosts, "steps.py", 1_000_000, RONDE_TCP_INTEGRITY="off")
+    for rank in range(2):
+        job.read_to(rank, "step 3")
+    bed.hosts[1].faults.corrupt(every=5, at=1001)
+    with pytest.raises(AssertionError, match="wrong values"):
+        while True:
+            job.read_to(1, "step")
+
+
+@pytest.mark.hosts(2)
+def test_all_ranks_need_one_kind_of_protection(bed):
+    job = ByHand(bed, bed.hosts, "steps.py", 10, each=[{}, {"RONDE_TCP_INTEGRITY": "off"}])
+    for rank in range(2):
+        said = job.read_to(rank, "failed at")
+        assert f"rank {1 - rank} (host " in said and "RONDE_TCP_INTEGRITY" in said, said

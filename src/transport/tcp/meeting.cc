@@ -24,7 +24,7 @@ namespace ronde::transport {
 namespace {
 
 /// The version of what goes over connections, raised when the meaning or form of any byte changes.
-constexpr std::uint32_t kWireVersion = 1;
+constexpr std::uint32_t kWireVersion = 2;
 /// A stranger gets this long for a few dozen bytes; there may be so many more of them than ranks at a time.
 constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
@@ -42,6 +42,7 @@ struct Announced {
   PeerInfo who;
   std::string address;
   std::uint16_t port = 0;
+  std::uint8_t integrity = 0;
   std::string failure;  ///< why it cannot take part; empty if it can
 };
 
@@ -53,6 +54,7 @@ std::vector<std::byte> encode_announced(const Announced& announced) {
   writer.put(static_cast<std::int32_t>(announced.who.pid));
   writer.put_string(announced.address);
   writer.put(announced.port);
+  writer.put(announced.integrity);
   writer.put_string(announced.failure);
   return writer.take();
 }
@@ -66,6 +68,7 @@ Result<Announced> decode_announced(std::span<const std::byte> bytes) {
   announced.who.pid = reader.get<std::int32_t>();
   announced.address = reader.get_string();
   announced.port = reader.get<std::uint16_t>();
+  announced.integrity = reader.get<std::uint8_t>();
   announced.failure = reader.get_string();
   if (reader.ok() && (announced.wire_version != kWireVersion || announced.library_version != kVersion)) {
     return Status::error(Code::version_mismatch, "it has Ronde " + announced.library_version + " (wire version " +
@@ -259,13 +262,14 @@ Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine,
 }  // namespace
 
 Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, const HostTimeout& timeout, Nanoseconds limit) {
+                             const std::string& address, const TcpOptions& options, Nanoseconds limit) {
   const RealClock clock;
   const Nanoseconds deadline = later(clock.now(), limit);
   const TcpMeeting meeting{key, scope, rank, size};
   Announced mine;
   mine.who = {host_name(), ::getpid()};
   mine.address = address;
+  mine.integrity = static_cast<std::uint8_t>(options.integrity);
   Result<UniqueFd> listener = store::listen_tcp({address, 0}, store::HostIs::numbers);
   if (listener) {
     RONDE_ASSIGN_OR_RETURN(mine.port, store::port_of(listener->get()));
@@ -281,14 +285,19 @@ Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
     if (!announced) {
       return announced.status().with_context("rank " + std::to_string(peer)).with_rank(static_cast<int>(peer));
     }
+    if (announced->integrity != mine.integrity) {
+      return Status::error(Code::invalid_argument, "rank " + std::to_string(peer) + " (host " + announced->who.host +
+                                                       ") has another RONDE_TCP_INTEGRITY than this rank; all ranks need one")
+          .with_rank(static_cast<int>(peer));
+    }
     who.push_back(announced->who);
     all.push_back(std::move(*announced));
   }
-  Connector connector(meeting, std::move(*listener), all, timeout);
+  Connector connector(meeting, std::move(*listener), all, options.timeout);
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
-  Result<TcpLinks> links = connected ? links_over(connector.take(), std::move(who), timeout) : Result<TcpLinks>(connected);
+  Result<TcpLinks> links = connected ? links_over(connector.take(), std::move(who), options) : Result<TcpLinks>(connected);
   RONDE_RETURN_IF_ERROR(agree(store, meeting, links.status(), time_left(clock, deadline)));
   return links;
 }

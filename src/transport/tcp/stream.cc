@@ -20,12 +20,19 @@ constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 /// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
 constexpr std::size_t kGrowth = std::size_t{4} << 20;
 
+std::string changed_by(int peer) {
+  return "what rank " + std::to_string(peer) +
+         " has sent was changed on the way: its checksum is wrong. A network card, cable, switch or memory is broken, "
+         "there or here; see RONDE_TCP_INTEGRITY";
+}
+
 }  // namespace
 
-Stream::Stream(UniqueFd socket, int peer, OnArrival on_arrival)
+Stream::Stream(UniqueFd socket, int peer, Integrity integrity, OnArrival on_arrival)
     : socket_(std::move(socket)),
       kept_from_children_(socket_.get()),
       peer_(peer),
+      integrity_(integrity),
       buffer_(kBufferBytes),
       on_arrival_(std::move(on_arrival)) {}
 
@@ -39,7 +46,13 @@ void Stream::send(Channel channel, std::span<const std::byte> message) {
   Head head;
   std::memcpy(head.data(), &length, sizeof length);
   std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
-  const std::span<const std::byte> head_bytes(head);
+  if (integrity_ == Integrity::checksum) {
+    const std::uint64_t sum = Checksum::of(message);
+    std::memcpy(head.data() + kPlainHead, &sum, sizeof sum);
+    const auto own = static_cast<std::uint32_t>(Checksum::of(std::span(head).first(kSummedHead)));
+    std::memcpy(head.data() + kSummedHead, &own, sizeof own);
+  }
+  const auto head_bytes = std::span<const std::byte>(head).first(head_size());
   std::size_t sent = 0;
   if (kept_.empty()) {
     sent = write(head_bytes, message);
@@ -142,22 +155,42 @@ bool Stream::take_in() {
   return false;
 }
 
+bool Stream::is_head_whole() const {
+  std::uint32_t own = 0;
+  std::memcpy(&own, head_.data() + kSummedHead, sizeof own);
+  return integrity_ == Integrity::off ||
+         own == static_cast<std::uint32_t>(Checksum::of(std::span(head_).first(kSummedHead)));
+}
+
+bool Stream::is_message_whole() const {
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, head_.data() + kPlainHead, sizeof sum);
+  return integrity_ == Integrity::off || sum == checksum_.value();
+}
+
+void Stream::note_damage(const std::string& what) {
+  status_ = Status::error(Code::internal, what).with_rank(peer_);
+}
+
 /// Takes what has been read of the message that is coming; true once that is whole and lies in its channel.
 bool Stream::assemble() {
-  if (head_bytes_ < sizeof head_) {
-    const std::size_t piece = std::min(end_ - begin_, sizeof head_ - head_bytes_);
+  if (head_bytes_ < head_size()) {
+    const std::size_t piece = std::min(end_ - begin_, head_size() - head_bytes_);
     std::memcpy(head_.data() + head_bytes_, buffer_.data() + begin_, piece);
     begin_ += piece;
     head_bytes_ += piece;
-    if (head_bytes_ < sizeof head_) {
+    if (head_bytes_ < head_size()) {
+      return false;
+    }
+    if (!is_head_whole()) {
+      note_damage(changed_by(peer_));
       return false;
     }
     if (length() > kMaxMessageBytes) {
-      status_ = Status::error(Code::internal, "rank " + std::to_string(peer_) + " has announced a message of " +
-                                                  std::to_string(length()) + " bytes")
-                    .with_rank(peer_);
+      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(length()) + " bytes");
       return false;
     }
+    checksum_.restart();
     incoming_.clear();
     incoming_bytes_ = 0;
   }
@@ -167,13 +200,17 @@ bool Stream::assemble() {
   }
   if (piece > 0) {
     std::memcpy(incoming_.data() + incoming_bytes_, buffer_.data() + begin_, piece);
+    take_piece(piece);
     begin_ += piece;
-    incoming_bytes_ += piece;
   }
   if (incoming_bytes_ < length()) {
     return false;
   }
   incoming_.resize(length());
+  if (!is_message_whole()) {
+    note_damage(changed_by(peer_));
+    return false;
+  }
   if (!on_arrival_ || on_arrival_(channel())) {
     arrived_[channel()].push_back(std::exchange(incoming_, {}));
   }
@@ -182,13 +219,21 @@ bool Stream::assemble() {
   return true;
 }
 
+/// So many more bytes of the message that is coming lie where they belong; they are in the processor's cache yet.
+void Stream::take_piece(std::size_t bytes) {
+  if (integrity_ == Integrity::checksum) {
+    checksum_.add(std::span(incoming_).subspan(incoming_bytes_, bytes));
+  }
+  incoming_bytes_ += bytes;
+}
+
 /// Requires: all that was read has been taken.
 bool Stream::read_more() {
   if (!may_read_ || has_ended_) {
     return false;
   }
   begin_ = end_ = 0;
-  const std::size_t missing = head_bytes_ < sizeof head_ ? 0 : length() - incoming_bytes_;
+  const std::size_t missing = head_bytes_ < head_size() ? 0 : length() - incoming_bytes_;
   if (missing < kBufferBytes) {
     end_ = read_into(buffer_.data(), kBufferBytes);
     return end_ > 0;
@@ -196,7 +241,7 @@ bool Stream::read_more() {
   const std::size_t room = std::min(missing, kGrowth);
   incoming_.resize(incoming_bytes_ + room);
   const std::size_t got = read_into(incoming_.data() + incoming_bytes_, room);
-  incoming_bytes_ += got;
+  take_piece(got);
   return got > 0;
 }
 

@@ -2,7 +2,9 @@
 // in which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another
 // is read in that order too.
 //
-// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian.
+// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian. With a checksum two
+// more words stand before the bytes: a u64, theirs, and a u32, the low half of that of all before it. So what has changed
+// on the way is seen before a length is believed, and before a message is given to anybody.
 #pragma once
 
 #include <array>
@@ -19,6 +21,7 @@
 #include "base/forked_children.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "transport/tcp/checksum.h"
 #include "transport/tcp/silence.h"
 #include "transport/transport.h"
 
@@ -32,7 +35,8 @@ class Stream {
   using OnArrival = std::function<bool(Channel)>;
 
   /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
-  Stream(UniqueFd socket, int peer, OnArrival on_arrival = {});
+  /// `integrity`: the same at both ends.
+  Stream(UniqueFd socket, int peer, Integrity integrity, OnArrival on_arrival = {});
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -67,8 +71,15 @@ class Stream {
   bool finish_sending();
 
  private:
-  using Head = std::array<std::byte, sizeof(std::uint32_t) + sizeof(Channel)>;
+  static constexpr std::size_t kPlainHead = sizeof(std::uint32_t) + sizeof(Channel);
+  static constexpr std::size_t kSummedHead = kPlainHead + sizeof(std::uint64_t);  ///< what its own checksum covers
+  using Head = std::array<std::byte, kSummedHead + sizeof(std::uint32_t)>;
 
+  std::size_t head_size() const { return integrity_ == Integrity::off ? kPlainHead : sizeof(Head); }
+  bool is_head_whole() const;
+  bool is_message_whole() const;
+  void note_damage(const std::string& what);
+  void take_piece(std::size_t bytes);
   std::size_t length() const;
   Channel channel() const;
   void keep(std::span<const std::byte> bytes);
@@ -83,6 +94,7 @@ class Stream {
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;
   const int peer_;
+  const Integrity integrity_;
   Status status_;
   bool may_read_ = true;
   bool ends_ = false;
@@ -102,6 +114,7 @@ class Stream {
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> incoming_;
   std::size_t incoming_bytes_ = 0;  ///< of it that have come
+  Checksum checksum_;               ///< of those
   const OnArrival on_arrival_;
   std::unordered_map<Channel, std::deque<std::vector<std::byte>>> arrived_;  ///< none is empty
 };

@@ -30,8 +30,8 @@ std::uint64_t number_of(Stream::Channel channel) { return channel / 2; }
 /// All connections of a rank, and the set of their sockets. Any thread.
 class Connected {
  public:
-  Connected(std::vector<UniqueFd> sockets, const HostTimeout& timeout, UniqueFd epoll, UniqueFd timer)
-      : timeout_(timeout), epoll_(std::move(epoll)), watch_timer_(std::move(timer)) {
+  Connected(std::vector<UniqueFd> sockets, const TcpOptions& options, UniqueFd epoll, UniqueFd timer)
+      : timeout_(options.timeout), epoll_(std::move(epoll)), watch_timer_(std::move(timer)) {
     epoll_event of_timer{};
     of_timer.events = EPOLLIN;
     of_timer.data.u64 = kWatchTimer;
@@ -45,7 +45,7 @@ class Connected {
       event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;  // each change once
       event.data.u64 = peer;
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets[peer].get(), &event);
-      streams_.push_back(std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer),
+      streams_.push_back(std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer), options.integrity,
                                                   [this](Stream::Channel channel) { return note_arrival(channel); }));
     }
   }
@@ -251,13 +251,13 @@ class TcpLinksForGroups final : public LinksForGroups {
 
 }  // namespace
 
-Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout) {
+Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const TcpOptions& options) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   UniqueFd timer(epoll.is_open() ? ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1);
   if (!timer.is_open()) {
     return Status::from_errno("watching connections", errno);
   }
-  const auto connected = std::make_shared<Connected>(std::move(sockets), timeout, std::move(epoll), std::move(timer));
+  const auto connected = std::make_shared<Connected>(std::move(sockets), options, std::move(epoll), std::move(timer));
   std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return TcpLinks{{std::make_shared<TcpTransport>(connected, everyone, data_channel(0)),

@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "store/store.h"
 #include "transport/arena.h"
+#include "transport/tcp/checksum.h"
 #include "transport/tcp/silence.h"
 #include "transport/transport.h"
 
@@ -23,10 +24,15 @@ struct TcpLinks {
   std::vector<PeerInfo> who;  ///< by rank
 };
 
+struct TcpOptions {
+  HostTimeout timeout;
+  Integrity integrity = Integrity::checksum;  ///< the same on all ranks
+};
+
 /// Over connected and authenticated sockets, by rank; this rank's own is not open. The last of these links to go sends
-/// what is kept, for up to half a second. A link whose peer's host has vanished, by `timeout`, has ended.
+/// what is kept, for up to half a second. A link whose peer's host has vanished, by the timeout, has ended.
 /// SYSTEM_ERROR if the kernel gives no more descriptors.
-Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const HostTimeout& timeout);
+Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, const TcpOptions& options);
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
 /// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
@@ -36,6 +42,6 @@ Result<TcpLinks> links_over(std::vector<UniqueFd> sockets, std::vector<PeerInfo>
 /// Fails on every rank if one cannot take part, with that one's number: VERSION_MISMATCH, SYSTEM_ERROR. TIMED_OUT names
 /// the ranks that did not come or cannot be reached.
 Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, const HostTimeout& timeout, Nanoseconds limit);
+                             const std::string& address, const TcpOptions& options, Nanoseconds limit);
 
 }  // namespace ronde::transport
