@@ -90,10 +90,11 @@ Result<Connections> connect_by_tcp(const JoinOptions& options, const Topology& t
   const Nanoseconds deadline = later(RealClock().now(), settings.init_timeout);
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> own, arena_of_one());
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
-  RONDE_ASSIGN_OR_RETURN(transport::TcpLinks links,
-                         transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
-                                                settings.address, {transport::HostTimeout(settings.host_timeout), settings.integrity},
-                                                time_left(RealClock(), deadline)));
+  RONDE_ASSIGN_OR_RETURN(
+      transport::TcpLinks links,
+      transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, settings.address,
+                             {transport::HostTimeout(settings.host_timeout), settings.integrity},
+                             time_left(RealClock(), deadline)));
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   Connections connections = Connections::by_messages(std::move(own), std::move(links.who), topology.rank,
                                                      std::move(links.job), [bell] { bell->ring(bell->rank()); });

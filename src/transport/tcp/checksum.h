@@ -1,5 +1,5 @@
-// Checksum: tells whether bytes have changed on the way. TCP's own is 16 bits wide, is often left to network cards, and does
-// let changed bytes pass. It is no proof against somebody who changes them on purpose.
+// Checksum: tells whether bytes have changed on the way. TCP's own is 16 bits wide, is often left to network cards, and
+// does let changed bytes pass. It is no proof against somebody who changes them on purpose.
 #pragma once
 
 #include <cstddef>

@@ -92,16 +92,20 @@ void set_options(int socket, const HostTimeout& timeout) {
 /// Connects this rank with all others.
 class Connector {
  public:
-  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all,
-            const HostTimeout& timeout)
-      : meeting_(meeting), timeout_(timeout), listener_(std::move(listener)), all_(all), sockets_(all.size()), calls_at_(all.size(), 0) {}
+  Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all, const HostTimeout& timeout)
+      : meeting_(meeting),
+        timeout_(timeout),
+        listener_(std::move(listener)),
+        all_(all),
+        sockets_(all.size()),
+        calls_at_(all.size(), 0) {}
 
   Status connect(Nanoseconds deadline) {
     while (!is_complete()) {
       const Nanoseconds now = clock_.now();
       if (now >= deadline) {
-        return Status::error(Code::timed_out,
-                             std::string(kTimedOut) + ": no connection with " + missing() + " within the time to start");
+        return Status::error(Code::timed_out, std::string(kTimedOut) + ": no connection with " + missing() +
+                                                  " within the time to start");
       }
       RONDE_RETURN_IF_ERROR(call(now));
       wait(deadline, now);
@@ -286,8 +290,9 @@ Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
       return announced.status().with_context("rank " + std::to_string(peer)).with_rank(static_cast<int>(peer));
     }
     if (announced->integrity != mine.integrity) {
-      return Status::error(Code::invalid_argument, "rank " + std::to_string(peer) + " (host " + announced->who.host +
-                                                       ") has another RONDE_TCP_INTEGRITY than this rank; all ranks need one")
+      return Status::error(Code::invalid_argument,
+                           "rank " + std::to_string(peer) + " (host " + announced->who.host +
+                               ") has another RONDE_TCP_INTEGRITY than this rank; all ranks need one")
           .with_rank(static_cast<int>(peer));
     }
     who.push_back(announced->who);
@@ -297,7 +302,8 @@ Result<TcpLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
-  Result<TcpLinks> links = connected ? links_over(connector.take(), std::move(who), options) : Result<TcpLinks>(connected);
+  Result<TcpLinks> links =
+      connected ? links_over(connector.take(), std::move(who), options) : Result<TcpLinks>(connected);
   RONDE_RETURN_IF_ERROR(agree(store, meeting, links.status(), time_left(clock, deadline)));
   return links;
 }

@@ -28,12 +28,12 @@ class HostTimeout {
   Nanoseconds limit() const { return limit_; }
   /// How often connections are looked at while something is under way.
   Nanoseconds tick() const { return limit_ / 20; }
-  /// So long nothing comes only of a host that is not there: one that is answers whatever it is asked, and where nothing
-  /// is under way set_up() has it asked as well.
+  /// So long nothing comes only of a host that is not there: one that is answers whatever it is asked, and where
+  /// nothing is under way set_up() has it asked as well.
   Nanoseconds longest_silence() const { return limit_ / 4 * 3; }
   /// The kernel's own watch over a connection of which nothing is under way, and the longest that it lets pass before
-  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a process
-  /// of it was stopped for long is noticed later.
+  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a
+  /// process of it was stopped for long is noticed later.
   void set_up(int socket) const;
 
  private:
@@ -43,9 +43,9 @@ class HostTimeout {
 /// Of one connection, which `timeout` has set up.
 class Silence {
  public:
-  /// Takes in what is owed now. True if the peer's host has vanished: nothing has come from it for too long, and it owes
-  /// an answer, as it did at an earlier call, at least a tick ago. Since the peer's process may have been stopped, with
-  /// no room for long, the kernel here may have asked seldom: not before it has asked again.
+  /// Takes in what is owed now. True if the peer's host has vanished: nothing has come from it for too long, and it
+  /// owes an answer, as it did at an earlier call, at least a tick ago. Since the peer's process may have been stopped,
+  /// with no room for long, the kernel here may have asked seldom: not before it has asked again.
   bool look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout);
 
  private:

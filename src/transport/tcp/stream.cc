@@ -168,9 +168,7 @@ bool Stream::is_message_whole() const {
   return integrity_ == Integrity::off || sum == checksum_.value();
 }
 
-void Stream::note_damage(const std::string& what) {
-  status_ = Status::error(Code::internal, what).with_rank(peer_);
-}
+void Stream::note_damage(const std::string& what) { status_ = Status::error(Code::internal, what).with_rank(peer_); }
 
 /// Takes what has been read of the message that is coming; true once that is whole and lies in its channel.
 bool Stream::assemble() {
@@ -187,7 +185,8 @@ bool Stream::assemble() {
       return false;
     }
     if (length() > kMaxMessageBytes) {
-      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(length()) + " bytes");
+      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(length()) +
+                  " bytes");
       return false;
     }
     checksum_.restart();
@@ -285,7 +284,8 @@ void Stream::note_cause(int error) {
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
     end_cause_ = "its host does not answer any more";
   } else {
-    end_cause_ = error == ECONNRESET ? "its connection was reset" : Status::from_errno("its connection has failed", error).message();
+    end_cause_ = error == ECONNRESET ? "its connection was reset"
+                                     : Status::from_errno("its connection has failed", error).message();
   }
 }
 

@@ -2,9 +2,9 @@
 // in which they were sent, whatever their channel. So what a rank says in one channel after it has said all in another
 // is read in that order too.
 //
-// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian. With a checksum two
-// more words stand before the bytes: a u64, theirs, and a u32, the low half of that of all before it. So what has changed
-// on the way is seen before a length is believed, and before a message is given to anybody.
+// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian. With a checksum
+// two more words stand before the bytes: a u64, theirs, and a u32, the low half of that of all before it. So what has
+// changed on the way is seen before a length is believed, and before a message is given to anybody.
 #pragma once
 
 #include <array>

@@ -170,8 +170,8 @@ class Connected {
   UniqueFd epoll_;
   UniqueFd watch_timer_;
   std::mutex mutex_;
-  bool is_watching_ = false;  ///< the timer is set; guarded by mutex_, as all below
-  std::vector<std::unique_ptr<Stream>> streams_;                     ///< by rank
+  bool is_watching_ = false;                      ///< the timer is set; guarded by mutex_, as all below
+  std::vector<std::unique_ptr<Stream>> streams_;  ///< by rank
   std::unordered_map<std::uint64_t, std::function<void()>> groups_;  ///< by number
   std::unordered_set<std::uint64_t> closed_;                         ///< numbers are not used again
 };
@@ -183,9 +183,7 @@ class ChannelLink final : public Link {
  public:
   ChannelLink(Connected& connected, int peer, Stream::Channel channel)
       : connected_(connected), peer_(peer), channel_(channel) {}
-  void send(std::span<const std::byte> message) override {
-    connected_.send(peer_, channel_, message);
-  }
+  void send(std::span<const std::byte> message) override { connected_.send(peer_, channel_, message); }
   bool flush() override {
     return connected_.with(peer_, [](Stream& stream) { return stream.flush(); });
   }
