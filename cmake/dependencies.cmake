@@ -5,6 +5,8 @@
 #   nlohmann/json  MIT        --json output and trace files; the most used, header-only         [nlohmann-json3-dev]
 #   libsodium      ISC        keyed hash and constant-time compare for the job key; audited,
 #                             small, no state                                                   [libsodium-dev]
+#   xxHash         BSD-2      checksums of what goes over TCP; at 64 bits the fastest that is well
+#                             kept; header-only                                                 [libxxhash-dev]
 #   GoogleTest     BSD-3      tests only; death tests, matchers, CTest discovery                [libgtest-dev libgmock-dev]
 #   Benchmark      Apache-2   benchmarks/micro only                                             [libbenchmark-dev]
 include(FetchContent)
@@ -23,6 +25,18 @@ if(RONDE_CLI OR RONDE_TESTS)
     FIND_PACKAGE_ARGS NAMES nlohmann_json)
   FetchContent_MakeAvailable(CLI11 nlohmann_json)
 endif()
+
+# xxHash: one header, compiled where it is used.
+find_path(XXHASH_INCLUDE_DIR xxhash.h)
+if(NOT XXHASH_INCLUDE_DIR)
+  FetchContent_Declare(xxhash
+    URL https://github.com/Cyan4973/xxHash/archive/refs/tags/v0.8.1.tar.gz
+    URL_HASH SHA256=3bb6b7d6f30c591dd65aaaff1c8b7a5b94d81687998ca9400082c739a690436c)
+  FetchContent_MakeAvailable(xxhash)  # it has no CMakeLists.txt beside its sources: nothing of it is built
+  set(XXHASH_INCLUDE_DIR "${xxhash_SOURCE_DIR}")
+endif()
+add_library(ronde_xxhash INTERFACE IMPORTED)
+target_include_directories(ronde_xxhash SYSTEM INTERFACE "${XXHASH_INCLUDE_DIR}")
 
 if(RONDE_TESTS)
   FetchContent_Declare(GTest

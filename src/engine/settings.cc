@@ -51,6 +51,13 @@ Result<Settings> settings_from_environment() {
                          "3 or more, or 0 for no limit");
   }
   settings.host_id = environment_text("RONDE_HOST_ID").value_or("");
+  if (const std::optional<std::string> integrity = environment_text("RONDE_TCP_INTEGRITY")) {
+    if (integrity != "off" && integrity != "checksum") {
+      return Status::error(Code::invalid_argument,
+                           "RONDE_TCP_INTEGRITY is '" + *integrity + "'; expected off or checksum");
+    }
+    settings.integrity = integrity == "off" ? transport::Integrity::off : transport::Integrity::checksum;
+  }
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
                          environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));

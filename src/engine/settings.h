@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/tcp/checksum.h"
 
 namespace ronde::engine {
 
@@ -41,6 +42,8 @@ struct Settings {
   Nanoseconds host_timeout = 10 * kSecond;
   /// RONDE_HOST_ID: ranks with different ones share no memory, whatever they could.
   std::string host_id;
+  /// RONDE_TCP_INTEGRITY: "off" or "checksum", of what goes over TCP. All ranks need the same.
+  transport::Integrity integrity = transport::Integrity::checksum;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.

@@ -146,6 +146,10 @@ Connections connections_over(std::shared_ptr<transport::HostArena> own, transpor
   return connections;
 }
 
+transport::TcpOptions tcp_options(const Settings& settings) {
+  return {transport::HostTimeout(settings.host_timeout), settings.integrity};
+}
+
 /// Ranks that reach each other over TCP, whatever they could share.
 Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, const std::string& scope,
                         const Settings& settings) {
@@ -156,7 +160,7 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   RONDE_ASSIGN_OR_RETURN(
       transport::JobLinks links,
       transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address,
-                             transport::HostTimeout(settings.host_timeout), time_left(RealClock(), deadline)));
+                             tcp_options(settings), time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank)};
 }
 
@@ -177,7 +181,7 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
   RONDE_ASSIGN_OR_RETURN(
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
-                               transport::HostTimeout(settings.host_timeout), time_left(RealClock(), deadline)));
+                               tcp_options(settings), time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
 }
 

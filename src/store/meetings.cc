@@ -65,7 +65,8 @@ std::vector<Expired> Meetings::expire(Nanoseconds now) {
       if (member.state == Member::State::waiting && member.deadline <= now) {
         const Status missing = missing_ranks(name, come(scope), member.limit);
         const auto rank = &member - scope.members.data();
-        expired.push_back({member.client, met_.contains(name) ? met_without(missing, static_cast<int>(rank)) : missing});
+        expired.push_back(
+            {member.client, met_.contains(name) ? met_without(missing, static_cast<int>(rank)) : missing});
       }
     }
   }

@@ -27,7 +27,8 @@ Status claim_refused(const std::string& scope, int rank, int size) {
 }
 
 Status met_without(const Status& missing, int rank) {
-  return Status::error(missing.code(), missing.message() + " All ranks had met there before this process came: another " +
+  return Status::error(missing.code(), missing.message() +
+                                           " All ranks had met there before this process came: another " +
                                            "one is, or was, rank " + std::to_string(rank) + " of the job");
 }
 

@@ -71,8 +71,7 @@ Result<UniqueFd> listen_tcp(const HostAndPort& where, HostIs host) {
     const int one = 1;
     // Connections of an earlier job that are not forgotten yet are no reason to refuse the next.
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (::bind(socket.get(), address.get(), address.bytes) == 0 &&
-        ::listen(socket.get(), kTcpBacklog) == 0) {
+    if (::bind(socket.get(), address.get(), address.bytes) == 0 && ::listen(socket.get(), kTcpBacklog) == 0) {
       return socket;
     }
     failure = errno;

@@ -52,7 +52,8 @@ class Link {
   /// The peer's end has closed, by its own will or with its process, and all that it had sent was received. Never true
   /// of a link that cannot tell.
   virtual bool has_ended() const { return false; }
-  /// Why it has ended, to be told beside the peer's name, as "its connection was reset"; empty if the peer has closed it.
+  /// Why it has ended, to be told beside the peer's name, as "its connection was reset"; empty if the peer has closed
+  /// it.
   virtual std::string end_cause() const { return {}; }
 };
 

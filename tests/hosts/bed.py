@@ -103,6 +103,15 @@ class Host:
             return ["env", "-C", str(cwd), *words] if cwd else words
         return [*self.bed.enter(self.pid), "env", "-C", str(cwd or ROOT), *words]
 
+    def in_container(self, *command: Argument) -> List[str]:
+        """A command for start() and run() that runs the command in a container of this host: with process, mount, host-name
+        and System V namespaces, a /tmp and a /dev/shm of its own, and the host's network."""
+        kept = " && ".join(["mount -t tmpfs tmpfs /dev/shm", 'mkdir /run/of_bed', 'mount --bind "$0" /run/of_bed',
+                            "mount -t tmpfs tmpfs /tmp", 'mkdir -p "$0"', 'mount --move /run/of_bed "$0"', 'exec "$@"'])
+        alone = "unshare --pid --fork --kill-child --mount --mount-proc --uts --ipc --".split()
+        made = f"mount -t tmpfs tmpfs /run && {kept}"
+        return [*alone, "sh", "-ec", made, str(self.bed.folder), *map(str, command)]
+
     def start(self, *command: Argument, env: Optional[Dict[str, str]] = None, cwd: Optional[Argument] = None,
               **options: Any) -> HostProcess:
         """With this process's environment but for Ronde's and Horovod's variables, and `env` besides. `options`: Popen's."""

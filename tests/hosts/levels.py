@@ -24,15 +24,11 @@ NEEDS = {
     "rate": "links with a rate (tc's tbf)",
     "faults": "packets dropped, changed and refused (nft)",
     "ssh": "a real sshd in each host",
-    "slurm": "a real Slurm on the hosts",
-    "hydra": "MPICH's launcher",
-    "open-mpi": "Open MPI's launcher",
+    "slurm": "a real Slurm over the hosts",
 }
-_PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
-             "open-mpi": "mpirun.openmpi"}
-_PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server", "ip": "iproute2",
-             "slurmctld": "slurmctld, with slurmd, slurm-client and munge", "mpiexec.hydra": "mpich",
-             "mpirun.openmpi": "openmpi-bin"}
+_OF_ROOT = ("ssh", "slurm")
+_PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld"}
+_PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server", "slurmctld": "slurmctld"}
 
 
 def unshare_command(level: Level) -> list[str]:
@@ -82,9 +78,8 @@ def missing(of: Level) -> Dict[str, str]:
             lacks[need] = "; ".join(f"level {each.value}: {why_not(each)}" for each in Level if each is not Level.NONE)
             if not why_not(Level.ROOT) or not why_not(Level.USER):
                 lacks[need] = "RONDE_HOSTS_LEVEL=none"
-        elif need in ("ssh", "slurm") and of is Level.USER:
-            daemon = "sshd needs" if need == "ssh" else "its daemons need"
-            lacks[need] = f"{daemon} root: a user namespace has one user only"
+        elif need in _OF_ROOT and of is Level.USER:
+            lacks[need] = f"{need} needs root: a user namespace has one user only"
         elif program is not None and shutil.which(program) is None:
             lacks[need] = f"there is no program {program} (Debian's package {_PACKAGES[program]})"
     return lacks

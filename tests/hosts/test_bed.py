@@ -43,6 +43,16 @@ def test_hosts_reach_each_other_and_share_nothing_else(bed):
     one.check(sys.executable, "-c", "import ronde")
 
 
+@pytest.mark.hosts(1, "namespaces")
+def test_a_container_of_a_host_shares_its_network_alone(bed):
+    (host,) = bed.hosts
+    host.check("touch", "/tmp/mine", "/dev/shm/mine", host.folder / "shared")
+    inside = "ls /tmp /dev/shm; test -e $0/shared; hostname apart; hostname; echo $$; ls /sys/class/net; ip -4 -o addr show eth0"
+    said = host.check(*host.in_container("sh", "-ec", inside, host.folder))
+    assert "mine" not in said and "\napart\n1\neth0\nlo\n" in said and f"inet {host.address}/24" in said
+    assert host.check("hostname") == "rh1\n"
+
+
 @pytest.mark.hosts(1)
 def test_a_command_that_does_not_end_is_a_failure(bed):
     (host,) = bed.hosts
@@ -260,7 +270,7 @@ def test_each_level_that_can_be_had_works(at):
 
 
 def test_what_is_missing_is_said(monkeypatch):
-    assert "sshd needs root" in missing(Level.USER)["ssh"]
+    assert "ssh needs root" in missing(Level.USER)["ssh"]
     assert set(missing(Level.NONE)) == set(NEEDS)
     with pytest.raises(RuntimeError, match="has no sshd"):
         Bed(1, ssh=True, level=Level.USER)

@@ -8,7 +8,7 @@ from by_hand import ByHand
 
 
 @pytest.mark.hosts(3)
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_all_operations_on_hosts(bed, count):
     digests = ByHand(bed, bed.hosts[:count], "operations.py").succeed()
     assert len(set(digests)) == 1

@@ -5,7 +5,6 @@ The numbers are those of the list of faults that these tests are made from.
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 
@@ -27,14 +26,16 @@ def started(bed, count, *arguments, step=3, **environment):
     return job
 
 
-def survivors(job, lost, within_s):
+def failure(job, rank, since, within_s):
+    """What the rank says of its failed call, which came in time."""
+    text = job.read_to(rank, "failed at")
+    assert float(text.split()[2].rstrip(":")) - since < within_s, (rank, since, text)
+    return text
+
+
+def survivors(job, lost, since, within_s):
     """What the others say, all of them in time; then they are let go."""
-    began = time.monotonic()
-    said = {}
-    for rank in range(len(job.ranks)):
-        if rank != lost:
-            said[rank] = job.read_to(rank, "failed after")
-            assert time.monotonic() - began < within_s, (rank, said)
+    said = {rank: failure(job, rank, since, within_s) for rank in range(len(job.ranks)) if rank != lost}
     for rank, text in said.items():
         assert f"rank {lost} (host rh{lost + 1}, pid " in text and "PeerLostError" in text, said
         job.ranks[rank].stdin.close()
@@ -43,28 +44,30 @@ def survivors(job, lost, within_s):
 
 
 @pytest.mark.hosts(3, "namespaces")
-@pytest.mark.parametrize("lost", [0, 2])
-@pytest.mark.parametrize("count", [10, 3_000_000])
+@pytest.mark.parametrize(("lost", "count"), [(0, 10), (2, 10), (0, 3_000_000), (2, 3_000_000)])
 def test_a_rank_that_is_killed_is_seen_at_once(bed, lost, count):  # 1, 3
     job = started(bed, count)
+    killed = time.monotonic()
     job.signal(lost)
-    survivors(job, lost, 2)
+    survivors(job, lost, killed, 2)
     assert job.ranks[lost].wait(10) == -signal.SIGKILL
 
 
 @pytest.mark.hosts(3, "namespaces")
 def test_a_rank_that_is_killed_while_nothing_is_under_way(bed):  # 1
     job = started(bed, 10, 1000, 1.0, step=0)
+    killed = time.monotonic()
     job.signal(1)
-    survivors(job, 1, 3)
+    survivors(job, 1, killed, 3)
 
 
 @pytest.mark.hosts(3, "namespaces")
 @pytest.mark.parametrize("lost", [0, 2])
 def test_the_end_of_all_of_a_hosts_processes_is_seen_at_once(bed, lost):
     job = started(bed, 3_000_000)
+    killed = time.monotonic()
     bed.hosts[lost].kill()
-    survivors(job, lost, 2)
+    survivors(job, lost, killed, 2)
 
 
 @pytest.mark.hosts(0, "namespaces")
@@ -81,13 +84,13 @@ def test_a_host_that_vanishes_is_noticed_in_ten_seconds(bed):  # 5, 9
         while time.monotonic() < until:
             assert all(process.poll() is None for job in jobs for process in job.ranks)
             time.sleep(0.1)
+        cuts = []
         for each, (_, lost, _) in zip(beds, cases):
             each.hosts[lost].faults.cut_power()
-        cut = time.monotonic()
-        for job, (_, lost, _) in zip(jobs, cases):
-            said = survivors(job, lost, HOST_TIMEOUT_S + 5 - (time.monotonic() - cut))
+            cuts.append(time.monotonic())
+        for job, cut, (_, lost, _) in zip(jobs, cuts, cases):
+            said = survivors(job, lost, cut, HOST_TIMEOUT_S + 1)  # one more, where others keep the cores
             assert any(GONE in text for text in said.values()), said
-        assert time.monotonic() - cut > HOST_TIMEOUT_S / 2
     finally:
         for each in beds:
             each.close()
@@ -97,7 +100,7 @@ def test_a_host_that_vanishes_is_noticed_in_ten_seconds(bed):  # 5, 9
 def test_how_soon_a_vanished_host_is_noticed_can_be_set(bed):
     job = started(bed, 1_000_000, RONDE_HOST_TIMEOUT_S=str(SHORT_S))
     bed.hosts[1].faults.cut_power()
-    said = survivors(job, 1, SHORT_S + 1)
+    said = survivors(job, 1, time.monotonic(), SHORT_S + 1)
     assert any(GONE in text for text in said.values())
 
 
@@ -107,26 +110,25 @@ def test_a_host_that_hears_nothing_any_more(bed):  # 12
     bed.hosts[1].faults.deaf(of=bed.hosts[0])
     began = time.monotonic()
     for rank in range(2):
-        assert "PeerLostError" in job.read_to(rank, "failed after")
-    assert time.monotonic() - began < 2 * SHORT_S + 1
+        assert "PeerLostError" in failure(job, rank, began, 2 * SHORT_S + 1)
 
 
 @pytest.mark.hosts(3, "namespaces")
-@pytest.mark.parametrize("count", [10, 3_000_000])
+@pytest.mark.parametrize("count", [pytest.param(10, marks=pytest.mark.long), 3_000_000])
 def test_a_rank_that_is_stopped_has_not_died(bed, count):  # 6
     """Longer than a host may be silent, with more under way than there is room for."""
     job = started(bed, count, RONDE_HOST_TIMEOUT_S=str(SHORT_S))
     stopped = job.ranks[2]
     stopped.send_signal(signal.SIGSTOP)
-    ran_on = [job.ranks[rank].poll() for rank in range(2)]
-    with pytest.raises(Exception):
-        stopped.wait(2.5 * SHORT_S)
+    until = time.monotonic() + 2.5 * SHORT_S
+    while time.monotonic() < until:
+        assert all(process.poll() is None for process in job.ranks)
+        time.sleep(0.1)
     stopped.send_signal(signal.SIGCONT)
     for rank in range(3):
         last = int(job.read_to(rank, "step").split()[1])
         while int(job.read_to(rank, "step").split()[1]) < last + 50:
             pass
-    assert ran_on == [None, None]
 
 
 @pytest.mark.hosts(3, "namespaces")
@@ -143,9 +145,9 @@ def test_a_link_that_is_down_for_a_moment(bed):
 
 @pytest.mark.hosts(2, "faults")
 def test_a_connection_that_is_reset_in_the_middle(bed):  # 15
-    job = started(bed, 3_000_000)
+    job = started(bed, 3_000_000, RONDE_HOST_TIMEOUT_S=str(SHORT_S))
+    reset = time.monotonic()
     bed.hosts[1].faults.reset(of=bed.hosts[0])
-    said = [job.read_to(rank, "failed after") for rank in range(2)]
+    said = [failure(job, rank, reset, 2 * SHORT_S) for rank in range(2)]
     assert all("PeerLostError" in text for text in said), said
     assert any("its connection was reset" in text for text in said), said
-    assert all(float(re.search("after (.*?) s", text)[1]) < HOST_TIMEOUT_S for text in said)

@@ -1,4 +1,7 @@
-"""Ranks that nobody has launched: each is told who it is, where rank 0 serves the store, and the job's key."""
+"""Ranks that nobody has launched: each is told who it is, where rank 0 serves the store, and the job's key.
+
+Between hosts of their own: tests/hosts.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def strangers():
         process.wait()
 
 
-def start(rank, size, port, key, program=PROGRAM, *, host="127.0.0.1", before=(), **more):
+def start(rank, size, port, key, program=PROGRAM, **more):
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("RONDE_", "HOROVOD_"))}
     mine.update(
         RONDE_RANK=str(rank),
@@ -68,11 +71,11 @@ def start(rank, size, port, key, program=PROGRAM, *, host="127.0.0.1", before=()
         RONDE_LOCAL_SIZE="1",
         RONDE_CROSS_RANK=str(rank),
         RONDE_CROSS_SIZE=str(size),
-        RONDE_STORE=f"tcp:{host}:{port}",
+        RONDE_STORE=f"tcp:127.0.0.1:{port}",
         RONDE_KEY=key,
         **more,
     )
-    command = [*before, sys.executable, "-c", program]
+    command = [sys.executable, "-c", program]
     return subprocess.Popen(command, env=mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

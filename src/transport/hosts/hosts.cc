@@ -36,11 +36,11 @@ struct Rings {
 }  // namespace
 
 HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
-                        const HostTimeout& timeout, NewsDescriptors news) {
+                        const TcpOptions& options, NewsDescriptors news) {
   std::vector<std::unique_ptr<Pipe>> pipes(sockets.size());
   for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
     if (sockets[peer].is_open()) {
-      pipes[peer] = std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer));
+      pipes[peer] = std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer), options.integrity);
     }
   }
   HostLinks made;
@@ -60,20 +60,20 @@ HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who
   } else {
     made.own = make_solo_arena();
   }
-  made.links = links_over(std::move(pipes), std::move(who), timeout, std::move(news), std::move(rings));
+  made.links = links_over(std::move(pipes), std::move(who), options.timeout, std::move(news), std::move(rings));
   return made;
 }
 
 Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                                const std::string& address, const Hosts& hosts, const HostTimeout& timeout,
+                                const std::string& address, const Hosts& hosts, const TcpOptions& options,
                                 Nanoseconds limit) {
   std::vector<bool> reached(static_cast<std::size_t>(size));
   for (const int member : hosts.members(rank)) {
     reached[static_cast<std::size_t>(member)] = true;
   }
   RONDE_ASSIGN_OR_RETURN(TcpSockets connected,
-                         connect_by_tcp(store, key, scope, rank, size, address, timeout, limit, std::move(reached)));
-  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, timeout, std::move(connected.news));
+                         connect_by_tcp(store, key, scope, rank, size, address, options, limit, std::move(reached)));
+  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, options, std::move(connected.news));
   if (!made.own) {
     return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");
   }

@@ -17,6 +17,7 @@
 #include "store/store.h"
 #include "transport/arena.h"
 #include "transport/channels.h"
+#include "transport/tcp/tcp.h"
 
 namespace ronde::transport {
 
@@ -49,12 +50,12 @@ struct HostLinks {
 
 /// Collective, with what find_hosts() has found; the rest as connect_by_tcp(). Requires: more than one host.
 Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                                const std::string& address, const Hosts& hosts, const HostTimeout& timeout,
+                                const std::string& address, const Hosts& hosts, const TcpOptions& options,
                                 Nanoseconds limit);
 
 /// The part of connect_hosts() that needs no store: links over these sockets to ranks of other hosts, and over the
 /// arena to those of this host. The arena is used by nobody else.
 HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
-                        const HostTimeout& timeout, NewsDescriptors news);
+                        const TcpOptions& options, NewsDescriptors news);
 
 }  // namespace ronde::transport

@@ -25,7 +25,7 @@ namespace ronde::transport {
 namespace {
 
 /// The version of what goes over connections, raised when the meaning or form of any byte changes.
-constexpr std::uint32_t kWireVersion = 1;
+constexpr std::uint32_t kWireVersion = 2;
 /// A stranger gets this long for a few dozen bytes; there may be so many more of them than ranks at a time.
 constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
@@ -43,6 +43,7 @@ struct Announced {
   PeerInfo who;
   std::string address;
   std::uint16_t port = 0;
+  std::uint8_t integrity = 0;
   std::string failure;  ///< why it cannot take part; empty if it can
 };
 
@@ -54,6 +55,7 @@ std::vector<std::byte> encode_announced(const Announced& announced) {
   writer.put(static_cast<std::int32_t>(announced.who.pid));
   writer.put_string(announced.address);
   writer.put(announced.port);
+  writer.put(announced.integrity);
   writer.put_string(announced.failure);
   return writer.take();
 }
@@ -67,6 +69,7 @@ Result<Announced> decode_announced(std::span<const std::byte> bytes) {
   announced.who.pid = reader.get<std::int32_t>();
   announced.address = reader.get_string();
   announced.port = reader.get<std::uint16_t>();
+  announced.integrity = reader.get<std::uint8_t>();
   announced.failure = reader.get_string();
   if (reader.ok() && (announced.wire_version != kWireVersion || announced.library_version != kVersion)) {
     return Status::error(Code::version_mismatch, "it has Ronde " + announced.library_version + " (wire version " +
@@ -107,8 +110,8 @@ class Connector {
     while (!is_complete()) {
       const Nanoseconds now = clock_.now();
       if (now >= deadline) {
-        return Status::error(Code::timed_out,
-                             std::string(kTimedOut) + ": no connection with " + missing() + " within the time to start");
+        return Status::error(Code::timed_out, std::string(kTimedOut) + ": no connection with " + missing() +
+                                                  " within the time to start");
       }
       RONDE_RETURN_IF_ERROR(call(now));
       wait(deadline, now);
@@ -273,7 +276,7 @@ Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine,
 }  // namespace
 
 Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                                  const std::string& address, const HostTimeout& timeout, Nanoseconds limit,
+                                  const std::string& address, const TcpOptions& options, Nanoseconds limit,
                                   std::vector<bool> reached) {
   const RealClock clock;
   const Nanoseconds deadline = later(clock.now(), limit);
@@ -281,6 +284,7 @@ Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const 
   Announced mine;
   mine.who = {host_name(), ::getpid()};
   mine.address = address;
+  mine.integrity = static_cast<std::uint8_t>(options.integrity);
   Result<UniqueFd> listener = store::listen_in_range(address);
   if (listener) {
     RONDE_ASSIGN_OR_RETURN(mine.port, store::port_of(listener->get()));
@@ -296,10 +300,16 @@ Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const 
     if (!announced) {
       return announced.status().with_context("rank " + std::to_string(peer)).with_rank(static_cast<int>(peer));
     }
+    if (announced->integrity != mine.integrity) {
+      return Status::error(Code::invalid_argument,
+                           "rank " + std::to_string(peer) + " (host " + announced->who.host +
+                               ") has another RONDE_TCP_INTEGRITY than this rank; all ranks need one")
+          .with_rank(static_cast<int>(peer));
+    }
     who.push_back(announced->who);
     all.push_back(std::move(*announced));
   }
-  Connector connector(meeting, std::move(*listener), all, std::move(reached), timeout);
+  Connector connector(meeting, std::move(*listener), all, std::move(reached), options.timeout);
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);

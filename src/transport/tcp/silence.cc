@@ -47,13 +47,14 @@ Owed owed_by(int socket) {
   return owed;
 }
 
-Nanoseconds Silence::look(const Owed& owed, Nanoseconds now) {
+bool Silence::look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout) {
   if (!owed.is_asked) {
-    since_ = kNever;
-    return 0;
+    asked_since_ = kNever;
+    return false;
   }
-  since_ = since_ == kNever ? now : std::max(since_, now - owed.heard_before);
-  return now - since_;
+  asked_since_ = std::min(asked_since_, now);
+  return owed.heard_before >= timeout.longest_silence() && owed.heard_before >= owed.asked_every / 2 * 3 &&
+         now - asked_since_ >= timeout.tick();
 }
 
 void HostTimeout::set_up(int socket) const {

@@ -18,17 +18,6 @@ struct Owed {
 /// Of a socket that is no TCP socket: nothing is under way.
 Owed owed_by(int socket);
 
-/// Of one connection.
-class Silence {
- public:
-  /// Takes in what is owed now; returns for how long the peer's kernel has owed an answer, as far as these calls have
-  /// seen.
-  Nanoseconds look(const Owed& owed, Nanoseconds now);
-
- private:
-  Nanoseconds since_ = kNever;
-};
-
 /// Within which time a host that has vanished is noticed.
 class HostTimeout {
  public:
@@ -38,20 +27,29 @@ class HostTimeout {
   bool is_ever() const { return limit_ != kNever; }
   Nanoseconds limit() const { return limit_; }
   /// How often connections are looked at while something is under way.
-  Nanoseconds tick() const { return limit_ / 10; }
-  /// A silence so long has no end any more. The peer has been asked several times then: it may be that the kernel asks
-  /// seldom, since the peer's process, which is stopped, has had no room for long.
-  bool is_over(Nanoseconds silence, const Owed& owed) const {
-    return silence >= longest_silence() && silence >= owed.asked_every / 2 * 3;
-  }
+  Nanoseconds tick() const { return limit_ / 20; }
+  /// So long nothing comes only of a host that is not there: one that is answers whatever it is asked, and where
+  /// nothing is under way set_up() has it asked as well.
   Nanoseconds longest_silence() const { return limit_ / 4 * 3; }
   /// The kernel's own watch over a connection of which nothing is under way, and the longest that it lets pass before
-  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a process
-  /// of it was stopped for long is noticed later.
+  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a
+  /// process of it was stopped for long is noticed later.
   void set_up(int socket) const;
 
  private:
   Nanoseconds limit_;
+};
+
+/// Of one connection, which `timeout` has set up.
+class Silence {
+ public:
+  /// Takes in what is owed now. True if the peer's host has vanished: nothing has come from it for too long, and it
+  /// owes an answer, as it did at an earlier call, at least a tick ago. Since the peer's process may have been stopped,
+  /// with no room for long, the kernel here may have asked seldom: not before it has asked again.
+  bool look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout);
+
+ private:
+  Nanoseconds asked_since_ = kNever;
 };
 
 }  // namespace ronde::transport

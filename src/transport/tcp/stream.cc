@@ -26,10 +26,20 @@ constexpr std::size_t kMostSpares = 8;
 /// One call to the kernel takes so many, the head included; what is left is copied.
 constexpr std::size_t kMostParts = 64;
 
+std::string changed_by(int peer) {
+  return "what rank " + std::to_string(peer) +
+         " has sent was changed on the way: its checksum is wrong. A network card, cable, switch or memory is broken, "
+         "there or here; see RONDE_TCP_INTEGRITY";
+}
+
 }  // namespace
 
-Stream::Stream(UniqueFd socket, int peer)
-    : socket_(std::move(socket)), kept_from_children_(socket_.get()), peer_(peer), buffer_(kBufferBytes) {}
+Stream::Stream(UniqueFd socket, int peer, Integrity integrity)
+    : socket_(std::move(socket)),
+      kept_from_children_(socket_.get()),
+      peer_(peer),
+      integrity_(integrity),
+      buffer_(kBufferBytes) {}
 
 std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
 
@@ -47,16 +57,26 @@ std::size_t Stream::send_some(Channel channel, Parts message) {
   Head head;
   std::memcpy(head.data(), &length, sizeof length);
   std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
+  if (integrity_ == Integrity::checksum) {
+    Checksum bytes_sum;
+    for (const std::span<const std::byte> part : message) {
+      bytes_sum.add(part);
+    }
+    const std::uint64_t sum = bytes_sum.value();
+    std::memcpy(head.data() + kPlainHead, &sum, sizeof sum);
+    const auto own = static_cast<std::uint32_t>(Checksum::of(std::span(head).first(kSummedHead)));
+    std::memcpy(head.data() + kSummedHead, &own, sizeof own);
+  }
   std::array<std::span<const std::byte>, kMostParts> parts;
-  parts[0] = head;
+  parts[0] = std::span<const std::byte>(head).first(head_size());
   const std::size_t count = std::min(message.size(), kMostParts - 1);
   std::copy_n(message.begin(), count, parts.begin() + 1);
   const std::size_t sent = kept_.empty() ? write(std::span(parts).first(count + 1)) : 0;
   if (!can_send_) {
     return bytes;
   }
-  const std::size_t of_head = std::min(sent, head.size());
-  kept_.insert(kept_.end(), head.begin() + static_cast<std::ptrdiff_t>(of_head), head.end());
+  const std::size_t of_head = std::min(sent, parts[0].size());
+  kept_.insert(kept_.end(), parts[0].begin() + static_cast<std::ptrdiff_t>(of_head), parts[0].end());
   return sent - of_head;
 }
 
@@ -217,22 +237,41 @@ bool Stream::next(Channel& of, std::vector<std::byte>& message) {
   return false;
 }
 
+bool Stream::is_head_whole() const {
+  std::uint32_t own = 0;
+  std::memcpy(&own, head_.data() + kSummedHead, sizeof own);
+  return integrity_ == Integrity::off ||
+         own == static_cast<std::uint32_t>(Checksum::of(std::span(head_).first(kSummedHead)));
+}
+
+bool Stream::is_message_whole() const {
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, head_.data() + kPlainHead, sizeof sum);
+  return integrity_ == Integrity::off || sum == checksum_.value();
+}
+
+void Stream::note_damage(const std::string& what) { status_ = Status::error(Code::internal, what).with_rank(peer_); }
+
 /// Takes what has been read of the message that is coming; true once that is whole.
 bool Stream::assemble() {
-  if (head_bytes_ < sizeof head_) {
-    const std::size_t piece = std::min(end_ - begin_, sizeof head_ - head_bytes_);
+  if (head_bytes_ < head_size()) {
+    const std::size_t piece = std::min(end_ - begin_, head_size() - head_bytes_);
     std::memcpy(head_.data() + head_bytes_, buffer_.data() + begin_, piece);
     begin_ += piece;
     head_bytes_ += piece;
-    if (head_bytes_ < sizeof head_) {
+    if (head_bytes_ < head_size()) {
+      return false;
+    }
+    if (!is_head_whole()) {
+      note_damage(changed_by(peer_));
       return false;
     }
     if (length() > kMaxMessageBytes) {
-      status_ = Status::error(Code::internal, "rank " + std::to_string(peer_) + " has announced a message of " +
-                                                  std::to_string(length()) + " bytes")
-                    .with_rank(peer_);
+      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(length()) +
+                  " bytes");
       return false;
     }
+    checksum_.restart();
     incoming_bytes_ = 0;
   }
   const std::size_t piece = std::min(end_ - begin_, length() - incoming_bytes_);
@@ -241,13 +280,25 @@ bool Stream::assemble() {
   }
   if (piece > 0) {
     std::memcpy(incoming_.data() + incoming_bytes_, buffer_.data() + begin_, piece);
+    take_piece(piece);
     begin_ += piece;
-    incoming_bytes_ += piece;
   }
   if (incoming_bytes_ < length()) {
     return false;
   }
+  if (!is_message_whole()) {
+    note_damage(changed_by(peer_));
+    return false;
+  }
   return true;
+}
+
+/// So many more bytes of the message that is coming lie where they belong; they are in the processor's cache yet.
+void Stream::take_piece(std::size_t bytes) {
+  if (integrity_ == Integrity::checksum) {
+    checksum_.add(std::span(incoming_).subspan(incoming_bytes_, bytes));
+  }
+  incoming_bytes_ += bytes;
 }
 
 /// Requires: all that was read has been taken.
@@ -256,7 +307,7 @@ bool Stream::read_more() {
     return false;
   }
   begin_ = end_ = 0;
-  const std::size_t missing = head_bytes_ < sizeof head_ ? 0 : length() - incoming_bytes_;
+  const std::size_t missing = head_bytes_ < head_size() ? 0 : length() - incoming_bytes_;
   if (missing < kBufferBytes) {
     end_ = read_into(buffer_.data(), kBufferBytes);
     return end_ > 0;
@@ -266,7 +317,7 @@ bool Stream::read_more() {
     incoming_.resize(incoming_bytes_ + room);
   }
   const std::size_t got = read_into(incoming_.data() + incoming_bytes_, room);
-  incoming_bytes_ += got;
+  take_piece(got);
   return got > 0;
 }
 
@@ -309,7 +360,8 @@ void Stream::note_cause(int error) {
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
     end_cause_ = "its host does not answer any more";
   } else {
-    end_cause_ = error == ECONNRESET ? "its connection was reset" : Status::from_errno("its connection has failed", error).message();
+    end_cause_ = error == ECONNRESET ? "its connection was reset"
+                                     : Status::from_errno("its connection has failed", error).message();
   }
 }
 
@@ -318,7 +370,7 @@ bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
     return false;
   }
   const Owed owed = owed_by(socket_.get());
-  if (!timeout.is_over(silence_.look(owed, now), owed)) {
+  if (!silence_.look(owed, now, timeout)) {
     return owed.under_way;
   }
   note_cause(ETIMEDOUT);

@@ -1,6 +1,8 @@
 // Stream: a pipe over one connected stream socket.
 //
-// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian.
+// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian. With a checksum
+// two more words stand before the bytes: a u64, theirs, and a u32, the low half of that of all before it. So what has
+// changed on the way is seen before a length is believed, and before a message is given to anybody.
 #pragma once
 
 #include <array>
@@ -15,6 +17,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "transport/pipe.h"
+#include "transport/tcp/checksum.h"
 #include "transport/tcp/silence.h"
 
 namespace ronde::transport {
@@ -23,7 +26,8 @@ namespace ronde::transport {
 class Stream final : public Pipe {
  public:
   /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
-  Stream(UniqueFd socket, int peer);
+  /// `integrity`: the same at both ends.
+  Stream(UniqueFd socket, int peer, Integrity integrity = Integrity::checksum);
 
   void send(Channel channel, Parts message) override;
   void send_lent(Channel channel, Parts message) override;
@@ -51,8 +55,15 @@ class Stream final : public Pipe {
   bool next(Channel& channel, std::vector<std::byte>& message) override;
 
  private:
-  using Head = std::array<std::byte, sizeof(std::uint32_t) + sizeof(Channel)>;
+  static constexpr std::size_t kPlainHead = sizeof(std::uint32_t) + sizeof(Channel);
+  static constexpr std::size_t kSummedHead = kPlainHead + sizeof(std::uint64_t);  ///< what its own checksum covers
+  using Head = std::array<std::byte, kSummedHead + sizeof(std::uint32_t)>;
 
+  std::size_t head_size() const { return integrity_ == Integrity::off ? kPlainHead : sizeof(Head); }
+  bool is_head_whole() const;
+  bool is_message_whole() const;
+  void note_damage(const std::string& what);
+  void take_piece(std::size_t bytes);
   std::size_t length() const;
   Channel channel() const;
   std::size_t send_some(Channel channel, Parts message);
@@ -69,6 +80,7 @@ class Stream final : public Pipe {
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;
   const int peer_;
+  const Integrity integrity_;
   Status status_;
   bool may_read_ = true;
   bool ends_ = false;
@@ -90,6 +102,7 @@ class Stream final : public Pipe {
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> incoming_;  ///< as long as any message that lay there
   std::size_t incoming_bytes_ = 0;   ///< of the message that have come
+  Checksum checksum_;                ///< of those
   std::vector<std::vector<std::byte>> spares_;
 };
 

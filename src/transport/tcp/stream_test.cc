@@ -28,11 +28,11 @@ Bytes message_of(std::size_t size, unsigned seed) {
 }
 
 struct StreamPair {
-  StreamPair() {
+  explicit StreamPair(Integrity integrity = Integrity::checksum) {
     int sockets[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-    a = std::make_unique<Stream>(UniqueFd(sockets[0]), 1);
-    b = std::make_unique<Stream>(UniqueFd(sockets[1]), 0);
+    a = std::make_unique<Stream>(UniqueFd(sockets[0]), 1, integrity);
+    b = std::make_unique<Stream>(UniqueFd(sockets[1]), 0, integrity);
   }
   std::unique_ptr<Stream> a, b;
 };
@@ -60,6 +60,50 @@ TEST(Stream, MessagesOfAllSizesComeWholeAndInOrder) {
   EXPECT_TRUE(pair.a->flush());
   EXPECT_FALSE(receive(*pair.b, 0, message));
   EXPECT_FALSE(pair.b->has_ended(0));
+}
+
+/// What one end has written, with one bit of it changed, as the other end finds it.
+Status status_after_a_flipped_bit(Integrity integrity, std::size_t size, std::size_t at) {
+  int first[2];
+  int second[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, first), 0);
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, second), 0);
+  Stream sender{UniqueFd(first[0]), 1, integrity};
+  const UniqueFd tap{first[1]}, injector{second[0]};
+  Stream receiver{UniqueFd(second[1]), 0, integrity};
+  sender.send(0, message_of(size, 1));
+  std::vector<char> wire(size + 100);
+  const ssize_t got = ::recv(tap.get(), wire.data(), wire.size(), 0);
+  EXPECT_GT(got, static_cast<ssize_t>(at));
+  wire[at] = static_cast<char>(wire[at] ^ 4);
+  EXPECT_EQ(::send(injector.get(), wire.data(), static_cast<std::size_t>(got), 0), got);
+  Bytes message;
+  EXPECT_FALSE(receive(receiver, 0, message) && integrity == Integrity::checksum);
+  return receiver.status();
+}
+
+TEST(Stream, AChangedBitAnywhereIsNoticed) {
+  constexpr std::size_t kHead = 24;
+  for (const std::size_t size : {1UL, 100UL, 50000UL}) {
+    for (std::size_t at = 0; at < kHead + size; at += at < kHead + 64 ? 1 : 997) {
+      const Status status = status_after_a_flipped_bit(Integrity::checksum, size, at);
+      ASSERT_FALSE(status) << "byte " << at << " of a message of " << size;
+      EXPECT_NE(status.message().find("rank 0 has sent was changed on the way"), std::string::npos);
+      EXPECT_EQ(status.failed_rank(), 0);
+    }
+  }
+  EXPECT_TRUE(status_after_a_flipped_bit(Integrity::off, 100, 50));
+}
+
+TEST(Stream, WithoutAChecksumMessagesComeAsWell) {
+  StreamPair pair(Integrity::off);
+  pair.a->send(3, message_of(200001, 1));
+  Bytes message;
+  while (!receive(*pair.b, 3, message)) {
+    ASSERT_TRUE(pair.b->status());
+    pair.a->flush();
+  }
+  EXPECT_TRUE(message == message_of(200001, 1));
 }
 
 TEST(Stream, ChannelsDoNotWaitForEachOther) {
@@ -159,7 +203,7 @@ TEST(Stream, MemoryOfMessagesIsUsedAgain) {
 TEST(Stream, WhatNobodyWantsIsThrownAway) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-  Stream a{UniqueFd(sockets[0]), 1};
+  Stream a{UniqueFd(sockets[0]), 1, Integrity::checksum};
   std::vector<Stream::Channel> seen;
   Stream b{UniqueFd(sockets[1]), 0};
   b.on_arrival([&](Stream::Channel channel) {
@@ -237,7 +281,7 @@ TEST(Stream, AForkedChildDoesNotKeepItOpen) {
 TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-  Stream stream{UniqueFd(sockets[0]), 3};
+  Stream stream{UniqueFd(sockets[0]), 3, Integrity::off};
   {
     const UniqueFd peer{sockets[1]};
     const std::uint32_t head[3] = {100, 0, 0};
@@ -255,7 +299,7 @@ TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
 TEST(Stream, ALengthThatCannotBeIsDamage) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-  Stream stream{UniqueFd(sockets[0]), 3};
+  Stream stream{UniqueFd(sockets[0]), 3, Integrity::off};
   const UniqueFd peer{sockets[1]};
   const std::uint32_t head[3] = {0x7fffffff, 0, 0};
   ASSERT_EQ(::send(peer.get(), head, sizeof head, 0), 12);

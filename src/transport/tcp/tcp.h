@@ -12,6 +12,7 @@
 #include "store/store.h"
 #include "transport/arena.h"
 #include "transport/channels.h"
+#include "transport/tcp/checksum.h"
 #include "transport/tcp/silence.h"
 
 namespace ronde::transport {
@@ -23,6 +24,11 @@ struct TcpSockets {
   NewsDescriptors news;           ///< for links over them
 };
 
+struct TcpOptions {
+  HostTimeout timeout;
+  Integrity integrity = Integrity::checksum;  ///< the same on all ranks
+};
+
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
 /// `address` (numbers of IPv4 or IPv6, no name) while they meet, and there only; each connection begins with a proof
 /// of both sides that they have the job's key, and are the ranks of this meeting that they say they are, before
@@ -32,13 +38,13 @@ struct TcpSockets {
 /// the ranks that did not come or cannot be reached.
 ///
 /// `reached`: whom this rank reaches otherwise, so that it needs no connection with it; both ends say so of each other.
-/// A link whose peer's host has vanished, by `timeout`, has ended.
+/// A link whose peer's host has vanished, by the timeout, has ended.
 Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                                  const std::string& address, const HostTimeout& timeout, Nanoseconds limit,
+                                  const std::string& address, const TcpOptions& options, Nanoseconds limit,
                                   std::vector<bool> reached = {});
 
 /// The same with connections between all, and links over these.
 Result<JobLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                             const std::string& address, const HostTimeout& timeout, Nanoseconds limit);
+                             const std::string& address, const TcpOptions& options, Nanoseconds limit);
 
 }  // namespace ronde::transport

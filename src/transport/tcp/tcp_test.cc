@@ -32,7 +32,8 @@ Met connect(store::Store& store, const std::vector<JobKey>& keys, const std::vec
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const auto index = static_cast<std::size_t>(rank);
-      met[index] = meet_by_tcp(store, keys[index], "job", rank, size, addresses[index], HostTimeout(10 * kSecond), limit);
+      met[index] =
+          meet_by_tcp(store, keys[index], "job", rank, size, addresses[index], {HostTimeout(10 * kSecond)}, limit);
     });
   }
   for (std::thread& thread : threads) {

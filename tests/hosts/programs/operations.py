@@ -8,6 +8,7 @@ import numpy as np
 import ronde.numpy as rnp
 
 SIZES = (1, 7, 1000, 300_000)
+STEPS = 3
 
 
 def values(rank, count, dtype):
@@ -25,14 +26,14 @@ def reductions(rank, size, step):
     bits = {rnp.BitAnd: np.bitwise_and, rnp.BitOr: np.bitwise_or, rnp.BitXor: np.bitwise_xor}
     for dtype in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.int32, np.int64):
         for op, fold in [*folds.items(), *(bits.items() if np.dtype(dtype).kind == "i" else ())]:
-            for count in SIZES if dtype in (np.float32, np.int64) else (7, 1000):
+            for count in SIZES if dtype in (np.float32, np.int64) else (7,):
                 everyones = [values(each, count, dtype) for each in range(size)]
                 expected = everyones[0]
                 for each in everyones[1:]:
                     expected = fold(expected, each)
                 what = (str(np.dtype(dtype)), op, count)
                 same(rnp.allreduce(everyones[rank], op, name=f"{what}"), expected, what)
-                if count == 1000:
+                if count == 7:
                     at_root = rnp.reduce(everyones[rank], 1, op, name=f"reduce {what}")
                     assert (at_root is None) == (rank != 1)
                     if rank == 1:
@@ -51,7 +52,7 @@ def reductions(rank, size, step):
 
 
 def rows(rank, size):
-    for count in (0, 1, 1000, 100_000):
+    for count in (0, 1, 50_000):
         mine = np.full((count + rank, 2), rank, np.float32)
         expected = np.concatenate([np.full((count + each, 2), each, np.float32) for each in range(size)])
         same(rnp.allgather(mine, name=f"allgather {count}"), expected, "allgather")
@@ -104,13 +105,13 @@ def main():
     for life in range(2):  # they meet again after a shutdown
         rnp.init()
         rank, size = rnp.rank(), rnp.size()
-        for step in range(4):  # from the second on some is replayed
+        for step in range(STEPS):  # from the second on some is replayed
             reductions(rank, size, step)
             rows(rank, size)
             digests.append(digest(rank, step))
         pairs_and_sets(rank, size)
         rnp.shutdown()
-    assert digests[:4] == digests[4:]
+    assert digests[:STEPS] == digests[STEPS:]
     print(*digests)
 
 
