@@ -138,10 +138,14 @@ class Slot:
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.number < 0 or is_finalizing() or _operation.in_forked_child():
             return
-        if self.done():
-            self.release()
-        else:
-            _operation.abandon(self)
+        is_done = False
+        try:
+            is_done = self.done()
+        finally:  # a signal handler may raise: Python loses that here, but the engine must not lose its memory
+            if is_done:
+                self.release()
+            else:
+                _operation.abandon(self)
 
 
 def drive(tickets: "Array[c_void_p]", count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
+import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import torch
 import torch.distributed as dist
 
 from distributed_group import default_group
-from ronde import _operation
+from ronde import _abi, _operation, _ticket
+from ronde._lib import check, library
+from ronde._slot import Slot
 from ronde.exceptions import DuplicateNameError, RondeError
 
 CANCELLED = "rank 0 has cancelled"
@@ -197,6 +200,31 @@ def test_steps_that_are_interrupted_on_all_ranks(hvd, rank, world, times, kind):
     step()
     step()
     assert p.tolist() == [-3.0 * world] * 3
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_slot_that_goes_while_a_handler_raises_keeps_its_memory(hvd, rank, monkeypatch):
+    """The other rank's part is still to come."""
+
+    def interrupt(*_):
+        raise Interrupt
+
+    memory = np.full(4, rank + 1.0)
+    slot = Slot("interrupted.slot", (memory.ctypes.data, memory.shape, _abi.FLOAT64), memory, reduce_op=_abi.SUM)
+    kept = weakref.ref(slot)
+    if rank == 0:
+        check(library().ronde_submit_slot(slot.number))
+        with monkeypatch.context() as patched:
+            patched.setattr(Slot, "done", interrupt)
+            del slot
+        assert any(each is kept() for each in _ticket.abandoned)
+    hvd.barrier()
+    if rank == 1:
+        check(library().ronde_submit_slot(slot.number))
+        slot.wait()
+        assert memory.tolist() == [3.0] * 4
+    hvd.barrier()
 
 
 @pytest.mark.ranks(2)
