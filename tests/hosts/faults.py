@@ -50,7 +50,7 @@ class Faults:
     def corrupt(self, every: int = 1, at: int = 0, of: Optional["Host"] = None) -> None:
         """Of every so many packets with data one gets another byte at that place of its data, which TCP takes: veth does not
         verify checksums. Packets with less data are left alone."""
-        chosen = f"{_NOT_SSH} tcp flags & psh == psh meta length > {at + 60}"
+        chosen = f"{_NOT_SSH} tcp flags & psh == psh meta length > {at + 52}"
         if every > 1:
             chosen += f" numgen inc mod {every} == 0"
         self._rule("corrupt", of, f"{chosen} @th,{256 + 8 * at},8 set 0x41")
