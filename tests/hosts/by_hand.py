@@ -89,8 +89,8 @@ class ByHand:
         line: str = stdout.readline()
         if not line:
             _, err = self.ranks[rank].communicate(timeout=30)
-            after = time.monotonic() - self.began
-            raise AssertionError(f"rank {rank} has ended with {self.ranks[rank].returncode}, {after:.1f} s after the start: {err}")
+            how = f"with {self.ranks[rank].returncode}, {time.monotonic() - self.began:.1f} s after the start"
+            raise AssertionError(f"rank {rank} has ended {how}: {err}")
         return line.rstrip("\n")
 
     def read_all(self) -> List[str]:

@@ -48,12 +48,13 @@ class Faults:
         """TCP packets that come in are answered by a reset: the sender's connection breaks, this side's is silent."""
         self._rule("reset", of, "meta l4proto tcp reject with tcp reset", lets_ssh_pass=True)
 
-    def corrupt(self, every: int = 1, larger_than: int = 0, of: Optional["Host"] = None) -> None:
-        """Of every so many packets with data one gets another first byte, which TCP takes. veth does not verify checksums."""
-        chosen = f"tcp flags & psh == psh meta length > {larger_than}"
+    def corrupt(self, every: int = 1, at: int = 0, of: Optional["Host"] = None) -> None:
+        """Of every so many packets with data one gets another byte at that place of its data, which TCP takes: veth does not
+        verify checksums. Packets with less data are left alone."""
+        chosen = f"tcp flags & psh == psh meta length > {at + 52}"
         if every > 1:
             chosen += f" numgen inc mod {every} == 0"
-        self._rule("corrupt", of, f"{chosen} @th,256,8 set 0x41", lets_ssh_pass=True)
+        self._rule("corrupt", of, f"{chosen} @th,{256 + 8 * at},8 set 0x41", lets_ssh_pass=True)
 
     def heal(self) -> None:
         """Undoes all of the above, and a link that is down."""

@@ -47,7 +47,8 @@ def test_hosts_reach_each_other_and_share_nothing_else(bed):
 def test_a_container_of_a_host_shares_its_network_alone(bed):
     (host,) = bed.hosts
     host.check("touch", "/tmp/mine", "/dev/shm/mine", host.folder / "shared")
-    inside = "ls /tmp /dev/shm; test -e $0/shared; hostname apart; hostname; echo $$; ls /sys/class/net; ip -4 -o addr show eth0"
+    inside = "ls /tmp /dev/shm; test -e $0/shared; hostname apart; hostname; echo $$; "
+    inside += "ls /sys/class/net; ip -4 -o addr show eth0"
     said = host.check(*host.in_container("sh", "-ec", inside, host.folder))
     assert "mine" not in said and "\napart\n1\neth0\nlo\n" in said and f"inet {host.address}/24" in said
     assert host.check("hostname") == "rh1\n"

@@ -102,7 +102,8 @@ def test_two_processes_that_are_the_same_rank(bed):  # 37
 @pytest.mark.hosts(2)
 def test_a_port_that_is_taken(bed):  # 39
     one = bed.hosts[0]
-    taken = f"import socket, time; s = socket.create_server(('{one.address}', 29500)); print('ready', flush=True); time.sleep(99)"
+    taken = f"import socket, time; s = socket.create_server(('{one.address}', 29500)); "
+    taken += "print('ready', flush=True); time.sleep(99)"
     other = one.start(sys.executable, "-c", taken, stdout=subprocess.PIPE)
     assert other.stdout.readline() == "ready\n"
     job = ByHand(bed, bed.hosts, "steps.py", 10, RONDE_STORE=f"tcp:{one.address}:29500", RONDE_INIT_TIMEOUT_S="3")
