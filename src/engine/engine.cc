@@ -53,7 +53,12 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
   }
 }
 
-Engine::~Engine() { close_heap(); }
+Engine::~Engine() {
+  close_heap();
+  if (connections_.mailbox && state_ != State::failed) {
+    connections_.mailbox->drop_lent();  // no request was ended: their callers' memory may be gone
+  }
+}
 
 // ---- One step
 

@@ -199,6 +199,9 @@ class ChannelLink final : public Link {
   void keep_lent() override {
     connected_.with(peer_, [](Pipe& pipe) { pipe.keep_lent(); });
   }
+  void drop_lent() override {
+    connected_.with(peer_, [](Pipe& pipe) { pipe.drop_lent(); });
+  }
   void recycle(std::vector<std::byte>&& memory) override {
     connected_.with(peer_, [&](Pipe& pipe) { pipe.recycle(std::move(memory)); });
   }

@@ -64,6 +64,14 @@ void Mailbox::keep_lent() {
   }
 }
 
+void Mailbox::drop_lent() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) {
+      links_->link(peer).drop_lent();
+    }
+  }
+}
+
 void Mailbox::send_note(int to) { send(to, {kNotes, 0, 0}); }
 
 bool Mailbox::take(int from, const MessageKey& key, Received& message) {

@@ -60,6 +60,8 @@ class Mailbox {
   void send_lent(int to, const MessageKey& key, std::uint64_t mark, Parts payload);
   /// Nothing is lent any more.
   void keep_lent();
+  /// What is lent is memory no more (Link::drop_lent()).
+  void drop_lent();
   /// Memory of a message from this peer that is needed no more.
   void recycle(int from, std::vector<std::byte>&& memory) { links_->link(from).recycle(std::move(memory)); }
   /// Sends what was composed as a note.

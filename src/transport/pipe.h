@@ -39,6 +39,7 @@ class Pipe {
   virtual void send(Channel channel, Parts message) = 0;
   virtual void send_lent(Channel channel, Parts message) { send(channel, message); }
   virtual void keep_lent() {}
+  virtual void drop_lent() {}
   virtual void recycle(std::vector<std::byte>&&) {}
   virtual bool flush() = 0;
   bool receive(Channel channel, std::vector<std::byte>& message);

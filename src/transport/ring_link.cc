@@ -104,6 +104,12 @@ class Outbox {
     lent_from_ = 0;
   }
 
+  void drop_lent() {
+    damaged_ = damaged_ || lent_from_ < lent_.size();
+    lent_.clear();
+    lent_from_ = 0;
+  }
+
   bool flush() {
     const std::uint64_t before = published_;
     bool all = drain();
@@ -311,6 +317,7 @@ class RingLink final : public Link {
   void send_parts(Parts parts) override { outbox_.send(parts); }
   void send_lent(Parts parts) override { outbox_.send_lent(parts); }
   void keep_lent() override { outbox_.keep_lent(); }
+  void drop_lent() override { outbox_.drop_lent(); }
   void recycle(std::vector<std::byte>&& memory) override { inbox_.recycle(std::move(memory)); }
   bool flush() override { return outbox_.flush(); }
   bool receive(std::vector<std::byte>& message) override { return inbox_.receive(message); }

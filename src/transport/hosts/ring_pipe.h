@@ -15,6 +15,7 @@ class RingPipe final : public Pipe {
   void send(Channel channel, Parts message) override;
   void send_lent(Channel channel, Parts message) override;
   void keep_lent() override { link_.keep_lent(); }
+  void drop_lent() override { link_.drop_lent(); }
   void recycle(std::vector<std::byte>&& memory) override { link_.recycle(std::move(memory)); }
   bool flush() override { return link_.flush(); }
   Status status() const override { return link_.status().is_ok() ? status_ : link_.status(); }

@@ -135,6 +135,7 @@ class LoopbackNet::Net::LinkOf final : public Link {
       }
     }
   }
+  void drop_lent() override { is_lent_ = false; }
   bool flush() override {
     // With a full link nothing is read of what is lent.
     if (is_lent_ && kept_.empty() && net_.has_room(own_, peer_)) {

@@ -118,6 +118,15 @@ void Stream::keep_lent() {
   lent_from_ = 0;
 }
 
+void Stream::drop_lent() {
+  if (lent_from_ < lent_.size()) {
+    drop_all();
+    can_send_ = false;
+    ::shutdown(socket_.get(), SHUT_RDWR);  // so that the peer does not wait for the rest
+    may_read_ = ends_ = true;
+  }
+}
+
 void Stream::drop_all() {
   kept_.clear();
   kept_from_ = 0;

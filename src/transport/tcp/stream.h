@@ -32,6 +32,7 @@ class Stream final : public Pipe {
   void send(Channel channel, Parts message) override;
   void send_lent(Channel channel, Parts message) override;
   void keep_lent() override;
+  void drop_lent() override;
   void recycle(std::vector<std::byte>&& memory) override;
   void send(Channel channel, std::span<const std::byte> message) { send(channel, Parts(&message, 1)); }
   bool flush() override;
