@@ -304,7 +304,7 @@ def test_who_gets_the_key_from_munge(slurm):
 def test_a_network_trains_to_the_same_weights_whoever_starts_it(slurm):
     """By srun without and with PMI, by torchrun and by variables."""
     script = [ROOT / "examples" / "torch" / "fashion_mnist.py", "--epochs", 1]
-    plain = {**PLAIN, "RONDE_LOG_LEVEL": "warning", "RONDE_KEY": secrets.token_hex(32)}
+    plain = {**PLAIN, "RONDE_LOG_LEVEL": "warning", "RONDE_INIT_TIMEOUT_S": "120", "RONDE_KEY": secrets.token_hex(32)}
     hosts = slurm.bed.hosts
     texts = []
     for mpi in ("none", "pmi2"):
