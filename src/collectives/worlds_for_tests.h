@@ -32,7 +32,8 @@ inline std::unique_ptr<JobWorld> make_world(Medium medium, const transport::Regi
   }
   const messages::MessageLimits limits = {
       .one_turn = thresholds.one_shot,
-      .chunk = round_up_to_line(std::min<std::size_t>(thresholds.chunk, layout.slot_bytes) / 2)};
+      .chunk = round_up_to_line(std::min<std::size_t>(thresholds.chunk, layout.slot_bytes) / 2),
+      .rank_order_to = 0};
   const auto room = static_cast<std::size_t>(layout.slots - 1);
   if (medium == Medium::hosts) {
     return std::make_unique<MessageWorld>(RankLayout(first_of_hosts(layout.size)), room, limits);

@@ -28,7 +28,8 @@ class NoLayout final : public BucketLayout {
 MessageLimits limits_of(const Thresholds& thresholds) {
   return {
       .one_turn = static_cast<std::size_t>(thresholds.one_shot),
-      .chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)))};
+      .chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1))),
+      .rank_order_to = MessageLimits().rank_order_to};
 }
 
 class MessageBackend final : public Backend {

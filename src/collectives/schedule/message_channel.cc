@@ -190,7 +190,7 @@ const Algorithm* find(OpKind kind) {
 AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                            const reduce::Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(layout.ranks());
-  if (layout.is_hierarchy() && bytes > 0) {
+  if (layout.is_hierarchy() && layout.ranks() > limits.rank_order_to && bytes > 0) {
     if (std::vector<Combination> two = combinations_of_two(reduction, ranks); !two.empty()) {
       const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
       return {hierarchical_allreduce_schedule(rank, layout, bytes, limits.chunk, rails), std::move(two), true};

@@ -11,7 +11,7 @@
 namespace ronde::collectives {
 
 /// Few elements meet every regime: one message and several, one turn and two phases.
-inline constexpr messages::MessageLimits kTinyMessages = {.one_turn = 1024, .chunk = 256};
+inline constexpr messages::MessageLimits kTinyMessages = {.one_turn = 1024, .chunk = 256, .rank_order_to = 0};
 
 class MessageWorld final : public JobWorld {
  public:
