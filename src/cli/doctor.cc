@@ -13,7 +13,8 @@ namespace ronde::cli {
 
 namespace {
 
-constexpr const char* kAboutDoctor = "Looks whether a job can run here, or on several hosts, and says what to do where not";
+constexpr const char* kAboutDoctor =
+    "Looks whether a job can run here, or on several hosts, and says what to do where not";
 
 constexpr const char* kDoctorFooter = R"(Examples:
   ronde doctor                             this machine: shared memory, limits, clock, Python and its frameworks

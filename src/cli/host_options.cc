@@ -14,7 +14,8 @@ namespace {
 /// Where `ronde` is, as an absolute path.
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-/// As the user's shell calls it, if that is still the same folder: what an automounter calls it may be unknown elsewhere.
+/// As the user's shell calls it, if that is still the same folder: what an automounter calls it may be unknown
+/// elsewhere.
 std::string working_folder() {
   std::error_code ignored;
   const char* const said = std::getenv("PWD");
@@ -31,7 +32,8 @@ void add_host_options(CLI::App& command, HostOptions& options) {
     return command.add_option(names, value, text)->type_name(type)->group("Several hosts");
   };
   add("-H,--hosts", options.hosts, "HOST:N,...", "where, and how many ranks on each: node1:4,node2:4");
-  add("--hostfile", options.hostfile, "FILE", "the same from a file: `node1 slots=4`, `node1:4`, $PBS_NODEFILE, or JSON");
+  add("--hostfile", options.hostfile, "FILE",
+      "the same from a file: `node1 slots=4`, `node1:4`, $PBS_NODEFILE, or JSON");
   add("--chdir", options.folder, "DIR", "work there on every host (default: this folder)");
   add("--remote-python", options.remote_python, "PATH",
       "of the Python that every host is to use, with Ronde beside it (default: the same paths as here)");

@@ -118,8 +118,7 @@ std::string check_setting(const std::string& setting) {
 void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* const command = app.add_subcommand("run", kAbout);
-  command->formatter(
-      std::make_shared<HelpFormatter>("run -n N [-H HOST:N,...] [OPTIONS] -- COMMAND [ARGUMENTS...]"));
+  command->formatter(std::make_shared<HelpFormatter>("run -n N [-H HOST:N,...] [OPTIONS] -- COMMAND [ARGUMENTS...]"));
   command->footer(kFooter);
   arguments->job.ranks = 0;
   command->add_option("-n,--ranks", arguments->job.ranks, "how many ranks to start (default with hosts: all they take)")

@@ -1,5 +1,5 @@
-// `ronde run -H` without ssh: "localhost" and "127.0.0.1" are two hosts of one, each with an agent of its own. What needs
-// real hosts is in tests/hosts.
+// `ronde run -H` without ssh: "localhost" and "127.0.0.1" are two hosts of one, each with an agent of its own. What
+// needs real hosts is in tests/hosts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,8 @@ std::string sorted_lines(const std::string& text) {
 }
 
 TEST(RunHosts, RanksKnowTheirPlaceOnTheirHost) {
-  LaunchedJob job(on_two_hosts("echo $RONDE_RANK of $RONDE_SIZE, $RONDE_LOCAL_RANK of $RONDE_LOCAL_SIZE, $RONDE_ADDRESS"));
+  LaunchedJob job(
+      on_two_hosts("echo $RONDE_RANK of $RONDE_SIZE, $RONDE_LOCAL_RANK of $RONDE_LOCAL_SIZE, $RONDE_ADDRESS"));
   EXPECT_EQ(job.exit_code(), 0);
   EXPECT_EQ(sorted_lines(job.output()),
             "[0] 0 of 3, 0 of 1, 127.0.0.1\n[1] 1 of 3, 0 of 2, 127.0.0.1\n[2] 2 of 3, 1 of 2, 127.0.0.1\n");

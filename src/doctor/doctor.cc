@@ -37,8 +37,9 @@ Result<int> examine(bool json) {
                          store::connect_store(environment_text("RONDE_STORE").value_or(""), key, kMeetingLimit));
   const std::string own = encode(examine_host());
   const auto bytes = std::as_bytes(std::span(own));
-  RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> values,
-                         store->exchange("doctor/hosts", rank, size, {{bytes.begin(), bytes.end()}, {}}, kMeetingLimit));
+  RONDE_ASSIGN_OR_RETURN(
+      const std::vector<store::Value> values,
+      store->exchange("doctor/hosts", rank, size, {{bytes.begin(), bytes.end()}, {}}, kMeetingLimit));
   std::vector<HostReport> hosts;
   for (const store::Value& each : values) {
     RONDE_ASSIGN_OR_RETURN(HostReport report,

@@ -31,8 +31,11 @@ Finding finding_of(const Json& json) {
 }
 
 Json json_of(const HostReport& report) {
-  Json json = {{"host", report.host}, {"python", report.python}, {"processor", report.processor},
-               {"packages", Json::object()}, {"findings", Json::array()}};
+  Json json = {{"host", report.host},
+               {"python", report.python},
+               {"processor", report.processor},
+               {"packages", Json::object()},
+               {"findings", Json::array()}};
   for (const Package& each : report.packages) {
     json["packages"][each.name] = each.version;
   }
@@ -94,8 +97,8 @@ std::vector<Finding> findings_of(const std::vector<HostReport>& hosts, const std
   std::vector<Finding> findings;
   for (const PairReport& each : pairs) {
     findings.push_back(each.finding);
-    findings.back().subject = hosts[static_cast<std::size_t>(each.from)].host + " - " +
-                              hosts[static_cast<std::size_t>(each.to)].host;
+    findings.back().subject =
+        hosts[static_cast<std::size_t>(each.from)].host + " - " + hosts[static_cast<std::size_t>(each.to)].host;
   }
   return findings;
 }

@@ -32,8 +32,8 @@ TEST(Finding, ReportsTravelWhole) {
 }
 
 TEST(Finding, VersionsThatDifferAreNamedWithTheirHosts) {
-  const std::vector<Finding> found = compare(
-      {host("a", "3.11.7", {{"torch", "2.13.0"}, {"jax", "0.5"}}), host("b", "3.12.1", {{"torch", "2.13.0"}})});
+  const std::vector<Finding> found =
+      compare({host("a", "3.11.7", {{"torch", "2.13.0"}, {"jax", "0.5"}}), host("b", "3.12.1", {{"torch", "2.13.0"}})});
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].subject, "Python");
   EXPECT_EQ(found[0].text, "3.11.7 (a), 3.12.1 (b)");

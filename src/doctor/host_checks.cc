@@ -76,7 +76,8 @@ Finding memory_finding() {
 Finding folder_finding() {
   const Result<store::PrivateFolder> folder = store::PrivateFolder::create();
   if (!folder) {
-    return {Grade::failure, "private folder", folder.status().message(), "set TMPDIR to a folder that you can write to"};
+    return {Grade::failure, "private folder", folder.status().message(),
+            "set TMPDIR to a folder that you can write to"};
   }
   return {Grade::ok, "private folder", folder.value().path().substr(0, folder.value().path().rfind('/')), ""};
 }
@@ -132,8 +133,8 @@ Finding network_finding() {
   std::string text;
   if (::getifaddrs(&list) == 0) {
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-      const bool is_ip = each->ifa_addr != nullptr &&
-                         (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6);
+      const bool is_ip =
+          each->ifa_addr != nullptr && (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6);
       if (!is_ip || (each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0) {
         continue;
       }
@@ -191,8 +192,8 @@ std::string processor_level() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") ? "x86-64-v4"
-         : __builtin_cpu_supports("avx2") ? "x86-64-v3"
-                                          : "x86-64";
+         : __builtin_cpu_supports("avx2")                                        ? "x86-64-v3"
+                                                                                 : "x86-64";
 #elif defined(__aarch64__)
   return "aarch64";
 #else

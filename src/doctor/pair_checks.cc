@@ -153,8 +153,7 @@ Result<std::vector<PairReport>> examine_pairs(const PairPlan& plan) {
         const int caller = other_way ? other : one;
         const int called = other_way ? one : other;
         const std::string where = text_of(addresses[static_cast<std::size_t>(called)]);
-        const std::string scope =
-            std::to_string(one) + "-" + std::to_string(other) + (other_way ? "/back" : "/there");
+        const std::string scope = std::to_string(one) + "-" + std::to_string(other) + (other_way ? "/back" : "/there");
         std::string result;
         if (plan.rank == called && listener) {
           Result<WireProbe> probe = WireProbe::accept(listener->get(), plan.key, 2 * kConnectLimit);

@@ -28,10 +28,10 @@ Result<std::vector<PairReport>> examine_pairs(const PairPlan& plan);
 
 /// The pure part: what the figures of a pair mean.
 struct PairFigures {
-  Nanoseconds one_way = 0;        ///< of 8 bytes, half a round trip
-  double there = 0, back = 0;     ///< bytes a second
-  Nanoseconds clocks_apart = 0;   ///< how much the other's time of day is ahead
-  Nanoseconds uncertain_by = 0;   ///< of that
+  Nanoseconds one_way = 0;       ///< of 8 bytes, half a round trip
+  double there = 0, back = 0;    ///< bytes a second
+  Nanoseconds clocks_apart = 0;  ///< how much the other's time of day is ahead
+  Nanoseconds uncertain_by = 0;  ///< of that
 };
 Finding judge(const PairFigures& figures);
 

@@ -89,8 +89,8 @@ void add_python(HostReport& report) {
   }
   const nlohmann::json said = nlohmann::json::parse(output_of(python), nullptr, false);
   if (!said.is_object()) {
-    report.findings.push_back({Grade::warning, "Python", "'" + python + "' did not answer",
-                               "try `" + python + " -c 'import ronde'`"});
+    report.findings.push_back(
+        {Grade::warning, "Python", "'" + python + "' did not answer", "try `" + python + " -c 'import ronde'`"});
     return;
   }
   report.python = said.value("python", "");

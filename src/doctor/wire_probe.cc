@@ -40,8 +40,7 @@ WireProbe::WireProbe(UniqueFd socket) : socket_(std::move(socket)) {
 Result<WireProbe> WireProbe::connect(const std::string& address_and_port, const JobKey& key, Nanoseconds limit) {
   const Nanoseconds deadline = later(RealClock().now(), limit);
   RONDE_ASSIGN_OR_RETURN(const store::HostAndPort where, store::parse_host_and_port(address_and_port));
-  RONDE_ASSIGN_OR_RETURN(const std::vector<store::TcpAddress> addresses,
-                         store::resolve(where, store::HostIs::numbers));
+  RONDE_ASSIGN_OR_RETURN(const std::vector<store::TcpAddress> addresses, store::resolve(where, store::HostIs::numbers));
   UniqueFd socket(::socket(addresses[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) {
     return Status::from_errno("socket", errno);
@@ -139,7 +138,8 @@ Status WireProbe::receive(void* bytes, std::size_t count, Nanoseconds idle_limit
     } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       RONDE_RETURN_IF_ERROR(wait_for(socket_.get(), POLLIN, later(RealClock().now(), idle_limit)));
     } else {
-      return got == 0 ? Status::error(Code::peer_lost, "the other side has closed it") : Status::from_errno("recv", errno);
+      return got == 0 ? Status::error(Code::peer_lost, "the other side has closed it")
+                      : Status::from_errno("recv", errno);
     }
   }
   return {};

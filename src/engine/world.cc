@@ -108,10 +108,11 @@ Result<std::unique_ptr<transport::HostArena>> meet(const JoinOptions& options, c
     return arena_of_one();
   }
   if (topology.local_size != topology.size) {
-    return Status::error(Code::invalid_argument, "RONDE_TRANSPORT=shm, but of this job's " +
-                                                     std::to_string(topology.size) + " ranks only " +
-                                                     std::to_string(topology.local_size) +
-                                                     " are on this host, and hosts share no memory: leave it out");
+    return Status::error(Code::invalid_argument,
+                         "RONDE_TRANSPORT=shm, but of this job's " + std::to_string(topology.size) + " ranks only " +
+                             std::to_string(topology.local_size) +
+                             " are on this host, and hosts share no memory: leave it out, or set "
+                             "RONDE_TRANSPORT=tcp");
   }
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, limit));
   return transport::meet_on_host(*opened.store, scope, topology.local_rank, topology.local_size,
@@ -157,10 +158,9 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> own, arena_of_one());
   RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
   RONDE_ASSIGN_OR_RETURN(const std::string address, own_address(options, settings));
-  RONDE_ASSIGN_OR_RETURN(
-      transport::JobLinks links,
-      transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address,
-                             tcp_options(settings), time_left(RealClock(), deadline)));
+  RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
+                         transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
+                                                address, tcp_options(settings), time_left(RealClock(), deadline)));
   return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank)};
 }
 

@@ -10,8 +10,8 @@ AgentHello host_at(const std::string& caller, const std::string& called) {
   hello.host = "h";
   hello.caller = caller;
   hello.called = called;
-  hello.addresses = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}, {"eth1", "10.1.0.7"}, {"ib0", "10.2.0.7"},
-                     {"docker0", "172.17.0.1"}, {"lo", "::1"}, {"eth0", "fd00::7"}};
+  hello.addresses = {{"lo", "127.0.0.1"},       {"eth0", "10.0.0.7"}, {"eth1", "10.1.0.7"}, {"ib0", "10.2.0.7"},
+                     {"docker0", "172.17.0.1"}, {"lo", "::1"},        {"eth0", "fd00::7"}};
   return hello;
 }
 

@@ -201,9 +201,9 @@ class Agent {
     for (const PlannedRank& each : plan_.ranks) {
       RankStart start;
       start.rank = each.rank;
-      start.environment =
-          rank_environment(inherited, plan_.settings,
-                           {each.rank, plan_.size, each.local_rank, local_size, each.cross_rank, each.cross_size}, facts);
+      start.environment = rank_environment(
+          inherited, plan_.settings,
+          {each.rank, plan_.size, each.local_rank, local_size, each.cross_rank, each.cross_size}, facts);
       start.input.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
       RONDE_RETURN_IF_ERROR(add_stream(start.output, {each.rank, 0}));
       RONDE_RETURN_IF_ERROR(add_stream(start.error, {each.rank, 1}));

@@ -73,7 +73,7 @@ class AgentHost final : public RankHost {
   pid_t pid_ = -1;
   int code_ = -1;  ///< how the connecting process ended, as a shell gives it; -1: it has not
   FramePipe frames_;
-  UniqueFd errors_;           ///< its standard error
+  UniqueFd errors_;          ///< its standard error
   std::string errors_text_;  ///< the end of what came there
   StoreRelay relay_;
   std::optional<CarriedFolder> carried_;

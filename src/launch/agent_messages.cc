@@ -67,8 +67,8 @@ Result<Message> decode_with(const char* what, std::string_view text, const Read&
 }  // namespace
 
 std::string AgentHello::encode() const {
-  Json json = {{"version", version},          {"host", to_latin1(host)}, {"caller", caller}, {"called", called},
-               {"addresses", Json::array()}, {"free_port", free_port}};
+  Json json = {{"version", version}, {"host", to_latin1(host)},    {"caller", caller},
+               {"called", called},   {"addresses", Json::array()}, {"free_port", free_port}};
   for (const store::InterfaceAddress& each : addresses) {
     json["addresses"].push_back({to_latin1(each.interface), each.address});
   }
@@ -120,7 +120,8 @@ Result<AgentPlan> AgentPlan::decode(std::string_view text) {
     plan.key = json.at("key").get<std::string>();
     plan.size = json.at("size").get<int>();
     for (const Json& each : json.at("ranks")) {
-      plan.ranks.push_back({each.at(0).get<int>(), each.at(1).get<int>(), each.at(2).get<int>(), each.at(3).get<int>()});
+      plan.ranks.push_back(
+          {each.at(0).get<int>(), each.at(1).get<int>(), each.at(2).get<int>(), each.at(3).get<int>()});
     }
     plan.address = json.at("address").get<std::string>();
     plan.carries = json.at("carries").get<bool>();

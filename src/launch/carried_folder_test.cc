@@ -17,7 +17,9 @@ std::string fresh_folder() {
   return path;
 }
 
-void write_file(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
 
 std::string content_of(const std::string& path) {
   std::ostringstream text;

@@ -22,7 +22,7 @@ struct JobFacts {
   std::string host;   ///< this host's name
   /// MASTER_PORT: was free a moment ago. Nothing of Ronde listens there; it is for torch.distributed's own rendezvous.
   int master_port = 0;
-  int threads = 1;  ///< OMP_NUM_THREADS, the rank's share of the cores
+  int threads = 1;                           ///< OMP_NUM_THREADS, the rank's share of the cores
   std::string master_address = "127.0.0.1";  ///< MASTER_ADDR
   std::string address;                       ///< RONDE_ADDRESS; empty: as it was
 };

@@ -33,10 +33,10 @@ enum class FrameKind : std::uint8_t {
   command = 18,  ///< Command
   beat = 19,     ///< the launcher's moment
   // Both ways: connections of ranks to the job's store.
-  open = 32,       ///< from the agent. A u64: the connection
-  packet = 33,     ///< a u64, then the packet
-  close_it = 34,   ///< a u64
-  file = 35,       ///< a piece of a file (carried_folder.h)
+  open = 32,      ///< from the agent. A u64: the connection
+  packet = 33,    ///< a u64, then the packet
+  close_it = 34,  ///< a u64
+  file = 35,      ///< a piece of a file (carried_folder.h)
 };
 
 struct Frame {

@@ -166,8 +166,8 @@ Result<std::vector<HostSlots>> parse_json(std::string_view contents, std::string
   } else if (json.is_array()) {
     for (const auto& entry : json) {
       const bool is_fine = entry.is_object() && entry.contains("host") && entry["host"].is_string() &&
-                           (!entry.contains("slots") || (entry["slots"].is_number_unsigned() && entry["slots"] >= 1 &&
-                                                         entry["slots"] <= 1000000));
+                           (!entry.contains("slots") ||
+                            (entry["slots"].is_number_unsigned() && entry["slots"] >= 1 && entry["slots"] <= 1000000));
       if (!is_fine) {
         return expected();
       }
@@ -219,8 +219,7 @@ Result<std::vector<HostSlots>> parse_host_file(std::string_view contents, std::s
       ++line_number;
       const std::string_view bare = trimmed(std::string_view(line).substr(0, line.find('#')));
       if (!bare.empty()) {
-        RONDE_RETURN_IF_ERROR(
-            add_line(bare, std::string(where) + ", line " + std::to_string(line_number), hosts));
+        RONDE_RETURN_IF_ERROR(add_line(bare, std::string(where) + ", line " + std::to_string(line_number), hosts));
       }
     }
   }

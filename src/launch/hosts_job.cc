@@ -69,9 +69,8 @@ class HostsStart {
   }
 
   std::size_t connecting() const {
-    return static_cast<std::size_t>(std::count_if(hosts_.begin(), hosts_.end(), [](const auto& host) {
-      return host->state() == AgentHost::State::connecting;
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        hosts_.begin(), hosts_.end(), [](const auto& host) { return host->state() == AgentHost::State::connecting; }));
   }
 
   /// Every host has come to `state`, or the first failure. The deadline ends it.
@@ -104,9 +103,8 @@ class HostsStart {
     while (const int signal = signals_.next()) {
       if (signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGTSTP) {
         exit_code_ = 128 + signal;
-        return Status::error(Code::interrupted,
-                             "stopped by signal " + std::to_string(signal) + " (" + signal_name(signal) +
-                                 ") while the hosts were being reached");
+        return Status::error(Code::interrupted, "stopped by signal " + std::to_string(signal) + " (" +
+                                                    signal_name(signal) + ") while the hosts were being reached");
       }
     }
     for (const auto& host : hosts_) {
@@ -145,8 +143,7 @@ class HostsStart {
       plan.address = addresses[host].address;
       if (job_.explain) {
         std::fprintf(stderr, "ronde: ranks %d to %d on %s, at %s: %s\n", plan.ranks.front().rank,
-                     plan.ranks.back().rank, names[host].c_str(), plan.address.c_str(),
-                     addresses[host].reason.c_str());
+                     plan.ranks.back().rank, names[host].c_str(), plan.address.c_str(), addresses[host].reason.c_str());
       }
       RONDE_RETURN_IF_ERROR(hosts_[host]->plan(plan, job_.carried));
     }
@@ -214,10 +211,30 @@ std::vector<std::vector<PlannedRank>> place_ranks(const std::vector<HostSlots>& 
 }
 
 std::vector<std::string> portable_environment(const std::vector<std::string>& environment) {
-  constexpr std::string_view kNames[] = {
-      "HOME",  "USER",  "LOGNAME", "SHELL",   "HOSTNAME",   "HOST",           "PWD",          "OLDPWD",
-      "SHLVL", "_",     "TMPDIR",  "DISPLAY", "XAUTHORITY", "MAIL",           "SLURM_PROCID", "SLURM_LOCALID",
-      "STY",   "TMUX",  "WINDOWID", "TTY",    "KRB5CCNAME", "SLURM_NODEID",   "SLURMD_NODENAME", "INVOCATION_ID"};
+  constexpr std::string_view kNames[] = {"HOME",
+                                         "USER",
+                                         "LOGNAME",
+                                         "SHELL",
+                                         "HOSTNAME",
+                                         "HOST",
+                                         "PWD",
+                                         "OLDPWD",
+                                         "SHLVL",
+                                         "_",
+                                         "TMPDIR",
+                                         "DISPLAY",
+                                         "XAUTHORITY",
+                                         "MAIL",
+                                         "SLURM_PROCID",
+                                         "SLURM_LOCALID",
+                                         "STY",
+                                         "TMUX",
+                                         "WINDOWID",
+                                         "TTY",
+                                         "KRB5CCNAME",
+                                         "SLURM_NODEID",
+                                         "SLURMD_NODENAME",
+                                         "INVOCATION_ID"};
   constexpr std::string_view kFamilies[] = {"SSH_", "XDG_", "DBUS_", "BASH_FUNC_", "PMI_", "PMIX_", "OMPI_"};
   std::vector<std::string> kept;
   for (const std::string& each : environment) {

@@ -14,7 +14,7 @@
 namespace ronde::launch {
 
 struct RankHostEvent {
-  Report report;                          ///< moments are the launcher's
+  Report report;                         ///< moments are the launcher's
   std::optional<store::LeaveNote> note;  ///< of a rank that has ended
   /// Not empty: the host is out of the launcher's reach, or what watched over its ranks is; why. No process of the job
   /// that could be ended is left there, or will be before long. Its last event.

@@ -181,8 +181,7 @@ JobEnd Supervisor::verdict() const {
     const std::size_t first = put_first_failure_first(ends);
     const auto found = started_.find(ends[first].rank);
     const Started started = found == started_.end() ? Started{first_start_, 0} : found->second;
-    end = {ends[first].exit_code(),
-           failure_sentence(ends, first, hosts_[started.host].ranks->name(), started.moment)};
+    end = {ends[first].exit_code(), failure_sentence(ends, first, hosts_[started.host].ranks->name(), started.moment)};
   } else if (policy_.stopped_by() != 0 && ends_before_stop_ < static_cast<std::size_t>(job_.ranks)) {
     end = {128 + policy_.stopped_by(),
            stop_sentence(policy_.stopped_by(), ends_, ends_before_stop_, first_start_, policy_.stopped_at())};

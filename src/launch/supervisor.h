@@ -26,8 +26,7 @@ struct SupervisedJob {
 class Supervisor {
  public:
   /// References are kept.
-  Supervisor(SupervisedJob job, std::vector<std::unique_ptr<RankHost>> hosts, RankOutput& output,
-             SignalWatch& signals);
+  Supervisor(SupervisedJob job, std::vector<std::unique_ptr<RankHost>> hosts, RankOutput& output, SignalWatch& signals);
 
   /// Returns when no process of the job is left and its output is written (or nobody takes it any more).
   JobEnd run();

@@ -176,7 +176,7 @@ class Connected {
   UniqueFd epoll_;
   UniqueFd watch_timer_;
   std::mutex mutex_;
-  bool is_watching_ = false;                     ///< the timer is set; guarded by mutex_, as all below
+  bool is_watching_ = false;                  ///< the timer is set; guarded by mutex_, as all below
   std::vector<std::unique_ptr<Pipe>> pipes_;  ///< by rank
   std::unordered_map<std::uint64_t, std::function<void()>> groups_;  ///< by number
   std::unordered_set<std::uint64_t> closed_;                         ///< numbers are not used again
@@ -282,8 +282,7 @@ Result<NewsDescriptors> NewsDescriptors::make() {
 
 JobLinks links_over(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, const HostTimeout& timeout,
                     NewsDescriptors news, std::shared_ptr<void> beneath) {
-  const auto connected =
-      std::make_shared<Connected>(std::move(pipes), timeout, std::move(news), std::move(beneath));
+  const auto connected = std::make_shared<Connected>(std::move(pipes), timeout, std::move(news), std::move(beneath));
   std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return {{std::make_shared<ChannelTransport>(connected, everyone, data_channel(0)),

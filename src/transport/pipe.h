@@ -57,8 +57,8 @@ class Pipe {
   virtual std::uint32_t events() const = 0;
   /// Such have come.
   virtual void note_events(std::uint32_t events) = 0;
-  /// Looks whether the peer's host still answers: if not, the pipe has ended. True while something is under way, so that
-  /// it must be looked at again.
+  /// Looks whether the peer's host still answers: if not, the pipe has ended. True while something is under way, so
+  /// that it must be looked at again.
   virtual bool watch(Nanoseconds /*now*/, const HostTimeout& /*timeout*/) { return false; }
   /// Why it has ended, if not because the peer has closed it; as "its connection was reset".
   virtual std::string end_cause() const { return {}; }

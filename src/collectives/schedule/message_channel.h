@@ -18,9 +18,9 @@ namespace ronde::collectives::messages {
 struct MessageLimits {
   std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
   std::size_t chunk = std::size_t{256} << 10;    ///< bytes of a message at most, a multiple of 128
-  /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit: so a program
-  /// that is tried on two hosts gives what it gave on one. More ranks add host by host, since in that order each host would
-  /// send its numbers once for each rank of the others.
+  /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit: so a
+  /// program that is tried on two hosts gives what it gave on one. More ranks add host by host, since in that order
+  /// each host would send its numbers once for each rank of the others.
   int rank_order_to = 4;
 };
 

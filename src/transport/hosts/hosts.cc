@@ -73,7 +73,8 @@ Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const st
   }
   RONDE_ASSIGN_OR_RETURN(TcpSockets connected,
                          connect_by_tcp(store, key, scope, rank, size, address, options, limit, std::move(reached)));
-  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, options, std::move(connected.news));
+  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, options,
+                                 std::move(connected.news));
   if (!made.own) {
     return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");
   }

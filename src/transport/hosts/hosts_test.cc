@@ -134,7 +134,8 @@ TEST(Hosts, LinksLeadToAllRanks) {
       const auto found =
           find_hosts(store, hosts_key(), "job", rank, size, claims[static_cast<std::size_t>(rank)], kHostsLimit);
       ASSERT_TRUE(found) << found.status().message();
-      auto made = connect_hosts(store, hosts_key(), "tcp", rank, size, "127.0.0.1", found.value(), TcpOptions{HostTimeout(kNever)}, kHostsLimit);
+      auto made = connect_hosts(store, hosts_key(), "tcp", rank, size, "127.0.0.1", found.value(),
+                                TcpOptions{HostTimeout(kNever)}, kHostsLimit);
       ASSERT_TRUE(made) << made.status().message();
       ASSERT_EQ(made->own->size(), 1);
       GroupLinks group;

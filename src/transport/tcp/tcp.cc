@@ -8,8 +8,7 @@ namespace ronde::transport {
 
 Result<JobLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
                              const std::string& address, const TcpOptions& options, Nanoseconds limit) {
-  RONDE_ASSIGN_OR_RETURN(TcpSockets connected,
-                         connect_by_tcp(store, key, scope, rank, size, address, options, limit));
+  RONDE_ASSIGN_OR_RETURN(TcpSockets connected, connect_by_tcp(store, key, scope, rank, size, address, options, limit));
   std::vector<std::unique_ptr<Pipe>> pipes;
   for (std::size_t peer = 0; peer < connected.sockets.size(); ++peer) {
     UniqueFd& socket = connected.sockets[peer];

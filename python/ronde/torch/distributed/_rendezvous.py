@@ -81,7 +81,7 @@ def _is_for_pytorch(told: dict[str, str]) -> bool:
         or not os.environ.get("RONDE_STORE", "").startswith("unix:/")
         # Hosts have no file in common, and PyTorch counts its groups in a store that all reach. Ronde trusts nothing
         # from it (SECURITY.md).
-        or os.environ.get("RONDE_LOCAL_SIZE") != os.environ.get("RONDE_SIZE")
+        or os.environ.get("RONDE_LOCAL_SIZE", os.environ.get("RONDE_SIZE")) != os.environ.get("RONDE_SIZE")
     )
 
 
