@@ -14,6 +14,7 @@ function(add_rank_test name)
   endif()
   if(RONDE_SANITIZE)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 3")
+    set(ARG_BY_TCP "")  # BY_HOSTS runs the same code, and that of rings beside it
   endif()
   set(target ${name}_rank_test)
   add_executable(${target} ${ARG_SOURCES})

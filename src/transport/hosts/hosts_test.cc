@@ -88,8 +88,13 @@ class HostsLog {
 };
 
 TEST(Hosts, RanksThatCanShareMemoryAreOfOneHost) {
-  auto found = find_all({4, HostClaim{"", 4}});
-  expect_first_of(found, {0, 0, 0, 0});
+#if defined(__SANITIZE_THREAD__)
+  constexpr int kRanks = 2;  // each maps the room of all: in one process that of four is more than ThreadSanitizer has
+#else
+  constexpr int kRanks = 4;
+#endif
+  auto found = find_all(std::vector<HostClaim>(kRanks, HostClaim{"", kRanks}));
+  expect_first_of(found, std::vector<int>(kRanks, 0));
   EXPECT_EQ(found[0]->count(), 1);
 }
 
