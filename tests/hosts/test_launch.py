@@ -285,6 +285,20 @@ def test_a_suspended_launcher_suspends_the_job_on_all_hosts(bed):
     strays.wait_until_gone()
 
 
+@pytest.mark.hosts(2, needs_ssh)
+def test_ranks_of_a_host_share_its_memory(bed):
+    program = """
+import numpy as np, ronde.numpy as rnp
+rnp.init()
+assert (rnp.allreduce(np.arange(100000.0), rnp.Sum) == 5 * np.arange(100000.0)).all()
+print(len({line.split()[4] for line in open("/proc/self/maps") if "/memfd:ronde" in line}))
+rnp.shutdown()"""
+    done = run(bed, "rh1:2,rh2:3", RONDE.with_name("python"), "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert lines(done.stdout) == ["2", "2", "3", "3", "3"]
+    assert done.stderr == ""
+
+
 # ---- Horovod's names, and a training script
 
 
