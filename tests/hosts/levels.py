@@ -25,10 +25,15 @@ NEEDS = {
     "faults": "packets dropped, changed and refused (nft)",
     "ssh": "a real sshd in each host",
     "slurm": "a real Slurm over the hosts",
+    "hydra": "MPICH's launcher",
+    "open-mpi": "Open MPI's launcher",
 }
 _OF_ROOT = ("ssh", "slurm")
-_PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld"}
-_PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server", "slurmctld": "slurmctld"}
+_PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
+             "open-mpi": "mpirun.openmpi"}
+_PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server",
+             "slurmctld": "slurmctld, with slurmd, slurm-client and munge", "mpiexec.hydra": "mpich",
+             "mpirun.openmpi": "openmpi-bin"}
 
 
 def unshare_command(level: Level) -> list[str]:

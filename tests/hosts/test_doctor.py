@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -11,7 +12,8 @@ from launched import RONDE
 
 
 def doctor(bed, hosts, *options, limit_s=90.0):
-    return bed.hosts[0].run(RONDE, "doctor", "-H", hosts, "--ssh", bed.ssh, *options, limit_s=limit_s)
+    path = f"{RONDE.parent}:{os.environ['PATH']}"  # whose Python has Ronde
+    return bed.hosts[0].run(RONDE, "doctor", "-H", hosts, "--ssh", bed.ssh, *options, limit_s=limit_s, env={"PATH": path})
 
 
 def block(host, rule):

@@ -57,7 +57,8 @@ def test_strangers_change_nothing_while_a_job_runs(bed, count):  # 34, 36
 def test_strangers_do_not_keep_ranks_apart(bed):  # 34
     """They come first, to every port of ranks that wait for the last of them."""
     one, two, other = bed.hosts
-    job = ByHand(bed, [one, two], "operations.py", each=[{}, {}])
+    # By TCP alone a rank listens for others before they have come; else it first finds out with whom it shares a host.
+    job = ByHand(bed, [one, two], "operations.py", each=[{}, {}], RONDE_TRANSPORT="tcp")
     job.signal(1)
     wait_until(lambda: len(listening(one)) == 2, "the ports of rank 0: the store's and its own")
     strangers = [start_strangers(other, one, port, 3000, port) for port in listening(one)]
@@ -114,7 +115,7 @@ def test_a_port_that_is_taken(bed):  # 39
 
 @pytest.mark.hosts(2, "namespaces")
 def test_loopback_is_told_to_another_host(bed):  # 40
-    job = ByHand(bed, bed.hosts, "steps.py", 10, RONDE_ADDRESS="", RONDE_INIT_TIMEOUT_S="3")
+    job = ByHand(bed, bed.hosts, "steps.py", 10, RONDE_ADDRESS="127.0.0.1", RONDE_INIT_TIMEOUT_S="3")
     said = [job.read_to(rank, "failed at") for rank in range(2)]
     assert any("RONDE_ADDRESS" in text for text in said), said
 
