@@ -198,9 +198,10 @@ def test_a_power_cut_tells_nobody(bed):
 # ---- Nothing is left
 
 MAKER = """
-import sys, time
+import signal, sys, time
 sys.path.insert(0, {here!r})
 from bed import Bed
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
 with Bed(2, ssh={ssh}) as bed:
     for host in bed.hosts:
         host.start("sh", "-c", "trap '' TERM HUP INT; setsid sleep 1000 & exec sleep 1000")
