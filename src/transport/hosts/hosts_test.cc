@@ -100,10 +100,10 @@ TEST(Hosts, RanksThatCanShareMemoryAreOfOneHost) {
 
 TEST(Hosts, OtherIdsKeepThemApart) {
   HostsLog lines;
-  auto found = find_all({{"a", 2}, {"b", 3}, {"a", 2}, {"b", 3}, {"c", 1}, {"b", 3}});
-  expect_first_of(found, {0, 1, 0, 1, 4, 1});
+  auto found = find_all({{"a", 2}, {"b", 2}, {"a", 2}, {"b", 2}, {"c", 1}});
+  expect_first_of(found, {0, 1, 0, 1, 4});
   EXPECT_EQ(found[0]->count(), 3);
-  EXPECT_EQ(found[0]->members(3), (std::vector<int>{1, 3, 5}));
+  EXPECT_EQ(found[0]->members(3), (std::vector<int>{1, 3}));
   EXPECT_TRUE(lines.get().empty()) << lines.get().front();
 }
 
