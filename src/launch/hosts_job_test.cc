@@ -29,7 +29,7 @@ TEST(HostsJob, WhatBelongsToAHostStaysThere) {
 TEST(HostsJob, APlanTravelsByteForByte) {
   AgentPlan plan;
   plan.command = {"/bin/sh", "-c", "echo \"\xff\xfe \n\t' é\""};
-  plan.folder = "/home/\xe9t\xe9";
+  plan.folder = "/data/\xe9t\xe9";
   plan.environment = {"A=\x01\x80", "B="};
   plan.key = "k";
   plan.size = 3;
