@@ -34,7 +34,7 @@ struct HostReport {
   std::vector<Finding> findings;
   std::string python;  ///< its version; empty: none was found
   std::vector<Package> packages;
-  std::string processor;  ///< its level, as kernels are chosen by
+  std::string processor;  ///< roughly its level: x86-64-v3
 };
 
 /// Of two hosts that a job's ranks would connect.

@@ -1,10 +1,7 @@
 #include "doctor/host_checks.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -29,6 +26,7 @@
 #include "doctor/python_check.h"
 #include "launch/launcher_process.h"
 #include "launch/program_path.h"
+#include "store/interfaces.h"
 #include "store/private_folder.h"
 
 namespace ronde::doctor {
@@ -114,7 +112,7 @@ Finding name_finding() {
   ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   ::freeaddrinfo(found);
   const std::string address = text;
-  if (address.starts_with("127.") || address == "::1") {
+  if (store::is_loopback(address)) {
     return {Grade::notice, "host name", "'" + name + "' is " + address + " here, which no other host can reach",
             "Ronde does not use it; for programs that do, give the name its real address in /etc/hosts"};
   }
@@ -129,25 +127,12 @@ int mtu_of(const char* interface) {
 }
 
 Finding network_finding() {
-  ifaddrs* list = nullptr;
   std::string text;
-  if (::getifaddrs(&list) == 0) {
-    for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-      const bool is_ip =
-          each->ifa_addr != nullptr && (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6);
-      if (!is_ip || (each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0) {
-        continue;
-      }
-      const socklen_t size = each->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      char address[NI_MAXHOST] = "";
-      ::getnameinfo(each->ifa_addr, size, address, sizeof address, nullptr, 0, NI_NUMERICHOST);
-      if (std::string_view(address).starts_with("fe80:")) {
-        continue;
-      }
-      text += (text.empty() ? "" : ", ") + std::string(each->ifa_name) + " " + address + " (MTU " +
-              std::to_string(mtu_of(each->ifa_name)) + ")";
+  for (const store::InterfaceAddress& each : store::interface_addresses()) {
+    if (!store::is_loopback(each.address)) {
+      text += (text.empty() ? "" : ", ") + each.interface + " " + each.address + " (MTU " +
+              std::to_string(mtu_of(each.interface.c_str())) + ")";
     }
-    ::freeifaddrs(list);
   }
   if (text.empty()) {
     return {Grade::notice, "network", "no interface but the loopback", "jobs of this host alone need none"};

@@ -88,7 +88,7 @@ void add_python(HostReport& report) {
     return;
   }
   const nlohmann::json said = nlohmann::json::parse(output_of(python), nullptr, false);
-  if (!said.is_object()) {
+  if (!said.is_object() || !said.contains("packages") || !said["packages"].is_object()) {
     report.findings.push_back(
         {Grade::warning, "Python", "'" + python + "' did not answer", "try `" + python + " -c 'import ronde'`"});
     return;
@@ -97,9 +97,11 @@ void add_python(HostReport& report) {
   std::string frameworks;
   bool has_ronde = false;
   for (const auto& [name, version] : said["packages"].items()) {
-    report.packages.push_back({name, version.get<std::string>()});
-    has_ronde |= name == "ronde";
-    frameworks += (frameworks.empty() ? "" : ", ") + name + " " + version.get<std::string>();
+    if (version.is_string()) {
+      report.packages.push_back({name, version.get<std::string>()});
+      has_ronde |= name == "ronde";
+      frameworks += (frameworks.empty() ? "" : ", ") + name + " " + version.get<std::string>();
+    }
   }
   report.findings.push_back({Grade::ok, "Python", report.python + ", " + said.value("path", ""), ""});
   report.findings.push_back({Grade::ok, "packages", frameworks.empty() ? "no framework" : frameworks, ""});
