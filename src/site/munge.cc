@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/job_key.h"
+#include "site/found_functions.h"
 #include "site/seal.h"
 
 namespace ronde::site {
@@ -122,19 +123,15 @@ Result<std::unique_ptr<Seal>> munge_seal(const std::string& job) {
     return Status::error(Code::system_error, "libmunge cannot be opened: " + std::string(::dlerror()));
   }
   Munge munge{};
-  bool has_all = true;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    has_all = has_all && function != nullptr;
-  };
-  find(munge.create, "munge_ctx_create");
-  find(munge.destroy, "munge_ctx_destroy");
-  find(munge.set, "munge_ctx_set");
-  find(munge.encode, "munge_encode");
-  find(munge.decode, "munge_decode");
-  find(munge.error, "munge_strerror");
-  find(munge.context_error, "munge_ctx_strerror");
-  if (!has_all) {
+  FoundFunctions found(library);
+  found.find(munge.create, "munge_ctx_create");
+  found.find(munge.destroy, "munge_ctx_destroy");
+  found.find(munge.set, "munge_ctx_set");
+  found.find(munge.encode, "munge_encode");
+  found.find(munge.decode, "munge_decode");
+  found.find(munge.error, "munge_strerror");
+  found.find(munge.context_error, "munge_ctx_strerror");
+  if (!found.has_all()) {
     return Status::error(Code::system_error, "libmunge lacks functions of munge 0.5");
   }
   auto seal = std::make_unique<MungeSeal>(munge, job);

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "site/courier.h"
+#include "site/found_functions.h"
 #include "site/hex.h"
 
 namespace ronde::site {
@@ -198,19 +199,15 @@ Result<std::unique_ptr<Courier>> pmix_courier(int rank, const Variables& variabl
     return Status::error(Code::system_error, "libpmix cannot be opened: " + why);
   }
   Functions functions{};
-  bool has_all = true;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    has_all = has_all && function != nullptr;
-  };
-  find(functions.init, "PMIx_Init");
-  find(functions.finalize, "PMIx_Finalize");
-  find(functions.put, "PMIx_Put");
-  find(functions.commit, "PMIx_Commit");
-  find(functions.fence, "PMIx_Fence_nb");
-  find(functions.get, "PMIx_Get_nb");
-  find(functions.error, "PMIx_Error_string");
-  if (!has_all) {
+  FoundFunctions found(library);
+  found.find(functions.init, "PMIx_Init");
+  found.find(functions.finalize, "PMIx_Finalize");
+  found.find(functions.put, "PMIx_Put");
+  found.find(functions.commit, "PMIx_Commit");
+  found.find(functions.fence, "PMIx_Fence_nb");
+  found.find(functions.get, "PMIx_Get_nb");
+  found.find(functions.error, "PMIx_Error_string");
+  if (!found.has_all()) {
     return Status::error(Code::system_error, "libpmix lacks functions of PMIx 2");
   }
   PmixProc self{};
