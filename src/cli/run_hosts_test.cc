@@ -60,6 +60,22 @@ TEST(RunHosts, TheFirstFailureIsNamedWithItsHost) {
   EXPECT_TRUE(job.is_clean());
 }
 
+TEST(RunHosts, AHostThatIsLostAfterAFailureIsNotItsCause) {
+  LaunchedJob job(
+      on_two_hosts("trap 'echo asked' TERM; [ $RANK = 2 ] && exit 7; while :; do sleep 0.05; done", {"--grace", "3"}));
+  EXPECT_TRUE(job.prints("[0] asked"));  // the launcher knows of the failure
+  for (const pid_t pid : job.processes()) {
+    if (read_file("/proc/" + std::to_string(pid) + "/comm") == "ronde-agent\n") {
+      ::kill(pid, SIGKILL);
+    }
+  }
+  EXPECT_EQ(job.exit_code(), 7);
+  EXPECT_THAT(job.error(), HasSubstr("rank 2 on 127.0.0.1 ended with code 7 after"));
+  EXPECT_THAT(job.error(),
+              testing::ContainsRegex("; then host (localhost|127.0.0.1) is lost: the connection to it ended"));
+  EXPECT_TRUE(job.is_clean());
+}
+
 TEST(RunHosts, KillingTheLauncherLeavesNothing) {
   LaunchedJob job(on_two_hosts("(setsid sleep 1000 &); echo up; sleep 1000"));
   EXPECT_TRUE(job.prints("[2] up"));

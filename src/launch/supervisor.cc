@@ -112,7 +112,11 @@ void Supervisor::take_event(std::size_t host, const RankHostEvent& event) {
   }
   hosts_[host].is_over = true;
   unkillable_ += event.report.number;
-  lost_ = lost_.empty() ? event.lost : lost_;
+  if (lost_.empty()) {
+    lost_ = event.lost;
+    failed_before_loss_ = has_failed_ && std::any_of(ends_.begin(), ends_.end(),
+                                                     [](const RankEnd& end) { return end.failed() && !end.let_down; });
+  }
   if (policy_.stopped_by() == 0) {
     policy_.failure(clock_.now());
   }
@@ -186,7 +190,9 @@ JobEnd Supervisor::verdict() const {
     end = {128 + policy_.stopped_by(),
            stop_sentence(policy_.stopped_by(), ends_, ends_before_stop_, first_start_, policy_.stopped_at())};
   }
-  if (!lost_.empty()) {
+  if (failed_before_loss_ && !lost_.empty()) {
+    end.sentence += "; then " + lost_;
+  } else if (!lost_.empty()) {
     end = {kLauncherExit, lost_};
   }
   if (unkillable_ > 0) {

@@ -59,8 +59,9 @@ class Supervisor {
   RealClock clock_;
   StopPolicy policy_;
 
-  bool over_ = false;  ///< no process of the job is left
-  std::string lost_;   ///< why a host is; of the first
+  bool over_ = false;                ///< no process of the job is left
+  std::string lost_;                 ///< why a host is; of the first
+  bool failed_before_loss_ = false;  ///< a rank had, and not for want of another's
   int unkillable_ = 0;
   std::map<int, Started> started_;  ///< by rank
   Nanoseconds first_start_ = 0;
