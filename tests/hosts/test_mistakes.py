@@ -18,7 +18,6 @@ from by_hand import ByHand
     ("dtype", ["'allreduce.gradient'", "float32", "float64"]),
     ("op", ["'allreduce.gradient'", "sum", "max"]),
     ("root", ["'broadcast.gradient'", "root"]),
-    ("kind", ["'allreduce.gradient'", "allgather", "allreduce"]),
     ("set", []),
 ])
 def test_what_differs_is_said_on_all_ranks_and_the_job_goes_on(bed, kind, said):  # 23, 24
