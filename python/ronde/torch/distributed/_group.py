@@ -1,7 +1,7 @@
 """The process group: each method of ``torch.distributed.ProcessGroup`` as one request of the engine.
 
-Names of methods and arguments are PyTorch's, in short forms too. Ranks are those of the group. Tensors lie in host memory; what is not
-contiguous travels as a copy. Every method returns a :class:`Work` and blocks only where an earlier call must end first.
+Names of methods and arguments are PyTorch's, in short forms too. Ranks are those of the group. What is not in host memory, or not
+contiguous, travels as a copy. Every method returns a :class:`Work` and blocks only where an earlier call must end first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import torch.distributed as dist
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
-from ronde.torch._tensors import apart, check, is_ready, kept, staged, view_of
+from ronde.torch._staging import staged_together
+from ronde.torch._tensors import apart, check, is_ready, kept, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._at_once import at_once
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
@@ -510,7 +511,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             return list(tensors)
         for tensor in tensors:
             check(tensor, kind)
-        return [staged(tensor) for tensor in tensors]
+        return staged_together(tensors)
 
     def _start(
         self,

@@ -9,7 +9,8 @@ from typing import Any, Callable, Iterable, List, Sequence, Tuple
 import torch
 
 from ronde._operation import Operation
-from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill, staged
+from ronde.torch._staging import staged_together, wait_for_kernels
+from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill
 
 #: Fills the results of an operation that has succeeded. It may be interrupted, and is called again then.
 Finish = Callable[[Operation], Any]
@@ -19,7 +20,7 @@ def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """The elements of all, one after the other, in host memory; outside autograd."""
     for part in parts:
         check(part, "parts")
-    return torch.cat([staged(part).detach().reshape(-1) for part in parts])
+    return torch.cat([part.detach().reshape(-1) for part in staged_together(parts)])
 
 
 def nothing(_: Operation) -> None:
@@ -43,8 +44,10 @@ def put(outputs: Sequence[Any]) -> Finish:
     """Copies each of the ticket's outputs to where it belongs: a tensor, or a list of them, one after the other. Raises
     InvalidArgumentError (a ValueError), before anything is communicated, where that cannot be."""
     for output in outputs:
-        for target in output if isinstance(output, list) else [output]:
+        targets = output if isinstance(output, list) else [output]
+        for target in targets:
             check_target(target, "output")
+        wait_for_kernels(targets)
 
     def finish(operation: Operation) -> None:
         for index, output in enumerate(outputs):
