@@ -303,6 +303,22 @@ def groups() -> None:
     equal(tensor, sum_of_all(100), "device mesh")
 
 
+def errors() -> None:
+    """Ranks that do not match are told so, and what comes after has the right values: through other memory."""
+    for count in (10, 100_000):
+        tensor = mine(count)
+        dist.all_reduce(tensor)
+        try:
+            dist.all_reduce(mine(count + RANK))
+            expect(False, "shapes that differ: no error")
+        except RuntimeError as error:
+            expect("shape" in str(error) or "size" in str(error), f"shapes: {error}")
+        for _ in range(4):
+            tensor = mine(count)
+            dist.all_reduce(tensor)
+            equal(tensor, sum_of_all(count), f"after an error {count}")
+
+
 def graphs() -> None:
     """A call within the capture of a CUDA graph is refused, and the job goes on."""
     if not IS_GPU:
@@ -325,7 +341,8 @@ def graphs() -> None:
 if __name__ == "__main__":
     checks = [
         all_reduce_of_types_and_sizes, all_reduce_again_and_again, other_operations, unequal_parts, pairs, after_long_kernels,
-        on_other_streams, outputs_still_written_by_kernels, futures, layouts, objects_and_sparse, functional, groups,
+        on_other_streams, outputs_still_written_by_kernels, futures, layouts, objects_and_sparse, functional, groups, errors,
+        graphs,
     ]  # fmt: skip
-    run(checks if os.environ.get("RONDE_TEST_GRAPHS") != "1" else [*checks, graphs], RANK)
+    run(checks, RANK)
     dist.destroy_process_group()

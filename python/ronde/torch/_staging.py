@@ -8,13 +8,15 @@ hardware's own; PyTorch keeps such memory for the next ones (``torch.cuda.host_m
 from __future__ import annotations
 
 import logging
-from typing import Iterable, List, Sequence, Set
+from typing import Iterable, List, Sequence, Set, Tuple
 
 import torch
 
 from ronde.exceptions import UnsupportedError
+from ronde.torch import _pinned
+from ronde.torch._tensors import fill
 
-__all__ = ["host_memory_for", "staged", "staged_together", "wait_for_kernels"]
+__all__ = ["bring", "host_memory_for", "staged", "staged_together", "wait_for_kernels"]
 
 _log = logging.getLogger("ronde")
 
@@ -40,8 +42,9 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
-def staged_together(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    """:func:`staged` of several, with one wait for all that come from a device."""
+def staged_together(tensors: Sequence[torch.Tensor], is_reduced: bool = False) -> List[torch.Tensor]:
+    """:func:`staged` of several, with one wait for all that come from a device. ``is_reduced``: the copies are to be reduced
+    in place, and the results go back by :func:`bring`."""
     made: List[torch.Tensor] = []
     devices: Set[torch.device] = set()
     for tensor in tensors:
@@ -59,13 +62,37 @@ def staged_together(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
                 "between the graph's replays",
                 3,
             )
-        here = host_memory_for(there)
+        here = (_pinned.borrow(there) if is_reduced else None) if there.numel() > 0 else None
+        if here is None:
+            here = host_memory_for(there)
         here.copy_(_plain(there), non_blocking=True)  # to memory that is not pinned it blocks
         made.append(here)
         devices.add(there.device)
     for device in devices:
         torch.cuda.current_stream(device).synchronize()
     return made
+
+
+def bring(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]], waits: bool) -> None:
+    """Copies ``(target, values in host memory)``, as :func:`ronde.torch._tensors.fill` does. Without ``waits`` what lies on a GPU
+    has its values when the current stream has come so far, as after a kernel: for results that the calling thread's own
+    call returns."""
+    devices: Set[torch.device] = set()
+    lent: List[Tuple[torch.device, torch.Tensor]] = []
+    for target, values in copies:
+        fill(target, values, non_blocking=target.is_cuda)
+        if target.is_cuda:
+            devices.add(target.device)
+            if _pinned.is_lent(values):
+                lent.append((target.device, values))
+    if waits:
+        for device in devices:
+            torch.cuda.current_stream(device).synchronize()
+    for device in {device for device, _ in lent}:
+        event = None if waits else torch.cuda.current_stream(device).record_event()
+        for at, values in lent:
+            if at == device:
+                _pinned.has_brought(values, event)
 
 
 def host_memory_for(tensor: torch.Tensor) -> torch.Tensor:

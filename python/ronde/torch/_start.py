@@ -76,7 +76,7 @@ def start_allreduce(
     if not all(map(is_ready, inputs)):
         for tensor in tensors:
             check(tensor, full_name)
-        inputs = staged_together(tensors)
+        inputs = staged_together(tensors, is_reduced=True)
     if targets is None:
         outputs = [new_like(tensor) for tensor in tensors]
         # What was copied to host memory is nobody else's: the result may take its place.

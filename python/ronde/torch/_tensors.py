@@ -150,13 +150,14 @@ def check_target(target: torch.Tensor, name: Name) -> None:
         raise InvalidArgumentError(objection, 1, tensor=str(name))
 
 
-def fill(target: torch.Tensor, values: torch.Tensor) -> None:
-    """Writes the values into the target, outside autograd and wherever the target was made."""
+def fill(target: torch.Tensor, values: torch.Tensor, non_blocking: bool = False) -> None:
+    """Writes the values into the target, outside autograd and wherever the target was made. ``non_blocking``: as of
+    ``Tensor.copy_``."""
     if target.is_inference():
         with torch.inference_mode():
-            target.copy_(values)
+            target.copy_(values, non_blocking=non_blocking)
     else:
-        target.detach().copy_(values)
+        target.detach().copy_(values, non_blocking=non_blocking)
 
 
 def is_ready(tensor: torch.Tensor) -> bool:

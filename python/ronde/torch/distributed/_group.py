@@ -187,7 +187,7 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def _allreduce(self, kind: str, tensors: Sequence[Tensor], opts: Any) -> dist.Work:
         code, factor = reduction_of(opts.reduceOp)
-        sources = apart(self._sources(kind, tensors))
+        sources = apart(self._sources(kind, tensors, is_reduced=True))
         return self._start(
             _abi.ALLREDUCE,
             kind,
@@ -506,12 +506,12 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- What they have in common
 
-    def _sources(self, kind: str, tensors: Sequence[Tensor]) -> List[Tensor]:
+    def _sources(self, kind: str, tensors: Sequence[Tensor], is_reduced: bool = False) -> List[Tensor]:
         if all(map(is_ready, tensors)):
             return list(tensors)
         for tensor in tensors:
             check(tensor, kind)
-        return staged_together(tensors)
+        return staged_together(tensors, is_reduced)
 
     def _start(
         self,

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, List, Sequence, Tuple
 import torch
 
 from ronde._operation import Operation
-from ronde.torch._staging import staged_together, wait_for_kernels
+from ronde.torch._staging import bring, staged_together, wait_for_kernels
 from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill
 
 #: Fills the results of an operation that has succeeded. It may be interrupted, and is called again then.
@@ -34,8 +34,7 @@ def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
         return nothing
 
     def finish(_: Operation) -> None:
-        for target, source in copies:
-            fill(target, source)
+        bring(copies, waits=True)
 
     return finish
 
