@@ -67,12 +67,13 @@ def start_allreduce(
     postscale: float,
     single: bool,
     wait: bool,
+    copies: Optional[List[torch.Tensor]] = None,
 ) -> Any:
     """``targets``: where the results go, the tensors themselves; None: into new tensors. ``single``: the result is the
-    one tensor, not a list."""
+    one tensor, not a list. ``copies``: of the tensors in host memory, if they are made already."""
     if targets is None and not isinstance(tensors[0], torch.Tensor):
         tensors = [from_plain(tensor) for tensor in tensors]
-    inputs = list(tensors)
+    inputs = list(tensors) if copies is None else copies
     if not all(map(is_ready, inputs)):
         for tensor in tensors:
             check(tensor, full_name)

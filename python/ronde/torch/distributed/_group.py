@@ -194,7 +194,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             sources,
             [source.data_ptr() for source in sources],
             tensors,
-            filled(zip(tensors, sources)),
+            filled(zip(tensors, sources), waits=not self._is_waited_for(opts)),
             opts,
             reduce_op=code,
             prescale=factor,
@@ -221,7 +221,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source],
             [source.data_ptr()],
             tensors,
-            filled([(tensors[0], source)] if is_root else []),
+            filled([(tensors[0], source)] if is_root else [], waits=not self._is_waited_for(opts)),
             opts,
             reduce_op=code,
             prescale=factor,
@@ -306,7 +306,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source],
             [source.data_ptr()],
             tensors,
-            filled([(tensors[0], source)]),
+            filled([(tensors[0], source)], waits=not self._is_waited_for(opts)),
             opts,
             root=opts.rootRank,
         )
@@ -532,8 +532,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
         self._calls += not is_pairwise
-        # PyTorch's functions with async_op=False say so and wait at once: then one call of the library does both.
-        is_waited_for = self._batch.works is None and not getattr(opts, "asyncOp", True)
+        is_waited_for = self._is_waited_for(opts)
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(
@@ -566,6 +565,10 @@ class RondeProcessGroup(dist.ProcessGroup):
         if self._batch.works is not None:
             self._batch.works.append(work)
         return work
+
+    def _is_waited_for(self, opts: Any) -> bool:
+        """PyTorch's functions with async_op=False say so and wait at once: then one call of the library does both."""
+        return self._batch.works is None and not getattr(opts, "asyncOp", True)
 
     def _limit_of(self, opts: Any) -> float:
         """Of one call, in seconds; 0: as the engine's settings say."""

@@ -27,14 +27,15 @@ def nothing(_: Operation) -> None:
     """There is nothing to fill."""
 
 
-def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
-    """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it."""
+def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]], waits: bool = True) -> Finish:
+    """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it. Without ``waits``
+    those on a GPU are there when the current stream has come so far: where the thread that has made the call finishes it."""
     copies = copies_back(copies, "tensor")
     if not copies:
         return nothing
 
     def finish(_: Operation) -> None:
-        bring(copies, waits=True)
+        bring(copies, waits)
 
     return finish
 
