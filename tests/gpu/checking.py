@@ -66,7 +66,8 @@ def run(checks: List[Callable[[], Any]], rank: int) -> None:
         except Exception:
             _failures.append(traceback.format_exc())
         if rank == 0:
-            print(f"{check.__name__:48} {time.monotonic() - began:6.2f} s {'' if before == len(_failures) else 'FAILED'}", flush=True)
+            verdict = "" if before == len(_failures) else "FAILED"
+            print(f"{check.__name__:48} {time.monotonic() - began:6.2f} s {verdict}", flush=True)
         for failure in _failures[before : before + 5]:
             print(f"rank {rank}: {check.__name__}: {failure}", flush=True)
     print(f"rank {rank}: {_checked} checked, {len(_failures)} failed", flush=True)

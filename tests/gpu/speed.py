@@ -143,7 +143,8 @@ def trainers(make: Callable[[], nn.Module], inputs: torch.Tensor, labels: torch.
 
 def steps() -> None:
     small = IS_SHORT
-    images, labels = torch.randn(4 if small else 32, 3, 64, 64, device=DEVICE), torch.zeros(4 if small else 32, dtype=torch.long, device=DEVICE)
+    count = 4 if small else 32
+    images, labels = torch.randn(count, 3, 64, 64, device=DEVICE), torch.zeros(count, dtype=torch.long, device=DEVICE)
     candidates = trainers(lambda: make_resnet(18, 16 if small else 64, 1000).to(DEVICE), images, labels)
     measured(candidates, 2 if small else 15, "step of ResNet-18")
     width = 256 if small else 2048

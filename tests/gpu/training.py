@@ -50,7 +50,12 @@ def batch(step: int, rank: int = RANK) -> List[torch.Tensor]:
 
 
 def losses_of(
-    group: Any, hook: Any = None, passes: int = 1, is_mixed: bool = False, prepare: Callable[[Any], Any] = lambda m: m, **how: Any
+    group: Any,
+    hook: Any = None,
+    passes: int = 1,
+    is_mixed: bool = False,
+    prepare: Callable[[Any], Any] = lambda model: model,
+    **how: Any,
 ) -> List[float]:
     """Of the steps, averaged over the ranks, and behind them one weight's sum."""
     model = DistributedDataParallel(prepare(network()), device_ids=IDS, process_group=group, bucket_cap_mb=0.5, **how)
@@ -96,7 +101,8 @@ def ddp_with_hooks() -> None:
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
     same("fp16", hook=default_hooks.fp16_compress_hook, tolerance=1e-2)
-    same("sync batch norm", prepare=nn.SyncBatchNorm.convert_sync_batchnorm, tolerance=1e-3) if IS_GPU else None
+    if IS_GPU:  # PyTorch has no other
+        same("sync batch norm", prepare=nn.SyncBatchNorm.convert_sync_batchnorm, tolerance=1e-3)
 
 
 def parameters_start_equal() -> None:
@@ -138,7 +144,8 @@ def zero_optimizer() -> None:
 
     model = DistributedDataParallel(network(), device_ids=IDS)
     plain = DistributedDataParallel(network(), device_ids=IDS)
-    optimizers = [ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01), torch.optim.Adam(plain.parameters(), lr=0.01)]
+    sharded_adam = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    optimizers = [sharded_adam, torch.optim.Adam(plain.parameters(), lr=0.01)]
     for step in range(5):
         images, labels = batch(step)
         for each, optimizer in zip((model, plain), optimizers):

@@ -58,8 +58,8 @@ def staged_together(tensors: Sequence[torch.Tensor], is_reduced: bool = False) -
             continue
         if torch.cuda.is_current_stream_capturing():
             raise UnsupportedError(
-                "Ronde's operations cannot be captured in a CUDA graph, since tensors pass through host memory: call them "
-                "between the graph's replays",
+                "Ronde's operations cannot be captured in a CUDA graph, since tensors pass through host memory: call "
+                "them between the graph's replays",
                 3,
             )
         here = (_pinned.borrow(there) if is_reduced else None) if there.numel() > 0 else None
