@@ -84,7 +84,7 @@ def main() -> None:
     hvd.init()
     device = torch.device(options.device)
     if device.type == "cuda":
-        torch.cuda.set_device(hvd.local_rank())
+        torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())  # ranks may have to share one
     torch.manual_seed(hvd.rank())
     model = make_resnet(options.depth, options.width, classes=1000).to(device)
     optimizer = hvd.DistributedOptimizer(

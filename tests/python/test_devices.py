@@ -10,7 +10,7 @@ import torch
 import torch.overrides
 from torch.utils._pytree import tree_map_only
 
-from ronde.torch import _tensors
+from ronde.torch import _staging
 
 DEVICE = torch.device("xpu", 0)
 
@@ -71,7 +71,7 @@ class RemoteFactory(torch.overrides.TorchFunctionMode):
 @pytest.fixture
 def remote(monkeypatch, caplog):
     """Makes tensors on the device, as if for the first time in this process."""
-    monkeypatch.setattr(_tensors, "_told", set())
+    monkeypatch.setattr(_staging, "_told", set())
     Remote.copies_to_host = 0
     with caplog.at_level(logging.WARNING, logger="ronde"), RemoteFactory():
         yield Remote

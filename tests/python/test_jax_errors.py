@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -179,3 +180,28 @@ def test_time_limit(tmp_path):
     ended = run_job(2, str(program), str(tmp_path / "told"), RONDE_TIMEOUT_S="2")
     [error] = ended.lines("error ")
     assert "DEADLINE_EXCEEDED" in error and "rank 1" in error and ended.code == 0, ended.output
+
+
+def test_programs_for_a_gpu_keep_callbacks_out_of_fusion(tmp_path):
+    """There calls of compiled programs go through Python, and XLA's fusion must not look across them. The part of the GPU is
+    played by what JAX says of its backend."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import jax
+            import jax.numpy as jnp
+
+            jax.default_backend = lambda: "gpu"
+            import ronde.jax as rj
+
+            rj.init()
+            function = jax.jit(lambda x: (rj.allreduce(x @ x.T), rj.broadcast(x + 1, 0), rj.allgather(x[:1])))
+            x = jnp.ones((4, 4)) * rj.rank()
+            assert function.lower(x).as_text().count("optimization_barrier") >= 6
+            total, first, rows = function(x)
+            assert (total == 2).all() and (first == 1).all() and rows[:, 0].tolist() == [0, 1]
+            """
+        )
+    )
+    run_job(2, str(program))

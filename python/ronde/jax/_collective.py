@@ -62,11 +62,20 @@ def bind(request: Request, *arrays: Any) -> List[Any]:
         results = io_callback(
             lambda *values: tuple(_evaluate(request, values)),
             tuple(jax.ShapeDtypeStruct(_shape_of(request, array.shape), array.dtype) for array in arrays),
-            *arrays,
+            *_unfused(arrays),
             ordered=True,  # calls that wait must come in one order on every rank
         )
-        return list(results)
+        return list(_unfused(results))
     return list(collective_p.bind(*arrays, request=request))
+
+
+def _unfused(arrays: Sequence[Any]) -> Sequence[Any]:
+    """The arrays, behind a barrier where XLA compiles for a GPU: its fusion looks across an ordered callback, at a slice that is
+    an operand for instance, and ends the process over the token there (seen with JAX 0.11.2)."""
+    if jax.default_backend() == "cpu" or not arrays:
+        return arrays
+    barred: Sequence[Any] = jax.lax.optimization_barrier(tuple(arrays))
+    return barred
 
 
 def _shape_of(request: Request, shape: Sequence[int]) -> Tuple[int, ...]:

@@ -18,9 +18,10 @@ from ronde.exceptions import UnsupportedError
 from ronde.torch._layouts import in_layout
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._parts import HAVE_EXTENSION
-from ronde.torch._places import Place, Unit
+from ronde.torch._places import DENSE, Place, Unit
 from ronde.torch._sparse_as_dense import Origins
-from ronde.torch._tensors import as_sent, dense_of, gradient_type, is_expanded, memory_order
+from ronde.torch._staging import staged_together
+from ronde.torch._tensors import as_sent, check, dense_of, gradient_type, is_expanded, memory_order
 from ronde.torch.compression import AnyCompressor
 from ronde.torch.process_sets import ProcessSet, global_process_set
 from ronde.torch._start import start_allreduce
@@ -108,6 +109,34 @@ def start_private(
     tensors = [item.sent for item in packed]
     handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, wait=False)
     return Flight(handle, packed)
+
+
+def start_on_devices(
+    units: List[Unit], how: How, without: Set[torch.nn.Parameter], origins: Optional[Origins], flights: "Flights"
+) -> List[Unit]:
+    """:func:`start_private` of those whose dense gradients are on accelerators: each wait for a device lets it run idle, so all
+    are copied to host memory with one. ``flights`` gets them. Returns the others."""
+    if all(unit.parameters[0].is_cpu for unit in units):
+        return units
+    others: List[Unit] = []
+    begun: List[Tuple[Unit, List[Packed]]] = []
+    for unit in units:
+        is_dense = unit.is_private or unit.layout == DENSE
+        if origins is not None or unit.place is not None or not is_dense or unit.parameters[0].is_cpu:
+            others.append(unit)
+            continue
+        _operation.settle(unit.name)
+        begun.append((unit, [pack(parameter, unit, how, without, origins) for parameter in unit.parameters]))
+    sent = [item.sent for _, packed in begun for item in packed]
+    for unit, packed in begun:
+        for item in packed:
+            check(item.sent, unit.name)
+    copies = iter(staged_together(sent, is_reduced=True))
+    for unit, packed in begun:
+        tensors, here = [item.sent for item in packed], [next(copies) for _ in packed]
+        handle = start_allreduce(tensors, tensors, unit.name, how.op, how.prescale, how.postscale, False, False, here)
+        flights[unit] = Flight(handle, packed)
+    return others
 
 
 class SparseFlight(NamedTuple):

@@ -424,7 +424,7 @@ class Reducer(ArrivalsParts):
                 assert place is not None
                 self._submit_again(failed[0], place, status)
                 elsewhere = [*elsewhere, *failed[1:]]
-        for unit in elsewhere:
+        for unit in _flights.start_on_devices(elsewhere, self._how, self._without, self._origins, self._flights):
             self._start(unit)
         self._drive_if_all()
 

@@ -10,7 +10,8 @@ import torch
 
 from ronde._handle import Take
 from ronde._operation import Operation, Output
-from ronde.torch._tensors import TORCH_DTYPES, fill
+from ronde.torch._staging import bring
+from ronde.torch._tensors import TORCH_DTYPES
 
 _MOST_INT32 = (1 << 31) - 1
 
@@ -23,8 +24,7 @@ def into(outputs: List[torch.Tensor], copy_back: List[Tuple[torch.Tensor, torch.
 
     def take(operation: Operation) -> Any:
         operation.release()
-        for target, staged in copy_back:
-            fill(target, staged)
+        bring(copy_back, waits=False)
         return outputs[0] if single else outputs
 
     return take
@@ -87,8 +87,7 @@ def source_after(copy_back: List[Tuple[torch.Tensor, torch.Tensor]]) -> Take[int
     def take(operation: Operation) -> int:
         source = operation.source()
         operation.release()
-        for target, staged in copy_back:
-            fill(target, staged)
+        bring(copy_back, waits=False)
         return source
 
     return take

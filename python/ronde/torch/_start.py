@@ -25,16 +25,15 @@ from ronde.torch._handles import (
     on,
     source_after,
 )
+from ronde.torch._staging import host_memory_for, staged, staged_together
 from ronde.torch._tensors import (
     apart,
     check,
     copies_back,
     from_plain,
-    host_memory_for,
     is_ready,
     kept,
     new_like,
-    staged,
     view_of,
 )
 
@@ -68,19 +67,21 @@ def start_allreduce(
     postscale: float,
     single: bool,
     wait: bool,
+    copies: Optional[List[torch.Tensor]] = None,
 ) -> Any:
     """``targets``: where the results go, the tensors themselves; None: into new tensors. ``single``: the result is the
-    one tensor, not a list."""
+    one tensor, not a list. ``copies``: of the tensors in host memory, if they are made already."""
     if targets is None and not isinstance(tensors[0], torch.Tensor):
         tensors = [from_plain(tensor) for tensor in tensors]
-    inputs = list(tensors)
+    inputs = list(tensors) if copies is None else copies
     if not all(map(is_ready, inputs)):
         for tensor in tensors:
             check(tensor, full_name)
-        inputs = [staged(tensor) for tensor in tensors]
+        inputs = staged_together(tensors, is_reduced=True)
     if targets is None:
         outputs = [new_like(tensor) for tensor in tensors]
-        buffers = [host_memory_for(output) for output in outputs]
+        # What was copied to host memory is nobody else's: the result may take its place.
+        buffers = [output if output.is_cpu else source for output, source in zip(outputs, inputs)]
     else:
         outputs = list(targets)
         inputs = apart(inputs)
@@ -113,7 +114,7 @@ def start_grouped_allgather(tensors: Sequence[torch.Tensor], full_name: Name, wa
     """The same for several under one name; a list."""
     for tensor in tensors:
         check(tensor, full_name)
-    sources = [staged(tensor) for tensor in tensors]
+    sources = staged_together(tensors)
     views = [view_of(source) for source in sources]
     operation = _operation.submit(_abi.ALLGATHER, full_name, views, None, kept(*sources), wait=wait)
     return _result(operation, on(tensors, all_made_by_ticket(len(sources))), wait)
@@ -140,7 +141,7 @@ def start_reducescatter(
     """This rank's rows of the reduced tensors, in memory that the ticket makes. ``single``: the one tensor, no list."""
     for tensor in tensors:
         check(tensor, full_name)
-    sources = [staged(tensor) for tensor in tensors]
+    sources = staged_together(tensors)
     operation = _operation.submit(
         _abi.REDUCESCATTER,
         full_name,

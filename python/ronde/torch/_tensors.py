@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import torch
 
@@ -11,8 +10,6 @@ from ronde import _abi, _calls
 from ronde._calls import Name
 from ronde._operation import View
 from ronde.exceptions import InvalidArgumentError
-
-_log = logging.getLogger("ronde")
 
 #: The one table of element types; which operation takes which of them is the library's to say.
 DTYPE_CODES: Dict[torch.dtype, int] = {
@@ -51,7 +48,7 @@ def gradient_type(parameter: torch.Tensor) -> torch.dtype:
 
 
 def view_of(tensor: torch.Tensor) -> View:
-    """The memory of a contiguous tensor. Requires: :func:`check` has passed it, or it was made by :func:`staged`."""
+    """The memory of a contiguous tensor. Requires: :func:`check` has passed it, or ``staged`` has made it."""
     return tensor.data_ptr(), tensor.shape, DTYPE_CODES[tensor.dtype]
 
 
@@ -153,35 +150,18 @@ def check_target(target: torch.Tensor, name: Name) -> None:
         raise InvalidArgumentError(objection, 1, tensor=str(name))
 
 
-def fill(target: torch.Tensor, values: torch.Tensor) -> None:
-    """Writes the values into the target, outside autograd and wherever the target was made."""
+def fill(target: torch.Tensor, values: torch.Tensor, non_blocking: bool = False) -> None:
+    """Writes the values into the target, outside autograd and wherever the target was made. ``non_blocking``: as of
+    ``Tensor.copy_``."""
     if target.is_inference():
         with torch.inference_mode():
-            target.copy_(values)
+            target.copy_(values, non_blocking=non_blocking)
     else:
-        target.detach().copy_(values)
-
-
-#: Types of devices whose tensors were copied already.
-_told: Set[str] = set()
-
-
-def staged(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, or a contiguous copy of it in host memory; outside autograd. The copy of another device's
-    tensor waits for the work that the device's current stream has at this moment."""
-    if tensor.is_contiguous() and tensor.is_cpu and not (tensor.is_conj() or tensor.is_neg()):
-        return tensor
-    tensor = tensor.detach()
-    if not tensor.is_cpu:
-        if tensor.device.type not in _told:
-            _told.add(tensor.device.type)
-            _log.warning("Ronde: tensors on device %s are copied through host memory, which is slower", tensor.device)
-        tensor = tensor.cpu()  # it blocks: from a stream it returns when the values have come
-    return tensor.resolve_conj().resolve_neg().contiguous()
+        target.detach().copy_(values, non_blocking=non_blocking)
 
 
 def is_ready(tensor: torch.Tensor) -> bool:
-    """Whether :func:`check` and :func:`staged` would pass it on as it is, which holds for most; much sooner."""
+    """Whether :func:`check` and ``staged`` would pass it on as it is, which holds for most; much sooner."""
     return (
         type(tensor) in _PLAIN
         and tensor.is_cpu
@@ -221,12 +201,6 @@ def _with_copies(tensors: List[torch.Tensor]) -> List[torch.Tensor]:
 def new_like(tensor: torch.Tensor) -> torch.Tensor:
     """A new, contiguous tensor of its shape, type and device."""
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-
-
-def host_memory_for(tensor: torch.Tensor) -> torch.Tensor:
-    """Where the engine may write what is to go into this new, contiguous tensor: itself, unless it is on another
-    device."""
-    return tensor if tensor.is_cpu else torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
 
 
 def memory_order(tensor: torch.Tensor) -> Optional[Tuple[int, ...]]:

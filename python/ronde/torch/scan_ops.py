@@ -11,7 +11,8 @@ from ronde import _abi, _names, _operation
 from ronde._handle import Handle
 from ronde._reduce_ops import reduce_op, scale
 from ronde.torch._handles import into
-from ronde.torch._tensors import check, copies_back, from_plain, host_memory_for, kept, new_like, staged, view_of
+from ronde.torch._staging import host_memory_for, staged
+from ronde.torch._tensors import check, copies_back, from_plain, kept, new_like, view_of
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 
 __all__ = [

@@ -6,7 +6,8 @@
     dist.init_process_group("ronde")     # under `ronde run`, `torchrun` or torch.multiprocessing.spawn
     model = torch.nn.parallel.DistributedDataParallel(model)
 
-For tensors in host memory. Under `ronde run` PyTorch's ranks, of any backend, then meet in a file and not at a port. What PyTorch does with it is in docs/from-ddp.md.
+For tensors in host memory; those on a GPU pass through it (docs/gpus.md).
+Under `ronde run` PyTorch's ranks, of any backend, then meet in a file and not at a port. What PyTorch does with it is in docs/from-ddp.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The process group: each method of ``torch.distributed.ProcessGroup`` as one request of the engine.
 
-Names of methods and arguments are PyTorch's, in short forms too. Ranks are those of the group. Tensors lie in host memory; what is not
-contiguous travels as a copy. Every method returns a :class:`Work` and blocks only where an earlier call must end first.
+Names of methods and arguments are PyTorch's, in short forms too. Ranks are those of the group. What is not in host memory, or not
+contiguous, travels as a copy. Every method returns a :class:`Work` and blocks only where an earlier call must end first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import torch.distributed as dist
 from ronde import _abi, _bucket, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
-from ronde.torch._tensors import apart, check, is_ready, kept, staged, view_of
+from ronde.torch._staging import staged_together
+from ronde.torch._tensors import apart, check, is_ready, kept, view_of
 from ronde.torch.distributed import _monitored, _record, _short_forms, _sparse
 from ronde.torch.distributed._at_once import at_once
 from ronde.torch.distributed._checks import elements_by_rank, require_like, require_pairs, require_parts, require_type
@@ -186,14 +187,14 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     def _allreduce(self, kind: str, tensors: Sequence[Tensor], opts: Any) -> dist.Work:
         code, factor = reduction_of(opts.reduceOp)
-        sources = apart(self._sources(kind, tensors))
+        sources = apart(self._sources(kind, tensors, is_reduced=True))
         return self._start(
             _abi.ALLREDUCE,
             kind,
             sources,
             [source.data_ptr() for source in sources],
             tensors,
-            filled(zip(tensors, sources)),
+            filled(zip(tensors, sources), waits=not self._is_waited_for(opts)),
             opts,
             reduce_op=code,
             prescale=factor,
@@ -220,7 +221,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source],
             [source.data_ptr()],
             tensors,
-            filled([(tensors[0], source)] if is_root else []),
+            filled([(tensors[0], source)] if is_root else [], waits=not self._is_waited_for(opts)),
             opts,
             reduce_op=code,
             prescale=factor,
@@ -305,7 +306,7 @@ class RondeProcessGroup(dist.ProcessGroup):
             [source],
             [source.data_ptr()],
             tensors,
-            filled([(tensors[0], source)]),
+            filled([(tensors[0], source)], waits=not self._is_waited_for(opts)),
             opts,
             root=opts.rootRank,
         )
@@ -505,12 +506,12 @@ class RondeProcessGroup(dist.ProcessGroup):
 
     # ---- What they have in common
 
-    def _sources(self, kind: str, tensors: Sequence[Tensor]) -> List[Tensor]:
+    def _sources(self, kind: str, tensors: Sequence[Tensor], is_reduced: bool = False) -> List[Tensor]:
         if all(map(is_ready, tensors)):
             return list(tensors)
         for tensor in tensors:
             check(tensor, kind)
-        return [staged(tensor) for tensor in tensors]
+        return staged_together(tensors, is_reduced)
 
     def _start(
         self,
@@ -531,8 +532,7 @@ class RondeProcessGroup(dist.ProcessGroup):
         is_pairwise = op in (_abi.SEND, _abi.RECV)
         name = self._names.take(kind, is_pairwise)
         self._calls += not is_pairwise
-        # PyTorch's functions with async_op=False say so and wait at once: then one call of the library does both.
-        is_waited_for = self._batch.works is None and not getattr(opts, "asyncOp", True)
+        is_waited_for = self._is_waited_for(opts)
         record = _record.begin(kind, sources if shown is None else shown, root)
         try:
             operation = _operation.submit(
@@ -565,6 +565,10 @@ class RondeProcessGroup(dist.ProcessGroup):
         if self._batch.works is not None:
             self._batch.works.append(work)
         return work
+
+    def _is_waited_for(self, opts: Any) -> bool:
+        """PyTorch's functions with async_op=False say so and wait at once: then one call of the library does both."""
+        return self._batch.works is None and not getattr(opts, "asyncOp", True)
 
     def _limit_of(self, opts: Any) -> float:
         """Of one call, in seconds; 0: as the engine's settings say."""

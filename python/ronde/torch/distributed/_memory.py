@@ -9,7 +9,8 @@ from typing import Any, Callable, Iterable, List, Sequence, Tuple
 import torch
 
 from ronde._operation import Operation
-from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill, staged
+from ronde.torch._staging import bring, staged_together, wait_for_kernels
+from ronde.torch._tensors import TORCH_DTYPES, check, check_target, copies_back, fill
 
 #: Fills the results of an operation that has succeeded. It may be interrupted, and is called again then.
 Finish = Callable[[Operation], Any]
@@ -19,22 +20,22 @@ def flat(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """The elements of all, one after the other, in host memory; outside autograd."""
     for part in parts:
         check(part, "parts")
-    return torch.cat([staged(part).detach().reshape(-1) for part in parts])
+    return torch.cat([part.detach().reshape(-1) for part in staged_together(parts)])
 
 
 def nothing(_: Operation) -> None:
     """There is nothing to fill."""
 
 
-def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]]) -> Finish:
-    """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it."""
+def filled(copies: Iterable[Tuple[torch.Tensor, torch.Tensor]], waits: bool = True) -> Finish:
+    """For results that the engine has written where they belong, or for ``(tensor, staged copy)`` beside it. Without ``waits``
+    those on a GPU are there when the current stream has come so far: where the thread that has made the call finishes it."""
     copies = copies_back(copies, "tensor")
     if not copies:
         return nothing
 
     def finish(_: Operation) -> None:
-        for target, source in copies:
-            fill(target, source)
+        bring(copies, waits)
 
     return finish
 
@@ -43,8 +44,10 @@ def put(outputs: Sequence[Any]) -> Finish:
     """Copies each of the ticket's outputs to where it belongs: a tensor, or a list of them, one after the other. Raises
     InvalidArgumentError (a ValueError), before anything is communicated, where that cannot be."""
     for output in outputs:
-        for target in output if isinstance(output, list) else [output]:
+        targets = output if isinstance(output, list) else [output]
+        for target in targets:
             check_target(target, "output")
+        wait_for_kernels(targets)
 
     def finish(operation: Operation) -> None:
         for index, output in enumerate(outputs):

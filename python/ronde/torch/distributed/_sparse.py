@@ -15,6 +15,7 @@ from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._float_state import default_float_state, scale_and_divide
 from ronde.torch._handles import all_made_by_ticket
+from ronde.torch._staging import staged_together
 
 #: Types of which PyTorch adds sparse tensors up.
 _TYPES = frozenset(
@@ -26,18 +27,18 @@ _TYPES = frozenset(
 def parts_of(tensor: torch.Tensor, kind: str) -> List[torch.Tensor]:
     """What is to be gathered: the values of its entries, their indices, and a row that says how many there are and the
     shape."""
-    if tensor.layout is not torch.sparse_coo or not tensor.is_cpu:
+    if tensor.layout is not torch.sparse_coo or tensor.is_meta:
         raise InvalidArgumentError(
-            f"{kind}: expected sparse tensors of layout torch.sparse_coo in host memory, got {tensor.layout} on "
+            f"{kind}: expected sparse tensors of layout torch.sparse_coo with values, got {tensor.layout} on "
             f"{tensor.device}; pass tensor.to_dense()",
             1,
         )
     if tensor.dtype not in _TYPES:
         raise InvalidArgumentError(f"{kind}: PyTorch does not add up sparse tensors of type {tensor.dtype}", 1)
     entries = tensor.detach().coalesce()
-    values = entries.values().contiguous()
+    values, indices = staged_together([entries.values(), entries.indices().t()])
     head = torch.tensor([[len(values), *tensor.shape]], dtype=torch.int64, device="cpu")
-    return [values, entries.indices().t().contiguous(), head]
+    return [values, indices, head]
 
 
 def check_reduction(op: dist.ReduceOp, kind: str) -> None:
@@ -75,6 +76,6 @@ def summed_into(target: torch.Tensor, op: dist.ReduceOp, kind: str) -> Callable[
             total = total.coalesce()
             total.values().copy_(scale_and_divide(total.values(), 1.0, mean_of))
         with torch.no_grad():  # not detach(), which shares neither indices nor values
-            target.copy_(total.to(target.dtype))
+            target.copy_(total.to(target.device, target.dtype))
 
     return finish
