@@ -4,7 +4,7 @@
 #   PYTHON=python3.12   the Python to make .venv with (default: python3); a .venv that is there keeps its own
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
-#   ARGS=--quick        what bench-peers is given; ARGS=--help tells what it understands
+#   ARGS=--quick        what bench-peers and bench-hosts are given; ARGS=--help tells what they understand
 #   OLD=FILE NEW=FILE   the results that bench-check compares
 PYTHON ?= python3
 PRESET ?= dev
@@ -13,7 +13,7 @@ ifdef JOBS
 export JOBS
 endif
 
-.PHONY: help demo test setup build format lint docs bench-peers bench-check clean
+.PHONY: help demo test setup build format lint docs bench-peers bench-hosts bench-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -41,6 +41,9 @@ docs: setup  ## the reference of the Python interface, from its docstrings, into
 
 bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)
 	@tools/bench_peers $(ARGS)
+
+bench-hosts:  ## measure Ronde between hosts beside Open MPI, MPICH, Gloo and iperf3; needs root, most of an hour (ARGS=--quick: minutes)
+	@tools/bench_hosts $(ARGS)
 
 bench-check:  ## compare two files of results: what changed by more than the noise
 	@$(PYTHON) benchmarks/peers/check.py $(OLD) $(NEW)

@@ -16,6 +16,8 @@ from works import TRAINERS
 
 PAGE = ROOT / "docs/benchmarks.md"
 PLOTS = ROOT / "docs/plots"
+HOSTS_BEGIN = "<!-- hosts: begin -->"
+HOSTS_END = "<!-- hosts: end -->"
 
 
 def escaped(text: str) -> str:
@@ -90,10 +92,25 @@ def text(results: Results, source: str, plots: list[tuple[str, str]]) -> str:
                                      for name, each in results.about["contestants"].items()]),
         "missing": "\n".join(f"- {line}" for line in missing(results)) or "Nothing.",
     }
-    page = (SOURCES / "page.md").read_text(encoding="utf-8")
-    for name, value in filled.items():
-        page = page.replace("{{" + name + "}}", value)
-    return page
+    return filled_in((SOURCES / "page.md").read_text(encoding="utf-8"), filled)
+
+
+def filled_in(template: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        template = template.replace("{{" + name + "}}", value)
+    return template
+
+
+def with_hosts(page: str, section: str) -> str:
+    """The page with this section between the marks, which benchmarks/hosts writes."""
+    before, rest = page.split(HOSTS_BEGIN)
+    _, after = rest.split(HOSTS_END)
+    return f"{before}{HOSTS_BEGIN}\n{section}{HOSTS_END}{after}"
+
+
+def hosts_section(page: str) -> str:
+    """What is between the marks."""
+    return page.partition(HOSTS_BEGIN)[2].partition(HOSTS_END)[0].lstrip("\n")
 
 
 def write(results: Results, path: Path):
@@ -101,7 +118,8 @@ def write(results: Results, path: Path):
     import plots
 
     drawn = plots.draw(results, PLOTS)
-    PAGE.write_text(text(results, path.name, drawn), encoding="utf-8")
+    hosts = hosts_section(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else ""
+    PAGE.write_text(with_hosts(text(results, path.name, drawn), hosts), encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}, and {len(drawn)} plots")
 
 

@@ -20,6 +20,7 @@ STYLES = {
     "ronde": {"color": "#c0392b", "linewidth": 2.4}, "ronde_shared": {"color": "#e67e22", "linewidth": 2.4},
     "ronde_name": {"color": "#c0392b", "linewidth": 1.2, "linestyle": "--"},
     "ronde_python": {"color": "#e6a0a0", "linewidth": 1.2, "linestyle": "--"},
+    "ronde_off": {"color": "#c0392b", "linewidth": 1.2, "linestyle": ":"},
     "ronde_slot": {"color": "#d98880"}, "ronde_shared_slot": {"color": "#f0b27a"},
     BOUND: {"color": "black", "linewidth": 1.2, "linestyle": ":"},
 }
@@ -47,9 +48,9 @@ def save(figure, path: Path):
     plt.close(figure)
 
 
-def sweep(results: Results, ranks: int, place: str, path: Path) -> bool:
-    """Time over size, a line for each contestant. False if nothing of it was measured."""
-    cells = sorted(results.cells(kind="sweep", ranks=ranks, place=place), key=lambda cell: cell.bytes)
+def times_over_sizes(results: Results, cells: list[Cell], title: str, path: Path) -> bool:
+    """A line for each contestant. False if nothing of it was measured."""
+    cells = sorted(cells, key=lambda cell: cell.bytes)
     if not cells:
         return False
     figure, axes = plt.subplots(figsize=(8, 4.6))
@@ -61,10 +62,15 @@ def sweep(results: Results, ranks: int, place: str, path: Path) -> bool:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
     axes.set_xticks([cell.bytes for cell in cells], [size_text(cell.bytes) for cell in cells], rotation=45)
     axes.minorticks_off()
-    axes.set_title(f"All-reduce float32, {ranks} ranks, {place.replace('_', ' ')}", loc="left")
+    axes.set_title(title, loc="left")
     axes.legend(fontsize=7, ncols=2)
     save(figure, path)
     return True
+
+
+def sweep(results: Results, ranks: int, place: str, path: Path) -> bool:
+    cells = results.cells(kind="sweep", ranks=ranks, place=place)
+    return times_over_sizes(results, cells, f"All-reduce float32, {ranks} ranks, {place.replace('_', ' ')}", path)
 
 
 def sets(results: Results, name: str, path: Path) -> bool:

@@ -21,7 +21,7 @@ from tqdm import tqdm
 import install
 from contestants import CONTESTANTS, CORES, Contestant
 from folders import RESULTS, ROOT
-from started import start
+from started import Outcome, start
 from works import Work, all_works
 
 
@@ -37,7 +37,7 @@ def arguments_of(words):
     return parser.parse_args(words)
 
 
-def about_this_run(arguments) -> dict:
+def about_this_run(arguments, contestants) -> dict:
     """The first line of a file of results."""
     model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), platform.machine())
@@ -46,7 +46,7 @@ def about_this_run(arguments) -> dict:
     return {
         "about": "ronde and its peers", "date": time.strftime("%Y-%m-%d"), "commit": commit, "processor": model,
         "cores": CORES, "kernel": platform.release(), "quick": arguments.quick, "rounds": arguments.rounds,
-        "contestants": {each.name: {"title": each.title, "settings": each.settings} for each in CONTESTANTS},
+        "contestants": {each.name: {"title": each.title, "settings": each.settings} for each in contestants},
     }
 
 
@@ -80,10 +80,13 @@ class Runner:
         self.write = write
         self.given_up: set[tuple[str, Work]] = set()  # what failed before is not waited for again
 
+    def start(self, contestant: Contestant, work: Work) -> Outcome:
+        return start(contestant, work)
+
     def measure(self, contestant: Contestant, work: Work, number: int):
         if (contestant.name, work) in self.given_up:
             return
-        outcome = start(contestant, work)
+        outcome = self.start(contestant, work)
         for line in outcome.lines:
             self.write(line | {"round": number})
         if outcome.failure:
@@ -121,7 +124,7 @@ def main(words) -> int:
             file.write(json.dumps(line) + "\n")
             file.flush()
 
-        write(about_this_run(arguments))
+        write(about_this_run(arguments, CONTESTANTS))
         runner = Runner(write)
         try:
             runner.rounds(prepared(contestants, write), works, arguments.rounds)

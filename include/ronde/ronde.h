@@ -211,6 +211,8 @@ typedef struct ronde_counters {
   uint64_t breaks;           /* times that replay fell back to agreement by messages */
   uint64_t replayed;         /* buckets reduced without a message */
   uint64_t direct_bytes; /* of bytes_reduced, those reduced in the tensors themselves: all ranks had them in buckets */
+  uint64_t strangers;    /* connections to ports of this process that did not prove the job's key and were closed;
+                            since the process began */
 } ronde_counters;
 /* Counts since init. Fills as much as struct_size says. */
 RONDE_API ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters);

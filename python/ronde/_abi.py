@@ -85,6 +85,7 @@ class Counters(Structure):
         ("breaks", c_uint64),
         ("replayed", c_uint64),
         ("direct_bytes", c_uint64),
+        ("strangers", c_uint64),
     ]
 
 

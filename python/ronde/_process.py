@@ -193,7 +193,8 @@ def epoch() -> int:
 
 
 def counters() -> dict[str, int]:
-    """What this rank has done since ``init()``, by the names of ``ronde_counters`` in ``ronde/ronde.h``."""
+    """What this rank has done since ``init()``: numbers by the names of ``ronde_counters`` in ``ronde/ronde.h``; ``"strangers"``
+    counts since the process began. Raises NotInitializedError (a ValueError) before ``init()``."""
     values = _abi.Counters(struct_size=ctypes.sizeof(_abi.Counters))
     check(library().ronde_get_counters(None, ctypes.byref(values)))
     return {name: int(getattr(values, name)) for name, *_ in _abi.Counters._fields_[1:]}

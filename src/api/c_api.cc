@@ -10,6 +10,7 @@
 #include "base/of_this_thread.h"
 #include "base/version.h"
 #include "collectives/host/table.h"
+#include "store/strangers.h"
 
 #ifndef RONDE_VERSION
 #error "the build defines RONDE_VERSION"
@@ -154,7 +155,8 @@ ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) 
                                 replayed(&Replaying::installs),
                                 replayed(&Replaying::breaks),
                                 replayed(&Replaying::instances),
-                                counted(&Learning::direct_bytes) + replayed(&Replaying::direct_bytes)};
+                                counted(&Learning::direct_bytes) + replayed(&Replaying::direct_bytes),
+                                store::strangers()};
     std::memcpy(counters, &all, std::min(counters->struct_size, sizeof all));  // callers may know fewer or more
     return {};
   });

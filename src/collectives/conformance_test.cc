@@ -426,7 +426,7 @@ TEST_P(HeldUpMessages, OfMixedPlansBetweenHosts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Conformance,
-                         testing::ValuesIn(with_hosts(every_medium({1, 2, 3, 5, 8}), {3, 4, 5, 8})),
+                         testing::ValuesIn(with_hosts(every_medium({1, 2, 3, 5, 8}), {3, 4, 5, 6, 7, 8})),
                          [](const auto& each) { return name_of(each.param); });
 
 }  // namespace

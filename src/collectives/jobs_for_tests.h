@@ -138,7 +138,8 @@ inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::s
   return has_rows_for_pairs(spec.kind) ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
 }
 
-/// An all-reduce in hosts first, and then between them; nothing where that is not done.
+/// An all-reduce in hosts first, and then between them; nothing where all ranks are reduced in order, as the ranks of
+/// two hosts are, one host after the other, where partial results are not rounded more than the accumulator is.
 inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
                                                 const std::vector<std::vector<std::byte>>& inputs) {
   const bool averages = spec.reduce_op == ReduceOp::average;
@@ -147,8 +148,10 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
   std::vector<int> firsts = spec.first_of;
   std::sort(firsts.begin(), firsts.end());
   firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
+  const bool is_narrow = spec.dtype == DType::float16 || spec.dtype == DType::bfloat16;
+  const bool is_in_order = std::is_sorted(spec.first_of.begin(), spec.first_of.end());
   if (spec.kind != OpKind::allreduce || firsts.size() < 2 || firsts.size() == inputs.size() || is_small ||
-      (is_integer(spec.dtype) && (averages || is_scaled))) {
+      (firsts.size() == 2 && is_in_order && !is_narrow) || (is_integer(spec.dtype) && (averages || is_scaled))) {
     return {};
   }
   const std::size_t count = inputs[0].size() / dtype_bytes(spec.dtype);

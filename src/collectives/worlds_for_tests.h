@@ -19,6 +19,8 @@ inline std::vector<int> first_of_hosts(int size) {
     case 3: return {0, 0, 2};
     case 4: return {0, 1, 1, 0};
     case 5: return {0, 1, 0, 1, 1};
+    case 6: return {0, 0, 0, 0, 4, 4};
+    case 7: return {0, 0, 0, 3, 3, 3, 3};
     default: return {0, 0, 2, 2, 4, 4, 6, 6};
   }
 }
@@ -57,7 +59,7 @@ inline std::vector<MediumAndSize> every_medium(std::initializer_list<int> sizes)
   return all;
 }
 
-/// Besides with ranks of several hosts, for these sizes: 3, 4, 5, 8.
+/// Besides with ranks of several hosts, for these sizes: 3 to 8.
 inline std::vector<MediumAndSize> with_hosts(std::vector<MediumAndSize> all, std::initializer_list<int> sizes) {
   for (const int size : sizes) {
     all.push_back({Medium::hosts, size});

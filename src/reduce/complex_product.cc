@@ -14,11 +14,12 @@ struct Complex {
 
 template <typename T>
 void multiply(const Job& job) {
+  const auto first_pre = static_cast<T>(job.first_prescale);
   const auto pre = static_cast<T>(job.prescale);
   const auto post = static_cast<T>(job.postscale);
   for (std::size_t i = 0; i < job.count; ++i) {
     Complex<T> product = load_element<Complex<T>>(job.inputs[0], i);
-    product = {product.re * pre, product.im * pre};
+    product = {product.re * first_pre, product.im * first_pre};
     for (std::size_t r = 1; r < job.ranks; ++r) {
       const Complex<T> factor = load_element<Complex<T>>(job.inputs[r], i);
       const T re = factor.re * pre;

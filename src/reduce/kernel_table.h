@@ -19,6 +19,7 @@ struct Job {
   void* output = nullptr;
   void* second_output = nullptr;  ///< may be null
   double prescale = 1.0;
+  double first_prescale = 1.0;  ///< of inputs[0], in place of prescale
   double postscale = 1.0;
   std::size_t divisor = 0;  ///< of a floating average; 0: the ranks
 

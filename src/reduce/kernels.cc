@@ -188,6 +188,10 @@ template <typename T>
 struct AsIs {
   explicit AsIs(const Job&) {}
   template <typename V>
+  RONDE_ALWAYS_INLINE V before_first(V value) const {
+    return value;
+  }
+  template <typename V>
   RONDE_ALWAYS_INLINE V before(V value) const {
     return value;
   }
@@ -203,6 +207,10 @@ template <typename T>
 class Average {
  public:
   explicit Average(const Job& job) : Average(job.divisor != 0 ? job.divisor : job.ranks) {}
+  template <typename V>
+  RONDE_ALWAYS_INLINE V before_first(V value) const {
+    return value;
+  }
   template <typename V>
   RONDE_ALWAYS_INLINE V before(V value) const {
     return value;
@@ -226,7 +234,14 @@ template <typename T, template <typename> typename Inner>
 class Scaled {
  public:
   explicit Scaled(const Job& job)
-      : inner_(job), prescale_(static_cast<T>(job.prescale)), postscale_(static_cast<T>(job.postscale)) {}
+      : inner_(job),
+        first_prescale_(static_cast<T>(job.first_prescale)),
+        prescale_(static_cast<T>(job.prescale)),
+        postscale_(static_cast<T>(job.postscale)) {}
+  template <typename V>
+  RONDE_ALWAYS_INLINE V before_first(V value) const {
+    return value * first_prescale_;
+  }
   template <typename V>
   RONDE_ALWAYS_INLINE V before(V value) const {
     return value * prescale_;
@@ -238,6 +253,7 @@ class Scaled {
 
  private:
   Inner<T> inner_;
+  T first_prescale_;
   T prescale_;
   T postscale_;
 };
@@ -295,7 +311,7 @@ RONDE_ALWAYS_INLINE void reduce_packs(const InputsType& inputs, const Scaling& s
   load_packs<Element, kWidth, kPacks>(inputs[0] + i, packs);
   RONDE_UNROLL
   for (int k = 0; k < kPacks; ++k) {
-    packs[k] = scaling.before(packs[k]);
+    packs[k] = scaling.before_first(packs[k]);
   }
   const auto add = [&](const typename Element::Stored* from) {
     V next[kPacks];

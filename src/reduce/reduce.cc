@@ -67,6 +67,7 @@ void reduce_on(const Level& level, const Reduction& reduction, std::span<const v
           .output = output,
           .second_output = second_output,
           .prescale = reduction.prescale,
+          .first_prescale = reduction.prescale,
           .postscale = reduction.postscale});
 }
 
@@ -98,7 +99,7 @@ void reduce(const Reduction& reduction, std::span<const void* const> inputs, std
   reduce_on(current_level(), reduction, inputs, count, output, second_output);
 }
 
-Reducer::Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divisor)
+Reducer::Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divisor, First first)
     : kernel_(reduction.op == ReduceOp::average && divisor > 1
                   ? find_kernel(*current_level().table, reduction, is_scaled(reduction))
                   : choose(current_level(), reduction, ranks)),
@@ -106,6 +107,7 @@ Reducer::Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divi
       element_bytes_(dtype_bytes(reduction.dtype)),
       element_shift_(std::countr_zero(element_bytes_)),
       prescale_(reduction.prescale),
+      first_prescale_(first == First::value ? reduction.prescale : 1.0),
       postscale_(reduction.postscale),
       divisor_(divisor) {}
 
@@ -121,6 +123,7 @@ void Reducer::operator()(const DefaultArithmetic&, const void* const* inputs, st
            .output = output,
            .second_output = second_output,
            .prescale = prescale_,
+           .first_prescale = first_prescale_,
            .postscale = postscale_,
            .divisor = divisor_});
 }

@@ -54,13 +54,19 @@ void reduce(const Reduction& reduction, std::span<const void* const> inputs, std
 
 struct Job;
 
+/// What the first input of a reduction is.
+enum class First {
+  value,    ///< a rank's, as the others are
+  partial,  ///< what the values of ranks before those of the others were reduced to; it has been scaled
+};
+
 /// A reduction whose kernel has been looked up: the same as reduce(), for what is done again and again. A value; any
 /// number of threads may use it.
 class Reducer {
  public:
   /// For inputs of `ranks` ranks. `divisor`: what a floating average divides by where the inputs are not single ranks'
-  /// values, but sums; 0: the ranks. Requires: supports(reduction), 1 <= ranks; no divisor for integers.
-  Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divisor = 0);
+  /// values, but sums; 0: the ranks. Requires: supports(reduction), 1 <= ranks; no divisor and no partial for integers.
+  Reducer(const Reduction& reduction, std::size_t ranks, std::size_t divisor = 0, First first = First::value);
 
   /// How many elements so many bytes are. Requires: whole ones. Without a division, which a small tensor would feel.
   std::size_t elements(std::size_t bytes) const { return bytes >> element_shift_; }
@@ -78,6 +84,7 @@ class Reducer {
   std::size_t element_bytes_;
   int element_shift_;  ///< sizes of elements are powers of two
   double prescale_;
+  double first_prescale_;
   double postscale_;
   std::size_t divisor_;
 };

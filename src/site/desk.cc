@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "site/courier.h"
 #include "store/port_range.h"
+#include "store/strangers.h"
 #include "store/tcp_address.h"
 
 namespace ronde::site {
@@ -99,6 +100,8 @@ class Desk {
     UniqueFd socket;
     Bytes got;
     Nanoseconds deadline;
+    store::TcpAddress from;
+    bool is_answered = false;
   };
 
   void serve() {
@@ -116,7 +119,7 @@ class Desk {
       auto event = fds.begin() + 2;
       for (auto each = visitors_.begin(); each != visitors_.end(); ++event) {
         const bool stays = (event->revents == 0 || hear(*each)) && clock_.now() < each->deadline;
-        each = stays ? std::next(each) : visitors_.erase(each);
+        each = stays ? std::next(each) : drop(each);
       }
       if (fds[1].revents != 0) {
         accept_one();
@@ -124,8 +127,16 @@ class Desk {
     }
   }
 
+  std::list<Visitor>::iterator drop(std::list<Visitor>::iterator which) {
+    if (!which->is_answered) {
+      store::count_stranger(which->from, "the port at which ranks ask for the job's key", 0);
+    }
+    return visitors_.erase(which);
+  }
+
   void accept_one() {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    store::TcpAddress from;
+    UniqueFd socket = store::accept_from(listener_.get(), from);
     if (!socket.is_open()) {
       if (errno == EMFILE || errno == ENFILE) {
         ::poll(nullptr, 0, 50);  // until some are closed
@@ -133,9 +144,9 @@ class Desk {
       return;
     }
     if (visitors_.size() >= kMostAtOnce) {
-      visitors_.pop_front();  // a rank that was slow asks again
+      drop(visitors_.begin());  // a rank that was slow asks again
     }
-    visitors_.push_back({std::move(socket), {}, clock_.now() + kPatience});
+    visitors_.push_back({std::move(socket), {}, clock_.now() + kPatience, from});
   }
 
   /// False if it is done with.
@@ -151,6 +162,7 @@ class Desk {
       log(LogLevel::debug, 0, "somebody asks for the job's key and does not get it: " + answer.status().message());
     }
     // An empty answer says that there is none. It is shorter than what the kernel keeps for a connection.
+    visitor.is_answered = bool(answer);
     const Bytes frame = framed(answer ? answer.value() : Bytes());
     static_cast<void>(::send(visitor.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     return false;

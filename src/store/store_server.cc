@@ -16,6 +16,7 @@
 #include "store/handshake.h"
 #include "store/meetings.h"
 #include "store/packet_socket.h"
+#include "store/strangers.h"
 #include "store/unix_address.h"
 
 namespace ronde::store {
@@ -34,6 +35,7 @@ struct Connection {
   /// greeting -> proving -> idle -> (waiting -> answering -> idle)*; anything out of turn ends the connection.
   enum class Phase { greeting, proving, idle, waiting, answering } phase = Phase::greeting;
   PacketSocket socket;
+  TcpAddress from;
   Nonce client_nonce{};
   Nonce server_nonce{};
   Nanoseconds deadline = kNever;           ///< of the handshake, or of taking the answer
@@ -128,7 +130,8 @@ class Server {
   /// A few a round: who floods the server must not keep it from those who have come before.
   void accept_some() {
     for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
-      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      TcpAddress from;
+      UniqueFd socket = accept_from(listener_.get(), from);
       if (!socket.is_open()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
           // The one who waits stays in the backlog and would wake us again at once.
@@ -153,6 +156,7 @@ class Server {
       }
       Connection& connection = connections_[id];
       connection.socket = std::move(client);
+      connection.from = from;
       connection.deadline = later(clock_.now(), options_.handshake_limit);
     }
   }
@@ -298,7 +302,15 @@ class Server {
 
   void close(ClientId id) {
     meetings_.leave(id);
-    connections_.erase(id);
+    const auto found = connections_.find(id);
+    // A Unix socket is reached by this user alone: what fails there is a rank that died.
+    if (found == connections_.end()) {
+      return;
+    }
+    if (found->second.is_stranger() && !found->second.socket.is_of_this_host()) {
+      count_stranger(found->second.from, "the job's store", 0);  // rank 0 serves it on TCP
+    }
+    connections_.erase(found);
   }
 
   UniqueFd listener_;

@@ -80,6 +80,26 @@ Result<UniqueFd> listen_tcp(const HostAndPort& where, HostIs host) {
       "listening at " + where.host + (where.port == 0 ? "" : " port " + std::to_string(where.port)), failure);
 }
 
+std::string text_of(const TcpAddress& address) {
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (address.bytes == 0 || ::getnameinfo(address.get(), address.bytes, host, sizeof host, port, sizeof port,
+                                          NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "an unknown address";
+  }
+  return std::string(host) + " port " + port;
+}
+
+UniqueFd accept_from(int listener, TcpAddress& from) {
+  from.bytes = sizeof from.storage;
+  UniqueFd socket(
+      ::accept4(listener, reinterpret_cast<sockaddr*>(&from.storage), &from.bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.is_open() || from.storage.ss_family == AF_UNIX) {
+    from.bytes = 0;
+  }
+  return socket;
+}
+
 Result<std::uint16_t> port_of(int socket) {
   TcpAddress address;
   address.bytes = sizeof address.storage;

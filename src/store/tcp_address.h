@@ -34,6 +34,11 @@ Result<std::vector<TcpAddress>> resolve(const HostAndPort& where, HostIs host = 
 
 /// A listening socket, close-on-exec and non-blocking, at the first of these addresses that is this host's.
 Result<UniqueFd> listen_tcp(const HostAndPort& where, HostIs host = HostIs::name_or_numbers);
+/// "10.0.0.1 port 5000"; "an unknown address" where it is empty.
+std::string text_of(const TcpAddress& address);
+/// A connection that waits at a listening socket, close-on-exec and non-blocking, and where it comes from; closed, with
+/// errno, if there is none. Of a Unix socket's the address stays empty.
+UniqueFd accept_from(int listener, TcpAddress& from);
 /// The port at which a socket listens.
 Result<std::uint16_t> port_of(int socket);
 

@@ -27,6 +27,27 @@ class End:
     err: str
 
 
+def variables(hosts: Sequence[Host], rank: int, store: str, key: str, ipv6: bool = False) -> Dict[str, str]:
+    """What a rank is told that nobody has launched; the ranks are on these hosts, in order."""
+    host = hosts[rank]
+    of_host = [number for number, other in enumerate(hosts) if other is host]
+    names = list(dict.fromkeys(other.name for other in hosts))
+    return {
+        "RONDE_RANK": str(rank),
+        "RONDE_SIZE": str(len(hosts)),
+        "RONDE_LOCAL_RANK": str(of_host.index(rank)),
+        "RONDE_LOCAL_SIZE": str(len(of_host)),
+        "RONDE_CROSS_RANK": str(names.index(host.name)),
+        "RONDE_CROSS_SIZE": str(len(names)),
+        "RONDE_STORE": store,
+        "RONDE_KEY": key,
+        "RONDE_ADDRESS": host.address6 if ipv6 else host.address,
+        "RONDE_PROBE": "0",
+        "RONDE_INIT_TIMEOUT_S": "30",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
 class ByHand:
     """One rank on each of these hosts, of which each may be named several times. Ends with its bed."""
 
@@ -44,7 +65,7 @@ class ByHand:
         self.ranks: List[HostProcess] = []
         self._environments: List[Dict[str, str]] = []
         for rank, host in enumerate(hosts):
-            own = {**self._variables(rank, ipv6), **environment, **(dict(each[rank]) if each else {})}
+            own = {**variables(hosts, rank, self.store, self.key, ipv6), **environment, **(dict(each[rank]) if each else {})}
             own = {name: value for name, value in own.items() if value}
             self._environments.append(own)
             self.ranks.append(
@@ -54,25 +75,6 @@ class ByHand:
         self._limit = threading.Timer(limit_s, self._kill)
         self._limit.daemon = True
         self._limit.start()
-
-    def _variables(self, rank: int, ipv6: bool) -> Dict[str, str]:
-        host = self.hosts[rank]
-        of_host = [number for number, other in enumerate(self.hosts) if other is host]
-        names = list(dict.fromkeys(other.name for other in self.hosts))
-        return {
-            "RONDE_RANK": str(rank),
-            "RONDE_SIZE": str(len(self.hosts)),
-            "RONDE_LOCAL_RANK": str(of_host.index(rank)),
-            "RONDE_LOCAL_SIZE": str(len(of_host)),
-            "RONDE_CROSS_RANK": str(names.index(host.name)),
-            "RONDE_CROSS_SIZE": str(len(names)),
-            "RONDE_STORE": self.store,
-            "RONDE_KEY": self.key,
-            "RONDE_ADDRESS": host.address6 if ipv6 else host.address,
-            "RONDE_PROBE": "0",
-            "RONDE_INIT_TIMEOUT_S": "30",
-            "OMP_NUM_THREADS": "1",
-        }
 
     def environment(self, rank: int) -> Dict[str, str]:
         """The rank's variables of Ronde, for another process in its place."""

@@ -33,7 +33,8 @@ def listening(host, but=()):
 @pytest.mark.parametrize("count", [1000, pytest.param(5000, marks=pytest.mark.long)])
 def test_strangers_change_nothing_while_a_job_runs(bed, count):  # 34, 36
     one, two, other = bed.hosts
-    expected = ByHand(bed, [one, two], "operations.py").succeed()
+    undisturbed = ByHand(bed, [one, two], "operations.py").ends()
+    assert [end.err for end in undisturbed.values()] == ["strangers: 0\n"] * 2
 
     # Rank 1 reaches the store through somebody who records what it says there, to say it again.
     record = bed.folder / "record"
@@ -48,7 +49,12 @@ def test_strangers_change_nothing_while_a_job_runs(bed, count):  # 34, 36
         record.write_bytes(secrets.token_bytes(200))
     strangers = [start_strangers(other, one, job.port, count, seed, record) for seed in range(2)]
     assert [each.stdout.readline() for each in strangers] == ["begun\n"] * 2
-    assert job.succeed() == expected
+    disturbed = job.ends()
+    assert [(end.code, end.out) for end in disturbed.values()] == [(0, end.out) for end in undisturbed.values()]
+    counted = int(disturbed[0].err.rpartition("strangers: ")[2])
+    assert 0 < counted <= 2 * count and disturbed[1].err == "strangers: 0\n"
+    assert f"a connection from {other.address} port " in disturbed[0].err, disturbed[0].err
+    assert len(disturbed[0].err.splitlines()) == 1 + len(str(counted))  # the first, the tenth, the hundredth
     for each in strangers:
         assert connections(each) == count
 

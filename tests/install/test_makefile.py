@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 #: What each is given, and what is there afterwards. The longest work of some is left out: that of `test` is what runs
-#: this, that of `bench-peers` takes tens of minutes.
+#: this, that of `bench-peers` and `bench-hosts` takes tens of minutes.
 TARGETS = {
     "help": ([], None),
     "demo": ([], ".venv/bin/ronde"),
@@ -18,6 +18,7 @@ TARGETS = {
     "lint": ([], "build/lint/build.ninja"),
     "docs": ([], "build/docs/index.html"),
     "bench-peers": (["ARGS=--help"], "build/peers/venv/bin/python"),
+    "bench-hosts": (["ARGS=--help"], "build/peers/venv/bin/python"),
     "bench-check": (["OLD={results}", "NEW={results}"], None),
     "clean": ([], None),
 }

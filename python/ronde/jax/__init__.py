@@ -29,6 +29,7 @@ from __future__ import annotations
 from ronde._job import init, shutdown
 from ronde._objects import allgather_object, broadcast_object
 from ronde._process import (
+    counters,
     cross_rank,
     cross_size,
     is_initialized,
@@ -71,6 +72,7 @@ __all__ = [
     "broadcast",
     "broadcast_object",
     "broadcast_parameters",
+    "counters",
     "cross_rank",
     "cross_size",
     "global_process_set",

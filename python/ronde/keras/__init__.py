@@ -46,6 +46,7 @@ from ronde._keras.values import allgather, allreduce, broadcast, reducescatter  
 from ronde._keras.variables import broadcast_variables  # noqa: E402
 from ronde._objects import allgather_object, broadcast_object  # noqa: E402
 from ronde._process import (  # noqa: E402
+    counters,
     cross_rank,
     cross_size,
     is_initialized,
@@ -86,6 +87,7 @@ __all__ = [
     "broadcast_variables",
     "callbacks",
     "ccl_built",
+    "counters",
     "cross_rank",
     "cross_size",
     "cuda_built",

@@ -29,6 +29,7 @@ from ronde._handle import Handle, poll, synchronize
 from ronde._job import init, shutdown
 from ronde._objects import allgather_object, broadcast_object
 from ronde._process import (
+    counters,
     cross_rank,
     cross_size,
     is_initialized,
@@ -124,6 +125,7 @@ __all__ = [
     "broadcast_async",
     "broadcast_async_",
     "broadcast_object",
+    "counters",
     "cross_rank",
     "cross_size",
     "empty_shared",

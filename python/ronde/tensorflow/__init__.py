@@ -48,6 +48,7 @@ from ronde._capabilities import (
     rocm_built,
 )
 from ronde._process import (
+    counters,
     cross_rank,
     cross_size,
     is_initialized,
@@ -150,6 +151,7 @@ __all__ = [
     "broadcast_variables",
     "ccl_built",
     "check_num_rank_power_of_2",
+    "counters",
     "cross_rank",
     "cross_size",
     "cuda_built",

@@ -45,6 +45,7 @@ from ronde._handle import Handle
 from ronde._job import begin as _job_begin
 from ronde._job import shutdown
 from ronde._process import (
+    counters,
     cross_rank,
     cross_size,
     is_initialized,
@@ -168,6 +169,7 @@ __all__ = [
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "ccl_built",
+    "counters",
     "cross_rank",
     "cross_size",
     "cuda_built",

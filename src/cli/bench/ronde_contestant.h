@@ -12,10 +12,13 @@
 namespace ronde::cli {
 
 /// A member of the job between init() and its end. Rank 0 is the root of a broadcast.
-class RondeContestant final : public Contestant {
+class RondeContestant : public Contestant {
  public:
-  explicit RondeContestant(const BenchOptions& options)
-      : op_(options.op), form_(options.form), shared_(options.shared) {}
+  /// Where the job's ranks may be: the loop's start line lies in memory of one host, unless the caller has another.
+  enum class Span { one_host, several_hosts };
+
+  explicit RondeContestant(const BenchOptions& options, Span span = Span::one_host)
+      : op_(options.op), form_(options.form), shared_(options.shared), span_(span) {}
   ~RondeContestant() override;
   RondeContestant(const RondeContestant&) = delete;
   RondeContestant& operator=(const RondeContestant&) = delete;
@@ -23,9 +26,9 @@ class RondeContestant final : public Contestant {
   /// Joins the job. Before all else.
   bool init();
 
-  int rank() const override { return topology_.rank; }
-  int size() const override { return topology_.size; }
-  std::string failure() const override { return failure_; }
+  int rank() const final { return topology_.rank; }
+  int size() const final { return topology_.size; }
+  std::string failure() const final { return failure_; }
   /// With --shared a bucket for them all, each on a cache line of its own.
   bool allocate(const std::vector<std::uint64_t>& bytes, std::vector<void*>* places) override;
   bool open(const BenchOptions& options, const std::string& label, const std::vector<TensorPlace>& tensors) override;
@@ -48,6 +51,7 @@ class RondeContestant final : public Contestant {
   BenchOp op_;
   BenchForm form_;
   bool shared_;
+  Span span_;
   ronde_topology topology_ = {};
   std::string failure_;
   std::vector<void*> buckets_;

@@ -1,23 +1,18 @@
-// Hierarchical: an all-reduce between hosts of several ranks each. The tensor is cut into chunks, each chunk into as
-// many slices as rails, and each slice into a part for each host. Rail j is the j-th rank of every host; there are as
-// many as the smallest host has ranks, or one for small tensors, so that all slices are carried by all hosts.
+// Hierarchical: an all-reduce between hosts of several ranks each. Each slice (host_phases.h) is cut into a part for
+// each host.
 //
-//     phase 1, in a host      every rank sends slice j to its host's rank of rail j, which reduces them
-//     phase 2, between hosts  the ranks of a rail send each other the parts of the slice, and reduce what comes
-//     phase 3, between hosts  they send each other the reduced parts
-//     phase 4, in a host      every rail's rank sends its slice to the others of its host
+//     phase 0, in a host      every rank sends slice j to its host's rank of rail j, which reduces them
+//     phase 1, between hosts  the ranks of a rail send each other the parts of the slice, and reduce what comes
+//     phase 2, between hosts  they send each other the reduced parts
+//     phase 3, in a host      every rail's rank sends its slice to the others of its host
 //
 // Of N bytes a host sends and receives 2 (H-1)/H N whatever the number of its ranks, and each of its rails drives its
 // share. Which ranks' values are added first is not what it is in a flat schedule, so floating sums may differ from
 // that one's in the last bit; each value is reduced in one place in a fixed order, so all ranks have the same bits.
 //
 // Partial sums lie in scratch memory: outputs are written only by what has come from ranks that have heard, through
-// their hosts, from all (docs/architecture.md on replay). A rail's rank has so after its first phase 2, the others of a
-// host after their first phase 4.
-//
-// Pipeline. Chunk c is in phase 1 while chunk c-1 is in phase 2, c-5 in 3 and c-6 in 4, so that hosts and wire work at
-// the same time, and the wire has something to carry while hosts are late. Some chunks' partial sums are in scratch:
-// what phase 2 of a chunk has sent has been received once phase 3 of that chunk has come.
+// their hosts, from all (docs/architecture.md on replay). A rail's rank has so after its first phase 1, the others of a
+// host after their first phase 3.
 #pragma once
 
 #include <memory>

@@ -10,6 +10,7 @@
 #include "collectives/alone.h"
 #include "collectives/parts.h"
 #include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/schedule_run.h"
@@ -159,6 +160,38 @@ std::vector<Combination> combinations_of_two(const reduce::Reduction& reduction,
   return {in_host, between};
 }
 
+/// Floating sums and products are rounded at each step.
+bool rounds(const reduce::Reduction& reduction) {
+  const bool adds = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
+  return (adds || reduction.op == ReduceOp::product) && !is_integer(reduction.dtype) &&
+         reduction.dtype != DType::boolean;
+}
+
+/// Between hosts whose ranks are in order, what combinations_of_two() gives has the bits of all ranks in one go.
+bool has_same_bits_by_hosts(const reduce::Reduction& reduction) {
+  const bool is_narrow = reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16;
+  const bool is_scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
+  return !rounds(reduction) && !(is_narrow && is_scaled);
+}
+
+/// How the first host's ranks and then the second's combine values, with the bits of all in one go; nothing if they
+/// would be others: 16-bit floats would be rounded once more at the border.
+std::vector<Combination> combinations_of_chain(const reduce::Reduction& reduction, std::size_t ranks) {
+  const bool is_its_own_accumulator =
+      reduction.dtype == DType::float32 || reduction.dtype == DType::float64 || is_complex(reduction.dtype);
+  if (!is_its_own_accumulator || !rounds(reduction)) {
+    return {};
+  }
+  Combination first{reduction};
+  Combination then{reduction, 0, reduce::First::partial};
+  first.reduction.postscale = 1.0;
+  if (reduction.op == ReduceOp::average) {
+    first.reduction.op = ReduceOp::sum;
+    then.divisor = ranks;
+  }
+  return {first, then};
+}
+
 struct Algorithm {
   OpKind kind;
   std::unique_ptr<Operation> (*start)(MessageChannel&, const Plan&);
@@ -190,9 +223,18 @@ const Algorithm* find(OpKind kind) {
 AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                            const reduce::Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(layout.ranks());
-  if (layout.is_hierarchy() && layout.ranks() > limits.rank_order_to && bytes > 0) {
-    if (std::vector<Combination> two = combinations_of_two(reduction, ranks); !two.empty()) {
-      const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
+  const bool are_few = layout.ranks() <= limits.rank_order_to;
+  // What is small has fewer turns without hosts.
+  if (layout.is_hierarchy() && bytes > (are_few ? limits.one_turn : 0)) {
+    const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
+    std::vector<Combination> two = layout.hosts() == 2 && layout.is_in_order() ? combinations_of_chain(reduction, ranks)
+                                                                               : std::vector<Combination>();
+    if (!two.empty()) {
+      const std::size_t slice = chain_slice(bytes, rails, limits.chunk);
+      return {chain_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
+    }
+    two = combinations_of_two(reduction, ranks);
+    if (!two.empty() && (!are_few || (has_same_bits_by_hosts(reduction) && layout.is_in_order()))) {
       return {hierarchical_allreduce_schedule(rank, layout, bytes, limits.chunk, rails), std::move(two), true};
     }
   }

@@ -18,9 +18,10 @@ namespace ronde::collectives::messages {
 struct MessageLimits {
   std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
   std::size_t chunk = std::size_t{256} << 10;    ///< bytes of a message at most, a multiple of 128
-  /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit: so a
-  /// program that is tried on two hosts gives what it gave on one. More ranks add host by host, since in that order
-  /// each host would send its numbers once for each rank of the others.
+  /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit, whatever
+  /// that costs: so a program that is tried on two hosts gives what it gave on one. More ranks do so where a chain has
+  /// that order for nothing (chain_schedule.h), else add host by host, since each host would send its numbers once for
+  /// each rank of the others.
   int rank_order_to = 4;
 };
 
@@ -28,11 +29,11 @@ struct MessageLimits {
 struct AllreduceWay {
   std::unique_ptr<Schedule> schedule;
   std::vector<Combination> combinations;
-  bool is_hierarchical = false;
+  bool is_hierarchical = false;  ///< by hosts, be it a chain
 };
 
-/// Chosen by the layout, the sizes and the limits alone: the same on every rank. In the first stage of one that is not
-/// hierarchical every rank sends each other a message.
+/// Chosen by the layout, the sizes, the limits and the reduction alone: the same on every rank. In the first stage of
+/// one that is not hierarchical every rank sends each other a message.
 AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                            const reduce::Reduction& reduction);
 

@@ -12,6 +12,7 @@ RankLayout::RankLayout(const std::vector<int>& first_of) : host_of_(first_of.siz
       ranks_.emplace_back();
     }
     host_of_[rank] = first == rank ? hosts() - 1 : host_of_[first];
+    is_in_order_ &= host_of_[rank] == hosts() - 1;
     std::vector<int>& ranks = ranks_[static_cast<std::size_t>(host_of_[rank])];
     local_[rank] = static_cast<int>(ranks.size());
     ranks.push_back(static_cast<int>(rank));

@@ -22,6 +22,7 @@ class RankLayout {
   int local(int rank) const { return local_[static_cast<std::size_t>(rank)]; }
   std::size_t fewest() const { return fewest_; }  ///< ranks that a host has
   std::size_t most() const { return most_; }
+  bool is_in_order() const { return is_in_order_; }  ///< all ranks of a host come before those of the next
   /// There is something to be had from it: several hosts, and several ranks on one of them.
   bool is_hierarchy() const { return hosts() > 1 && most_ > 1; }
 
@@ -31,6 +32,7 @@ class RankLayout {
   std::vector<int> local_;
   std::size_t fewest_ = 0;
   std::size_t most_ = 0;
+  bool is_in_order_ = true;
 };
 
 }  // namespace ronde::collectives

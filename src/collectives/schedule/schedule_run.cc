@@ -28,7 +28,7 @@ ScheduleRun::ScheduleRun(transport::Mailbox& mailbox, std::unique_ptr<Schedule> 
       kept_(static_cast<std::size_t>(mailbox.size())) {
   for (std::size_t i = 0; i < reducers_.size(); ++i) {
     if (const std::size_t inputs = schedule_->inputs(i).size(); inputs > 0) {
-      reducers_[i].emplace(combinations[i].reduction, inputs, combinations[i].divisor);
+      reducers_[i].emplace(combinations[i].reduction, inputs, combinations[i].divisor, combinations[i].first);
       pointers_.resize(std::max(pointers_.size(), inputs));
     }
   }

@@ -19,7 +19,8 @@ namespace ronde::collectives {
 /// How values are combined.
 struct Combination {
   reduce::Reduction reduction;
-  std::size_t divisor = 0;  ///< as reduce::Reducer has it
+  std::size_t divisor = 0;  ///< this and the next as reduce::Reducer has them
+  reduce::First first = reduce::First::value;
 };
 
 /// Used under the mailbox's lock.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/two_phase_schedule.h"
@@ -127,6 +128,9 @@ TEST(RankLayout, NumbersHostsByTheirLowestRanks) {
   EXPECT_EQ(layout.fewest(), 1u);
   EXPECT_EQ(layout.most(), 3u);
   EXPECT_TRUE(layout.is_hierarchy());
+  EXPECT_FALSE(layout.is_in_order());
+  EXPECT_TRUE(RankLayout({0, 0, 2, 2, 2}).is_in_order());
+  EXPECT_FALSE(RankLayout({0, 0, 2, 2, 0}).is_in_order());
   EXPECT_FALSE(RankLayout({0, 0, 0}).is_hierarchy());
   EXPECT_FALSE(RankLayout::apart(3).is_hierarchy());
 }
@@ -156,6 +160,24 @@ std::vector<RankLayout> some_layouts() {
   return layouts;
 }
 
+/// Bytes that each host sends to others.
+std::vector<std::size_t> sent_by_hosts(const World& world, const RankLayout& layout) {
+  std::vector<std::size_t> sent(static_cast<std::size_t>(layout.hosts()));
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    Stage stage;
+    for (std::size_t t = 0; t < world[0]->stages(); ++t) {
+      stage.clear();
+      world[static_cast<std::size_t>(rank)]->describe(t, stage);
+      for (const Outgoing& each : stage.outgoing) {
+        if (layout.host_of(each.to) != layout.host_of(rank)) {
+          sent[static_cast<std::size_t>(layout.host_of(rank))] += each.from.bytes();
+        }
+      }
+    }
+  }
+  return sent;
+}
+
 TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
   for (const RankLayout& layout : some_layouts()) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 70 + 5, kLargeTensor}) {
@@ -168,19 +190,7 @@ TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
         if (bytes != kLargeTensor) {
           expect_all_written_once(world, bytes);
         }
-        std::vector<std::size_t> sent(static_cast<std::size_t>(layout.hosts()));
-        for (int rank = 0; rank < layout.ranks(); ++rank) {
-          Stage stage;
-          for (std::size_t t = 0; t < world[0]->stages(); ++t) {
-            stage.clear();
-            world[static_cast<std::size_t>(rank)]->describe(t, stage);
-            for (const Outgoing& each : stage.outgoing) {
-              if (layout.host_of(each.to) != layout.host_of(rank)) {
-                sent[static_cast<std::size_t>(layout.host_of(rank))] += each.from.bytes();
-              }
-            }
-          }
-        }
+        const std::vector<std::size_t> sent = sent_by_hosts(world, layout);
         const auto hosts = static_cast<std::size_t>(layout.hosts());
         EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), std::size_t{0}), 2 * (hosts - 1) * bytes);
         for (const std::size_t each : sent) {
@@ -194,35 +204,103 @@ TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
   }
 }
 
-/// What schedule.h promises of hears_all_by(): messages are followed, from whom they come with what that one knew.
+/// What schedule.h promises of hears_all_by() and told(): messages are followed, from whom they come with what that one
+/// knew.
+void expect_nobody_writes_before_it_has_heard_from_all(const World& world) {
+  std::vector<std::set<int>> heard(world.size());
+  for (std::size_t rank = 0; rank < world.size(); ++rank) {
+    heard[rank].insert(static_cast<int>(rank));
+  }
+  for (std::size_t t = 0; t < world[0]->stages(); ++t) {
+    const std::vector<std::set<int>> before = heard;
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+      Stage stage;
+      world[rank]->describe(t, stage);
+      bool writes = stage.work != Work::none && stage.work != Work::reduce_to_scratch;
+      for (const Incoming& each : stage.incoming) {
+        const auto& theirs = before[static_cast<std::size_t>(each.from)];
+        heard[rank].insert(theirs.begin(), theirs.end());
+        writes |= each.into.list != kKept;
+      }
+      const bool has_heard = heard[rank].size() == world.size();
+      EXPECT_TRUE(has_heard || !writes) << "rank " << rank << " in stage " << t;
+      EXPECT_TRUE(has_heard || t + 1 < world[rank]->hears_all_by());
+    }
+  }
+  for (const auto& schedule : world) {
+    for (const int told : schedule->told()) {
+      const auto& theirs = *world[static_cast<std::size_t>(told)];
+      EXPECT_EQ(theirs.hears_all_by(), schedule->telling_stage() + 1) << "it waits for it in that stage";
+    }
+  }
+}
+
 TEST(HierarchicalSchedule, NobodyWritesBeforeItHasHeardFromAll) {
   for (const RankLayout& layout : some_layouts()) {
     for (const std::size_t bytes : {std::size_t{1}, kChunk * 70 + 5}) {
-      const World world = world_of(layout.ranks(), [&](int rank) {
+      expect_nobody_writes_before_it_has_heard_from_all(world_of(layout.ranks(), [&](int rank) {
         return hierarchical_allreduce_schedule(rank, layout, bytes, kChunk, layout.fewest());
-      });
-      std::vector<std::set<int>> heard;
-      for (int rank = 0; rank < layout.ranks(); ++rank) {
-        heard.push_back({rank});
-      }
-      for (std::size_t t = 0; t < world[0]->stages(); ++t) {
-        const std::vector<std::set<int>> before = heard;
-        for (std::size_t rank = 0; rank < world.size(); ++rank) {
-          Stage stage;
-          world[rank]->describe(t, stage);
-          bool writes = stage.work != Work::none && stage.work != Work::reduce_to_scratch;
-          for (const Incoming& each : stage.incoming) {
-            const auto& theirs = before[static_cast<std::size_t>(each.from)];
-            heard[rank].insert(theirs.begin(), theirs.end());
-            writes |= each.into.list != kKept;
-          }
-          const bool has_heard = heard[rank].size() == world.size();
-          EXPECT_TRUE(has_heard || !writes) << "rank " << rank << " in stage " << t;
-          EXPECT_TRUE(has_heard || t + 1 < world[rank]->hears_all_by());
-        }
+      }));
+    }
+  }
+}
+
+/// Of two hosts in order, with equal and unequal numbers of ranks.
+std::vector<RankLayout> two_hosts_in_order() {
+  std::vector<RankLayout> layouts;
+  for (int first = 1; first <= 5; ++first) {
+    for (int second = 1; second <= 5; ++second) {
+      std::vector<int> first_of(static_cast<std::size_t>(first + second), first);
+      std::fill_n(first_of.begin(), first, 0);
+      if (first + second > 2) {
+        layouts.emplace_back(first_of);
       }
     }
   }
+  return layouts;
+}
+
+TEST(ChainSchedule, SendsTheTensorOnceEachWay) {
+  for (const RankLayout& layout : two_hosts_in_order()) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{127}, std::size_t{129}, kChunk - 1, kChunk, kChunk + 1,
+                                    kChunk * 3, kChunk * 70 + 5}) {
+      for (const std::size_t rails : {std::size_t{1}, layout.fewest()}) {
+        const World world = world_of(
+            layout.ranks(), [&](int rank) { return chain_allreduce_schedule(rank, layout, bytes, kChunk, rails); });
+        check(world);
+        expect_all_written_once(world, bytes);
+        expect_nobody_writes_before_it_has_heard_from_all(world);
+        EXPECT_EQ(sent_by_hosts(world, layout), (std::vector<std::size_t>{bytes, bytes}));
+      }
+    }
+  }
+}
+
+/// Followed through messages and scratch memory: the list of ranks that a byte of the output was made of.
+TEST(ChainSchedule, AddsInTheOrderOfRanks) {
+  for (const RankLayout& layout : two_hosts_in_order()) {
+    std::vector<int> all(static_cast<std::size_t>(layout.ranks()));
+    std::iota(all.begin(), all.end(), 0);
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      const auto schedule = chain_allreduce_schedule(rank, layout, kChunk * 10, kChunk, layout.fewest());
+      if (schedule->inputs(1).empty()) {
+        continue;
+      }
+      const int before = schedule->inputs(1).front();
+      const auto theirs = chain_allreduce_schedule(before, layout, kChunk * 10, kChunk, layout.fewest());
+      std::vector<int> added = theirs->inputs(0);
+      added.insert(added.end(), schedule->inputs(1).begin() + 1, schedule->inputs(1).end());
+      EXPECT_EQ(added, all);
+    }
+  }
+}
+
+TEST(ChainSchedule, CutsSoThatBothDirectionsAreInUse) {
+  constexpr std::size_t kMost = std::size_t{256} << 10;
+  EXPECT_EQ(chain_slice(1, 1, kMost), std::size_t{16} << 10);
+  EXPECT_EQ(chain_slice(std::size_t{1} << 20, 2, kMost), std::size_t{64} << 10);
+  EXPECT_EQ(chain_slice(std::size_t{64} << 20, 2, kMost), kMost);
+  EXPECT_EQ(chain_slice(1000, 1, 256), 256u);
 }
 
 TEST(ExchangeSchedule, SendsWhatEachHasForEach) {

@@ -9,14 +9,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <list>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/host_name.h"
-#include "base/version.h"
 #include "store/port_range.h"
+#include "store/strangers.h"
 #include "store/tcp_address.h"
+#include "transport/tcp/announced.h"
 #include "transport/tcp/greeting.h"
 #include "transport/tcp/tcp.h"
 
@@ -24,8 +25,6 @@ namespace ronde::transport {
 
 namespace {
 
-/// The version of what goes over connections, raised when the meaning or form of any byte changes.
-constexpr std::uint32_t kWireVersion = 2;
 /// A stranger gets this long for a few dozen bytes; there may be so many more of them than ranks at a time.
 constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
@@ -35,54 +34,6 @@ constexpr const char* kTimedOut = "Timed out";
 constexpr const char* kHint = ", which is no address for other hosts: please set RONDE_ADDRESS there)";
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
-
-/// What a rank tells the others.
-struct Announced {
-  std::uint32_t wire_version = kWireVersion;
-  std::string library_version = std::string(kVersion);
-  PeerInfo who;
-  std::string address;
-  std::uint16_t port = 0;
-  std::uint8_t integrity = 0;
-  std::string failure;  ///< why it cannot take part; empty if it can
-};
-
-std::vector<std::byte> encode_announced(const Announced& announced) {
-  ByteWriter writer;
-  writer.put(announced.wire_version);
-  writer.put_string(announced.library_version);
-  writer.put_string(announced.who.host);
-  writer.put(static_cast<std::int32_t>(announced.who.pid));
-  writer.put_string(announced.address);
-  writer.put(announced.port);
-  writer.put(announced.integrity);
-  writer.put_string(announced.failure);
-  return writer.take();
-}
-
-Result<Announced> decode_announced(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
-  Announced announced;
-  announced.wire_version = reader.get<std::uint32_t>();
-  announced.library_version = reader.get_string();
-  announced.who.host = reader.get_string();
-  announced.who.pid = reader.get<std::int32_t>();
-  announced.address = reader.get_string();
-  announced.port = reader.get<std::uint16_t>();
-  announced.integrity = reader.get<std::uint8_t>();
-  announced.failure = reader.get_string();
-  if (reader.ok() && (announced.wire_version != kWireVersion || announced.library_version != kVersion)) {
-    return Status::error(Code::version_mismatch, "it has Ronde " + announced.library_version + " (wire version " +
-                                                     std::to_string(announced.wire_version) + "), this rank " +
-                                                     std::string(kVersion) + " (" + std::to_string(kWireVersion) +
-                                                     "); all ranks need one version");
-  }
-  if (!reader.at_end()) {
-    return Status::error(Code::version_mismatch, "what it has told of itself cannot be read");
-  }
-  return announced.failure.empty() ? Result<Announced>(announced)
-                                   : Status::error(Code::system_error, announced.failure);
-}
 
 void set_options(int socket, const HostTimeout& timeout) {
   const int on = 1;
@@ -128,7 +79,10 @@ class Connector {
     Greeting greeting;
     int to;  ///< -1: accepted
     Nanoseconds deadline;
+    store::TcpAddress from{};  ///< of an accepted one
     bool has_news = false;
+
+    bool is_stranger() const { return to < 0; }
   };
 
   bool has(int peer) const {
@@ -206,20 +160,29 @@ class Connector {
 
   Status accept_some() {
     for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
-      UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      store::TcpAddress from;
+      UniqueFd socket = store::accept_from(listener_.get(), from);
       if (!socket.is_open()) {
         const bool is_used_up = errno == EMFILE || errno == ENFILE;
         return is_used_up ? Status::from_errno("accepting a connection", errno) : Status();
       }
-      const auto is_stranger = [](const Under& each) { return each.to < 0; };
-      if (static_cast<std::size_t>(std::count_if(under_way_.begin(), under_way_.end(), is_stranger)) >=
-          kMostStrangers + all_.size()) {
-        under_way_.erase(std::find_if(under_way_.begin(), under_way_.end(), is_stranger));  // the first to come
+      if (static_cast<std::size_t>(std::count_if(under_way_.begin(), under_way_.end(),
+                                                 std::mem_fn(&Under::is_stranger))) >= kMostStrangers + all_.size()) {
+        // The first to come.
+        drop(std::find_if(under_way_.begin(), under_way_.end(), std::mem_fn(&Under::is_stranger)));
       }
       under_way_.push_back(
-          {Greeting::from_anybody(std::move(socket), meeting_), -1, clock_.now() + kGreetingLimit, true});
+          {Greeting::from_anybody(std::move(socket), meeting_), -1, clock_.now() + kGreetingLimit, from, true});
     }
     return {};
+  }
+
+  /// One that has not proved the key.
+  std::list<Under>::iterator drop(std::list<Under>::iterator which) {
+    if (which->is_stranger()) {
+      store::count_stranger(which->from, "its port for other ranks", meeting_.rank);
+    }
+    return under_way_.erase(which);
   }
 
   void advance(Nanoseconds now) {
@@ -233,7 +196,11 @@ class Connector {
         set_options(socket.get(), timeout_);
         sockets_[static_cast<std::size_t>(each->greeting.peer())] = std::move(socket);
       }
-      each = how != Greeted::not_yet || now >= each->deadline ? under_way_.erase(each) : std::next(each);
+      if (how == Greeted::done) {
+        each = under_way_.erase(each);
+      } else {
+        each = how == Greeted::refused || now >= each->deadline ? drop(each) : std::next(each);
+      }
     }
   }
 
@@ -291,12 +258,12 @@ Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const 
   }
   mine.failure = listener.status().message();
   store::Value value;
-  value.bytes = encode_announced(mine);
+  value.bytes = mine.encode();
   RONDE_ASSIGN_OR_RETURN(const auto values, store.exchange(scope, rank, size, std::move(value), limit));
   std::vector<Announced> all;
   std::vector<PeerInfo> who;
   for (std::size_t peer = 0; peer < values.size(); ++peer) {
-    Result<Announced> announced = decode_announced(values[peer].bytes);
+    Result<Announced> announced = Announced::decode(values[peer].bytes);
     if (!announced) {
       return announced.status().with_context("rank " + std::to_string(peer)).with_rank(static_cast<int>(peer));
     }

@@ -1,6 +1,7 @@
 """Every operation of ronde.numpy with values that are known, and a digest of sums whose bits depend on their order."""
 
 import hashlib
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -110,9 +111,11 @@ def main():
             rows(rank, size)
             digests.append(digest(rank, step))
         pairs_and_sets(rank, size)
+        strangers = rnp.counters()["strangers"]
         rnp.shutdown()
     assert digests[:STEPS] == digests[STEPS:]
     print(*digests)
+    print(f"strangers: {strangers}", file=sys.stderr)
 
 
 main()

@@ -1,0 +1,70 @@
+// Which schedule an all-reduce takes between hosts, with the limits that are built in, and that few ranks, and the
+// ranks of two hosts in order, have the bits of one host.
+#include <gtest/gtest.h>
+
+#include "collectives/schedule/message_world_for_tests.h"
+
+namespace ronde::collectives {
+namespace {
+
+using messages::MessageLimits;
+
+const RankLayout kTwoOfTwo({0, 0, 2, 2});
+const RankLayout kTwoOfThree({0, 0, 0, 3, 3, 3});
+const RankLayout kMixed({0, 1, 0, 1, 0, 1});
+
+bool goes_by_hosts(const RankLayout& layout, std::size_t bytes, const reduce::Reduction& reduction = {}) {
+  const bool first = messages::allreduce_way(0, layout, {}, bytes, reduction).is_hierarchical;
+  for (int rank = 1; rank < layout.ranks(); ++rank) {
+    EXPECT_EQ(messages::allreduce_way(rank, layout, {}, bytes, reduction).is_hierarchical, first);
+  }
+  return first;
+}
+
+TEST(AllreduceWay, OfFewRanksKeepsTheirOrder) {
+  const std::size_t small = MessageLimits().one_turn;
+  EXPECT_FALSE(goes_by_hosts(kTwoOfTwo, small)) << "it has fewer turns";
+  EXPECT_TRUE(goes_by_hosts(kTwoOfTwo, small + 1)) << "a chain";
+  EXPECT_TRUE(goes_by_hosts(kTwoOfTwo, small + 1, {.dtype = DType::int32})) << "order means nothing";
+  EXPECT_TRUE(goes_by_hosts(kTwoOfTwo, small + 1, {.dtype = DType::bfloat16, .op = ReduceOp::max}));
+  EXPECT_FALSE(goes_by_hosts(kTwoOfTwo, small + 1, {.dtype = DType::bfloat16}));
+  EXPECT_FALSE(goes_by_hosts(kTwoOfTwo, small + 1, {.dtype = DType::float16, .op = ReduceOp::max, .prescale = 0.3}));
+  EXPECT_FALSE(goes_by_hosts(RankLayout({0, 1, 1, 0}), small + 1)) << "its hosts are mixed";
+  EXPECT_FALSE(goes_by_hosts(RankLayout({0, 0, 2, 3}), small + 1)) << "three hosts";
+  EXPECT_FALSE(goes_by_hosts(RankLayout::apart(2), small + 1));
+}
+
+TEST(AllreduceWay, OfMoreRanksIsByHosts) {
+  for (const RankLayout& layout : {kTwoOfThree, kMixed}) {
+    for (const std::size_t bytes : {std::size_t{4}, MessageLimits().one_turn, std::size_t{1} << 20}) {
+      EXPECT_TRUE(goes_by_hosts(layout, bytes));
+      EXPECT_TRUE(goes_by_hosts(layout, bytes, {.dtype = DType::bfloat16}));
+      EXPECT_FALSE(goes_by_hosts(layout, bytes, {.dtype = DType::float8_e4m3}));
+    }
+  }
+}
+
+/// Every test's jobs say what all ranks give in one go, in order.
+TEST(AllreduceWay, BetweenTwoHostsHasTheBitsOfOne) {
+  const auto turn = static_cast<std::int64_t>(MessageLimits().one_turn / sizeof(float));
+  for (const std::vector<int>& first_of :
+       std::vector<std::vector<int>>{{0, 0, 2, 2}, {0, 0, 0, 3, 3, 3}, {0, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 4, 4}}) {
+    std::vector<Job> jobs;
+    for (const std::int64_t elements : {std::int64_t{0}, std::int64_t{1}, turn - 1, turn, turn + 1, 40 * turn + 3}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::product}) {
+        JobSpec spec;
+        spec.size = static_cast<int>(first_of.size());
+        spec.elements = {elements, 3};
+        spec.reduce_op = op;
+        spec.in_place = elements % 2 == 0;
+        spec.prescale = op == ReduceOp::average ? 0.37 : 1.0;
+        jobs.push_back(make_job(spec));
+      }
+    }
+    MessageWorld world(RankLayout(first_of), 3, MessageLimits{});
+    EXPECT_EQ(world.run_threads(std::move(jobs)), "");
+  }
+}
+
+}  // namespace
+}  // namespace ronde::collectives
