@@ -21,7 +21,7 @@ help:  ## this list
 demo: setup  ## two processes train a convolutional network on real images, and a short report
 	@tools/demo
 
-test:  ## build all presets, run all tests, print a table (STAGES="build-dev ctest-dev": only those; STAGES=many-ranks: with 4 and 8 ranks; STAGES=hosts-long: slow faults between hosts; STAGES=pytorch-suite: PyTorch's own)
+test:  ## build, run the tests, print a table (STAGES=ci: what takes longer, by sanitizers, with 8 ranks, by PyTorch's own tests; STAGES="build-dev ctest-dev": only those)
 	@$(PYTHON) tools/test $(STAGES)
 
 setup:  ## system packages, .venv, and Ronde installed in it

@@ -1,3 +1,11 @@
+# For set_tests_properties, in `weight`: CTest begins with what costs most, or a long test of many ranks is its last.
+macro(ronde_rank_test_weight count)
+  set(weight COST ${ARG_TIMEOUT} PROCESSORS ${count})
+  if(ARG_WAITS)
+    set(weight COST 1000 PROCESSORS 1)
+  endif()
+endmacro()
+
 # add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN] [BY_TCP 2 3]
 # [BY_HOSTS 0,1 0,0,1]): the only way to
 # register a test whose ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one
@@ -6,9 +14,10 @@
 # BY_TCP: for these counts once more, as ranks_by_tcp.<...>, with ranks that share no memory.
 # BY_HOSTS: once more for each of these lists of ranks' hosts, as ranks_by_hosts.<...>.h<hosts>, with ranks that share
 # memory with those of their host.
+# WAITS: the ranks wait for time-outs most of the time, and count as one process when CTest fills the processors.
 # IN_TSAN: ThreadSanitizer runs it too, for what the threads of one rank do to each other.
 function(add_rank_test name)
-  cmake_parse_arguments(ARG "IN_TSAN" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS" ${ARGN})
+  cmake_parse_arguments(ARG "IN_TSAN;WAITS" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -40,24 +49,27 @@ function(add_rank_test name)
       set(case ${name}.${test})
     endif()
     foreach(count ${ARG_RANKS})
+      ronde_rank_test_weight(${count})
       add_test(NAME ranks.${case}.r${count} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
       set_tests_properties(ranks.${case}.r${count} PROPERTIES
-        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count})
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight})
     endforeach()
     foreach(count ${ARG_BY_TCP})
+      ronde_rank_test_weight(${count})
       set(by_tcp ranks_by_tcp.${case}.r${count})
       add_test(NAME ${by_tcp} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
       set_tests_properties(${by_tcp} PROPERTIES
-        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count} ENVIRONMENT RONDE_TRANSPORT=tcp)
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} ENVIRONMENT RONDE_TRANSPORT=tcp)
     endforeach()
     foreach(hosts ${ARG_BY_HOSTS})
       string(REPLACE "," ";" host_list "${hosts}")
       list(LENGTH host_list count)
+      ronde_rank_test_weight(${count})
       string(REPLACE "," "" short "${hosts}")
       set(by_hosts ranks_by_hosts.${case}.h${short})
       add_test(NAME ${by_hosts} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
       set_tests_properties(${by_hosts} PROPERTIES
-        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${count}
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight}
         ENVIRONMENT "RONDE_TRANSPORT=hosts;RONDE_TEST_HOSTS=${hosts}")
     endforeach()
   endforeach()

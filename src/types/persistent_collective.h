@@ -45,7 +45,8 @@ class PersistentCollective {
   /// complete and the results are in the outputs, unless was_void(). Moves about 1 MB at most. Requires: an instance is
   /// published.
   virtual Progress advance() = 0;
-  /// The published instance will not be finished: not all have published it, and none will. Outputs are untouched.
+  /// The epoch is over. What is published will not be finished: not all have published it, and none will. Outputs are
+  /// untouched.
   virtual void cancel() = 0;
   /// The last instance that ended held other calls on other ranks; nothing came of it.
   virtual bool was_void() const = 0;

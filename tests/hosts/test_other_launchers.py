@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bed import ROOT
+from launched import RONDE
 from slurm import Slurm
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "started.py"
@@ -302,11 +303,11 @@ def test_who_gets_the_key_from_munge(slurm):
 @pytest.mark.hosts(2, "slurm")
 @pytest.mark.long
 def test_a_network_trains_to_the_same_weights_on_all_ranks_whoever_starts_it(slurm):
-    """By srun without and with PMI, by torchrun and by variables."""
+    """By srun without and with PMI, by torchrun and by variables; and to those of four ranks of one host."""
     script = [ROOT / "examples" / "torch" / "fashion_mnist.py", "--epochs", 1]
     plain = {**PLAIN, "RONDE_LOG_LEVEL": "warning", "RONDE_INIT_TIMEOUT_S": "120", "RONDE_KEY": secrets.token_hex(32)}
     hosts = slurm.bed.hosts
-    texts = []
+    texts = [hosts[0].check(RONDE, "run", "-n", 4, "--", PYTHON, *script, limit_s=240)]
     for mpi in ("none", "pmi2"):
         done = slurm.run("srun", "-N2", "-n4", f"--mpi={mpi}", PYTHON, *script, env={**plain, "RONDE_KEY": ""}, limit_s=240)
         assert done.returncode == 0, done.stderr
@@ -321,7 +322,7 @@ def test_a_network_trains_to_the_same_weights_on_all_ranks_whoever_starts_it(slu
     ranks = Ranks(slurm.bed, [hosts[0], hosts[0], hosts[1], hosts[1]], program=script[0], arguments=script[1:], **plain)
     texts.append(ranks.ends(240)[0][1])
     weights = [re.findall(r"weights +(\w{12}), the same bits on all ranks", text) for text in texts]
-    assert all(len(each) == 1 for each in weights), texts
+    assert len(weights) == 5 and all(len(each) == 1 and each == weights[0] for each in weights), (weights, texts)
 
 
 # ---- MPI's launchers

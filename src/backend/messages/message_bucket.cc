@@ -56,6 +56,7 @@ std::uint64_t MessageBucket::word(std::uint64_t instance) const { return Codec::
 
 void MessageBucket::enter(std::uint32_t epoch) {
   epoch_ = epoch;
+  is_in_force_ = true;
   published_.store(0, std::memory_order_relaxed);
   begun_ = completed_ = 0;
   mailbox_.forget_before(collective(), word(1));
@@ -98,7 +99,10 @@ void MessageBucket::tell_published() {
 
 void MessageBucket::announce() {
   if (is_hierarchical_) {
-    tell_published();
+    // What is prepared, or was in force, may live through several freezes and would be told twice.
+    if (is_in_force_) {
+      tell_published();
+    }
   } else if (begin()) {
     run_->announce();
   }
@@ -121,6 +125,7 @@ Progress MessageBucket::advance() {
 }
 
 void MessageBucket::cancel() {
+  is_in_force_ = false;
   run_->give_up();
   mailbox_.forget_before(collective(), word(published_.load(std::memory_order_relaxed) + 1));
   published_.store(completed_, std::memory_order_relaxed);

@@ -57,6 +57,7 @@ class MessageBucket : public PersistentCollective {
   const bool is_hierarchical_;
   const std::unique_ptr<collectives::ScheduleRun> run_;
   std::uint32_t epoch_ = 0;
+  bool is_in_force_ = false;  ///< entered, and not cancelled since
   std::uint64_t calls_ = 0;
   std::atomic<std::uint64_t> published_{0};  ///< instances that this rank has
   std::uint64_t begun_ = 0;

@@ -102,6 +102,12 @@ class BucketsOfMessages {
     }
     return progress;
   }
+  /// A bucket beside those that are in force.
+  void prepare_more(std::uint32_t id, const JobSpec& spec) {
+    for (Rank& rank : ranks_) {
+      rank.prepared.push_back(rank.backend->prepare(bucket_of(id, spec), kSmall).value());
+    }
+  }
   void cancel_all(std::uint32_t next_epoch) {
     for (Rank& rank : ranks_) {
       for (std::size_t index = 0; index < rank.buckets.size(); ++index) {
@@ -167,8 +173,9 @@ class BucketsOfMessages {
   struct Rank {
     std::unique_ptr<transport::Mailbox> mailbox;
     std::unique_ptr<Backend> backend;
-    std::vector<std::unique_ptr<PersistentCollective>> buckets;  ///< before the backend
-    std::vector<std::size_t> done;                               ///< instances, by bucket
+    std::vector<std::unique_ptr<PersistentCollective>> buckets;   ///< before the backend
+    std::vector<std::unique_ptr<PersistentCollective>> prepared;  ///< not in force
+    std::vector<std::size_t> done;                                ///< instances, by bucket
     std::vector<bool> is_published;
   };
 
@@ -379,6 +386,37 @@ TEST(MessageBucketOfHosts, FrozenRanksKnowTheSameOfAll) {
       world.cancel_all(2);
     }
     EXPECT_EQ(world.run(random()), "") << round;
+  }
+}
+
+/// A bucket that is prepared waits for others, and epochs begin and end meanwhile.
+TEST(MessageBucketOfHosts, WhatIsNotInForceIsNotAnnounced) {
+  for (const std::vector<int>& first_of : kHosts) {
+    JobSpec spec = spec_of(static_cast<int>(first_of.size()), {2000});
+    spec.first_of = added_by_hosts(first_of);
+    BucketsOfMessages world(collectives::RankLayout(first_of), 100, {spec}, 2);
+    world.prepare_more(1, spec);
+    const auto freeze_all = [&] {
+      for (std::size_t rank = 0; rank < first_of.size(); ++rank) {
+        world.mailbox(rank).announce();
+      }
+      for (std::size_t rank = 0; rank < first_of.size(); ++rank) {
+        world.mailbox(rank).receive();
+        EXPECT_TRUE(world.mailbox(rank).status().is_ok()) << world.mailbox(rank).status().message();
+      }
+    };
+    freeze_all();
+    world.cancel_all(2);
+    freeze_all();
+    for (std::size_t rank = 0; rank < first_of.size(); ++rank) {
+      world.bucket(rank, 0).cancel();
+    }
+    freeze_all();
+    world.cancel_all(3);
+    EXPECT_EQ(world.run(1), "");
+    for (std::size_t rank = 0; rank < first_of.size(); ++rank) {
+      EXPECT_EQ(world.mailbox(rank).kept(), 0u) << "nobody will ask for it";
+    }
   }
 }
 

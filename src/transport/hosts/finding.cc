@@ -172,9 +172,9 @@ void tell_who_is_apart(const std::vector<Told>& all, const std::vector<Choice>& 
   // Namespaces of one machine may well be meant as hosts: then nobody has said that they are one.
   const bool was_promised = !mine.id.empty() || mine.local_size > together || !why.empty();
   log(was_promised ? LogLevel::warning : LogLevel::info, rank,
-      "the ranks " + apart + " run on this rank's machine (" + mine.host +
-          ") but can share no memory with it, as in containers with network namespaces of their own" +
-          (why.empty() ? "" : " (" + why + ")") + "; they reach each other over TCP");
+      "the ranks " + apart + " run on this rank's machine (" + mine.host + ") but can share no memory with it" +
+          (why.empty() ? ", as in containers with network namespaces of their own" : ": " + why) +
+          "; they reach each other over TCP, which is slower. 'ronde doctor' says there what the machine allows");
 }
 
 /// Where ranks of several hosts reach each other by messages: rings that hold a chunk of a collective, so that who
@@ -199,7 +199,8 @@ Result<std::shared_ptr<HostArena>> share_memory(store::Store& store, const std::
   const int possible = std::min(size, kMaxHostRanks);
   RegionLayout layout = hosts.count() == 1 ? RegionLayout::for_size(possible) : layout_for_messages(possible);
   layout.size = size;  // too many: nobody shares
-  Result<std::unique_ptr<HostArena>> arena = meet_on_host(store, scope, static_cast<int>(local), size, layout, limit);
+  Result<std::unique_ptr<HostArena>> arena =
+      meet_on_host(store, scope, static_cast<int>(local), size, layout, limit, members);
   if (arena) {
     return std::shared_ptr<HostArena>(std::move(*arena));
   }

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -129,6 +131,28 @@ TEST(Hosts, ANetworkNamespaceOfItsOwnIsAHostOfItsOwnAndTheLogSaysSo) {
 }
 
 /// Sends numbers between all, of a job and of a group of it, whatever links there are.
+/// A process that can make no file of a megabyte, and so no memory to share.
+TEST(Hosts, WithoutMemoryToShareTheyGoApartAndTheLogNamesTheRankOfTheJob) {
+  std::vector<std::string> said;
+  {
+    const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit little{1000, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+    HostsLog lines;
+    auto found = find_all({{"a", 1}, {"b", 2}, {"b", 2}});
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, ignored);
+    expect_first_of(found, {0, 1, 2});
+    said = lines.get();
+  }
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].find("warning of rank 1: the ranks 2 run on this rank's machine"), 0u) << said[0];
+  EXPECT_NE(said[0].find("can share no memory with it: rank 1 on host "), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("bytes: File too large"), std::string::npos) << said[0];
+}
+
 TEST(Hosts, LinksLeadToAllRanks) {
   const std::vector<HostClaim> claims = {{"a", 3}, {"b", 2}, {"a", 3}, {"c", 1}, {"b", 2}, {"a", 3}};
   const int size = static_cast<int>(claims.size());

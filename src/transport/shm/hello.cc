@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x65646e52;  // "Rnde"
 
-std::string versions(std::size_t rank, const Hello& hello) {
+std::string versions(int rank, const Hello& hello) {
   return "rank " + std::to_string(rank) + " on host " + hello.host + " has Ronde " + hello.library_version +
          " (shared memory version " + std::to_string(hello.arena_version) + ")";
 }
 
-std::string layouts(std::size_t rank, const Hello& hello) {
+std::string layouts(int rank, const Hello& hello) {
   return "rank " + std::to_string(rank) + " has " + hello.layout.text();
 }
 
@@ -69,44 +69,43 @@ Result<Hello> decode(std::span<const std::byte> bytes) {
   return hello;
 }
 
-Status judge(const std::vector<Result<Hello>>& hellos) {
+Status judge(const std::vector<Result<Hello>>& hellos, std::span<const int> job_ranks) {
   const auto judge_each = [&](auto reason) -> Status {
-    for (std::size_t rank = 0; rank < hellos.size(); ++rank) {
-      if (Status status = reason(rank); !status) {
-        return status.with_rank(static_cast<int>(rank));
+    for (std::size_t at = 0; at < hellos.size(); ++at) {
+      const int rank = job_rank(job_ranks, at);
+      if (Status status = reason(hellos[at], rank); !status) {
+        return status.with_rank(rank);
       }
     }
     return {};
   };
-  RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) {
-    return hellos[rank].status().with_context("rank " + std::to_string(rank) + " cannot share memory");
+  RONDE_RETURN_IF_ERROR(judge_each([&](const Result<Hello>& hello, int rank) {
+    return hello.status().with_context("rank " + std::to_string(rank) + " cannot share memory");
   }));
   const Hello& first = hellos.front().value();
-  RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) -> Status {
-    const Hello& hello = hellos[rank].value();
-    if (hello.arena_version == first.arena_version && hello.library_version == first.library_version) {
+  const int first_rank = job_rank(job_ranks, 0);
+  RONDE_RETURN_IF_ERROR(judge_each([&](const Result<Hello>& hello, int rank) -> Status {
+    if (hello.value().arena_version == first.arena_version && hello.value().library_version == first.library_version) {
       return {};
     }
-    return Status::error(Code::version_mismatch, "the ranks run different versions of Ronde: " + versions(0, first) +
-                                                     ", " + versions(rank, hello) +
-                                                     ". Install the same version for all");
+    return Status::error(Code::version_mismatch,
+                         "the ranks run different versions of Ronde: " + versions(first_rank, first) + ", " +
+                             versions(rank, hello.value()) + ". Install the same version for all");
   }));
-  RONDE_RETURN_IF_ERROR(judge_each([&](std::size_t rank) -> Status {
-    const Hello& hello = hellos[rank].value();
-    return hello.failure.empty()
+  RONDE_RETURN_IF_ERROR(judge_each([&](const Result<Hello>& hello, int rank) -> Status {
+    return hello.value().failure.empty()
                ? Status()
-               : Status::error(Code::system_error, "rank " + std::to_string(rank) + " on host " + hello.host +
-                                                       " cannot share memory: " + hello.failure);
+               : Status::error(Code::system_error, "rank " + std::to_string(rank) + " on host " + hello.value().host +
+                                                       " cannot share memory: " + hello.value().failure);
   }));
-  return judge_each([&](std::size_t rank) -> Status {
-    const Hello& hello = hellos[rank].value();
-    RegionLayout same_but_heap = hello.layout;
+  return judge_each([&](const Result<Hello>& hello, int rank) -> Status {
+    RegionLayout same_but_heap = hello.value().layout;
     same_but_heap.heap_bytes = first.layout.heap_bytes;
     if (same_but_heap == first.layout) {
       return {};
     }
     return Status::error(Code::version_mismatch, "the ranks lay out their shared memory differently: " +
-                                                     layouts(0, first) + "; " + layouts(rank, hello));
+                                                     layouts(first_rank, first) + "; " + layouts(rank, hello.value()));
   });
 }
 

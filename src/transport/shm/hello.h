@@ -29,9 +29,15 @@ std::vector<std::byte> encode(const Hello& hello);
 /// VERSION_MISMATCH if it is no hello; one of another arena version is decoded as far as every version can be.
 Result<Hello> decode(std::span<const std::byte> bytes);
 
+/// What errors call one of the ranks that meet: its place in `job_ranks`, or itself where that is empty.
+inline int job_rank(std::span<const int> job_ranks, std::size_t at) {
+  return job_ranks.empty() ? static_cast<int>(at) : job_ranks[at];
+}
+
 /// Ok if these ranks can share memory, else the first reason why not. The same sentence on every rank, since each
 /// judges the same list: VERSION_MISMATCH with what both sides have, or the failure of the rank that has one.
-Status judge(const std::vector<Result<Hello>>& hellos);
+/// `job_ranks`: as for job_rank().
+Status judge(const std::vector<Result<Hello>>& hellos, std::span<const int> job_ranks = {});
 /// The layout of a world that judge() found fine.
 RegionLayout agreed_layout(const std::vector<Result<Hello>>& hellos);
 

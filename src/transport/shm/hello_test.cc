@@ -93,6 +93,21 @@ TEST(JudgeHellos, PassesOnTheFailureOfARank) {
   EXPECT_EQ(status.message(), "rank 2 on host node7 cannot share memory: memfd_create: Too many open files (errno 24)");
 }
 
+TEST(JudgeHellos, NamesRanksAsTheJobCountsThem) {
+  const std::vector<int> job_ranks = {1, 3, 4};
+  Hello other = make_hello();
+  other.failure = "no memory";
+  Status status = judge(three(other), job_ranks);
+  EXPECT_EQ(status.failed_rank(), 4);
+  EXPECT_EQ(status.message(), "rank 4 on host node7 cannot share memory: no memory");
+  other = make_hello();
+  other.library_version = "2.0.0";
+  status = judge(three(other), job_ranks);
+  EXPECT_EQ(status.failed_rank(), 4);
+  EXPECT_NE(status.message().find("rank 1 on host node7 has Ronde 1.2.3"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("rank 4 on host node7 has Ronde 2.0.0"), std::string::npos) << status.message();
+}
+
 TEST(JudgeHellos, ForeignBytesAreNamedWithTheirRank) {
   const std::vector<Result<Hello>> hellos = {make_hello(), decode({})};
   const Status status = judge(hellos);

@@ -110,17 +110,18 @@ Result<MappedArena::Member> map_peer(const Hello& hello, const RegionLayout& agr
 
 /// The second exchange: a rank that cannot map somebody's memory must not leave the others in a world without it.
 Status agree_that_all_have_mapped(store::Store& store, const std::string& scope, int rank, int size, const Status& mine,
-                                  Nanoseconds limit) {
+                                  Nanoseconds limit, std::span<const int> job_ranks) {
   store::Value value;
   const auto* text = reinterpret_cast<const std::byte*>(mine.message().data());
   value.bytes.assign(text, text + mine.message().size());
   RONDE_ASSIGN_OR_RETURN(const auto all, store.exchange(scope + "/mapped", rank, size, std::move(value), limit));
   for (std::size_t each = 0; each < all.size(); ++each) {
     if (!all[each].bytes.empty()) {
-      return Status::error(Code::system_error, "rank " + std::to_string(each) + " cannot map the memory of " +
+      const int name = job_rank(job_ranks, each);
+      return Status::error(Code::system_error, "rank " + std::to_string(name) + " cannot map the memory of " +
                                                    std::string(reinterpret_cast<const char*>(all[each].bytes.data()),
                                                                all[each].bytes.size()))
-          .with_rank(static_cast<int>(each));
+          .with_rank(name);
     }
   }
   return {};
@@ -129,7 +130,8 @@ Status agree_that_all_have_mapped(store::Store& store, const std::string& scope,
 }  // namespace
 
 Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::string& scope, int rank, int size,
-                                                const RegionLayout& wanted, Nanoseconds limit) {
+                                                const RegionLayout& wanted, Nanoseconds limit,
+                                                std::span<const int> job_ranks) {
   const Nanoseconds deadline = later(RealClock().now(), limit);
   RegionLayout layout = wanted;
   layout.heap_bytes = wanted.check() ? possible_heap_bytes(wanted) : 0;
@@ -152,7 +154,7 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
   for (const store::Value& value : values) {
     hellos.push_back(decode(value.bytes));
   }
-  RONDE_RETURN_IF_ERROR(judge(hellos));
+  RONDE_RETURN_IF_ERROR(judge(hellos, job_ranks));
   layout = agreed_layout(hellos);
   own->mapping->shrink(layout.total_bytes());
 
@@ -171,11 +173,12 @@ Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::
     if (member) {
       members[peer] = std::move(member).value();
     } else {
-      mapped = member.status().with_context("rank " + std::to_string(peer));
+      mapped = member.status().with_context("rank " + std::to_string(job_rank(job_ranks, peer)));
     }
   }
   values.clear();
-  RONDE_RETURN_IF_ERROR(agree_that_all_have_mapped(store, scope, rank, size, mapped, time_left(RealClock(), deadline)));
+  RONDE_RETURN_IF_ERROR(
+      agree_that_all_have_mapped(store, scope, rank, size, mapped, time_left(RealClock(), deadline), job_ranks));
   return std::unique_ptr<HostArena>(std::make_unique<MappedArena>(rank, layout, std::move(members)));
 }
 

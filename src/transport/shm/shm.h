@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/clock.h"
@@ -19,8 +20,10 @@ namespace ronde::transport {
 /// The world's heap is the smallest that some rank has the address space for, maybe none: arena->layout() says.
 ///
 /// Fails on every rank with the same sentence: VERSION_MISMATCH if library or layout differ, else what kept a rank
-/// from making or mapping memory. TIMED_OUT names the ranks that did not come. Requires: layout.size == size.
+/// from making or mapping memory. TIMED_OUT names the ranks that did not come, as they count here. `job_ranks`: what
+/// other errors call these ranks; empty where they are all of the job's. Requires: layout.size == size.
 Result<std::unique_ptr<HostArena>> meet_on_host(store::Store& store, const std::string& scope, int rank, int size,
-                                                const RegionLayout& layout, Nanoseconds limit);
+                                                const RegionLayout& layout, Nanoseconds limit,
+                                                std::span<const int> job_ranks = {});
 
 }  // namespace ronde::transport
