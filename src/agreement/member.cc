@@ -1,44 +1,16 @@
 #include "agreement/member.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ronde::agreement {
 
 Member::Member(Group group, int own)
     : group_(std::move(group)),
       own_(own),
+      requests_(own),
       lost_(static_cast<std::size_t>(group_.size())),
       left_(static_cast<std::size_t>(group_.size())) {}
-
-std::uint32_t Member::intern(const std::string& name) {
-  const auto next = unused_.empty() ? static_cast<std::uint32_t>(names_.size()) : unused_.back();
-  const auto [found, is_new] = index_of_.emplace(name, next);
-  if (!is_new) {
-    return found->second;
-  }
-  if (unused_.empty()) {
-    names_.emplace_back();
-  } else {
-    unused_.pop_back();
-    names_[next] = {};
-  }
-  names_[next].text = name;
-  return next;
-}
-
-/// A name that no bucket knows, of which nothing is outstanding or owed, is as good as one that never came.
-void Member::drop_if_idle(std::uint32_t index) {
-  const Name& name = names_[index];
-  if (name.kept == 0 && name.lane == Lane::none && name.owed.empty() && index_of_.erase(name.text) > 0) {
-    unused_.push_back(index);
-  }
-}
-
-void Member::count_lane(Name& name, Lane lane) {
-  sent_ += static_cast<std::size_t>(lane == Lane::sent) - static_cast<std::size_t>(name.lane == Lane::sent);
-  outstanding_ += static_cast<std::size_t>(lane != Lane::none) - static_cast<std::size_t>(name.lane != Lane::none);
-  name.lane = lane;
-}
 
 // ---- Submitting
 
@@ -46,72 +18,90 @@ Lane Member::step(Submit event, Sink& sink) {
   if (!event.planning_name.empty()) {
     return submit_call(std::move(event), sink);
   }
-  const std::uint32_t index = intern(event.name);
+  const std::uint32_t index = requests_.table().intern(event.name);
   const Lane lane = submit(index, std::move(event.descriptor), event.deadline, 0, sink);
-  drop_if_idle(index);
+  requests_.table().drop_if_idle(index);
   return lane;
 }
 
 Lane Member::submit_slowly(const SubmitPlace& event, Sink& sink) {
-  const Place& bucket = buckets_[event.bucket];
+  const BucketState& bucket = buckets()[event.bucket];
   Descriptor descriptor = bucket.agreed.members[event.place].descriptor;
   descriptor.heap_place = event.heap_place;
   // The name may lie in another bucket by now, whose flag may be the same: that one's memory has no copy.
-  const std::uint32_t index = bucket.names[event.place];
-  const Flag copied = names_[index].bucket == event.bucket ? event.copied : 0;
-  return submit(index, std::move(descriptor), event.deadline, copied, sink);
+  const Flag copied = requests_.in_place(bucket, event.place).bucket == event.bucket ? event.copied : 0;
+  return submit(bucket.names[event.place], std::move(descriptor), event.deadline, copied, sink);
 }
 
 Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds deadline, Flag copied, Sink& sink) {
-  Name& name = names_[index];
-  if (name.lane != Lane::none) {
-    sink.bug("'" + name.text + "' was submitted while its last request was outstanding");
+  RequestEntry& entry = requests_.table()[index];
+  if (entry.lane != Lane::none) {
+    sink.bug("'" + entry.name + "' was submitted while its last request was outstanding");
     return Lane::failed;
   }
   if (!closed_) {
-    sink.fail(name.text, closed_.with_tensor(name.text));
+    sink.fail(entry.name, closed_.with_tensor(entry.name));
     return Lane::failed;
   }
   if (join_ != Wish::no) {
-    sink.fail(name.text, Status::error(Code::invalid_argument, "'" + name.text +
-                                                                   "' was submitted after join; submit nothing until "
-                                                                   "join has returned")
-                             .with_tensor(name.text));
+    sink.fail(entry.name, Status::error(Code::invalid_argument, "'" + entry.name +
+                                                                    "' was submitted after join; submit nothing until "
+                                                                    "join has returned")
+                              .with_tensor(entry.name));
     return Lane::failed;
   }
-  name.deadline = deadline;
-  name.heap_place = descriptor.heap_place;
+  entry.deadline = deadline;
+  entry.heap_place = descriptor.heap_place;
   if (mode_ == Mode::failing) {  // fails with the death's error, once that may be told
-    name.descriptor = std::move(descriptor);
-    count_lane(name, Lane::held);
+    entry.descriptor = std::move(descriptor);
+    requests_.table().move(entry, Lane::held);
     return Lane::held;
   }
-  if (!name.owed.empty()) {
-    sink.fail(name.text, name.pay());
+  if (!entry.owed.empty()) {
+    sink.fail(entry.name, entry.pay());
     return Lane::failed;
   }
-  if (name.bucket == kNowhere) {
-    name.descriptor = std::move(descriptor);
-    send(name, sink);
-    return Lane::sent;
+  const Lane lane = requests_.submit(entry, std::move(descriptor), copied, mode_ == Mode::replay, sink);
+  if (lane == Lane::held && mode_ == Mode::replay) {
+    freeze(Reason::descriptor, entry.bucket, sink);
   }
-  const bool fitting = fits(buckets_[name.bucket].agreed.members[name.place], descriptor, own_);
-  if (mode_ == Mode::replay && fitting) {
-    put(name.bucket, name.place, name, copied, sink);
-    return Lane::placed;
-  }
-  name.descriptor = std::move(descriptor);
-  count_lane(name, Lane::held);
-  if (mode_ == Mode::replay) {
-    freeze(Reason::descriptor, name.bucket, sink);
-  }
-  return Lane::held;
+  return lane;
 }
 
-void Member::send(Name& name, Sink& sink) {
-  count_lane(name, Lane::sent);
-  name.deadline =
-      sink.send_request({name.text, name.descriptor, label_, kNever, position_, {}, name.planning_name}, name.deadline);
+Lane Member::submit_call(Submit event, Sink& sink) {
+  const std::uint64_t order = requests_.calls().next_order();
+  CallPlaces::Turns* const turns = requests_.calls().find(event.planning_name);
+  // Its own entry, if there is one, holds an error that is owed.
+  if (mode_ == Mode::replay && closed_ && join_ == Wish::no && turns != nullptr &&
+      !requests_.table().contains(event.name)) {
+    Call call{std::move(event.name), std::move(event.descriptor), event.deadline, order};
+    const Lane lane = requests_.place_call(*turns, call, sink);
+    if (lane == Lane::queued && requests_.calls().note_wait(*turns)) {
+      freeze(Reason::crowded, 0, sink);
+    }
+    if (lane != Lane::none) {
+      return lane;
+    }
+    event.name = std::move(call.name);
+    event.descriptor = std::move(call.descriptor);
+  }
+  // In a break too: what pairs by number may overtake what the break has yet to send.
+  const std::uint32_t index = requests_.table().intern(event.name);
+  requests_.table()[index].planning_name = std::move(event.planning_name);
+  requests_.table()[index].order = order;
+  const Lane lane = submit(index, std::move(event.descriptor), event.deadline, 0, sink);
+  requests_.table().drop_if_idle(index);
+  return lane;
+}
+
+/// Ranks refuse most calls for one reason, each by itself. The error that the first brings about is owed to nobody who
+/// has refused the call too, before it is read or after.
+void Member::step(const Refused& event, Sink&) {
+  if (const std::optional<std::uint32_t> found = requests_.table().find(event.name)) {
+    requests_.table()[*found].forgive();
+    requests_.table().drop_if_idle(*found);
+  }
+  refused_.add(event.name);
 }
 
 // ---- Breaks
@@ -120,12 +110,12 @@ void Member::freeze(Reason reason, std::uint32_t bucket, Sink& sink) {
   mode_ = Mode::frozen;
   reason_ = reason;
   missing_ = reason == Reason::stall ? missing(bucket) : std::vector<std::string>();
-  sink.set_frozen(epoch_, reason);
+  sink.set_frozen(epoch(), reason);
   if (broken(Trap::cancel_before_decision)) {
-    for (Name& name : names_) {
-      if (name.lane == Lane::placed) {
-        name.descriptor = buckets_[name.bucket].agreed.members[name.place].descriptor;
-        send(name, sink);
+    for (RequestEntry& entry : requests_.table().entries()) {
+      if (entry.lane == Lane::placed) {
+        entry.descriptor = buckets()[entry.bucket].agreed.members[entry.place].descriptor;
+        requests_.send(entry, sink);
       }
     }
   }
@@ -136,9 +126,9 @@ void Member::step(const PeerFrozen& event, Sink& sink) {
     return;  // learn: its INSTALL is on its way to me, or it is a break that is over; else: noted, or no matter any
              // more
   }
-  if (event.epoch > epoch_) {
+  if (event.epoch > epoch()) {
     sink.bug("a peer froze in an epoch that cannot have begun without this rank's END");
-  } else if (event.epoch == epoch_) {
+  } else if (event.epoch == epoch()) {
     freeze(Reason::peer, 0, sink);
   }
 }
@@ -158,26 +148,39 @@ void Member::step(const AllFrozen& event, Sink& sink) {
     return;
   }
   mode_ = Mode::drain;
-  undrained_ = 0;
-  for (std::uint32_t id : in_force_) {
-    Place& bucket = buckets_[id];
-    bucket.decided = id < event.published.size() ? event.published[id] : 0;
-    const bool own = bucket.decided == bucket.instances + 1 && bucket.published;
-    if (bucket.decided != bucket.instances && !own) {
-      sink.bug("the ranks have published more, or less, of a bucket than can be");
-    }
-    undrained_ += static_cast<std::size_t>(bucket.decided > bucket.instances);
+  if (!buckets().decide(event.published)) {
+    sink.bug("the ranks have published more, or less, of a bucket than can be");
   }
-  if (undrained_ == 0) {
+  if (buckets().is_drained()) {
     leave_epoch(sink);
   }
 }
 
-void Member::after_instance(Place& bucket, Sink& sink) {
+void Member::step(const Voided& event, Sink& sink) {
+  BucketState& bucket = buckets()[event.bucket];
+  if (over()) {
+    return;
+  }
+  if (!bucket.published || bucket.stage != Stage::none) {
+    sink.bug("a bucket is void that this rank has not published, or whose slice it has begun");
+    return;
+  }
+  bucket.end_instance();
+  requests_.hold_placed(event.bucket);
+  sink.voided(event.bucket);
+  // Who pairs wrongly here would again and again: after a break the ranks begin anew at one position of the log.
+  if (mode_ == Mode::replay) {
+    freeze(Reason::other_calls, event.bucket, sink);
+  } else {
+    after_instance(bucket, sink);
+  }
+}
+
+void Member::after_instance(const BucketState& bucket, Sink& sink) {
   if (mode_ == Mode::drain) {
     if (bucket.instances > bucket.decided) {
       sink.bug("an instance was completed that the break had cancelled");
-    } else if (bucket.instances == bucket.decided && --undrained_ == 0) {
+    } else if (buckets().count_drained(bucket)) {
       leave_epoch(sink);
     }
   }
@@ -191,36 +194,12 @@ void Member::after_instance(Place& bucket, Sink& sink) {
 /// this rank touches the epoch's memory no more, and has its requests already (they came before it).
 void Member::leave_epoch(Sink& sink) {
   mode_ = Mode::learn;
-  control::EndMessage end{epoch_, 0, std::exchange(missing_, {}), {}, std::exchange(crowded_, {})};
-  for (std::uint32_t id : in_force_) {
-    Place& bucket = buckets_[id];
-    end.instances = std::max(end.instances, bucket.instances);
-    if (own_ == 0 && bucket.instances == 0) {
-      end.unused.push_back(id);
-    }
-    for (std::uint32_t place = 0; place < bucket.names.size(); ++place) {
-      if (names_[bucket.names[place]].lane == Lane::placed) {
-        hold_placed(id, place);
-      }
-      Name& name = names_[bucket.names[place]];
-      name.bucket = kNowhere;
-      if (name.lane == Lane::held && closed_) {
-        send(name, sink);
-      } else if (name.lane == Lane::held) {
-        count_lane(name, Lane::none);
-        sink.fail(name.text, closed_.with_tensor(name.text));
-      }
-    }
-    bucket.fill = 0;
-    bucket.published = false;
-    bucket.in_force = false;
+  control::EndMessage end{
+      epoch(), buckets().most_instances(), std::exchange(missing_, {}), {}, requests_.calls().take_crowded()};
+  if (own_ == 0) {
+    end.unused = buckets().unused();
   }
-  in_force_.clear();
-  turns_.clear();
-  sink.ended(epoch_);
-  hold_queues();
-  send_held_calls(sink);
-  std::sort(end.unused.begin(), end.unused.end());
+  requests_.leave_epoch(closed_, sink);
   sink.send_end(std::move(end));
   if (join_ == Wish::wanted) {
     join_ = Wish::sent;
@@ -253,7 +232,7 @@ void Member::step(const JoinCalled&, Sink& sink) {
 
 void Member::try_join(Sink& sink) {
   // JOIN must not overtake a request that a break sends again (trap 12).
-  if (join_ != Wish::called || (outstanding_ > 0 && !broken(Trap::join_with_outstanding))) {
+  if (join_ != Wish::called || (has_outstanding() && !broken(Trap::join_with_outstanding))) {
     return;
   }
   if (mode_ == Mode::learn || (mode_ == Mode::replay && broken(Trap::join_does_not_break))) {
@@ -297,10 +276,15 @@ void Member::step(const Lost& event, Sink& sink) {
     fail_all(Status::error(Code::peer_lost, "a rank died"), sink);
     return;
   }
-  if (quiet_ || slices_ == 0) {
-    quiet_ = true;
-    sink.store_quiet(lost_);
+  if (quiet_ || !buckets().has_slices()) {
+    store_quiet(sink);
   }
+}
+
+/// This rank writes nothing any more that others read.
+void Member::store_quiet(Sink& sink) {
+  quiet_ = true;
+  sink.store_quiet(lost_);
 }
 
 void Member::step(const AllQuiet& event, Sink& sink) {
@@ -320,78 +304,208 @@ void Member::fail_all(const Status& reason, Sink& sink) {
   mode_ = Mode::failed;
   closed_ = reason;
   later_.clear();
-  for (Name& name : names_) {
-    if (name.lane != Lane::none) {
-      count_lane(name, Lane::none);
-      const std::string& text = name.call.empty() ? name.text : name.call;
-      sink.fail(text, reason.with_tensor(text));
-      name.call.clear();
+  requests_.fail_all(reason, sink);
+}
+
+// ---- The log
+
+void Member::step(LogRead event, Sink& sink) {
+  if (over()) {
+    return;
+  }
+  // During a break the log is not read: an entry may be about the next instance of a name whose present one still lies
+  // in its bucket, about to succeed (trap 11).
+  if (!reads_log() && !broken(Trap::read_log_while_draining)) {
+    later_.push_back(std::move(event.entry));
+    return;
+  }
+  read(std::move(event.entry), sink);
+}
+
+void Member::read(control::Message entry, Sink& sink) {
+  requests_.count_entry();
+  if (auto* exec = std::get_if<control::ExecEntry>(&entry)) {
+    read_exec(std::move(*exec), sink);
+  } else if (const auto* error = std::get_if<control::ErrorEntry>(&entry)) {
+    read_error(*error, sink);
+  } else if (const auto* prepare = std::get_if<control::PrepareEntry>(&entry)) {
+    if (requests_.prepare(prepare->bucket)) {
+      sink.prepare(prepare->bucket);
+    } else {
+      sink.bug("a bucket is prepared twice");
+    }
+  } else if (const auto* install = std::get_if<control::InstallEntry>(&entry)) {
+    read_install(*install, sink);
+  } else if (const auto* add = std::get_if<control::AddEntry>(&entry)) {
+    read_add(*add, sink);
+  } else if (const auto* retired = std::get_if<control::RetireEntry>(&entry)) {
+    for (std::uint32_t id : retired->buckets) {
+      sink.retire(id);
+      requests_.retire(id);
+    }
+  } else if (const auto* done = std::get_if<control::JoinDoneEntry>(&entry)) {
+    read_join_done(*done, sink);
+  } else if (const auto* left = std::get_if<control::LeftEntry>(&entry)) {
+    read_left(*left, sink);
+  } else if (const auto* settings = std::get_if<control::SettingsEntry>(&entry)) {
+    sink.settings(*settings);
+  } else if (const auto* table = std::get_if<control::TableEntry>(&entry)) {
+    sink.table(table->thresholds);
+  } else if (std::holds_alternative<control::AllLeftEntry>(entry)) {
+    all_left_ = true;
+  } else {
+    sink.bug("a message to the coordinator came to a member");
+  }
+}
+
+/// What others have asked for and this rank has not, before all had joined: it never will, and its next request of that
+/// name belongs to their next.
+void Member::read_join_done(const control::JoinDoneEntry& entry, Sink& sink) {
+  if (join_ != Wish::sent || mode_ != Mode::learn) {
+    sink.bug("all have joined, and this rank has not");
+  }
+  join_ = Wish::no;
+  requests_.table().forgive_all();
+  sink.join_done(entry);
+}
+
+void Member::read_exec(control::ExecEntry entry, Sink& sink) {
+  for (control::ExecEntry::Item& item : entry.items) {
+    const std::optional<std::uint32_t> found = requests_.table().find(item.name);
+    if (found && requests_.table()[*found].lane == Lane::sent) {
+      requests_.table().move(requests_.table()[*found], Lane::executing);
+      item.is_own = true;
+    } else if (closed_ && !(join_ == Wish::sent && item.descriptor)) {
+      sink.bug("agreed on '" + item.name + "', which this rank did not submit");
+      return;
     }
   }
-  held_calls_.clear();
-  outstanding_ -= std::exchange(queued_, 0);
-  for (const auto& [planning, queue] : std::exchange(queues_, {})) {
-    for (const Call& call : queue) {
-      sink.fail(call.name, reason.with_tensor(call.name));
+  sink.execute(std::move(entry.items));
+}
+
+void Member::step(const Executed& event, Sink& sink) {
+  const std::optional<std::uint32_t> found = requests_.table().find(event.name);
+  if (!found || requests_.table()[*found].lane != Lane::executing) {
+    return;  // this rank took part for others, or has failed it already
+  }
+  requests_.table().move(requests_.table()[*found], Lane::none);
+  requests_.table().drop_if_idle(*found);
+  try_join(sink);
+}
+
+void Member::read_error(const control::ErrorEntry& entry, Sink& sink) {
+  requests_.count_labelled_entry();
+  for (std::int32_t member : entry.joined) {
+    if (member == own_) {
+      return;
     }
+  }
+  if (refused_.contains(entry.name)) {
+    return;  // nobody will come for it
+  }
+  RequestTable& table = requests_.table();
+  const std::uint32_t index = table.intern(entry.name);
+  RequestEntry& request = table[index];
+  Status status = Status::error(entry.code, entry.text).with_rank(entry.failed_rank).with_tensor(entry.name);
+  switch (request.lane) {
+    case Lane::sent:
+      table.move(request, Lane::none);
+      sink.fail(entry.name, std::move(status));
+      table.drop_if_idle(index);
+      try_join(sink);
+      return;
+    case Lane::placed:
+    case Lane::held: sink.bug("an error about '" + entry.name + "', which is not with the coordinator"); return;
+    default: break;
+  }
+  // Not made yet (or the one before it is still under way): it fails when it comes, or it would meet the others' next
+  // one, which is data of another step. A count: it may happen again before this rank comes (trap 10).
+  if (!broken(Trap::no_owed_error) && (request.owed.empty() || !broken(Trap::owed_is_a_flag))) {
+    request.owe(std::move(status));
+  }
+}
+
+void Member::read_install(const control::InstallEntry& entry, Sink& sink) {
+  requests_.count_labelled_entry();
+  if (mode_ != Mode::learn || !buckets().begin_epoch(entry.epoch)) {
+    sink.bug("INSTALL before this rank has left the epoch before");
+    return;
+  }
+  mode_ = Mode::replay;
+  put_in_force(entry.buckets, false, sink);
+}
+
+void Member::read_add(const control::AddEntry& entry, Sink& sink) {
+  requests_.count_labelled_entry();
+  if (entry.epoch != epoch()) {
+    sink.bug("ADD of an epoch that this rank has not read the INSTALL of, or after a later one");
+    return;
+  }
+  if (mode_ == Mode::replay) {
+    put_in_force(entry.buckets, true, sink);
+  } else if (!broken(Trap::no_resend_after_add)) {
+    requests_.send_again(entry.buckets, sink);  // the epoch is over here (trap 8)
+  }
+}
+
+/// What is outstanding of the buckets' names moves into its place: the coordinator forgets it at this entry. A bucket
+/// that becomes full is published before a reason to break is looked at; both orders are right, since nothing is
+/// decided before this rank is frozen.
+void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sink& sink) {
+  requests_.put_in_force(ids);
+  sink.install(epoch(), ids, added);
+  Reason reason = requests_.move_into_places(ids, sink) ? Reason::none : Reason::descriptor;
+  if (join_ == Wish::sent || join_ == Wish::wanted) {
+    reason = broken(Trap::join_does_not_break) ? reason : Reason::join;
+  }
+  if (leave_ != Wish::no || !closed_) {
+    reason = Reason::leave;
+  }
+  if (reason != Reason::none) {
+    freeze(reason, 0, sink);
+  }
+}
+
+void Member::read_left(const control::LeftEntry& entry, Sink& sink) {
+  const int rank = group_.ranks[static_cast<std::size_t>(entry.member)];
+  const bool own = entry.member == own_;
+  left_[static_cast<std::size_t>(entry.member)] = true;
+  const Status reason = own ? Status::error(Code::cancelled, "this rank shut down while the request was pending")
+                            : Status::error(Code::peer_left, "rank " + std::to_string(rank) +
+                                                                 " has left the job (it shut down or exited)")
+                                  .with_rank(rank);
+  requests_.fail_sent(reason, sink);
+  if (closed_) {
+    closed_ = reason;
+  }
+  if (mode_ == Mode::replay) {
+    freeze(Reason::leave, 0, sink);
   }
 }
 
 // ---- Looking
 
 std::optional<Member::Where> Member::where(const std::string& name) const {
-  const auto found = index_of_.find(name);
-  if (found == index_of_.end() || names_[found->second].bucket == kNowhere) {
+  const std::optional<std::uint32_t> found = requests_.table().find(name);
+  if (!found || requests_.table()[*found].bucket == OutstandingRequests::kNowhere) {
     return std::nullopt;
   }
-  return Where{names_[found->second].bucket, names_[found->second].place};
-}
-
-std::vector<std::string> Member::missing(std::uint32_t id) const {
-  std::vector<std::string> names;
-  for (std::uint32_t index : buckets_[id].names) {
-    if (names_[index].lane == Lane::none) {
-      names.push_back(names_[index].text);
-    }
-  }
-  return names;
+  const RequestEntry& entry = requests_.table()[*found];
+  return Where{entry.bucket, entry.place};
 }
 
 Lane Member::lane(const std::string& name) const {
-  const auto found = index_of_.find(name);
-  return found == index_of_.end() ? Lane::none : names_[found->second].lane;
+  const std::optional<std::uint32_t> found = requests_.table().find(name);
+  return found ? requests_.table()[*found].lane : Lane::none;
 }
 
 std::size_t Member::owed(const std::string& name) const {
-  const auto found = index_of_.find(name);
-  return found == index_of_.end() ? 0 : names_[found->second].owed.size();
+  const std::optional<std::uint32_t> found = requests_.table().find(name);
+  return found ? requests_.table()[*found].owed.size() : 0;
 }
 
 Nanoseconds Member::next_deadline() const {
-  Nanoseconds next = kNever;
-  for (const Name& name : names_) {
-    if (name.lane == Lane::sent || name.lane == Lane::held) {
-      next = std::min(next, name.deadline);
-    }
-  }
-  return std::min(next, next_queued_deadline());
-}
-
-Nanoseconds Member::next_queued_deadline() const {
-  Nanoseconds next = kNever;
-  for (const auto& [planning, queue] : queues_) {
-    next = std::min(next, queue.front().deadline);
-  }
-  return next;
-}
-
-std::optional<std::string> Member::overdue(Nanoseconds now, Nanoseconds grace) const {
-  for (const Name& name : names_) {
-    if (name.lane == Lane::sent && now >= later(name.deadline, grace)) {
-      return name.text;
-    }
-  }
-  return std::nullopt;
+  return std::min(requests_.table().next_deadline(), next_queued_deadline());
 }
 
 }  // namespace ronde::agreement

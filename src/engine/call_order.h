@@ -3,12 +3,10 @@
 // of what has ended.
 //
 //  - Its name is its number: barriers and joins called before, then calls since the last of these. By it ranks meet.
-//  - Its planning name is a hint at the bucket in which replay may find it (agreement/member_calls.cc). It stands for
-//  the
+//  - Its planning name is a hint at the bucket in which replay may find it (agreement/call_places.h). It stands for the
 //    last calls in their order, up to this one: a loop that makes the same calls each time comes to the same planning
-//    names each time, and finds back to them by itself some calls after something irregular. Which of
-//    several tensors in shared memory a call has is part of it, since a bucket of shared tensors is made for places in
-//    memory.
+//    names each time, and finds back to them by itself some calls after something irregular. Which of several tensors
+//    in shared memory a call has is part of it, since a bucket of shared tensors is made for places in memory.
 //
 // Ranks whose planning names differ lose time and nothing else.
 #pragma once

@@ -1,11 +1,11 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <new>
 #include <numeric>
 #include <utility>
 
 #include "base/log.h"
+#include "engine/plan_runs.h"
 #include "engine/stand_in.h"
 
 namespace ronde::engine {
@@ -38,13 +38,15 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       control_(connections_.agreement.get(), topology.rank, topology.size),
       loss_(peers_),
       replay_(group_, backend_, peers_, loss_, pending_, clock),
+      submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, counters_.requests),
       executor_(
           backend_, [this](const PlanRun& run) { plan_started(run); },
           [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
       pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_,
              peers_, [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       stall_(settings.stall),
-      pair_is_gone_(static_cast<std::size_t>(topology.size)) {
+      pair_is_gone_(static_cast<std::size_t>(topology.size)),
+      exposed_(*connections_.arena) {
   if (topology.rank == kCoordinator) {
     const Thresholds thresholds = backend_.first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
@@ -140,43 +142,32 @@ bool Engine::give_up_if_held_up(Nanoseconds now) {
 }
 
 bool Engine::take_submissions(Nanoseconds now) {
-  if (!inbox_full_.load(std::memory_order_acquire)) {
+  if (!submissions_.any()) {
     return false;
   }
-  std::vector<TicketPtr> taken;
-  std::vector<control::RefusedMessage> refused;
-  std::optional<Thresholds> proposed;
-  {
-    std::lock_guard lock(inbox_mutex_);
-    taken.swap(inbox_);
-    refused.swap(refused_);
-    proposed.swap(proposed_);
-    inbox_full_.store(false, std::memory_order_relaxed);
-  }
-  for (const TicketPtr& ticket : taken) {
+  Submissions::Taken taken = submissions_.take();
+  for (const TicketPtr& ticket : taken.tickets) {
     const OpKind kind = ticket->request().kind;
     if (observer_ != nullptr && (kind == OpKind::join || is_pairwise(kind))) {
       observer_->agreed(ticket->request(), now);
     }
-    if (ticket->request().kind == OpKind::join) {
+    if (kind == OpKind::join) {
       take_join(ticket);
-    } else if (is_pairwise(ticket->request().kind)) {
+    } else if (is_pairwise(kind)) {
       pairs_.submit(ticket, now);
     } else {
       replay_.submit(ticket, now);
-      if (!ticket->request().planning_name.empty()) {
-        calls_in_inbox_.fetch_sub(1, std::memory_order_release);
-      }
+      submissions_.is_known(*ticket);
     }
   }
-  for (control::RefusedMessage& each : refused) {
+  for (control::RefusedMessage& each : taken.refused) {
     replay_.refused(each.name);
     send_to_coordinator(std::move(each), kNever, now);
   }
-  if (proposed && coordinator_) {
-    coordinator_->on_table(*proposed);
+  if (taken.proposed && coordinator_) {
+    coordinator_->on_table(*taken.proposed);
   }
-  return !taken.empty() || !refused.empty() || proposed;
+  return !taken.tickets.empty() || !taken.refused.empty() || taken.proposed;
 }
 
 bool Engine::exchange_messages(Nanoseconds now) {
@@ -313,14 +304,11 @@ bool Engine::apply_outcome(Nanoseconds now) {
     send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
   }
   if (!replay_.closed()) {
-    close_to_collectives(replay_.closed());
+    submissions_.close_to_collectives(replay_.closed());
     finish_join(replay_.closed());
   }
   if (outcome.joined) {
-    {
-      std::lock_guard order(calls_mutex_);
-      calls_.restart_at(outcome.joined->restarts);
-    }
+    submissions_.restart_calls_at(outcome.joined->restarts);
     finish_join({}, rank_of(outcome.joined->last));
   }
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
@@ -335,6 +323,17 @@ bool Engine::apply_outcome(Nanoseconds now) {
     fail(status);
   }
   return true;
+}
+
+Thresholds Engine::thresholds() const {
+  std::lock_guard lock(table_mutex_);
+  return table_ ? *table_ : backend_.first_thresholds();
+}
+
+void Engine::use_table(const Thresholds& thresholds) {
+  executor_.set_table(thresholds);
+  std::lock_guard lock(table_mutex_);
+  table_ = thresholds;
 }
 
 void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now) {
@@ -365,7 +364,6 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
   if (observer_ != nullptr) {
     observer_->batch(group_.id, now);
   }
-  std::vector<Agreed> agreed;
   std::vector<TicketPtr> tickets;
   for (const control::ExecEntry::Item& item : items) {
     TicketPtr ticket = ticket_of(item);
@@ -379,31 +377,12 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
     if (observer_ != nullptr && !ticket->is_stand_in()) {
       observer_->agreed(ticket->request(), now);
     }
-    agreed.push_back({&ticket->request(), item.rows, item.places});
     tickets.push_back(std::move(ticket));
   }
-  std::vector<int> plans_of(tickets.size());
-  std::vector<PlanRun> runs;
-  for (PlannedWork& work : make_plans(agreed, plan_settings_, group_)) {
-    PlanRun run;
-    run.plan = std::move(work.plan);
-    for (std::size_t i = 0; i < work.owners.size(); ++i) {
-      const std::size_t owner = work.owners[i];
-      if (i == 0 || work.owners[i - 1] != owner) {
-        run.owners.push_back(tickets[owner]);
-        run.timeout = std::max(run.timeout, tickets[owner]->request().timeout);
-        ++plans_of[owner];
-      }
+  for (PlanRun& run : make_plan_runs(items, tickets, plan_settings_, group_)) {
+    if (run.plan.members.size() > 1) {
+      counters_.fused_tensors.fetch_add(run.plan.members.size(), std::memory_order_relaxed);
     }
-    if (work.owners.size() > 1) {
-      counters_.fused_tensors.fetch_add(work.owners.size(), std::memory_order_relaxed);
-    }
-    runs.push_back(std::move(run));
-  }
-  for (std::size_t i = 0; i < tickets.size(); ++i) {
-    tickets[i]->expect_plans(plans_of[i]);
-  }
-  for (PlanRun& run : runs) {
     executor_.enqueue(std::move(run));
   }
   return {};

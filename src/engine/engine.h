@@ -16,18 +16,18 @@
 #include "agreement/coordinator.h"
 #include "base/clock.h"
 #include "control/control.h"
-#include "engine/call_order.h"
 #include "engine/cancellations.h"
 #include "engine/connections.h"
 #include "engine/executor.h"
+#include "engine/exposed_memory.h"
 #include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
 #include "engine/settings.h"
 #include "engine/shared_heap.h"
+#include "engine/submissions.h"
 #include "engine/ticket.h"
-#include "engine/unwaited_calls.h"
 #include "observe/observer.h"
 #include "observe/stall.h"
 #include "transport/arena.h"
@@ -76,31 +76,35 @@ class Engine {
 
   /// Checks the ticket's request, takes its name and hands it in; it takes effect at the next step(). On an error
   /// nothing has happened and the ticket is worth nothing.
-  Status submit(const TicketPtr& ticket);
+  Status submit(const TicketPtr& ticket) { return submissions_.submit(ticket); }
   /// The number of a call without a name, which the request then carries. Taken when the program calls, before anything
   /// is looked at: ranks pair such calls by their order alone.
-  std::uint64_t take_call_number() { return calls_.take_number(); }
+  std::uint64_t take_call_number() { return submissions_.take_call_number(); }
   /// The call of this number is not made: the program was refused it before it could be submitted. The ranks that make
   /// it are told why. Somebody must step afterwards.
-  void refuse_call(std::uint64_t number, const std::string& why);
+  void refuse_call(std::uint64_t number, const std::string& why) { submissions_.refuse_call(number, why); }
   /// What submit() would say to this request, apart from its name being taken.
-  Status check(const Request& request) const;
+  Status check(const Request& request) const { return submissions_.check(request); }
   /// Hands a finished ticket in again, for slots. DUPLICATE_NAME if it was neither waited for nor released.
   /// `owner` lives until the ticket's callback has run.
-  Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner);
+  Status resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
+    return submissions_.resubmit(ticket, std::move(owner));
+  }
   /// The same for one without a callback, whose request check() has passed; the first time too.
-  Status submit_again(const TicketPtr& ticket);
+  Status submit_again(const TicketPtr& ticket) { return submissions_.submit_again(ticket); }
   /// The caller does not want its end: unless all ranks have submitted it by then, it fails on all with CANCELLED.
-  void cancel(const TicketPtr& ticket);
+  void cancel(const TicketPtr& ticket) { cancellations_.add(ticket); }
   /// Of many, in order, until one is refused; `submitted` says how many were not.
-  Status submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted);
+  Status submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
+    return submissions_.submit_again(tickets, submitted);
+  }
   /// After the caller has waited for or given up the ticket.
   void free_name(Ticket& ticket) { pending_.free_name(ticket); }
   /// A ticket that kept its name is not submitted again. Requires: it was waited for.
   void forget(Ticket& ticket) { pending_.forget(ticket); }
   /// Asks for another row of the table of thresholds, which counts once it is read in the log. Only the coordinator's
   /// rank has a say. Somebody must step afterwards.
-  void propose_table(const Thresholds& thresholds);
+  void propose_table(const Thresholds& thresholds) { submissions_.propose_table(thresholds); }
   /// The row in force.
   Thresholds thresholds() const;
   /// Before a caller waits for the ticket.
@@ -117,9 +121,7 @@ class Engine {
     const std::uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
     return let_down_at_.load(std::memory_order_relaxed) == requests && requests > 0 && !has_outstanding();
   }
-  bool has_input() const {
-    return inbox_full_.load(std::memory_order_acquire) || replay_.has_work() || cancellations_.any_added();
-  }
+  bool has_input() const { return submissions_.any() || replay_.has_work() || cancellations_.any_added(); }
   const Topology& topology() const { return topology_; }
   const Group& group() const { return group_; }
   const Settings& settings() const { return settings_; }
@@ -176,12 +178,6 @@ class Engine {
   enum class State { working, failing, failed };
 
   bool receive_news();
-  Status accepting(const Request& request) const;
-  const Status& closed_to(OpKind kind) const { return is_pairwise(kind) ? closed_to_pairs_ : closed_; }
-  Status submit_call(const TicketPtr& ticket);
-  Status take_name(const TicketPtr& ticket);
-  void tell_refused(const std::string& name, const Status& refusal);
-  Status hand_in(const TicketPtr& ticket);
   bool cancel_due(Nanoseconds now);
   bool take_submissions(Nanoseconds now);
   void take_join(const TicketPtr& ticket);
@@ -209,13 +205,9 @@ class Engine {
   void abandon_plans();
   bool may_touch(int peer) const;
   void take_memory_back();
-  Status make_private(const HeapSpan& span);
-  bool works_in(const std::byte* begin, std::size_t bytes) const;
-  Status with_memory_lost(Status status, const Ticket& ticket) const;
+  bool is_in_use(const std::byte* begin, std::size_t bytes) const;
   bool follow_who_gave_up(Nanoseconds now) { return (peers_gave_up_ || replay_.peers_gave_up()) && give_up_too(now); }
   bool give_up_too(Nanoseconds now);
-  void close(const Status& reason);
-  void close_to_collectives(const Status& reason);
   void report_stalls(Nanoseconds now);
   void note_left();
   bool give_up_if_held_up(Nanoseconds now);
@@ -244,17 +236,17 @@ class Engine {
   Group group_;
   control::Control control_;
   PendingTable pending_;
-  CallOrder calls_;
+  Counters counters_;
   TicketPtr join_;  ///< under way
   Loss loss_;
   Replay replay_;
+  Submissions submissions_;
   std::optional<agreement::Coordinator> coordinator_;
   control::SettingsEntry plan_settings_;
   Executor executor_;
   PointToPoint pairs_;
   observe::StallReport stall_;
   observe::Observer* observer_ = nullptr;
-  Counters counters_;
   std::function<void()> on_finished_;
   CallbackHook on_callback_;
 
@@ -264,29 +256,17 @@ class Engine {
   bool coordinator_is_gone_ = false;
   std::vector<bool> pair_is_gone_;  ///< by rank: seen to have gone, its last messages perhaps not read yet
   std::vector<PlanRun> abandoned_;
-  std::vector<HeapSpan> exposed_;  ///< of what has been abandoned: peers may store there
-  /// Memory that nobody may use any more, and why.
-  std::vector<std::pair<HeapSpan, std::string>> lost_;
+  ExposedMemory exposed_;
   bool peers_gave_up_ = false;  ///< seen at the end of a plan
   VisitNeighbours visit_neighbours_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;
 
-  mutable std::mutex inbox_mutex_;
-  std::vector<TicketPtr> inbox_;        ///< guarded by inbox_mutex_
-  std::optional<Thresholds> proposed_;  ///< guarded by inbox_mutex_: to be logged
-  std::optional<Thresholds> table_;     ///< guarded by inbox_mutex_: the last that was read in the log
-  Status closed_;           ///< guarded by inbox_mutex_: why submit refuses what all take part in; ok while it does not
-  Status closed_to_pairs_;  ///< guarded by inbox_mutex_: the same for sends and recvs; only with closed_
-  std::atomic<bool> is_closed_{false};            ///< a hint
-  std::vector<control::RefusedMessage> refused_;  ///< guarded by inbox_mutex_: calls that the others wait for in vain
-  std::atomic<bool> inbox_full_{false};
   Cancellations cancellations_;
-  std::mutex calls_mutex_;                      ///< unnamed calls are submitted one after the other
-  UnwaitedCalls unwaited_calls_;                ///< under that mutex
-  std::atomic<std::size_t> calls_in_inbox_{0};  ///< unnamed ones; they are before whatever comes now
-  std::atomic<std::uint64_t> finished_{0};      ///< of counters_.requests; written under the progress lock
-  std::atomic<std::uint64_t> let_down_at_{0};   ///< counters_.requests when the time of one was up last
+  mutable std::mutex table_mutex_;
+  std::optional<Thresholds> table_;            ///< guarded by table_mutex_: the last row that was read in the log
+  std::atomic<std::uint64_t> finished_{0};     ///< of counters_.requests; written under the progress lock
+  std::atomic<std::uint64_t> let_down_at_{0};  ///< counters_.requests when the time of one was up last
 };
 
 }  // namespace ronde::engine

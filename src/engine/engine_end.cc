@@ -22,7 +22,7 @@ void Engine::begin_leave() {
     return;
   }
   leave_begun_ = true;
-  close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
+  submissions_.close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
   take_submissions(clock_.now());
   if (state_ == State::working) {
     pairs_.close(Status::error(Code::cancelled, "this rank shut down while the request was pending"));
@@ -153,7 +153,7 @@ bool Engine::look_who_is_gone() {
     return true;  // its last messages were stored before that word: the next step finds them if there are any
   }
   const Status reason = left_job(kCoordinator);
-  close_to_collectives(reason);
+  submissions_.close_to_collectives(reason);
   for (const TicketPtr& ticket : close_agreement(reason)) {
     finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
   }
@@ -201,8 +201,6 @@ bool Engine::check_answers(Nanoseconds now) {
 }
 
 // ---- A caller that does not want the end
-
-void Engine::cancel(const TicketPtr& ticket) { cancellations_.add(ticket); }
 
 /// What waits in a bucket goes back to the coordinator, which is told. What all have agreed to is finished.
 bool Engine::cancel_due(Nanoseconds now) {
@@ -263,7 +261,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
 bool Engine::step_failing(Nanoseconds now) {
   cancellations_.due(now);  // they end with all others
   if (state_ == State::failed) {
-    const bool had_input = inbox_full_.load(std::memory_order_acquire);
+    const bool had_input = submissions_.any();
     if (had_input) {
       fail_everything([&](const Ticket& ticket) { return replay_.closed().with_tensor(ticket.name()); },
                       replay_.closed());
@@ -314,14 +312,9 @@ std::vector<TicketPtr> Engine::close_agreement(const Status& reason, End end) {
 }
 
 void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones, End end) {
-  close(later_ones);
+  submissions_.close(later_ones);
   abandon_plans();
-  std::vector<TicketPtr> tickets;
-  {
-    std::lock_guard lock(inbox_mutex_);
-    tickets.swap(inbox_);
-    inbox_full_.store(false, std::memory_order_relaxed);
-  }
+  std::vector<TicketPtr> tickets = submissions_.take().tickets;
   for (const PlanRun& run : std::exchange(abandoned_, {})) {
     tickets.insert(tickets.end(), run.owners.begin(), run.owners.end());
   }
@@ -335,18 +328,83 @@ void Engine::fail_everything(const std::function<Status(const Ticket&)>& reason,
     tickets.push_back(std::move(ticket));
   }
   for (HeapSpan& span : replay_.exposed()) {
-    exposed_.push_back(std::move(span));  // now that nothing more is published
+    exposed_.add(span);  // now that nothing more is published
   }
   if (connections_.mailbox) {
     connections_.mailbox->keep_lent();  // callers get their memory back next
   }
-  if (end != End::in_order || !exposed_.empty()) {
+  if (end != End::in_order || !exposed_.is_empty()) {
     peers_.say_given_up();
   }
   take_memory_back();
   for (const TicketPtr& ticket : tickets) {
-    finish(ticket, with_memory_lost(reason(*ticket), *ticket).with_tensor(ticket->name()));
+    finish(ticket, exposed_.with_memory_lost(reason(*ticket), *ticket).with_tensor(ticket->name()));
   }
+}
+
+// ---- What others may still be at work on
+
+/// From now on this rank does nothing for them.
+void Engine::abandon_plans() {
+  const PlanRun* const running = executor_.running();
+  if (running != nullptr && running->plan.is_shared()) {
+    for (const PlanMember& member : running->plan.members) {
+      const HeapPlace& own = member.places[static_cast<std::size_t>(peers_.self())];
+      exposed_.add({static_cast<std::size_t>(own.output), member.output.bytes()});
+    }
+  }
+  for (PlanRun& run : executor_.abandon()) {
+    abandoned_.push_back(std::move(run));
+  }
+}
+
+/// The peer may still be at work on what this group had under way.
+bool Engine::may_touch(int peer) const {
+  return peer != peers_.self() && !loss_.is_gone(peer) && !has_gone(peer) && !peers_.has_given_up(peer) &&
+         !loss_.is_quiet(peer);
+}
+
+/// Requires: this rank touches nothing of the group's any more and has said so.
+void Engine::take_memory_back() {
+  bool any = false;
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    any |= may_touch(peer);
+  }
+  if (any) {
+    exposed_.take_back([this](const std::byte* begin, std::size_t bytes) { return is_in_use(begin, bytes); });
+  } else {
+    exposed_.forget();
+  }
+}
+
+/// By another engine of this process, which has been told to leave that memory.
+bool Engine::is_in_use(const std::byte* begin, std::size_t bytes) const {
+  bool any = false;
+  if (visit_neighbours_) {
+    visit_neighbours_([&](Engine& other) {
+      other.replay_.leave_withdrawn_places();
+      any |= any_in_pages_of(other.pending_, begin, bytes);
+    });
+  }
+  return any;
+}
+
+/// A peer has given up what this rank has its part in, so there is no result. True if this rank gives up too.
+bool Engine::give_up_too(Nanoseconds now) {
+  now = now == 0 ? clock_.now() : now;
+  loss_.learn_from_peers();  // they may have done so because of a death
+  if (loss_.any()) {
+    step_failing(now);
+  } else {
+    std::vector<int> gone;
+    for (int peer = 0; peer < peers_.size(); ++peer) {
+      if (peer != peers_.self() && peers_.has_given_up(peer)) {
+        gone.push_back(peer);
+      }
+    }
+    start_failing(now, gone, true);
+  }
+  return true;
 }
 
 }  // namespace ronde::engine

@@ -55,6 +55,13 @@ EngineSet::Found EngineSet::find(std::int32_t group) const {
   return found == groups_.end() ? Found() : Found{found->second->engine, found->second->call};
 }
 
+Status EngineSet::no_such_group(std::int32_t group) const {
+  return Status::error(Code::invalid_argument,
+                       "rank " + std::to_string(job_->topology().rank) + " belongs to no process set with the id " +
+                           std::to_string(group) +
+                           "; add_process_set gives the ids, and remove_process_set or shutdown end them");
+}
+
 void EngineSet::call(int call) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   transport::call_group_after_fence(calls_, call);

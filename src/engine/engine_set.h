@@ -39,6 +39,12 @@ class EngineSet {
   Engine& job() const { return *job_; }
   /// Not for the job's.
   Found find(std::int32_t group) const;
+  /// What `speak` says to the engine of this group, 0 for the job's. INVALID_ARGUMENT if there is no such group here.
+  template <typename Speak>
+  Status in_group(std::int32_t group, const Speak& speak) const;
+  /// The same where something is handed in: the next step looks at the group, which may be at rest.
+  template <typename HandIn>
+  Status hand_in(std::int32_t group, const HandIn& hand_in);
   /// Something was handed in to the group that has this number: the next step looks at it.
   void call(int call);
   bool has_input() const;
@@ -77,6 +83,7 @@ class EngineSet {
     std::uint64_t replayed = 0;  ///< last seen
   };
 
+  Status no_such_group(std::int32_t group) const;
   template <typename Move>
   bool move_awake(const Move& move);
   void put_to_rest();
@@ -101,5 +108,28 @@ class EngineSet {
   std::uint64_t replayed_ = 0;          ///< in groups
   observe::Observer* observer_ = nullptr;
 };
+
+template <typename Speak>
+Status EngineSet::in_group(std::int32_t group, const Speak& speak) const {
+  if (group == 0) {
+    return speak(*job_);
+  }
+  const Found found = find(group);
+  return found.engine ? speak(*found.engine) : no_such_group(group);
+}
+
+template <typename HandIn>
+Status EngineSet::hand_in(std::int32_t group, const HandIn& hand_in) {
+  if (group == 0) {
+    return hand_in(*job_);
+  }
+  const Found found = find(group);
+  if (!found.engine) {
+    return no_such_group(group);
+  }
+  const Status status = hand_in(*found.engine);
+  call(found.call);
+  return status;
+}
 
 }  // namespace ronde::engine

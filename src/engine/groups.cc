@@ -5,7 +5,8 @@
 
 #include "backend/native/native.h"
 #include "base/bytes.h"
-#include "engine/runner.h"
+#include "engine/callback_queue.h"
+#include "engine/engine.h"
 #include "transport/group_arena.h"
 
 namespace ronde::engine {
@@ -21,7 +22,7 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
 }
 
 Status only_outside_of_callbacks(const char* what) {
-  return Runner::in_callback()
+  return CallbackQueue::runs_in_this_thread()
              ? Status::error(Code::would_deadlock, std::string("a process set cannot be ") + what +
                                                        " in a completion callback, which it waits for")
              : Status();
@@ -29,17 +30,17 @@ Status only_outside_of_callbacks(const char* what) {
 
 }  // namespace
 
-Groups::Groups(Runner& runner, const collectives::Table& table)
-    : runner_(runner),
+Groups::Groups(ParentJob& job, const collectives::Table& table)
+    : job_(job),
       table_(table),
-      places_(runner.engine().arena(), own_rank(), runner.engine().connections().all_share_memory(),
-              [&runner](int rank) { return runner.engine().has_ended(rank); }) {}
+      places_(job.engine().arena(), own_rank(), job.engine().connections().all_share_memory(),
+              [&job](int rank) { return job.engine().has_ended(rank); }) {}
 
-int Groups::own_rank() const { return runner_.engine().topology().rank; }
+int Groups::own_rank() const { return job_.engine().topology().rank; }
 
 Status Groups::check_ranks(std::vector<int> ranks) const {
   std::sort(ranks.begin(), ranks.end());
-  const int size = runner_.engine().topology().size;
+  const int size = job_.engine().topology().size;
   if (ranks.empty()) {
     return Status::error(Code::invalid_argument, "a process set needs at least one rank");
   }
@@ -97,19 +98,18 @@ Result<std::vector<Groups::Word>> Groups::exchange(const std::string& name, cons
   Request request;
   request.kind = OpKind::allgather;
   request.name = name;
-  request.timeout = runner_.engine().settings().timeout;
+  request.timeout = job_.engine().settings().timeout;
   request.tensors.resize(1);
   Tensor& input = request.tensors[0].input;
   input.data = bytes.data();
   input.dtype = DType::uint8;
   input.shape = {static_cast<std::int64_t>(bytes.size())};
   const auto ticket = std::make_shared<Ticket>(std::move(request));
-  RONDE_RETURN_IF_ERROR(runner_.submit_to_wait(ticket));
-  RONDE_RETURN_IF_ERROR(runner_.release(*ticket));  // signals or not: the ranks would be out of step
+  RONDE_RETURN_IF_ERROR(job_.call(ticket));  // signals or not: the ranks would be out of step
   RONDE_RETURN_IF_ERROR(ticket->status());
   const OwnedOutput& all = ticket->owned_outputs().front();
   return decode({all.data.get(), static_cast<std::size_t>(all.shape.front())},
-                static_cast<std::size_t>(runner_.engine().topology().size));
+                static_cast<std::size_t>(job_.engine().topology().size));
 }
 
 /// The same among members who meet elsewhere, in the order of the group.
@@ -154,12 +154,12 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
   std::shared_ptr<Engine> engine;
   Word result;
   if (part) {
-    Result<std::shared_ptr<Engine>> made = open(*part, id, members, runner_.engine().settings().timeout);
+    Result<std::shared_ptr<Engine>> made = open(*part, id, members, job_.engine().settings().timeout);
     result.problem = made.status();
     engine = made ? std::move(made).value() : nullptr;
   }
   const Result<std::vector<Word>> all = exchange("ronde.process_set.added", result);
-  const Status opened = all ? first_problem(all.value(), runner_.engine().group().ranks) : all.status();
+  const Status opened = all ? first_problem(all.value(), job_.engine().group().ranks) : all.status();
   if (!opened) {
     engine.reset();
     if (part) {
@@ -189,7 +189,7 @@ Groups::Word Groups::reserve(const std::vector<int>& ranks, std::optional<GroupP
 
 /// Whether all of the job want the same group and can have it.
 Status Groups::compare(const std::vector<Word>& wanted) const {
-  RONDE_RETURN_IF_ERROR(first_problem(wanted, runner_.engine().group().ranks));
+  RONDE_RETURN_IF_ERROR(first_problem(wanted, job_.engine().group().ranks));
   for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
     if (wanted[rank].numbers != wanted[0].numbers) {
       return Status::error(Code::mismatch, "the ranks ask for different process sets: rank 0 for " +
@@ -204,7 +204,7 @@ Status Groups::compare(const std::vector<Word>& wanted) const {
 
 /// Over the members' parts of the heap. `members`: their first words, in the order of the group.
 Result<Connections> Groups::connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const {
-  const Engine& job = runner_.engine();
+  const Engine& job = job_.engine();
   const transport::HeapParts parts = transport::HeapParts::of(job.arena().layout());
   std::vector<transport::GroupMember> places;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -230,14 +230,13 @@ Result<Connections> Groups::connect_by_links(const GroupPart& part, const std::v
     return Status::error(Code::internal, "rank " + std::to_string(part.ranks.front()) +
                                              " has told no number of a process set, or an impossible one");
   }
-  return runner_.engine().connections().of_group(part.ranks, part.own, static_cast<std::uint64_t>(number[0]),
-                                                 part.call);
+  return job_.engine().connections().of_group(part.ranks, part.own, static_cast<std::uint64_t>(number[0]), part.call);
 }
 
 /// This rank's engine of the group.
 Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                              Nanoseconds timeout) {
-  Engine& job = runner_.engine();
+  Engine& job = job_.engine();
   RONDE_ASSIGN_OR_RETURN(Connections connections,
                          part.number != 0 ? connect_by_links(part, members) : connect_in_memory(part, members));
   Topology topology;
@@ -253,7 +252,7 @@ Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t
 void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
                  std::shared_ptr<Engine> engine) {
   if (engine) {
-    runner_.add_group(std::move(engine), part->call);
+    job_.add_group(std::move(engine), part->call);
   }
   std::lock_guard lock(mutex_);
   known_.emplace(id, Known{ranks, std::move(part)});
@@ -313,7 +312,7 @@ Status Groups::destroy(std::int32_t id) {
     own.problem = Status::error(Code::invalid_argument, "there is no process set with the id " + std::to_string(id));
   }
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> wanted, exchange("ronde.process_set.remove", own));
-  RONDE_RETURN_IF_ERROR(first_problem(wanted, runner_.engine().group().ranks));
+  RONDE_RETURN_IF_ERROR(first_problem(wanted, job_.engine().group().ranks));
   for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
     if (wanted[rank].numbers != wanted[0].numbers) {
       return Status::error(Code::mismatch, "the ranks remove different process sets: rank 0 the one with the id " +
@@ -324,7 +323,7 @@ Status Groups::destroy(std::int32_t id) {
     }
   }
   const Result<std::vector<Word>> all = exchange("ronde.process_set.removed", {{}, {}, leave(id)});
-  return all ? first_problem(all.value(), runner_.engine().group().ranks) : all.status();
+  return all ? first_problem(all.value(), job_.engine().group().ranks) : all.status();
 }
 
 bool Groups::knows(std::int32_t id) {
@@ -344,7 +343,7 @@ Status Groups::leave(std::int32_t id) {
     part = std::move(found->second.part);
     known_.erase(found);
   }
-  const Status left = runner_.leave_group(id);
+  const Status left = job_.leave_group(id);
   if (part) {
     places_.leave(std::move(*part));
   }

@@ -33,12 +33,29 @@
 #include "engine/connections.h"
 #include "engine/group_places.h"
 #include "engine/settings.h"
+#include "engine/ticket.h"
 #include "store/store.h"
 
 namespace ronde::engine {
 
 class Engine;
-class Runner;
+
+/// The job that groups are made in, as far as they need it.
+class ParentJob {
+ public:
+  /// The job's.
+  virtual Engine& engine() = 0;
+  /// Submits to the job's engine and blocks until the ticket is done, signals or not.
+  virtual Status call(const TicketPtr& ticket) = 0;
+  /// Its members' engine is part of the job from now on. `call`: as EngineSet::add().
+  virtual void add_group(std::shared_ptr<Engine> engine, int call) = 0;
+  /// Collective over the group's members: leaves it, waiting for the others up to settings().shutdown_timeout; then its
+  /// engine is gone. TIMED_OUT if some had not left by then.
+  virtual Status leave_group(std::int32_t group) = 0;
+
+ protected:
+  ~ParentJob() = default;
+};
 
 /// Ids of groups that their members have made begin here.
 inline constexpr std::int32_t kFirstOwnGroup = 1 << 30;
@@ -54,8 +71,8 @@ struct Meeting {
 /// Any thread.
 class Groups {
  public:
-  /// `table`: by which groups reduce. `runner` must outlive this.
-  Groups(Runner& runner, const collectives::Table& table);
+  /// `table`: by which groups reduce. `job` must outlive this.
+  Groups(ParentJob& job, const collectives::Table& table);
 
   /// Collective over all ranks of the job, in the same order of calls on all; one at a time. The ranks are sorted.
   /// Gives the id, the same on all ranks, members or not; ids begin at 1 and are not used again. INVALID_ARGUMENT,
@@ -102,7 +119,7 @@ class Groups {
   bool knows(std::int32_t id);
   Status leave(std::int32_t id);
 
-  Runner& runner_;
+  ParentJob& job_;
   const collectives::Table table_;
   GroupPlaces places_;
   std::mutex collective_mutex_;  ///< one collective of the whole job at a time; taken before mutex_

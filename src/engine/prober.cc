@@ -1,14 +1,13 @@
 #include "engine/prober.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "base/futex.h"
+#include "base/thread.h"
 #include "collectives/host/derived_table.h"
 
 namespace ronde::engine {
@@ -25,18 +24,12 @@ Prober::Prober(ProbeTask task, Reduced reduced, Propose propose)
 
 std::unique_ptr<Prober> Prober::start(ProbeTask task, Reduced reduced, Propose propose) {
   std::unique_ptr<Prober> prober(new Prober(std::move(task), std::move(reduced), std::move(propose)));
-  // Threads inherit the mask, as this one's helper will.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    prober->thread_ = std::thread([self = prober.get()] { self->run(); });
-    pthread_setname_np(prober->thread_.native_handle(), "ronde-probe");
-  } catch (const std::system_error&) {
-    prober.reset();
+  Result<std::thread> thread = start_thread("starting the prober's thread", [self = prober.get()] { self->run(); });
+  if (!thread) {
+    return nullptr;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  prober->thread_ = std::move(thread).value();
+  pthread_setname_np(prober->thread_.native_handle(), "ronde-probe");
   return prober;
 }
 

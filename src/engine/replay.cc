@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace ronde::engine {
 
@@ -13,23 +14,24 @@ using Locked = std::lock_guard<Gate>;
 /// microseconds.
 constexpr std::size_t kPlacedAtOnce = 32;
 constexpr std::size_t kBytesAtOnce = 64 << 10;
+/// After a request's time was up, so long for a break to end: then a rank is stopped, and no common point is left.
+constexpr Nanoseconds kBreakGrace = 5 * kSecond;
 
 }  // namespace
 
 Replay::Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
                const Clock& clock)
     : backend_(backend),
-      pending_(pending),
       peers_(peers),
-      loss_(loss),
       clock_(clock),
       group_id_(group.id),
-      member_(std::move(group), peers.self()) {}
+      member_(std::move(group), peers.self()),
+      actions_(member_, backend, peers, loss, pending, clock) {}
 
 // ---- Submitting
 
 bool Replay::place(const TicketPtr& ticket) {
-  if (!replaying_.load(std::memory_order_relaxed)) {
+  if (!actions_.replays()) {
     return false;
   }
   if (!ticket->request().planning_name.empty()) {
@@ -45,7 +47,7 @@ bool Replay::place(const TicketPtr& ticket) {
 
 void Replay::place(std::span<const TicketPtr> tickets, std::size_t& placed) {
   placed = 0;
-  while (placed < tickets.size() && replaying_.load(std::memory_order_relaxed)) {
+  while (placed < tickets.size() && actions_.replays()) {
     Locked gate(gate_);
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < kPlacedAtOnce && bytes < kBytesAtOnce && placed < tickets.size(); ++i, ++placed) {
@@ -80,9 +82,9 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
         ticket.reset();
       }
     }
-  } held{runs_[at.bucket]->tickets[at.place]};
+  } held{actions_.run(at.bucket).tickets()[at.place]};
   held.ticket = ticket;
-  held.lane = member_.step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().heap_place}, *this);
+  held.lane = step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().heap_place});
   return true;
 }
 
@@ -98,155 +100,65 @@ bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
 void Replay::submit(const TicketPtr& ticket, Nanoseconds now) {
   const Request& request = ticket->request();
   Locked gate(gate_);
-  member_.step(agreement::Submit{request.name, described(request), later(now, request.timeout), request.planning_name},
-               *this);
+  step(agreement::Submit{request.name, described(request), later(now, request.timeout), request.planning_name});
 }
 
-void Replay::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
-  Run& run = *runs_[bucket];
-  if (!run.is_watched) {
-    run.is_watched = true;
-    watched_.push_back(bucket);
-  }
-  TicketPtr& ticket = run.tickets[place];
-  if (!ticket) {  // it is an unnamed call, or comes from learning
-    const std::string& name = member_.request_in(bucket, place);
-    ticket = placing_ && placing_->name() == name ? placing_ : pending_.find(name);
-  }
-  run.data->bind(place, ticket->request().tensors);
-  run.data->copy_in(place);
-  ticket->set_alone(run.tickets.size() == 1);
-  if (run.tickets.size() > 1) {
-    if (!member_.is_half_full(bucket)) {
-      run.patience.begun(clock_.now());
-    }
-    if (ticket->on_done()) {  // nobody will wait for it, but somebody wants to hear
-      look_soon_.store(true, std::memory_order_relaxed);
-    }
-  }
-  if (!under_way_.load(std::memory_order_relaxed)) {  // from now on clocks are watched
-    under_way_.store(true, std::memory_order_relaxed);
-    has_work_.store(true, std::memory_order_release);
-  }
-}
-
-void Replay::publish(std::uint32_t bucket, agreement::Flag) {
-  Run& run = *runs_[bucket];
-  run.data->publish(run.has_unnamed ? calls_in(bucket) : 0);
-  if (is_observed_) {
-    run.observed.published = clock_.now();
-  }
-  if (run.tickets.size() > 1) {
-    run.patience.filled(clock_.now());
-  }
-  fresh_.push_back(bucket);
-  has_fresh_.store(true, std::memory_order_release);
-}
-
-// ---- What comes back
-
-void Replay::complete(std::uint32_t bucket, std::uint64_t) {
-  Run& run = *runs_[bucket];
-  for (TicketPtr& ticket : run.tickets) {
-    completed_.push_back(std::move(ticket));
-    ticket.reset();
-  }
-  // One thread at a time adds: no need to lock the bus.
-  counters_.instances.store(counters_.instances.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  counters_.direct_bytes.store(counters_.direct_bytes.load(std::memory_order_relaxed) + run.direct_bytes,
-                               std::memory_order_relaxed);
-}
-
-void Replay::voided(std::uint32_t bucket) {
-  std::fill(runs_[bucket]->tickets.begin(), runs_[bucket]->tickets.end(), nullptr);
-  counters_.voided.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Replay::fail(const std::string& name, Status status) {
-  outcome_.failed.emplace_back(name, std::move(status));
-  has_work_.store(true, std::memory_order_release);
-}
-
-void Replay::bug(std::string_view what) {
-  outcome_.bug = std::string(what);
-  has_work_.store(true, std::memory_order_release);
-}
-
-void Replay::send(control::Message message) {
-  outcome_.messages.emplace_back(std::move(message), kNever);
-  has_work_.store(true, std::memory_order_release);
-}
-
-Nanoseconds Replay::send_request(control::RequestMessage message, Nanoseconds deadline) {
-  if (is_withdrawn(message.descriptor.heap_place, message.descriptor)) {
-    message.descriptor.heap_place = {};  // it was described before that
-  }
-  if (const TicketPtr ticket = pending_.find(message.name)) {
-    if (deadline == kNever) {  // it was placed without looking at the clock
-      deadline = std::min(ticket->deadline(), later(clock_.now(), ticket->request().timeout));
-    }
-    if (ticket->request().call_site != nullptr) {
-      message.call_site = *ticket->request().call_site;
-    }
-    if (ticket->request().kind == OpKind::barrier || ticket->request().has_own_number) {
-      message.call_number = ticket->request().call_number;
-    }
-    if (!message.planning_name.empty()) {
-      message.position = ticket->asked_at(message.position);
-    }
-    message.timeout = ticket->request().timeout;  // the whole; what is left of it is known when it is sent
-  }
-  outcome_.messages.emplace_back(std::move(message), deadline);
-  has_work_.store(true, std::memory_order_release);
-  return deadline;
-}
-
-void Replay::execute(std::vector<control::ExecEntry::Item> items) { outcome_.agreed.emplace_back(std::move(items)); }
-
-/// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
-/// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
-void Replay::table(const Thresholds& thresholds) {
-  table_ = thresholds;
-  outcome_.agreed.emplace_back(thresholds);
-}
-
-/// What the log has told, else what all began with.
-Thresholds Replay::in_force() const { return table_ ? *table_ : backend_.first_thresholds(); }
-
-bool Replay::take(Outcome& outcome) {
-  if (!has_work_.load(std::memory_order_relaxed) || !has_work_.exchange(false, std::memory_order_acquire)) {
+bool Replay::place_call(const TicketPtr& ticket) {
+  const Request& request = ticket->request();
+  Descriptor descriptor = described(request);
+  const Nanoseconds deadline = later(clock_.now(), request.timeout);
+  Locked gate(gate_);
+  if (member_.mode() != agreement::Mode::replay || !member_.is_planned(request.planning_name)) {
     return false;
   }
-  Locked gate(gate_);
-  outcome = std::exchange(outcome_, {});
+  actions_.set_placing(ticket);
+  const agreement::Lane lane =
+      step(agreement::Submit{request.name, std::move(descriptor), deadline, request.planning_name});
+  actions_.set_placing(nullptr);
+  if (lane == agreement::Lane::queued) {  // clocks are watched for it too
+    actions_.watch().begin();
+    actions_.watch().look_soon();
+    actions_.set_work();
+  }
   return true;
+}
+
+void Replay::refused(const std::string& name) {
+  Locked gate(gate_);
+  step(agreement::Refused{name});
+}
+
+Descriptor Replay::described(const Request& request) const {
+  Descriptor descriptor = describe(request);
+  descriptor.heap_place = backend_.place_of(request);
+  return descriptor;
 }
 
 // ---- The log
 
 void Replay::read(control::Message entry) {
-  counters_.entries.fetch_add(1, std::memory_order_relaxed);
+  actions_.counters().entries.fetch_add(1, std::memory_order_relaxed);
   Locked gate(gate_);
-  has_work_.store(true, std::memory_order_release);
-  member_.step(agreement::LogRead{std::move(entry)}, *this);
+  actions_.set_work();
+  step(agreement::LogRead{std::move(entry)});
 }
 
 void Replay::executed(const std::string& name) {
   Locked gate(gate_);
-  member_.step(agreement::Executed{name}, *this);
+  step(agreement::Executed{name});
 }
 
 void Replay::join(std::uint64_t last_call) {
   Locked gate(gate_);
-  last_call_ = last_call;
-  has_work_.store(true, std::memory_order_release);
-  member_.step(agreement::JoinCalled{}, *this);
+  actions_.set_last_call(last_call);
+  actions_.set_work();
+  step(agreement::JoinCalled{});
 }
 
 void Replay::leave() {
   Locked gate(gate_);
-  has_work_.store(true, std::memory_order_release);
-  member_.step(agreement::LeaveCalled{}, *this);
+  actions_.set_work();
+  step(agreement::LeaveCalled{});
 }
 
 void Replay::close(const Status& reason) { end(reason, false); }
@@ -255,95 +167,38 @@ void Replay::all_quiet(const Status& reason) { end(reason, true); }
 
 void Replay::end(const Status& reason, bool is_quiet) {
   Locked gate(gate_);
-  has_work_.store(true, std::memory_order_release);
-  active_.clear();
+  actions_.set_work();
   if (is_quiet) {
-    member_.step(agreement::AllQuiet{reason}, *this);
+    step(agreement::AllQuiet{reason});
   } else {
-    member_.step(agreement::Close{reason}, *this);
+    step(agreement::Close{reason});
   }
-  replaying_.store(false, std::memory_order_relaxed);
-  fresh_.clear();
-  has_fresh_.store(false, std::memory_order_relaxed);
+  actions_.stop();
 }
 
 void Replay::stop(const std::vector<int>& lost) {
   Locked gate(gate_);
   // Between two calls of advance() nothing is touched, so what was begun can be given up here and now.
-  for (std::uint32_t id : active_) {
+  for (std::uint32_t id : actions_.active()) {
     if (member_.stage(id) == agreement::Stage::reducing) {
-      member_.step(agreement::Reduced{id}, *this);
+      step(agreement::Reduced{id});
     }
   }
-  active_.clear();
+  actions_.active().clear();
   agreement::RankSet set(static_cast<std::size_t>(peers_.size()));
   for (int rank : lost) {
     set[static_cast<std::size_t>(rank)] = true;
   }
-  member_.step(agreement::Lost{set}, *this);
+  step(agreement::Lost{set});
 }
 
-void Replay::prepare(const Bucket& bucket) {
-  while (runs_.size() <= bucket.id) {
-    runs_.push_back(nullptr);
-  }
-  send(control::PreparedMessage{bucket.id, !make_ready(bucket)});
-}
-
-bool Replay::make_ready(const Bucket& bucket) {
-  Result<std::unique_ptr<PersistentCollective>> made = backend_.prepare(bucket, in_force());
-  if (!made) {
+bool Replay::take(Outcome& outcome) {
+  if (!actions_.take_work()) {
     return false;
   }
-  auto run = std::make_unique<Run>();
-  run->data = std::move(*made);
-  run->tickets.resize(bucket.members.size());
-  run->has_unnamed = has_unnamed(bucket);
-  run->direct_bytes = bucket.kind == BucketKind::direct ? payload_bytes(bucket) : 0;
-  runs_[bucket.id] = std::move(run);
+  Locked gate(gate_);
+  outcome = actions_.take_outcome();
   return true;
-}
-
-void Replay::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
-  // Before an INSTALL every rank has finished what was decided in the epoch before, and nobody begins anything until
-  // all have read the entry.
-  if (!added) {
-    backend_.begin_epoch(in_force());
-  }
-  for (std::uint32_t id : buckets) {
-    Run& run = *runs_[id];
-    run.data->enter(epoch);
-    run.in_force = true;
-    run.patience.restart();
-  }
-  fresh_.reserve(runs_.size());
-  watched_.reserve(runs_.size());
-  next_check_ = 0;
-  counters_.installs.fetch_add(1, std::memory_order_relaxed);
-  replaying_.store(true, std::memory_order_relaxed);
-}
-
-void Replay::ended(std::uint32_t) {
-  for (const std::unique_ptr<Run>& run : runs_) {
-    if (run && run->in_force) {
-      run->data->cancel();
-      run->in_force = false;
-      std::fill(run->tickets.begin(), run->tickets.end(), nullptr);
-    }
-  }
-  active_.clear();
-  fresh_.clear();
-  counters_.breaks.fetch_add(1, std::memory_order_relaxed);
-  replaying_.store(false, std::memory_order_relaxed);
-}
-
-void Replay::retire(std::uint32_t bucket) {
-  if (!runs_[bucket]) {
-    return;  // refused here; the coordinator has freed it
-  }
-  std::erase(watched_, bucket);
-  runs_[bucket].reset();
-  send(control::FreeMessage{bucket});
 }
 
 // ---- Moving
@@ -352,7 +207,7 @@ Progress Replay::advance() {
   look_at_breaks();
   const Progress progress = advance_buckets();
   // What is under way needs every peer, and nothing may ever move again if one has given up.
-  peers_gave_up_ |= progress == Progress::idle && !active_.empty() && peers_.has_any_given_up();
+  peers_gave_up_ |= progress == Progress::idle && !actions_.active().empty() && peers_.has_any_given_up();
   return progress;
 }
 
@@ -360,12 +215,16 @@ Progress Replay::advance_buckets() {
   if (peers_gave_up_) [[unlikely]] {
     return Progress::idle;
   }
-  collect_fresh();
+  if (actions_.has_published()) {
+    Locked gate(gate_);
+    actions_.collect_published();
+  }
+  std::vector<std::uint32_t>& active = actions_.active();
   bool any = false;
-  for (std::size_t i = 0; i < active_.size();) {
-    const std::uint32_t id = active_[i];
+  for (std::size_t i = 0; i < active.size();) {
+    const std::uint32_t id = active[i];
     const Nanoseconds before = observer_ != nullptr ? clock_.now() : 0;
-    const Progress progress = runs_[id]->data->advance();
+    const Progress progress = actions_.run(id).collective().advance();
     if (progress == Progress::idle) {
       ++i;
       continue;
@@ -376,7 +235,7 @@ Progress Replay::advance_buckets() {
       break;
     }
     if (progress == Progress::done) {
-      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+      active.erase(active.begin() + static_cast<std::ptrdiff_t>(i));
     }
     moved(id, progress, before);
     if (progress == Progress::again) {
@@ -386,103 +245,97 @@ Progress Replay::advance_buckets() {
   return any ? Progress::again : Progress::idle;
 }
 
-void Replay::collect_fresh() {
-  if (!has_fresh_.load(std::memory_order_acquire)) {
-    return;
-  }
-  Locked gate(gate_);
-  has_fresh_.store(false, std::memory_order_relaxed);
-  for (std::uint32_t id : fresh_) {
-    active_.insert(std::lower_bound(active_.begin(), active_.end(), id), id);
-  }
-  fresh_.clear();
-}
-
 /// Tells the member what the bucket has come to: it sees in three events what the bucket does in one call.
 /// `before`: while somebody observes, when the look began that found something to do.
 void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
-  Run& run = *runs_[id];
+  BucketRun& run = actions_.run(id);
   observe::Instance instance;
   {
     Locked gate(gate_);
     if (observer_ != nullptr) {
-      instance = note(run, id, progress, before);
+      run.observe_met(before);
+      if (progress == Progress::done) {
+        instance = run.observe_done(member_.instances(id) + 1, clock_.now());
+      }
     }
-    const bool is_void = run.has_unnamed && progress == Progress::done && run.data->was_void();
+    const bool is_void = run.has_unnamed() && progress == Progress::done && run.collective().was_void();
     if (is_void) {
-      member_.step(agreement::Voided{id}, *this);
+      step(agreement::Voided{id});
       instance = {};
     } else if (member_.stage(id) == agreement::Stage::none) {
-      member_.step(agreement::AllPublished{id}, *this);
+      step(agreement::AllPublished{id});
     }
     if (progress == Progress::done && !is_void) {
       const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
-      member_.step(agreement::Reduced{id}, *this);
+      step(agreement::Reduced{id});
       if (!is_inline) {
-        member_.step(agreement::AllDone{id}, *this);
+        step(agreement::AllDone{id});
       }
     }
   }
   if (instance.done != 0) {
-    observer_->replayed(group_id_, run.data->description(), instance);
+    observer_->replayed(group_id_, run.collective().description(), instance);
   }
-}
-
-/// What is known of the instance; complete once it is done.
-observe::Instance Replay::note(Run& run, std::uint32_t id, Progress progress, Nanoseconds before) {
-  run.observed.met = run.observed.met == 0 ? before : run.observed.met;
-  if (progress != Progress::done) {
-    return {};
-  }
-  observe::Instance instance = std::exchange(run.observed, {});
-  instance.number = member_.instances(id) + 1;
-  instance.done = clock_.now();
-  return instance;
 }
 
 void Replay::observe(observe::Observer* observer) {
   Locked gate(gate_);
   observer_ = observer;
-  is_observed_ = observer != nullptr;
-  for (const std::unique_ptr<Run>& run : runs_) {
-    if (run) {
-      run->observed = {};
-    }
-  }
+  actions_.set_observed(observer != nullptr);
 }
 
 // ---- Breaks
 
-void Replay::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
-  peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
-  under_way_.store(true, std::memory_order_relaxed);
-  has_work_.store(true, std::memory_order_release);
-}
+/// Nothing if no epoch runs here. Requires: the gate.
+void Replay::break_for(agreement::Reason reason, std::uint32_t bucket) { step(agreement::LocalReason{reason, bucket}); }
 
 void Replay::end_epoch() {
   Locked gate(gate_);
-  if (member_.mode() == agreement::Mode::replay) {
-    member_.step(agreement::LocalReason{agreement::Reason::idle, 0}, *this);
-  }
+  break_for(agreement::Reason::idle);
 }
 
 void Replay::cancel() {
   Locked gate(gate_);
-  if (member_.mode() == agreement::Mode::replay) {
-    member_.step(agreement::LocalReason{agreement::Reason::deadline, 0}, *this);
-  }
+  break_for(agreement::Reason::deadline);
 }
 
 bool Replay::is_out() {
   Locked gate(gate_);
-  if (member_.mode() == agreement::Mode::replay) {
-    member_.step(agreement::LocalReason{agreement::Reason::leave, 0}, *this);
-  }
+  break_for(agreement::Reason::leave);
   return member_.mode() != agreement::Mode::frozen && member_.mode() != agreement::Mode::drain;
 }
 
+void Replay::leave_withdrawn_places() {
+  Locked gate(gate_);
+  if (member_.mode() != agreement::Mode::replay) {
+    return;
+  }
+  for (std::uint32_t id : member_.in_force()) {
+    for (const BucketMember& member : member_.bucket(id).members) {
+      if (!member.places.empty() &&
+          actions_.is_withdrawn(member.places[static_cast<std::size_t>(peers_.self())], member.descriptor)) {
+        break_for(agreement::Reason::descriptor, id);
+        return;
+      }
+    }
+  }
+}
+
+std::vector<HeapSpan> Replay::exposed() const {
+  Locked gate(gate_);
+  std::vector<HeapSpan> all;
+  for (const std::unique_ptr<BucketRun>& run : actions_.runs()) {
+    if (run && run->is_in_force()) {
+      for (HeapSpan& span : run->collective().exposed()) {
+        all.push_back(std::move(span));
+      }
+    }
+  }
+  return all;
+}
+
 void Replay::look_at_breaks() {
-  if (!replaying_.load(std::memory_order_relaxed)) {
+  if (!actions_.replays()) {
     return;
   }
   Locked gate(gate_);
@@ -490,23 +343,66 @@ void Replay::look_at_breaks() {
     for (int rank = 0; rank < peers_.size(); ++rank) {
       const std::uint32_t epoch = peers_.frozen_in(rank);
       if (rank != peers_.self() && epoch == member_.epoch()) {
-        member_.step(agreement::PeerFrozen{epoch}, *this);
+        step(agreement::PeerFrozen{epoch});
         break;
       }
     }
   }
-  if (member_.mode() == agreement::Mode::frozen && all_are_frozen()) {
+  if (member_.mode() == agreement::Mode::frozen && not_frozen().empty()) {
     // Every word is final now, and the decision a function of final words: the same on every rank.
     std::vector<std::uint64_t> published(member_.bucket_count());
     for (std::uint32_t id : member_.in_force()) {
-      published[id] = runs_[id]->data->published_by(0);
+      published[id] = actions_.run(id).collective().published_by(0);
       for (int rank = 1; rank < peers_.size(); ++rank) {
-        published[id] = std::min(published[id], runs_[id]->data->published_by(rank));
+        published[id] = std::min(published[id], actions_.run(id).collective().published_by(rank));
       }
     }
-    member_.step(agreement::AllFrozen{published}, *this);
+    step(agreement::AllFrozen{published});
   }
 }
+
+// ---- Time
+
+/// Looks at every bucket in which something is under way, and at no other: there may be thousands that are not in use.
+/// The first look at an instance only notes the time.
+void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
+  BucketWatch& watch = actions_.watch();
+  if (!actions_.replays() || !watch.is_due(now)) {
+    return;
+  }
+  Locked gate(gate_);
+  bool any = member_.mode() != agreement::Mode::replay;  // a break has its limits too
+  watch.remove_if([this](std::uint32_t id) {
+    const bool is_idle = !member_.is_half_full(id) && !member_.is_published(id);
+    if (is_idle) {
+      actions_.run(id).end_watch();
+    }
+    return is_idle;
+  });
+  any |= !watch.buckets().empty();
+  for (std::size_t i = 0; i < watch.buckets().size(); ++i) {
+    const std::uint32_t id = watch.buckets()[i];
+    BucketRun& run = actions_.run(id);
+    BucketRun::Look look{.now = now, .instance = member_.instances(id) + 1, .stall = stall};
+    look.is_half_full = member_.is_half_full(id);
+    look.has_queued = member_.has_queued(id);
+    look.is_queue_late = member_.has_queued() && now >= member_.next_queued_deadline();
+    if (look.is_half_full && (look.has_queued || run.is_wanted())) {
+      watch.look_often(now);
+    }
+    if (const agreement::Reason reason = run.overdue(look); reason != agreement::Reason::none) {
+      break_for(reason, id);  // without effect in a break
+    }
+  }
+  watch.end_look(any);
+}
+
+std::size_t Replay::watched() const {
+  Locked gate(gate_);
+  return actions_.watch().buckets().size();
+}
+
+Nanoseconds Replay::next_check() const { return actions_.replays() ? actions_.watch().next() : kNever; }
 
 bool Replay::is_waiting() const {
   Locked gate(gate_);
@@ -519,7 +415,7 @@ std::optional<std::string> Replay::overdue(Nanoseconds now, Nanoseconds grace) c
 }
 
 std::vector<int> Replay::draining_for() const {
-  if (!replaying_.load(std::memory_order_relaxed)) {
+  if (!actions_.replays()) {
     return {};
   }
   Locked gate(gate_);
@@ -527,6 +423,49 @@ std::vector<int> Replay::draining_for() const {
     return {};
   }
   return decided_wait_for();
+}
+
+std::optional<std::vector<int>> Replay::stuck(Nanoseconds now) const {
+  if (!actions_.replays()) {
+    return std::nullopt;
+  }
+  Locked gate(gate_);
+  const bool drains = member_.mode() == agreement::Mode::drain;
+  if (member_.mode() != agreement::Mode::frozen && !drains) {
+    return std::nullopt;
+  }
+  bool is_late = now >= later(member_.next_deadline(), kBreakGrace);
+  for (std::uint32_t id : member_.in_force()) {
+    for (const TicketPtr& ticket : actions_.run(id).tickets()) {
+      is_late |= ticket && now >= later(ticket->deadline(), kBreakGrace);
+    }
+  }
+  if (!is_late) {
+    return std::nullopt;
+  }
+  return drains ? decided_wait_for() : not_frozen();
+}
+
+/// Requires: the gate, and that a break was decided.
+std::vector<int> Replay::decided_wait_for() const {
+  for (std::uint32_t id : actions_.active()) {
+    if (member_.is_decided(id)) {
+      if (std::vector<int> ranks = actions_.run(id).collective().waiting_for(); !ranks.empty()) {
+        return ranks;
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<int> Replay::not_frozen() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < peers_.size(); ++rank) {
+    if (!is_gone(rank) && peers_.frozen_in(rank) != member_.epoch()) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
 }
 
 }  // namespace ronde::engine

@@ -1,5 +1,5 @@
-// Replay: this rank's side of agreement and of its buckets: the state machine of agreement/member.h with the words,
-// memory and tickets that it speaks of. What it cannot do itself (send, plan, finish tickets) it leaves in an Outcome.
+// Replay: this rank's side of agreement and of its buckets: tells the state machine of agreement/member.h what happens,
+// which has done what it wants by replay_actions.h. What is left for the engine to do is in an Outcome.
 //
 // Two locks. The gate, held for moments, guards the member and the places of tickets: submitting threads go through it
 // straight into their bucket. The progress lock guards the rest, as everywhere in the engine. Lock order: progress
@@ -9,52 +9,30 @@
 // tensor (larger private ones are ordered, shared ones direct; both are read in place), and a freeze waits for that.
 #pragma once
 
-#include <atomic>
-#include <memory>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "agreement/member.h"
 #include "backend/backend.h"
 #include "base/gate.h"
 #include "engine/loss.h"
-#include "engine/patience.h"
 #include "engine/pending_table.h"
+#include "engine/replay_actions.h"
 #include "engine/ticket.h"
 #include "observe/observer.h"
 #include "transport/peers.h"
 #include "types/operation.h"
-#include "types/persistent_collective.h"
 
 namespace ronde::engine {
 
-class Replay final : public agreement::Sink {
+class Replay {
  public:
-  struct Counters {
-    std::atomic<std::uint64_t> installs{0};      ///< INSTALL and ADD read
-    std::atomic<std::uint64_t> breaks{0};        ///< epochs left
-    std::atomic<std::uint64_t> instances{0};     ///< buckets reduced without a message
-    std::atomic<std::uint64_t> direct_bytes{0};  ///< of those where the tensors lie
-    std::atomic<std::uint64_t> entries{0};       ///< log entries read
-    std::atomic<std::uint64_t> voided{0};        ///< buckets in which other unnamed calls had met
-  };
-
-  /// Of the log: what is to be planned together, or the row that holds for what comes after it.
-  using Answer = std::variant<std::vector<control::ExecEntry::Item>, Thresholds>;
-
-  /// What the engine has to do after any of the calls below, in this order.
-  struct Outcome {
-    std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
-    std::optional<control::SettingsEntry> settings;
-    std::vector<Answer> agreed;  ///< in this order
-    std::vector<std::pair<control::Message, Nanoseconds>>
-        messages;                                  ///< to the coordinator; with a request its deadline
-    std::optional<control::JoinDoneEntry> joined;  ///< all members have
-    std::optional<std::string> bug;
-  };
+  using Counters = ReplayActions::Counters;
+  using Answer = ReplayActions::Answer;
+  using Outcome = ReplayActions::Outcome;
 
   Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
          const Clock& clock);
@@ -68,16 +46,12 @@ class Replay final : public agreement::Sink {
   void place(std::span<const TicketPtr> tickets, std::size_t& placed);
   /// Whether the engine should be driven: a bucket was published, something waits to be sent or told, or the first
   /// request has come after a quiet time, from when on clocks must be watched.
-  bool has_work() const {
-    return has_work_.load(std::memory_order_acquire) || has_fresh_.load(std::memory_order_acquire);
-  }
+  bool has_work() const { return actions_.has_work(); }
   /// Somebody waits for this ticket, so what it waits for is looked at closely.
   void want(Ticket& ticket) {
     ticket.want();
-    if (!ticket.is_alone() && replaying_.load(std::memory_order_relaxed) &&
-        !look_soon_.load(std::memory_order_relaxed)) {
-      look_soon_.store(true, std::memory_order_relaxed);
-      has_work_.store(true, std::memory_order_release);
+    if (!ticket.is_alone() && actions_.replays() && actions_.watch().look_soon()) {
+      actions_.set_work();
     }
   }
 
@@ -118,7 +92,7 @@ class Replay final : public agreement::Sink {
   Progress advance();
   /// Only the first; for a waiter that looks again and again.
   Progress advance_buckets();
-  bool is_moving() const { return !active_.empty() || has_fresh_.load(std::memory_order_relaxed); }
+  bool is_moving() const { return !actions_.active().empty() || actions_.has_published(); }
   /// Breaks for reasons of time.
   void check_time(Nanoseconds now, Nanoseconds stall);
   Nanoseconds next_check() const;
@@ -130,7 +104,7 @@ class Replay final : public agreement::Sink {
   /// In a break: the ranks that what was decided waits for.
   std::vector<int> draining_for() const;
   /// Those whose requests are over well, for the engine to finish and then to clear.
-  std::vector<TicketPtr>& completed() { return completed_; }
+  std::vector<TicketPtr>& completed() { return actions_.completed(); }
   /// What else the calls above have left to do; empty if nothing.
   bool take(Outcome& outcome);
 
@@ -143,96 +117,36 @@ class Replay final : public agreement::Sink {
   bool is_waiting() const;
   /// One that has had no answer `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
-  const Counters& counters() const { return counters_; }
+  const Counters& counters() const { return actions_.counters(); }
   /// How many buckets check_time() goes over; for tests.
   std::size_t watched() const;
 
-  // ---- For the member, which calls these under the gate.
-
-  void publish(std::uint32_t bucket, agreement::Flag flag) override;
-  void complete(std::uint32_t bucket, std::uint64_t instance) override;
-  void voided(std::uint32_t bucket) override;
-  void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
-  void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
-  void store_quiet(const agreement::RankSet&) override { loss_.say_quiet(); }
-  Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
-  void send_end(control::EndMessage message) override { send(std::move(message)); }
-  void send_join() override { send(control::JoinMessage{last_call_}); }
-  void send_leave() override { send(control::LeaveMessage{}); }
-  void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
-  void table(const Thresholds& thresholds) override;
-  void execute(std::vector<control::ExecEntry::Item> items) override;
-  void prepare(const Bucket& bucket) override;
-  void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
-  void ended(std::uint32_t epoch) override;
-  void retire(std::uint32_t bucket) override;
-  void join_done(const control::JoinDoneEntry& entry) override { outcome_.joined = entry; }
-  void fail(const std::string& name, Status status) override;
-  void bug(std::string_view what) override;
-
  private:
-  /// A bucket and the tickets in it.
-  struct Run {
-    std::unique_ptr<PersistentCollective> data;
-    std::vector<TicketPtr> tickets;  ///< by place; guarded by the gate
-    std::uint64_t direct_bytes = 0;  ///< payload of a direct bucket
-    Patience patience;
-    observe::Instance observed = {};  ///< while somebody observes; guarded by the gate
-    bool in_force = false;
-    bool is_watched = false;  ///< in watched_
-    bool has_unnamed = false;
-  };
-
-  void send(control::Message message);
+  template <typename Event>
+  auto step(Event event) {
+    return member_.step(std::move(event), actions_);
+  }
+  void break_for(agreement::Reason reason, std::uint32_t bucket = 0);
   bool place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>& descriptor);
   bool place_call(const TicketPtr& ticket);
-  std::uint64_t calls_in(std::uint32_t bucket) const;
   bool find_place(Ticket& ticket, const Descriptor& descriptor);
-  bool is_withdrawn(const HeapPlace& place, const Descriptor& descriptor) const;
-  bool make_ready(const Bucket& bucket);
-  Thresholds in_force() const;
-  void collect_fresh();
   void moved(std::uint32_t id, Progress progress, Nanoseconds before);
-  observe::Instance note(Run& run, std::uint32_t id, Progress progress, Nanoseconds before);
   void look_at_breaks();
   std::vector<int> decided_wait_for() const;
-  bool all_are_frozen() const { return not_frozen().empty(); }
   std::vector<int> not_frozen() const;
-  static bool is_wanted(const Run& run);
   bool is_gone(int rank) const { return peers_.departure(rank) != transport::Departure::none; }
   void end(const Status& reason, bool is_quiet);
-  bool is_overdue(Run& run, std::uint32_t id, Nanoseconds now, Nanoseconds stall, agreement::Reason& reason);
 
   backend::Backend& backend_;
-  const PendingTable& pending_;
   transport::Peers& peers_;
-  Loss& loss_;
   const Clock& clock_;
   const std::int32_t group_id_;
-  std::optional<Thresholds> table_;  ///< of the last TABLE read: for the buckets prepared from now on
-  Counters counters_;
 
   mutable Gate gate_;
-  TicketPtr placing_;                       ///< the unnamed call that the member is told of; guarded by gate_
-  agreement::Member member_;                ///< guarded by gate_
-  std::vector<std::unique_ptr<Run>> runs_;  ///< by bucket; the vector guarded by gate_
-  std::vector<std::uint32_t> fresh_;        ///< guarded by gate_: published since the last look
-  std::vector<std::uint32_t> watched_;  ///< guarded by gate_: those in which something was under way at the last look
-  std::uint64_t last_call_ = 0;         ///< guarded by gate_: before join()
-  Outcome outcome_;                     ///< guarded by gate_
-  std::atomic<bool> replaying_{false};  ///< a hint: names may be in force
-  std::atomic<bool> has_work_{false};   ///< the outcome is not empty
-  std::atomic<bool> has_fresh_{false};
-  std::atomic<bool> under_way_{false};  ///< a hint: something is in a bucket, so clocks are watched
-  std::atomic<bool> look_soon_{false};
-
-  std::vector<std::uint32_t> active_;  ///< published, ascending
-  std::vector<TicketPtr> completed_;
+  agreement::Member member_;  ///< guarded by gate_
+  ReplayActions actions_;
   bool peers_gave_up_ = false;
   observe::Observer* observer_ = nullptr;
-  bool is_observed_ = false;  ///< guarded by gate_
-  Nanoseconds next_check_ = 0;
-  Nanoseconds last_look_ = 0;
 };
 
 }  // namespace ronde::engine

@@ -74,19 +74,6 @@ TEST_P(Runners, CallbacksRunOnTheEngineThreadWithoutAWaiter) {
   });
 }
 
-TEST(Runner, LooksLessOftenTheMoreRanksShareACore) {
-  const Nanoseconds one = Runner::attention_of(2, 2);
-  EXPECT_EQ(Runner::attention_of(1, 64), one);
-  EXPECT_EQ(Runner::attention_of(8, 8), one);
-  EXPECT_EQ(Runner::attention_of(3, 0.5), 3 * one) << "a part of a core counts as one";
-  EXPECT_EQ(Runner::attention_of(32, 2), 16 * one);
-  EXPECT_EQ(Runner::attention_of(64, 2), 32 * one) << "so all threads of a core together look equally often";
-  const Nanoseconds yields = Runner::yielding_of(2, 2);
-  EXPECT_EQ(Runner::yielding_of(8, 2), yields);
-  EXPECT_EQ(Runner::yielding_of(64, 2), 8 * yields);
-  EXPECT_EQ(Runner::yielding_of(256, 1), 8 * yields);
-}
-
 TEST(Runner, ACallbackMaySubmitButNotWait) {
   Job job(1);
   std::vector<float> values(3, 1);

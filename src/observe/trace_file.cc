@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,11 +10,11 @@
 #include <cerrno>
 #include <chrono>
 #include <new>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 namespace ronde::observe {
 
@@ -64,21 +63,8 @@ Result<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& path, st
   if (Status status = file->open(first); !status) {
     return status.with_context("the timeline file '" + path + "' cannot be written");
   }
-  // Threads inherit the mask: no signal of the program is ever handled on this one.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    file->thread_ = std::thread([self = file.get()] { self->thread_main(); });
-  } catch (const std::system_error& error) {
-    status = Status::from_errno("starting the timeline's thread", error.code().value());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!status) {
-    return status;
-  }
+  RONDE_ASSIGN_OR_RETURN(file->thread_,
+                         start_thread("starting the timeline's thread", [self = file.get()] { self->thread_main(); }));
   return file;
 }
 

@@ -1,8 +1,6 @@
 // A desk: rank 0 listens, each of the others asks once. Both say a u16 of a length and then so many bytes, which the
 // seal makes and understands.
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,12 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
-#include <system_error>
 #include <thread>
 
 #include "base/forked_children.h"
 #include "base/log.h"
 #include "base/stable_hash.h"
+#include "base/thread.h"
 #include "site/courier.h"
 #include "store/port_range.h"
 #include "store/strangers.h"
@@ -83,18 +81,8 @@ class Desk {
     if (!stop_.is_open()) {
       return Status::from_errno("eventfd()", errno);
     }
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    Status how;
-    try {
-      thread_ = std::thread([this] { serve(); });
-    } catch (const std::system_error& error) {
-      how = Status::from_errno("starting a thread", error.code().value());
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return how;
+    RONDE_ASSIGN_OR_RETURN(thread_, start_thread("starting a thread", [this] { serve(); }));
+    return {};
   }
 
   ~Desk() {

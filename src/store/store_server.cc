@@ -1,7 +1,5 @@
 #include "store/store_server.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -10,10 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <map>
-#include <system_error>
 
 #include "base/forked_children.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
 #include "store/meetings.h"
@@ -354,28 +352,15 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(UniqueFd listener, const
   }
   auto server = std::make_unique<Server>(std::move(listener), stop.get(), std::move(epoll), key, options);
   RONDE_RETURN_IF_ERROR(server->prepare());
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
-  int failure = 0;
-  try {
-    thread = std::thread([server = std::move(server)]() mutable {
-      try {
-        server->serve();
-      } catch (...) {
-        // Out of memory: the connections end here, and each client gets an error.
-      }
-      server.reset();
-    });
-  } catch (const std::system_error& error) {
-    failure = error.code().value();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failure != 0) {
-    return Status::from_errno("starting the store's thread", failure);
-  }
+  RONDE_ASSIGN_OR_RETURN(std::thread thread,
+                         start_thread("starting the store's thread", [server = std::move(server)]() mutable {
+                           try {
+                             server->serve();
+                           } catch (...) {
+                             // Out of memory: the connections end here, and each client gets an error.
+                           }
+                           server.reset();
+                         }));
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(stop), std::move(thread)));
 }
 

@@ -1,8 +1,7 @@
-// How requests come into an engine, from any thread.
+#include "engine/submissions.h"
+
 #include <new>
 #include <utility>
-
-#include "engine/engine.h"
 
 namespace ronde::engine {
 
@@ -15,17 +14,17 @@ Status no_memory(const Ticket& ticket) {
 
 }  // namespace
 
-Status Engine::accepting(const Request& request) const {
+Status Submissions::accepting(const Request& request) const {
   if (!is_closed_.load(std::memory_order_relaxed)) {
     return {};  // hand_in() looks again, under the lock
   }
-  std::lock_guard lock(inbox_mutex_);
+  std::lock_guard lock(mutex_);
   const Status& closed = closed_to(request.kind);
   return closed ? Status() : closed.with_tensor(request.name).with_context("'" + request.name + "'");
 }
 
-Status Engine::check(const Request& request) const {
-  RONDE_RETURN_IF_ERROR(validate(request, group_, rank_of(topology_.rank)));
+Status Submissions::check(const Request& request) const {
+  RONDE_RETURN_IF_ERROR(validate(request, group_, own_rank_));
   if (is_pairwise(request.kind)) {  // bytes are moved, whatever they mean, and by no backend
     return {};
   }
@@ -43,7 +42,7 @@ Status Engine::check(const Request& request) const {
   return {};
 }
 
-Status Engine::submit(const TicketPtr& ticket) {
+Status Submissions::submit(const TicketPtr& ticket) {
   const OpKind kind = ticket->request().kind;
   const bool is_counted = !traits(kind).has_tensors;
   if (!is_counted && ticket->request().call_number != 0 && !is_pairwise(kind)) {
@@ -56,7 +55,7 @@ Status Engine::submit(const TicketPtr& ticket) {
 /// Takes the ticket's name. What ends the count of unnamed calls does so each time that it is called; one that has been
 /// refused counts for nobody, since the other ranks never hear of it. Without a name it is called after the count that
 /// it ends.
-Status Engine::take_name(const TicketPtr& ticket) {
+Status Submissions::take_name(const TicketPtr& ticket) {
   const Request& request = ticket->request();
   if (traits(request.kind).has_tensors) {
     return pending_.insert(ticket);
@@ -73,7 +72,7 @@ Status Engine::take_name(const TicketPtr& ticket) {
 
 /// The order in which these calls reach the member is the order of their planning names. A call that is refused here is
 /// one that the other ranks make: they are told.
-Status Engine::submit_call(const TicketPtr& ticket) {
+Status Submissions::submit_call(const TicketPtr& ticket) {
   if (Status refusal = check(ticket->request()); !refusal) {
     tell_refused(ticket->name(), refusal);
     return refusal;
@@ -85,32 +84,32 @@ Status Engine::submit_call(const TicketPtr& ticket) {
   return hand_in(ticket);
 }
 
-void Engine::refuse_call(std::uint64_t number, const std::string& why) {
+void Submissions::refuse_call(std::uint64_t number, const std::string& why) {
   tell_refused(CallOrder::name_of(number), Status::error(Code::invalid_argument, why));
 }
 
-void Engine::tell_refused(const std::string& name, const Status& refusal) {
-  std::lock_guard lock(inbox_mutex_);
-  if (closed_ && topology_.size > 1) {
-    refused_.push_back({name, refusal.message()});
-    inbox_full_.store(true, std::memory_order_release);
+void Submissions::tell_refused(const std::string& name, const Status& refusal) {
+  std::lock_guard lock(mutex_);
+  if (closed_ && group_.size() > 1) {
+    inbox_.refused.push_back({name, refusal.message()});
+    is_full_.store(true, std::memory_order_release);
   }
 }
 
-Status Engine::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
+Status Submissions::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(take_name(ticket));
   ticket->set_owner(std::move(owner));
   return hand_in(ticket);
 }
 
-Status Engine::submit_again(const TicketPtr& ticket) {
+Status Submissions::submit_again(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(take_name(ticket));
   return hand_in(ticket);
 }
 
-Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
+Status Submissions::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
   submitted = 0;
   RONDE_RETURN_IF_ERROR(accepting(tickets.front()->request()));
   constexpr std::size_t kAtOnce = 32;
@@ -123,7 +122,7 @@ Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& sub
       count += taken ? 1 : 0;
     }
     const std::span<const TicketPtr> some = tickets.subspan(submitted, count);
-    counters_.requests.fetch_add(count, std::memory_order_relaxed);
+    requests_.fetch_add(count, std::memory_order_relaxed);
     std::size_t placed = 0;
     Status handed_in;
     try {
@@ -133,7 +132,7 @@ Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& sub
     }
     submitted += placed;
     if (placed < count) {
-      counters_.requests.fetch_sub(count - placed, std::memory_order_relaxed);
+      requests_.fetch_sub(count - placed, std::memory_order_relaxed);
       for (std::size_t i = placed; i < count; ++i) {
         if (handed_in) {
           handed_in = hand_in(some[i]);
@@ -149,9 +148,9 @@ Status Engine::submit_again(std::span<const TicketPtr> tickets, std::size_t& sub
   return {};
 }
 
-Status Engine::hand_in(const TicketPtr& ticket) {
+Status Submissions::hand_in(const TicketPtr& ticket) {
   // Counted first, so that what is finished is never more.
-  counters_.requests.fetch_add(1, std::memory_order_relaxed);
+  requests_.fetch_add(1, std::memory_order_relaxed);
   Status refused;
   try {
     const bool is_call = !ticket->request().planning_name.empty();
@@ -160,56 +159,55 @@ Status Engine::hand_in(const TicketPtr& ticket) {
       return {};
     }
     // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
-    std::lock_guard lock(inbox_mutex_);
+    std::lock_guard lock(mutex_);
     const Status& closed = closed_to(ticket->request().kind);
     if (closed) {
-      inbox_.push_back(ticket);
+      inbox_.tickets.push_back(ticket);
       if (is_call) {
         unwaited_calls_.add(ticket);
         calls_in_inbox_.fetch_add(1, std::memory_order_relaxed);
       }
-      inbox_full_.store(true, std::memory_order_release);
+      is_full_.store(true, std::memory_order_release);
       return {};
     }
     refused = closed.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
   } catch (const std::bad_alloc&) {
     refused = no_memory(*ticket);
   }
-  counters_.requests.fetch_sub(1, std::memory_order_relaxed);
+  requests_.fetch_sub(1, std::memory_order_relaxed);
   pending_.withdraw(*ticket, refused);
   return refused;
 }
 
-void Engine::propose_table(const Thresholds& thresholds) {
-  std::lock_guard lock(inbox_mutex_);
+void Submissions::propose_table(const Thresholds& thresholds) {
+  std::lock_guard lock(mutex_);
   if (closed_) {
-    proposed_ = thresholds;
-    inbox_full_.store(true, std::memory_order_release);
+    inbox_.proposed = thresholds;
+    is_full_.store(true, std::memory_order_release);
   }
 }
 
-Thresholds Engine::thresholds() const {
-  std::lock_guard lock(inbox_mutex_);
-  return table_ ? *table_ : backend_.first_thresholds();
+Submissions::Taken Submissions::take() {
+  std::lock_guard lock(mutex_);
+  is_full_.store(false, std::memory_order_relaxed);
+  return std::exchange(inbox_, {});
 }
 
-void Engine::use_table(const Thresholds& thresholds) {
-  executor_.set_table(thresholds);
-  std::lock_guard lock(inbox_mutex_);
-  table_ = thresholds;
+void Submissions::restart_calls_at(std::uint64_t restarts) {
+  std::lock_guard order(calls_mutex_);
+  calls_.restart_at(restarts);
 }
 
-void Engine::close(const Status& reason) {
+void Submissions::close(const Status& reason) {
   close_to_collectives(reason);
-  std::lock_guard lock(inbox_mutex_);
+  std::lock_guard lock(mutex_);
   if (closed_to_pairs_) {
     closed_to_pairs_ = reason;
   }
 }
 
-/// Sends and recvs go on.
-void Engine::close_to_collectives(const Status& reason) {
-  std::lock_guard lock(inbox_mutex_);
+void Submissions::close_to_collectives(const Status& reason) {
+  std::lock_guard lock(mutex_);
   if (closed_) {
     closed_ = reason;
     is_closed_.store(true, std::memory_order_relaxed);

@@ -1,0 +1,22 @@
+// What a name is answered with when every member that has not joined has requested it. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "agreement/held_requests.h"
+#include "control/messages.h"
+#include "types/group.h"
+
+namespace ronde::agreement {
+
+/// One of the two.
+struct Answer {
+  std::optional<control::ExecEntry::Item> item = {};  ///< all do this
+  std::string mismatch = {};                          ///< why they cannot
+};
+
+/// Requires: a member has requested it.
+Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held);
+
+}  // namespace ronde::agreement

@@ -1,0 +1,83 @@
+#include "agreement/answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ronde::agreement {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Group kPair{0, {10, 11}};
+
+Descriptor asks(OpKind kind, Shape shape) {
+  Descriptor descriptor;
+  descriptor.kind = kind;
+  descriptor.tensors = {{DType::float32, std::move(shape)}};
+  return descriptor;
+}
+
+/// Held from the members in order; of the others, which have joined, none.
+HeldRequest held_of(std::vector<Descriptor> descriptors) {
+  HeldRequest held;
+  held.count = static_cast<int>(descriptors.size());
+  held.has.assign(descriptors.size(), true);
+  held.has.resize(2);
+  held.descriptors = std::move(descriptors);
+  held.descriptors.resize(2);
+  held.call_sites.resize(2);
+  return held;
+}
+
+TEST(Answer, OfEqualRequestsIsToDoIt) {
+  const Descriptor sum = asks(OpKind::allreduce, {2});
+  const Answer answer = answer_to(kPair, "x", held_of({sum, sum}));
+  ASSERT_TRUE(answer.item);
+  EXPECT_EQ(answer.item->name, "x");
+  EXPECT_THAT(answer.item->rows, IsEmpty());
+  EXPECT_THAT(answer.item->places, IsEmpty()) << "in private memory";
+  EXPECT_FALSE(answer.item->descriptor) << "every member knows it";
+}
+
+TEST(Answer, OfAnAllgatherSaysTheRowsOfEachMember) {
+  const Answer answer =
+      answer_to(kPair, "x", held_of({asks(OpKind::allgather, {3, 4}), asks(OpKind::allgather, {5, 4})}));
+  ASSERT_TRUE(answer.item);
+  EXPECT_THAT(answer.item->rows, ElementsAre(ElementsAre(3, 5)));
+}
+
+TEST(Answer, OfDifferentRequestsSaysWhoAskedForWhat) {
+  HeldRequest held = held_of({asks(OpKind::allreduce, {2}), asks(OpKind::allreduce, {3})});
+  const Answer answer = answer_to(kPair, "x", held);
+  EXPECT_FALSE(answer.item);
+  EXPECT_THAT(answer.mismatch, HasSubstr("the ranks disagree about the shape of 'x'"));
+  EXPECT_THAT(answer.mismatch, HasSubstr("rank 10 asked for allreduce (sum) of float32 [2]; rank 11 asked for"));
+  EXPECT_THAT(answer.mismatch, HasSubstr("under one name"));
+  held.call_number = 4;
+  EXPECT_THAT(answer_to(kPair, "x", held).mismatch, HasSubstr("the same unnamed calls in the same order"));
+}
+
+TEST(Answer, WithoutAMemberThatHasJoinedSumsGoOnAndGathersDoNot) {
+  const Answer sum = answer_to(kPair, "x", held_of({asks(OpKind::allreduce, {2})}));
+  ASSERT_TRUE(sum.item);
+  EXPECT_TRUE(sum.item->descriptor) << "the member that has joined does not know it";
+  const Answer gather = answer_to(kPair, "x", held_of({asks(OpKind::allgather, {2})}));
+  EXPECT_FALSE(gather.item);
+  EXPECT_THAT(gather.mismatch, HasSubstr("cannot be done while rank 11 has joined: only allreduce and barrier"));
+}
+
+TEST(Answer, SaysWhereTensorsLieIfAllMembersLieAlikeWithinALine) {
+  Descriptor first = asks(OpKind::allreduce, {2});
+  Descriptor second = first;
+  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
+  first.heap_place = kLine + 8;
+  second.heap_place = 3 * kLine + 8;
+  EXPECT_EQ(answer_to(kPair, "x", held_of({first, second})).item->places.size(), 2u);
+  second.heap_place = 3 * kLine + 16;
+  EXPECT_THAT(answer_to(kPair, "x", held_of({first, second})).item->places, IsEmpty());
+}
+
+}  // namespace
+}  // namespace ronde::agreement

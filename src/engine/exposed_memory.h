@@ -1,0 +1,56 @@
+// ExposedMemory: what becomes of callers' memory when their requests end in an error while other ranks may still be at
+// work on it.
+//
+// A tensor in shared memory that is reduced where it lies is written by the ranks itself. One of them may be stopped,
+// not dead, in the middle of that, and go on at any time. So before anybody is told of the error, the pages of such
+// outputs are replaced by others that no rank but this one has. From then on they are private for every group of this
+// process: heap_offset_of() does not know them, buckets that were planned there are left, and the heap does not give
+// their places out again.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/pending_table.h"
+#include "engine/ticket.h"
+#include "transport/arena.h"
+#include "types/heap_places.h"
+
+namespace ronde::engine {
+
+/// Under the progress lock.
+class ExposedMemory {
+ public:
+  /// `arena`, whose own heap it is about, must outlive this.
+  explicit ExposedMemory(transport::HostArena& arena) : arena_(arena) {}
+
+  /// Peers may store there for the sake of what has been given up.
+  void add(HeapSpan span) { exposed_.push_back(span); }
+  bool is_empty() const { return exposed_.empty(); }
+  /// No peer can: they are at work no more.
+  void forget() { exposed_.clear(); }
+  /// Replaces the pages. `is_in_use`: whether something else of this process is at work in one of the pages of these
+  /// bytes, so that they cannot be replaced; it has stopped what can be stopped. Requires: this rank touches nothing of
+  /// the group's any more and has said so.
+  void take_back(const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
+  /// Says so besides if the memory of the ticket could not be taken back.
+  Status with_memory_lost(Status status, const Ticket& ticket) const;
+
+ private:
+  Status make_private(const HeapSpan& span, const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
+  const std::byte* begin_of(const HeapSpan& span) const { return arena_.heap(arena_.rank()) + span.offset; }
+
+  transport::HostArena& arena_;
+  std::vector<HeapSpan> exposed_;
+  /// Memory that nobody may use any more, and why.
+  std::vector<std::pair<HeapSpan, std::string>> lost_;
+};
+
+/// A request that may be done in shared memory, in one of the pages of these bytes, is under way.
+bool any_in_pages_of(const PendingTable& pending, const std::byte* begin, std::size_t bytes);
+
+}  // namespace ronde::engine

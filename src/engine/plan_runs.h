@@ -1,0 +1,19 @@
+// What one entry of the log has agreed on, as runs for the executor: plans with the tickets that have a tensor in them.
+#pragma once
+
+#include <vector>
+
+#include "control/messages.h"
+#include "engine/executor.h"
+#include "engine/ticket.h"
+#include "types/group.h"
+
+namespace ronde::engine {
+
+/// `tickets`: of the items, in their order; each knows afterwards how many plans it waits for. In the order in which
+/// the plans are executed.
+std::vector<PlanRun> make_plan_runs(const std::vector<control::ExecEntry::Item>& items,
+                                    const std::vector<TicketPtr>& tickets, const control::SettingsEntry& settings,
+                                    const Group& group);
+
+}  // namespace ronde::engine
