@@ -186,7 +186,8 @@ def outputs_still_written_by_kernels() -> None:
             with stream():
                 output = torch.empty(count, device=DEVICE)
                 parts = [pattern(count) + each for each in range(WORLD)] if RANK == 0 else None
-                keep_busy()
+                for _ in range(5 if RANK > 0 else 1):  # the root must have sent while the others' kernels still run
+                    keep_busy()
                 output.fill_(-1)
                 work = dist.scatter(output, parts, src=0, async_op=True)
                 if looks_at_future:
