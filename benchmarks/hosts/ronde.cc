@@ -47,8 +47,8 @@ class BetweenHosts final : public RondeContestant {
       return;
     }
     const std::uint64_t sent = control_messages_.back() - control_messages_[control_messages_.size() / 2];
-    std::printf("{\"counters\":\"ronde\",\"rank\":%d,\"bytes\":%llu,\"all_calls\":%zu,\"control_messages\":%llu}\n", rank(),
-                static_cast<unsigned long long>(bytes_), control_messages_.size(),
+    std::printf("{\"counters\":\"ronde\",\"rank\":%d,\"bytes\":%llu,\"all_calls\":%zu,\"control_messages\":%llu}\n",
+                rank(), static_cast<unsigned long long>(bytes_), control_messages_.size(),
                 static_cast<unsigned long long>(sent));
     std::fflush(stdout);
     control_messages_.clear();

@@ -384,6 +384,25 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         adasum: _DistributedOptimizer = adasum_optimizer(optimizer, names, compression, process_set)
         return adasum
 
+    factor = gradient_predivide_factor
+    how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
+    prefix = "allreduce" if named_parameters is None else min(names.values(), default="allreduce")
+    distributed = _wrapper(optimizer, names, prefix, how)
+    distributed.backward_passes_per_step, distributed.gradient_predivide_factor = backward_passes_per_step, factor
+    if not is_alone:
+        _living_reducers.move_here(names)
+        distributed._reducer = Reducer(backward_passes_per_step, how)
+        for unit in units:
+            distributed._reducer.add_unit(unit, names[unit[0]])
+        distributed._reducer.begin()
+        distributed._reducer.refresh = weakref.WeakMethod(distributed._take_added_groups)
+    return distributed
+
+
+def _wrapper(
+    optimizer: torch.optim.Optimizer, names: Dict[torch.nn.Parameter, str], prefix: str, how: How
+) -> _DistributedOptimizer:
+    """An object of a subclass of the optimizer's class, with its state; it reduces nothing yet."""
     base = type(optimizer)
     members = {"__module__": base.__module__, "__doc__": base.__doc__}
     cls: Any = type(base.__name__, (_DistributedOptimizer, base), members)
@@ -394,19 +413,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     distributed._forget_synchronizing()
     distributed._synchronize_in_step = True
     distributed._added_groups = AddedGroups(optimizer.param_groups)
-    distributed._prefix = "allreduce" if named_parameters is None else min(names.values(), default="allreduce")
-    distributed._process_set = process_set
+    distributed._prefix = prefix
+    distributed._process_set = how.process_set
     distributed._reducer = None
-    factor = gradient_predivide_factor
-    how = How(compression, op, 1.0 / factor, factor, sparse_as_dense, process_set)
-    distributed._how, distributed._compression = how, compression
-    distributed.op, distributed.process_set, distributed.sparse_as_dense = op, process_set, sparse_as_dense
-    distributed.backward_passes_per_step, distributed.gradient_predivide_factor = backward_passes_per_step, factor
-    if not is_alone:
-        _living_reducers.move_here(names)
-        distributed._reducer = Reducer(backward_passes_per_step, how)
-        for unit in units:
-            distributed._reducer.add_unit(unit, names[unit[0]])
-        distributed._reducer.begin()
-        distributed._reducer.refresh = weakref.WeakMethod(distributed._take_added_groups)
+    distributed._how, distributed._compression = how, how.compression
+    distributed.op, distributed.process_set, distributed.sparse_as_dense = how.op, how.process_set, how.sparse_as_dense
     return distributed
