@@ -20,7 +20,6 @@ from levels import NEEDS, level, missing
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hosts(count, *needs): with a bed of so many hosts that has these of levels.NEEDS")
-    config.addinivalue_line("markers", "long: takes longer than a test of `make test` may (make test STAGES=hosts-long)")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

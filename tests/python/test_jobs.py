@@ -114,7 +114,8 @@ def test_exit_by_an_exception():
     assert "the script's own error" in ended.output
 
 
-@pytest.mark.parametrize("how, code", [("exception", 1), ("3", 3), ("shut down first", 3), ("hard", 3)])
+@pytest.mark.parametrize("how, code", [("exception", 1), ("hard", 3), pytest.param("3", 3, marks=pytest.mark.long),
+                                       pytest.param("shut down first", 3, marks=pytest.mark.long)])
 def test_the_last_line_names_who_failed_first(how, code):
     """Whose process may well end after those that fail since it has gone."""
     ended = run_job(3, "one_ends.py", how)

@@ -101,7 +101,7 @@ def start(how: str, folder: Path, **environment: str) -> None:
     assert [path for path in folder.rglob("ronde-*") if "table" not in path.name] == []
 
 
-@pytest.mark.parametrize("folder", [link, long])
+@pytest.mark.parametrize("folder", [long, pytest.param(link, marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", STARTS)
 def test_folder_for_temporary_files(how, folder, short):
     made = folder(short)
