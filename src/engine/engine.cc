@@ -57,8 +57,9 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
 
 Engine::~Engine() {
   close_heap();
-  if (connections_.mailbox && state_ != State::failed) {
-    connections_.mailbox->drop_lent();  // no request was ended: their callers' memory may be gone
+  // No request was ended: their callers' memory may be gone. What is lent is of all groups; one never used leaves it.
+  if (connections_.mailbox && state_ != State::failed && counters_.requests.load(std::memory_order_relaxed) > 0) {
+    connections_.mailbox->drop_lent();
   }
 }
 
