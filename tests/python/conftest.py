@@ -26,7 +26,7 @@ import pytest
 from rank_pool import PoolFailure, RankPool
 from zygote_process import ZygoteProcess
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 180.0  # it only ends what hangs
 _POOLS = pytest.StashKey[Dict[int, RankPool]]()
 _ZYGOTE = pytest.StashKey[ZygoteProcess]()
 _IS_WORKER = "RONDE_TEST_WORKER" in os.environ
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("RONDE_PROBE", "0")
     config.addinivalue_line(
         "markers",
-        "ranks(*sizes, fresh=False, deadline=60, warnings=False): run the test in jobs of so many ranks",
+        "ranks(*sizes, fresh=False, deadline=180, warnings=False): run the test in jobs of so many ranks",
     )
     config.stash[_POOLS] = {}
 

@@ -17,7 +17,7 @@ TOLERANCE = 1e-5
 BATCH = training.GLOBAL_BATCH // 2
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 def test_everything_in_horovods_words(world):
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

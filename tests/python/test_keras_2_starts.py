@@ -40,7 +40,7 @@ def same_everywhere(hvd, values):
     assert all(each == everyones[0] for each in everyones)
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 def test_a_model_that_only_rank_0_has_built(hvd, world):
     import tensorflow as tf
 
@@ -49,7 +49,7 @@ def test_a_model_that_only_rank_0_has_built(hvd, world):
             check_start(tf, hvd, optimizers, resumes)
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 def test_momentum_is_corrected_when_the_rate_changes(hvd, world):
     import tensorflow as tf
 
@@ -95,7 +95,7 @@ def check_start(tf, hvd, optimizers, resumes):
     same_everywhere(hvd, [*model.get_weights(), *values_of(model.optimizer.variables)])
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 def test_graph_mode(hvd, world):
     import tensorflow as tf
 

@@ -58,7 +58,7 @@ def test_on_tensorflow_with_other_numbers_of_ranks(keras, hvd, world):
     check_fit(keras, hvd, hvd.rank(), world, "adam")
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 def test_on_torch(world):
     os.environ["KERAS_BACKEND"] = "torch"
     keras = importlib.import_module("keras")
@@ -70,7 +70,7 @@ def test_on_torch(world):
     check_saving(keras, hvd, world)
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=180)
+@pytest.mark.ranks(2, fresh=True, deadline=300)
 def test_on_jax(world):
     os.environ["KERAS_BACKEND"] = "jax"
     keras = importlib.import_module("keras")

@@ -52,7 +52,7 @@ def check_several_frameworks(tf, hvd):
     assert hvd.allreduce(tf.constant(1.0)).numpy() == ronde.torch.allreduce(torch.tensor(1.0)).item() == 1.0
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_pool_of_few_threads(world, threads):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -67,7 +67,7 @@ def test_a_pool_of_few_threads(world, threads):
         check_several_frameworks(tf, hvd)
 
 
-@pytest.mark.ranks(2, fresh=True, deadline=120)
+@pytest.mark.ranks(2, fresh=True)
 def test_independent_calls_of_a_session(world):
     """A graph of version 1 runs in any order, with one thread too; the ranks make what they reduce in opposite orders."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -63,7 +63,7 @@ def everywhere(is_so: bool) -> bool:
     return bool(ronde_torch.allreduce(torch.tensor(is_so), op=ronde_torch.Min, name="everywhere"))
 
 
-@pytest.mark.ranks(2, 3, deadline=600 if SOAK else 60)
+@pytest.mark.ranks(2, 3, deadline=600 if SOAK else 180)
 @pytest.mark.parametrize("waits", ["never", "last", "rank 0"])
 def test_works_of_torch(hvd, rank, world, waits):
     with default_group(rank, world):
@@ -87,7 +87,7 @@ def test_works_of_torch(hvd, rank, world, waits):
         drop_many(begin, all_are_done, call)
 
 
-@pytest.mark.ranks(2, 3, deadline=600 if SOAK else 60)
+@pytest.mark.ranks(2, 3, deadline=600 if SOAK else 180)
 def test_handles_of_hvd(hvd, rank, world):
     def begin():
         hvd.allreduce_async(torch.full((1,), float(rank)), op=hvd.Sum)
