@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import glob
 import os
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ NEEDS = {
     "faults": "packets dropped, changed and refused (nft)",
     "ssh": "a real sshd in each host",
     "slurm": "a real Slurm over the hosts",
+    "pmix": "PMIx under Slurm",
     "hydra": "MPICH's launcher",
     "open-mpi": "Open MPI's launcher",
 }
@@ -87,6 +89,8 @@ def missing(of: Level) -> Dict[str, str]:
             lacks[need] = f"{need} needs root: a user namespace has one user only"
         elif program is not None and shutil.which(program) is None:
             lacks[need] = f"there is no program {program} (Debian's package {_PACKAGES[program]})"
+        elif need == "pmix" and not glob.glob("/usr/lib/*/libpmix.so"):
+            lacks[need] = "Slurm's plugin finds no libpmix.so (Debian's package libpmix-dev)"
     return lacks
 
 

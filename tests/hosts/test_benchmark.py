@@ -16,6 +16,7 @@ SIZES = [8, 1 << 10, 64 << 10]
 
 
 @pytest.mark.hosts(1, "ssh", "rate")
+@pytest.mark.long
 def test_one_work_of_a_quick_round(bed, tmp_path):
     before = set(Path("/dev/shm").glob("ronde-bench-hosts-*"))
     results = tmp_path / "results.jsonl"

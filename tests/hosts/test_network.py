@@ -35,6 +35,7 @@ def test_values_are_right_where_packets_are_lost(bed, percent):  # 13
 
 
 @pytest.mark.hosts(2, "rate")
+@pytest.mark.long
 def test_a_slow_link_is_not_a_dead_host(bed):  # 14
     """A step takes several times as long as a host may be silent, while bytes move all the time."""
     job = ByHand(bed, bed.hosts, "steps.py", 150_000, 2, RONDE_HOST_TIMEOUT_S="3")

@@ -234,9 +234,18 @@ def test_torchrun_on_one_host(bed):
 # ---- Slurm
 
 
+@pytest.mark.hosts(2, "slurm", "pmix")
+def test_srun_with_pmix_on_two_hosts(slurm):
+    srun_on_two_hosts(slurm, "pmix", "PMIx")
+
+
 @pytest.mark.hosts(2, "slurm")
-@pytest.mark.parametrize("mpi, way", [("none", "munge"), ("pmi2", "PMI"), ("pmix", "PMIx")])
+@pytest.mark.parametrize("mpi, way", [("none", "munge"), ("pmi2", "PMI")])
 def test_srun_on_two_hosts(slurm, mpi, way):
+    srun_on_two_hosts(slurm, mpi, way)
+
+
+def srun_on_two_hosts(slurm, mpi, way):
     done = slurm.run("srun", "-N2", "-n2", f"--mpi={mpi}", PYTHON, PROGRAM, "again", env=PLAIN)
     assert done.returncode == 0, done.stderr + slurm.logs()
     assert said(done.stdout) == TWO_HOSTS
@@ -244,6 +253,7 @@ def test_srun_on_two_hosts(slurm, mpi, way):
 
 
 @pytest.mark.hosts(2, "slurm")
+@pytest.mark.long
 def test_slurm_in_its_other_shapes(slurm):
     """Unequal ranks a host, one host alone, a key, and a batch script, whose own process is no rank of anything."""
     done = slurm.run("srun", "-N2", "-n3", "--mpi=none", PYTHON, PROGRAM, env=PLAIN)
