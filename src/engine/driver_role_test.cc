@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/poll_for.h"
+#include "engine/callback_queue.h"
 #include "engine/engine_for_tests.h"
 
 namespace ronde::engine {
