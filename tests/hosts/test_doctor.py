@@ -60,6 +60,7 @@ def test_a_firewall_on_one_host(bed, verdict, sentence):
 
 
 @pytest.mark.hosts(2, "ssh", "faults")
+@pytest.mark.long
 def test_large_packets_that_vanish(bed):
     # What a switch of a smaller MTU does, but not to ssh, which would not get in either.
     block(bed.hosts[1], "tcp dport 22 accept\ntcp sport 22 accept\nmeta length > 1000 drop")

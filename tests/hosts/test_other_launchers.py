@@ -211,6 +211,7 @@ def free_port():
 
 
 @pytest.mark.hosts(2, "namespaces")
+@pytest.mark.long
 def test_torchrun_and_torch_distributed_on_two_hosts(bed):
     torchrun = [PYTHON, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 2, "--master-addr", "rh1",
                 "--master-port", 29514]
