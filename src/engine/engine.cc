@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
-#include "engine/plan_runs.h"
-#include "engine/stand_in.h"
+#include "engine/ending_errors.h"
 
 namespace ronde::engine {
 
 namespace {
 
 constexpr int kMessagesPerStep = 256;  ///< so that one step stays short
+/// Beyond a request's own limit, which the coordinator minds: then the coordinator itself has stopped.
+constexpr Nanoseconds kAnswerGrace = 5 * kSecond;
 
 Group or_everyone(Group group, int size) {
   if (group.ranks.empty()) {
@@ -37,21 +39,21 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       group_(or_everyone(std::move(group), topology.size)),
       control_(connections_.agreement.get(), topology.rank, topology.size),
       loss_(peers_),
+      membership_(group_, connections_, loss_),
       replay_(group_, backend_, peers_, loss_, pending_, clock),
       submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, counters_.requests),
-      executor_(
-          backend_, [this](const PlanRun& run) { plan_started(run); },
-          [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+      coordinator_(group_, settings.stall),
+      completion_(clock, counters_),
+      plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock}),
       pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_,
-             peers_, [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
-      stall_(settings.stall),
-      pair_is_gone_(static_cast<std::size_t>(topology.size)),
-      exposed_(*connections_.arena) {
+             peers_, [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
+      unfinished_({submissions_, pending_, replay_, plans_, pairs_, completion_}, connections_, membership_) {
+  unfinished_.set_in_use([this](const std::byte* begin, std::size_t bytes) { return is_in_use(begin, bytes); });
   if (topology.rank == kCoordinator) {
     const Thresholds thresholds = backend_.first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
-    coordinator_.emplace(group_, entry, settings.replay ? backend_.layout() : nullptr);
+    coordinator_.take(entry, settings.replay ? backend_.layout() : nullptr);
   }
 }
 
@@ -85,15 +87,12 @@ bool Engine::step() {
   moved |= pairs_.advance(now);
   if (!moved) {
     moved |= look_who_is_gone();
-    moved |= look_at_pairs();
+    moved |= pairs_.look_who_is_gone(membership_, [this](int peer) { return replay_.has_left(peer); });
   }
   if (state_ != State::working || check_answers(now)) {
     return true;
   }
-  peers_gave_up_ |= executor_.running() != nullptr && peers_.has_any_given_up();
-  if (!peers_gave_up_) {
-    moved |= executor_.advance(now) != Progress::idle;
-  }
+  moved |= plans_.advance(now) != Progress::idle;
   if (follow_who_gave_up(now)) {
     return true;
   }
@@ -134,7 +133,7 @@ bool Engine::give_up_if_held_up(Nanoseconds now) {
     return true;
   }
   const std::optional<std::vector<int>> stuck = replay_.stuck(now);
-  if (!stuck && (executor_.is_idle() || now < executor_.deadline())) {
+  if (!stuck && (plans_.is_idle() || now < plans_.deadline())) {
     return false;
   }
   const std::vector<int> late = held_up_by();
@@ -201,68 +200,12 @@ bool Engine::exchange_messages(Nanoseconds now) {
   return moved;
 }
 
-template <typename Tell>
-Status Engine::with_coordinator(int from, const Tell& tell) {
-  if (!coordinator_) {
-    return Status::error(Code::internal,
-                         "rank " + std::to_string(rank_of(from)) + " took this rank for the coordinator");
-  }
-  return tell(from);
-}
-
 Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
-  if (auto* request = std::get_if<control::RequestMessage>(&message)) {
-    return with_coordinator(from, [&](int member) {
-      if (observer_ != nullptr) {
-        observer_->ready(group_.id, request->name, request->descriptor, rank_of(member), now);
-      }
-      return coordinator_->on_request(member, std::move(*request), now);
-    });
+  if (std::optional<Status> heard = coordinator_.read(from, message, now)) {
+    return *std::move(heard);
   }
-  if (const auto* join = std::get_if<control::JoinMessage>(&message)) {
-    return with_coordinator(from, [&](int member) { return coordinator_->on_join(member, *join); });
-  }
-  if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
-    if (coordinator_) {
-      coordinator_->on_leave(from, leave->final);
-    }
-    return {};
-  }
-  if (const auto* end = std::get_if<control::EndMessage>(&message)) {
-    return with_coordinator(from, [&](int member) { return coordinator_->on_end(member, *end); });
-  }
-  if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
-    return with_coordinator(from, [&](int member) { return coordinator_->on_prepared(member, *prepared); });
-  }
-  if (const auto* refused = std::get_if<control::RefusedMessage>(&message)) {
-    return with_coordinator(from, [&](int member) {
-      coordinator_->on_refused(member, *refused);
-      return Status();
-    });
-  }
-  if (const auto* cancel = std::get_if<control::CancelMessage>(&message)) {
-    return with_coordinator(from, [&](int member) {
-      coordinator_->on_cancel(member, *cancel);
-      return Status();
-    });
-  }
-  if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
-    return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->bucket); });
-  }
-  if (auto* offer = std::get_if<control::OfferMessage>(&message)) {
-    return pairs_.read(from, std::move(*offer), now);
-  }
-  if (const auto* accept = std::get_if<control::AcceptMessage>(&message)) {
-    return pairs_.read(from, *accept, now);
-  }
-  if (auto* piece = std::get_if<control::PieceMessage>(&message)) {
-    return pairs_.read(from, std::move(*piece), now);
-  }
-  if (const auto* taken = std::get_if<control::TakenMessage>(&message)) {
-    return pairs_.read(from, *taken, now);
-  }
-  if (const auto* give_up = std::get_if<control::GiveUpMessage>(&message)) {
-    return pairs_.read(from, *give_up, now);
+  if (std::optional<Status> read = pairs_.read(from, message, now)) {
+    return *std::move(read);
   }
   replay_.read(std::move(message));
   apply_outcome(now);
@@ -270,35 +213,29 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
 }
 
 bool Engine::publish_log() {
-  if (!coordinator_) {
+  if (!coordinator_.publish(control_)) {
     return false;
   }
-  const std::vector<control::Message> entries = coordinator_->take_log();
-  for (const control::Message& entry : entries) {
-    for (int member = 0; member < group_.size(); ++member) {
-      control_.send(member, {group_.id, entry});
-    }
-  }
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
-  return !entries.empty();
+  return true;
 }
 
 /// What agreement has left to do.
 bool Engine::apply_outcome(Nanoseconds now) {
-  const bool any_completed = finish_completed();
+  const bool any_completed = completion_.finish_all(replay_.completed());
   Replay::Outcome outcome;
   if (!replay_.take(outcome)) {
     return any_completed;
   }
   if (outcome.settings) {
-    plan_settings_ = *outcome.settings;
+    plans_.use_settings(*outcome.settings);
   }
   for (auto& [name, status] : outcome.failed) {
     if (const TicketPtr ticket = pending_.find(name)) {
       if (status.code() == Code::timed_out) {
-        let_down_at_.store(counters_.requests.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        completion_.note_let_down();
       }
-      finish(ticket, std::move(status));
+      completion_.finish(ticket, std::move(status));
     }
   }
   for (auto& [message, deadline] : outcome.messages) {
@@ -315,26 +252,15 @@ bool Engine::apply_outcome(Nanoseconds now) {
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
   for (const Replay::Answer& answer : outcome.agreed) {
     if (const auto* table = std::get_if<Thresholds>(&answer)) {
-      use_table(*table);
+      plans_.use_table(*table);
     } else if (status) {
-      status = plan(std::get<std::vector<control::ExecEntry::Item>>(answer));
+      status = plans_.add(std::get<std::vector<control::ExecEntry::Item>>(answer));
     }
   }
   if (!status) {
     fail(status);
   }
   return true;
-}
-
-Thresholds Engine::thresholds() const {
-  std::lock_guard lock(table_mutex_);
-  return table_ ? *table_ : backend_.first_thresholds();
-}
-
-void Engine::use_table(const Thresholds& thresholds) {
-  executor_.set_table(thresholds);
-  std::lock_guard lock(table_mutex_);
-  table_ = thresholds;
 }
 
 void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now) {
@@ -351,119 +277,10 @@ void Engine::send_to_coordinator(control::Message message, Nanoseconds deadline,
   counters_.control_messages.store(control_.sent(), std::memory_order_relaxed);
 }
 
-/// Of what all are about to do; a stand-in where this rank has joined. Then its name may still be in use here for
-/// something else: a recv, say, or a request that is done and that nobody has waited for yet.
-TicketPtr Engine::ticket_of(const control::ExecEntry::Item& item) const {
-  if (item.is_own) {
-    return pending_.find(item.name);
-  }
-  return item.descriptor ? make_stand_in(item.name, *item.descriptor, group_.id) : nullptr;
-}
-
-Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
-  const Nanoseconds now = observer_ != nullptr ? clock_.now() : 0;
-  if (observer_ != nullptr) {
-    observer_->batch(group_.id, now);
-  }
-  std::vector<TicketPtr> tickets;
-  for (const control::ExecEntry::Item& item : items) {
-    TicketPtr ticket = ticket_of(item);
-    if (!ticket) {
-      return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
-    }
-    if (!item.rows.empty()) {
-      RONDE_RETURN_IF_ERROR(
-          ticket->make_outputs(item.rows, static_cast<std::size_t>(topology_.rank), group_.ranks.size()));
-    }
-    if (observer_ != nullptr && !ticket->is_stand_in()) {
-      observer_->agreed(ticket->request(), now);
-    }
-    tickets.push_back(std::move(ticket));
-  }
-  for (PlanRun& run : make_plan_runs(items, tickets, plan_settings_, group_)) {
-    if (run.plan.members.size() > 1) {
-      counters_.fused_tensors.fetch_add(run.plan.members.size(), std::memory_order_relaxed);
-    }
-    executor_.enqueue(std::move(run));
-  }
-  return {};
-}
-
-// ---- Completion
-
-void Engine::plan_started(const PlanRun& run) {
-  if (observer_ == nullptr) {
-    return;
-  }
-  for (const TicketPtr& ticket : run.owners) {
-    if (!ticket->is_stand_in()) {
-      observer_->started(ticket->request(), run.plan, clock_.now());
-    }
-  }
-}
-
-void Engine::plan_finished(const PlanRun& run, const Status& status) {
-  peers_gave_up_ |= peers_.has_any_given_up();
-  if (peers_gave_up_ && status) {
-    abandoned_.push_back(run);  // what was read of such a peer may be another step's, or anything
-    return;
-  }
-  counters_.plans.fetch_add(1, std::memory_order_relaxed);
-  if (run.plan.kind == OpKind::allreduce) {
-    counters_.bytes_reduced.store(counters_.bytes_reduced.load(std::memory_order_relaxed) + run.plan.bytes(),
-                                  std::memory_order_relaxed);
-    if (run.plan.is_shared()) {
-      counters_.direct_bytes.fetch_add(run.plan.bytes(), std::memory_order_relaxed);
-    }
-  }
-  for (const TicketPtr& ticket : run.owners) {
-    if (observer_ != nullptr && !ticket->is_stand_in()) {
-      observer_->stopped(ticket->request(), clock_.now());
-    }
-    if (ticket->plan_finished(status)) {
-      replay_.executed(ticket->name());
-      finish(ticket, ticket->plans_status().with_tensor(ticket->name()));
-    }
-  }
-}
-
-/// Who waits is told once for many.
-bool Engine::finish_completed() {
-  std::vector<TicketPtr>& completed = replay_.completed();
-  if (completed.empty()) {
-    return false;
-  }
-  // Whatever happens on the way (a callback may find no memory to be queued in), none is ended twice: a caller may have
-  // submitted it again. Those not reached are ended by the next call.
-  struct Telling {
-    Engine& engine;
-    std::vector<TicketPtr>& completed;
-    std::size_t ended = 0;
-    std::uint64_t bytes = 0;
-    ~Telling() {
-      engine.counters_.bytes_reduced.store(engine.counters_.bytes_reduced.load(std::memory_order_relaxed) + bytes,
-                                           std::memory_order_relaxed);
-      if (ended == completed.size()) {
-        completed.clear();
-      } else {
-        completed.erase(completed.begin(), completed.begin() + static_cast<std::ptrdiff_t>(ended));
-      }
-      if (engine.on_finished_) {
-        engine.on_finished_();
-      }
-    }
-  } telling{*this, completed};
-  while (telling.ended < completed.size()) {
-    const TicketPtr& ticket = completed[telling.ended++];
-    telling.bytes += ticket->input_bytes();
-    end(ticket, {});
-  }
-  return true;
-}
-
 void Engine::take_join(const TicketPtr& ticket) {
   if (join_) {
-    finish(ticket, Status::error(Code::duplicate_name, "this rank has joined already and waits for the others"));
+    completion_.finish(ticket,
+                       Status::error(Code::duplicate_name, "this rank has joined already and waits for the others"));
     return;
   }
   join_ = ticket;
@@ -476,39 +293,7 @@ void Engine::finish_join(Status status, int last) {
     if (status) {
       ticket->give(last);
     }
-    finish(ticket, std::move(status));
-  }
-}
-
-void Engine::end(const TicketPtr& ticket, Status status) {
-  if (ticket->is_stand_in()) {
-    ticket->finish(std::move(status));
-    return;  // nobody here has asked for it
-  }
-  finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!ticket->on_done()) {
-    ticket->finish(std::move(status));
-    return;
-  }
-  // Once it is done its caller may submit it again: what the callback is told is taken before that.
-  std::shared_ptr<void> owner = ticket->take_owner();
-  Status copy = status;
-  ticket->finish(std::move(status));
-  if (on_callback_) {
-    on_callback_(ticket, std::move(copy), std::move(owner));
-  }
-}
-
-void Engine::finish(const TicketPtr& ticket, Status status) {
-  if (ticket->is_done()) {
-    return;
-  }
-  if (observer_ != nullptr) {
-    observer_->finished(ticket->request(), status, clock_.now());
-  }
-  end(ticket, std::move(status));
-  if (on_finished_) {
-    on_finished_();
+    completion_.finish(ticket, std::move(status));
   }
 }
 
@@ -520,27 +305,13 @@ void Engine::check_time(Nanoseconds now) {
   }
   replay_.check_time(now, settings_.stall);
   pairs_.check_time(now);
-  if (coordinator_) {
-    if (now >= coordinator_->next_deadline()) {
-      coordinator_->on_time(now);
-    }
-    report_stalls(now);
-  }
-}
-
-void Engine::report_stalls(Nanoseconds now) {
-  if (!coordinator_->is_waiting() || !stall_.is_due(now) || !log_enabled(LogLevel::warning)) {
-    return;
-  }
-  for (const std::string& line : stall_.report(coordinator_->waiting(), now)) {
-    log(LogLevel::warning, rank_of(topology_.rank), line);
-  }
+  coordinator_.check_time(now, rank_of(topology_.rank));
 }
 
 bool Engine::may_rest() const {
   const bool is_settled = state_ == State::failed || (state_ == State::working && !loss_.any());
   return is_settled && leaving() != Leaving::waiting && !has_outstanding() && !has_input() && !only_replays() &&
-         executor_.is_idle() && !pairs_.is_moving();
+         plans_.is_idle() && !pairs_.is_moving();
 }
 
 Nanoseconds Engine::next_timer() const {
@@ -550,15 +321,240 @@ Nanoseconds Engine::next_timer() const {
   if (state_ == State::failing) {
     return failing_since_ + settings_.quiet_timeout;
   }
-  Nanoseconds next =
-      std::min({executor_.deadline(), replay_.next_check(), pairs_.next_deadline(), cancellations_.next()});
-  if (coordinator_) {
-    const bool reports = coordinator_->is_waiting() && log_enabled(LogLevel::warning);
-    next = std::min({next, coordinator_->next_deadline(), reports ? stall_.next() : kNever});
-  } else if (replay_.is_waiting()) {
+  Nanoseconds next = std::min({plans_.deadline(), replay_.next_check(), pairs_.next_deadline(), cancellations_.next()});
+  next = std::min(next, coordinator_.next_timer());
+  if (!coordinator_ && replay_.is_waiting()) {
     next = std::min(next, next_answer_check_);
   }
   return next;
+}
+
+/// The coordinator keeps the limits; this one is for a coordinator that is stopped itself.
+bool Engine::check_answers(Nanoseconds now) {
+  if (now < next_answer_check_ || coordinator_ || !has_outstanding()) {
+    return false;
+  }
+  next_answer_check_ = now + kSecond;
+  const std::optional<std::string> name = replay_.overdue(now, kAnswerGrace);
+  if (!name) {
+    return false;
+  }
+  fail(coordinator_is_silent(membership_, kCoordinator, *name));
+  return true;
+}
+
+/// What waits in a bucket goes back to the coordinator, which is told. What all have agreed to is finished.
+bool Engine::cancel_due(Nanoseconds now) {
+  const std::vector<TicketPtr> due = cancellations_.due(now);
+  for (const TicketPtr& ticket : due) {
+    const OpKind kind = ticket->request().kind;
+    if (is_pairwise(kind)) {
+      pairs_.cancel(*ticket);
+    } else if (kind != OpKind::join) {
+      replay_.cancel();
+      send_to_coordinator(control::CancelMessage{ticket->name()}, kNever, now);
+    }
+  }
+  return !due.empty();
+}
+
+// ---- Members that have gone
+
+/// Called when there was nothing to read. A rank that is gone may not have found room for its last message: its word in
+/// shared memory says as much. What it did say has been read by now. True if it should be called again.
+bool Engine::look_who_is_gone() {
+  if (coordinator_) {
+    for (int peer : membership_.gone()) {
+      coordinator_->on_leave(peer, true);
+    }
+    return false;
+  }
+  if (!membership_.has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
+    return false;
+  }
+  // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If
+  // it cannot end without the coordinator, departed() sees that.
+  if (!plans_.is_idle() || !replay_.is_out()) {
+    return false;
+  }
+  if (!std::exchange(coordinator_is_gone_, true)) {
+    return true;  // its last messages were stored before that word: the next step finds them if there are any
+  }
+  const Status reason = membership_.left_job(kCoordinator);
+  submissions_.close_to_collectives(reason);
+  apply_outcome(clock_.now());  // what was over before this has its own end
+  for (const TicketPtr& ticket : unfinished_.close_agreement(reason)) {
+    completion_.finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
+  }
+  return false;
+}
+
+// ---- Leaving
+
+void Engine::begin_leave() {
+  if (leave_begun_) {
+    return;
+  }
+  leave_begun_ = true;
+  submissions_.close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
+  take_submissions(clock_.now());
+  if (state_ == State::working) {
+    pairs_.close(Status::error(Code::cancelled, "this rank shut down while the request was pending"));
+    replay_.leave();
+    apply_outcome(clock_.now());
+  }
+}
+
+Leaving Engine::leaving() const {
+  if (!leave_begun_) {
+    return Leaving::no;
+  }
+  if (state_ == State::failed) {
+    return Leaving::over;
+  }
+  const bool unreachable = !coordinator_ && (membership_.has_gone(kCoordinator) || loss_.is_gone(kCoordinator));
+  if (state_ == State::failing || !plans_.is_idle() || pairs_.is_moving()) {
+    return Leaving::waiting;
+  }
+  return replay_.all_left() || unreachable ? Leaving::over : Leaving::waiting;
+}
+
+void Engine::note_left() {
+  if (!leave_noted_ && replay_.self_left() && plans_.is_idle() && !pairs_.is_moving()) {
+    leave_noted_ = true;
+    peers_.say_departed(transport::Departure::in_order);
+  }
+}
+
+/// Of the ranks that what is agreed and under way waits for, those that have gone and will never do their part.
+std::vector<int> Engine::departed() const {
+  // Who has gone is looked up before what is lacking: a rank does its part before it says that it goes. The other way
+  // round a rank that does both between the two looks would seem to owe what it has just given.
+  const std::vector<int> gone = membership_.gone();
+  if (gone.empty()) {
+    return {};
+  }
+  std::vector<int> departed;
+  for (int peer : held_up_by()) {
+    if (std::find(gone.begin(), gone.end(), peer) != gone.end()) {
+      departed.push_back(peer);
+    }
+  }
+  return departed;
+}
+
+/// The ranks that what is agreed and under way waits for.
+std::vector<int> Engine::held_up_by() const {
+  std::vector<int> late = plans_.waiting_for();
+  return late.empty() ? replay_.draining_for() : late;
+}
+
+void Engine::finish_leave() {
+  const Status reason = Status::error(Code::cancelled, "this rank shut down while the request was pending");
+  if (state_ == State::working && !replay_.self_left()) {
+    control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
+    exchange_messages(clock_.now());  // this rank may be the coordinator
+  }
+  fail_everything([&](const Ticket& ticket) { return reason.with_tensor(ticket.name()); }, reason, End::in_order);
+  serve_nobody();
+}
+
+void Engine::serve_nobody() {
+  close_heap();
+  control_.flush();
+  state_ = State::failed;
+  peers_.say_departed(transport::Departure::final);
+  peers_.wake_others();
+}
+
+/// A peer that is stopped, not dead, may still read what callers have there: a group's are not given out again.
+void Engine::close_heap() {
+  if (owns_heap_) {
+    shared_heap_->close();
+  } else if (!everyone_left()) {
+    shared_heap_->distrust();
+  }
+}
+
+void Engine::fail(const Status& status) {
+  if (state_ == State::failed) {
+    return;
+  }
+  log(LogLevel::error, rank_of(topology_.rank), status.message());
+  fail_everything([&](const Ticket&) { return status; }, status);
+  control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
+  serve_nobody();
+}
+
+// ---- Failing
+
+/// `late`: the ranks without which what is under way cannot end; `departed`: they have left. Empty when a rank died.
+void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool departed) {
+  state_ = State::failing;
+  failing_since_ = now;
+  plans_.abandon();
+  replay_.stop(loss_.lost());
+  if (loss_.any()) {
+    return;
+  }
+  const EndingErrors errors = ended_in_the_middle(membership_, late, departed);
+  fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones());
+  control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
+  serve_nobody();
+}
+
+bool Engine::step_failing(Nanoseconds now) {
+  cancellations_.due(now);  // they end with all others
+  if (state_ == State::failed) {
+    const bool had_input = submissions_.any();
+    if (had_input) {
+      fail_everything([&](const Ticket& ticket) { return replay_.closed().with_tensor(ticket.name()); },
+                      replay_.closed());
+    }
+    return had_input;
+  }
+  if (state_ == State::working) {
+    start_failing(now, {}, false);
+  }
+  loss_.learn_from_peers();
+  replay_.stop(loss_.lost());
+  if (!loss_.are_all_quiet() && now < failing_since_ + settings_.quiet_timeout) {
+    return false;
+  }
+  const EndingErrors errors = ended_by_death(membership_, loss_.lost());
+  fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones(), End::in_loss);
+  state_ = State::failed;
+  close_heap();
+  return true;
+}
+
+void Engine::fail_everything(const UnfinishedWork::Reason& reason, const Status& later_ones, End end) {
+  apply_outcome(clock_.now());  // what was over before this has its own end
+  unfinished_.end_all(reason, later_ones, end, std::exchange(join_, nullptr));
+}
+
+/// By another engine of this process, which has been told to leave that memory.
+bool Engine::is_in_use(const std::byte* begin, std::size_t bytes) const {
+  bool any = false;
+  if (visit_neighbours_) {
+    visit_neighbours_([&](Engine& other) {
+      other.replay_.leave_withdrawn_places();
+      any |= any_in_pages_of(other.pending_, begin, bytes);
+    });
+  }
+  return any;
+}
+
+/// A peer has given up what this rank has its part in, so there is no result. True if this rank gives up too.
+bool Engine::give_up_too(Nanoseconds now) {
+  now = now == 0 ? clock_.now() : now;
+  loss_.learn_from_peers();  // they may have done so because of a death
+  if (loss_.any()) {
+    step_failing(now);
+  } else {
+    start_failing(now, membership_.given_up(), true);
+  }
+  return true;
 }
 
 }  // namespace ronde::engine

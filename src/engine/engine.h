@@ -8,19 +8,19 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "agreement/coordinator.h"
 #include "base/clock.h"
 #include "control/control.h"
+#include "engine/agreed_plans.h"
 #include "engine/cancellations.h"
+#include "engine/completion.h"
 #include "engine/connections.h"
-#include "engine/executor.h"
-#include "engine/exposed_memory.h"
+#include "engine/coordinator_role.h"
+#include "engine/counters.h"
 #include "engine/loss.h"
+#include "engine/membership.h"
 #include "engine/pending_table.h"
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
@@ -28,8 +28,8 @@
 #include "engine/shared_heap.h"
 #include "engine/submissions.h"
 #include "engine/ticket.h"
+#include "engine/unfinished_work.h"
 #include "observe/observer.h"
-#include "observe/stall.h"
 #include "transport/arena.h"
 
 namespace ronde::engine {
@@ -43,15 +43,6 @@ struct Topology {
   int cross_rank = 0;
   int cross_size = 1;
   std::uint64_t epoch = 1;  ///< how often this process has initialised
-};
-
-struct Counters {
-  std::atomic<std::uint64_t> requests{0};
-  std::atomic<std::uint64_t> plans{0};
-  std::atomic<std::uint64_t> fused_tensors{0};
-  std::atomic<std::uint64_t> bytes_reduced{0};
-  std::atomic<std::uint64_t> direct_bytes{0};  ///< in learning; of those in replay see Replay::Counters
-  std::atomic<std::uint64_t> control_messages{0};
 };
 
 inline constexpr int kCoordinator = 0;  ///< member index of the coordinator
@@ -106,21 +97,16 @@ class Engine {
   /// rank has a say. Somebody must step afterwards.
   void propose_table(const Thresholds& thresholds) { submissions_.propose_table(thresholds); }
   /// The row in force.
-  Thresholds thresholds() const;
+  Thresholds thresholds() const { return plans_.thresholds(); }
   /// Before a caller waits for the ticket.
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
   void notice_end(int peer) { loss_.notice(peer); }
   bool has_ended(int peer) const { return loss_.is_gone(peer); }
-  bool has_outstanding() const {
-    return finished_.load(std::memory_order_relaxed) != counters_.requests.load(std::memory_order_relaxed);
-  }
+  bool has_outstanding() const { return completion_.has_outstanding(); }
   /// The last request to be submitted here has failed since other ranks did not come in time, and none is outstanding:
   /// there is little use in waiting for them once more.
-  bool is_let_down() const {
-    const std::uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
-    return let_down_at_.load(std::memory_order_relaxed) == requests && requests > 0 && !has_outstanding();
-  }
+  bool is_let_down() const { return completion_.is_let_down(); }
   bool has_input() const { return submissions_.any() || replay_.has_work() || cancellations_.any_added(); }
   const Topology& topology() const { return topology_; }
   const Group& group() const { return group_; }
@@ -159,6 +145,9 @@ class Engine {
   void observe(observe::Observer* observer) {
     observer_ = observer;
     replay_.observe(observer);
+    coordinator_.observe(observer);
+    completion_.observe(observer);
+    plans_.observe(observer);
   }
   /// `visit_neighbours` visits the other engines of this process, whose tensors may lie in the same pages.
   using VisitNeighbours = std::function<void(const std::function<void(Engine&)>&)>;
@@ -166,12 +155,9 @@ class Engine {
   /// The ranks that have not left, for the report of a shutdown that timed out.
   bool everyone_left() const { return replay_.all_left(); }
 
-  /// Called under the progress lock: `on_finished` after one or several tickets have finished, to wake who waits;
-  /// `on_callback` for each that has a callback, to queue it, with how it ended and what it owned. Set once.
-  using CallbackHook = std::function<void(const TicketPtr&, Status, std::shared_ptr<void>)>;
-  void set_hooks(std::function<void()> on_finished, CallbackHook on_callback) {
-    on_finished_ = std::move(on_finished);
-    on_callback_ = std::move(on_callback);
+  /// As Completion has them; called under the progress lock. Set once.
+  void set_hooks(std::function<void()> on_finished, Completion::CallbackHook on_callback) {
+    completion_.set_hooks(std::move(on_finished), std::move(on_callback));
   }
 
  private:
@@ -182,48 +168,29 @@ class Engine {
   bool take_submissions(Nanoseconds now);
   void take_join(const TicketPtr& ticket);
   void finish_join(Status status, int last = -1);
-  TicketPtr ticket_of(const control::ExecEntry::Item& item) const;
   bool exchange_messages(Nanoseconds now);
   Status handle(int from, control::Message& message, Nanoseconds now);
-  template <typename Tell>
-  Status with_coordinator(int from, const Tell& tell);
   bool publish_log();
   bool apply_outcome(Nanoseconds now);
-  void use_table(const Thresholds& thresholds);
   void send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now);
-  Status plan(const std::vector<control::ExecEntry::Item>& items);
-  void plan_started(const PlanRun& run);
-  void end(const TicketPtr& ticket, Status status);
-  void finish(const TicketPtr& ticket, Status status);
-  bool finish_completed();
-  void plan_finished(const PlanRun& run, const Status& status);
   void check_time(Nanoseconds now);
-  bool step_failing(Nanoseconds now);
-  void start_failing(Nanoseconds now, const std::vector<int>& late, bool departed);
-  enum class End { in_error, in_loss, in_order };
-  void fail_everything(const std::function<Status(const Ticket&)>& reason, Status later_ones, End end = End::in_error);
-  void abandon_plans();
-  bool may_touch(int peer) const;
-  void take_memory_back();
-  bool is_in_use(const std::byte* begin, std::size_t bytes) const;
-  bool follow_who_gave_up(Nanoseconds now) { return (peers_gave_up_ || replay_.peers_gave_up()) && give_up_too(now); }
-  bool give_up_too(Nanoseconds now);
-  void report_stalls(Nanoseconds now);
-  void note_left();
-  bool give_up_if_held_up(Nanoseconds now);
+  bool check_answers(Nanoseconds now);
+  bool look_who_is_gone();
   std::vector<int> departed() const;
   std::vector<int> held_up_by() const;
-  std::vector<TicketPtr> close_agreement(const Status& reason, End end = End::in_error);
-  bool has_gone(int peer) const;
-  bool look_who_is_gone();
-  bool look_at_pairs();
-  bool check_answers(Nanoseconds now);
+  bool give_up_if_held_up(Nanoseconds now);
+  bool follow_who_gave_up(Nanoseconds now) {
+    return (plans_.peers_gave_up() || replay_.peers_gave_up()) && give_up_too(now);
+  }
+  bool give_up_too(Nanoseconds now);
+  void start_failing(Nanoseconds now, const std::vector<int>& late, bool departed);
+  bool step_failing(Nanoseconds now);
+  void fail_everything(const UnfinishedWork::Reason& reason, const Status& later_ones, End end = End::in_error);
+  bool is_in_use(const std::byte* begin, std::size_t bytes) const;
+  void note_left();
   void serve_nobody();
   void close_heap();
-  std::string peer_text(int peer) const;
-  Status left_job(int peer) const;
-  /// Of a member: its rank in the job, by which callers know it.
-  int rank_of(int member) const { return group_.ranks[static_cast<std::size_t>(member)]; }
+  int rank_of(int member) const { return membership_.rank_of(member); }
 
   Topology topology_;
   Settings settings_;
@@ -239,34 +206,25 @@ class Engine {
   Counters counters_;
   TicketPtr join_;  ///< under way
   Loss loss_;
+  const Membership membership_;
   Replay replay_;
   Submissions submissions_;
-  std::optional<agreement::Coordinator> coordinator_;
-  control::SettingsEntry plan_settings_;
-  Executor executor_;
+  CoordinatorRole coordinator_;
+  Completion completion_;
+  AgreedPlans plans_;
   PointToPoint pairs_;
-  observe::StallReport stall_;
+  UnfinishedWork unfinished_;
   observe::Observer* observer_ = nullptr;
-  std::function<void()> on_finished_;
-  CallbackHook on_callback_;
 
   State state_ = State::working;
   Nanoseconds failing_since_ = 0;
   Nanoseconds next_answer_check_ = 0;
   bool coordinator_is_gone_ = false;
-  std::vector<bool> pair_is_gone_;  ///< by rank: seen to have gone, its last messages perhaps not read yet
-  std::vector<PlanRun> abandoned_;
-  ExposedMemory exposed_;
-  bool peers_gave_up_ = false;  ///< seen at the end of a plan
   VisitNeighbours visit_neighbours_;
   bool leave_begun_ = false;
   bool leave_noted_ = false;
 
   Cancellations cancellations_;
-  mutable std::mutex table_mutex_;
-  std::optional<Thresholds> table_;            ///< guarded by table_mutex_: the last row that was read in the log
-  std::atomic<std::uint64_t> finished_{0};     ///< of counters_.requests; written under the progress lock
-  std::atomic<std::uint64_t> let_down_at_{0};  ///< counters_.requests when the time of one was up last
 };
 
 }  // namespace ronde::engine

@@ -4,8 +4,32 @@
 #include <utility>
 
 #include "engine/planner.h"
+#include "engine/stand_in.h"
 
 namespace ronde::engine {
+
+Result<std::vector<TicketPtr>> tickets_of(const std::vector<control::ExecEntry::Item>& items,
+                                          const PendingTable& pending, const Group& group, int own) {
+  std::vector<TicketPtr> tickets;
+  for (const control::ExecEntry::Item& item : items) {
+    // Where this rank has joined its name may still be in use here for something else: a recv, say, or a request that
+    // is done and that nobody has waited for yet.
+    TicketPtr ticket;
+    if (item.is_own) {
+      ticket = pending.find(item.name);
+    } else if (item.descriptor) {
+      ticket = make_stand_in(item.name, *item.descriptor, group.id);
+    }
+    if (!ticket) {
+      return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");
+    }
+    if (!item.rows.empty()) {
+      RONDE_RETURN_IF_ERROR(ticket->make_outputs(item.rows, static_cast<std::size_t>(own), group.ranks.size()));
+    }
+    tickets.push_back(std::move(ticket));
+  }
+  return tickets;
+}
 
 std::vector<PlanRun> make_plan_runs(const std::vector<control::ExecEntry::Item>& items,
                                     const std::vector<TicketPtr>& tickets, const control::SettingsEntry& settings,

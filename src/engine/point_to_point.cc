@@ -1,6 +1,7 @@
 #include "engine/point_to_point.h"
 
 #include <utility>
+#include <variant>
 
 #include "engine/pair_errors.h"
 
@@ -18,7 +19,8 @@ PointToPoint::PointToPoint(const Group& group, transport::HostArena* arena, Shar
     : context_{group, control, peers, std::move(finish)},
       sends_(context_, arena, heap),
       recvs_(context_, arena),
-      gone_(static_cast<std::size_t>(peers.size())) {}
+      gone_(static_cast<std::size_t>(peers.size())),
+      may_have_said_more_(static_cast<std::size_t>(peers.size()), true) {}
 
 void PointToPoint::submit(const TicketPtr& ticket, Nanoseconds now) {
   const Request& request = ticket->request();
@@ -52,7 +54,26 @@ Status PointToPoint::why_in_vain(const Request& request) const {
 
 // ---- What peers say
 
-Status PointToPoint::read(int from, control::OfferMessage message, Nanoseconds now) {
+std::optional<Status> PointToPoint::read(int from, control::Message& message, Nanoseconds now) {
+  if (auto* offer = std::get_if<control::OfferMessage>(&message)) {
+    return read_offer(from, std::move(*offer), now);
+  }
+  if (const auto* accept = std::get_if<control::AcceptMessage>(&message)) {
+    return sends_.read(from, *accept, now);
+  }
+  if (auto* piece = std::get_if<control::PieceMessage>(&message)) {
+    return recvs_.read(from, std::move(*piece), now);
+  }
+  if (const auto* taken = std::get_if<control::TakenMessage>(&message)) {
+    return sends_.read(from, *taken, now);
+  }
+  if (const auto* give_up = std::get_if<control::GiveUpMessage>(&message)) {
+    return read_give_up(from, *give_up);
+  }
+  return std::nullopt;
+}
+
+Status PointToPoint::read_offer(int from, control::OfferMessage message, Nanoseconds now) {
   RONDE_RETURN_IF_ERROR(recvs_.check(from, message));
   const Status& gone = gone_[static_cast<std::size_t>(from)];
   if (!closed_ || !gone) {
@@ -63,19 +84,7 @@ Status PointToPoint::read(int from, control::OfferMessage message, Nanoseconds n
   return {};
 }
 
-Status PointToPoint::read(int from, const control::AcceptMessage& message, Nanoseconds now) {
-  return sends_.read(from, message, now);
-}
-
-Status PointToPoint::read(int from, control::PieceMessage message, Nanoseconds now) {
-  return recvs_.read(from, std::move(message), now);
-}
-
-Status PointToPoint::read(int from, const control::TakenMessage& message, Nanoseconds now) {
-  return sends_.read(from, message, now);
-}
-
-Status PointToPoint::read(int from, const control::GiveUpMessage& message, Nanoseconds) {
+Status PointToPoint::read_give_up(int from, const control::GiveUpMessage& message) {
   Status reason = Status::error(message.code, message.text);
   if (message.rank >= 0) {
     reason = reason.with_rank(message.rank);
@@ -130,6 +139,28 @@ void PointToPoint::end_with(int peer, const Status& reason) {
   sends_.end_with(peer, reason);
   recvs_.end_with(peer, reason);
   part_with(peer, reason);
+}
+
+bool PointToPoint::look_who_is_gone(const Membership& membership, const std::function<bool(int)>& has_left) {
+  bool again = false;
+  for (int peer = 0; peer < context_.peers.size() && !is_empty(); ++peer) {
+    if (peer == context_.peers.self() || (has_parted_with(peer) && !has_business_with(peer))) {
+      continue;
+    }
+    if (has_left(peer)) {
+      part_with(peer, membership.left_job(peer));
+    }
+    if (!membership.has_gone(peer)) {
+      continue;
+    }
+    if (may_have_said_more_[static_cast<std::size_t>(peer)]) {
+      may_have_said_more_[static_cast<std::size_t>(peer)] = false;
+      again = true;
+      continue;
+    }
+    end_with(peer, membership.left_job(peer));
+  }
+  return again;
 }
 
 std::vector<TicketPtr> PointToPoint::abandon() {

@@ -28,9 +28,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/membership.h"
 #include "engine/pair_context.h"
 #include "engine/recvs.h"
 #include "engine/sends.h"
@@ -49,12 +51,9 @@ class PointToPoint {
 
   /// Requires: is_pairwise(kind), validate() has passed it.
   void submit(const TicketPtr& ticket, Nanoseconds now);
-  /// A message of the five kinds. INTERNAL if it cannot be: the peer's memory is damaged.
-  Status read(int from, control::OfferMessage message, Nanoseconds now);
-  Status read(int from, const control::AcceptMessage& message, Nanoseconds now);
-  Status read(int from, control::PieceMessage message, Nanoseconds now);
-  Status read(int from, const control::TakenMessage& message, Nanoseconds now);
-  Status read(int from, const control::GiveUpMessage& message, Nanoseconds now);
+  /// Takes the message if it is one of the five kinds, else none. INTERNAL if it cannot be: the peer's memory is
+  /// damaged.
+  std::optional<Status> read(int from, control::Message& message, Nanoseconds now);
   /// Copies pieces, at most 1 MB of them; true if anything moved.
   bool advance(Nanoseconds now);
   /// Ends what has had its time. Bytes that move begin it anew.
@@ -78,16 +77,24 @@ class PointToPoint {
   bool has_parted_with(int peer) const { return !gone_[static_cast<std::size_t>(peer)]; }
   bool is_empty() const { return sends_.is_empty() && recvs_.is_empty(); }
   bool has_business_with(int peer) const { return sends_.has_business_with(peer) || recvs_.has_business_with(peer); }
+  /// Called when there was nothing to read: ends what those that have gone have a part in, and will not do.
+  /// `has_left`: agreement says so. True if it should be called again, when all that a member which has gone did say
+  /// has been read.
+  bool look_who_is_gone(const Membership& membership, const std::function<bool(int)>& has_left);
   /// Forgets everything; the tickets are the caller's to end. Nothing of theirs is touched afterwards.
   std::vector<TicketPtr> abandon();
 
  private:
   Status why_in_vain(const Request& request) const;
+  Status read_offer(int from, control::OfferMessage message, Nanoseconds now);
+  Status read_give_up(int from, const control::GiveUpMessage& message);
 
   const PairContext context_;
   Sends sends_;
   Recvs recvs_;
   std::vector<Status> gone_;  ///< by peer: an error once it has left
+  /// By peer: seen to have gone, its last messages perhaps not read yet.
+  std::vector<bool> may_have_said_more_;
   Status closed_;
 };
 

@@ -1,0 +1,32 @@
+// What callers are told when a group of ranks comes to its end otherwise than in order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/membership.h"
+#include "engine/ticket.h"
+
+namespace ronde::engine {
+
+/// What those get that were under way, and what later ones are refused with.
+struct EndingErrors {
+  Code code = Code::internal;
+  int rank = -1;               ///< whose fault it is, in the job; -1 if nobody knows
+  std::string before, behind;  ///< of the request's name
+  bool says_kind = false;
+  std::string later;
+
+  Status of(const Ticket& ticket) const;
+  Status of_later_ones() const { return Status::error(code, later).with_rank(rank); }
+};
+
+/// Members agreed and then stopped, or left (`departed`), in the middle: no common point is left to go on from.
+/// `late`: those members, as far as they are known.
+EndingErrors ended_in_the_middle(const Membership& membership, const std::vector<int>& late, bool departed);
+/// `lost`: the members that have died, at least one.
+EndingErrors ended_by_death(const Membership& membership, const std::vector<int>& lost);
+/// Of the request that has waited for the coordinator longer than its limit and some patience.
+Status coordinator_is_silent(const Membership& membership, int coordinator, const std::string& name);
+
+}  // namespace ronde::engine
