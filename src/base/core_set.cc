@@ -37,11 +37,13 @@ CoreSet CoreSet::of_this_thread() {
   return {};
 }
 
-CoreSet CoreSet::only(int core) {
+CoreSet CoreSet::of(const std::vector<int>& cores) {
   CoreSet set;
-  const auto bit = static_cast<std::size_t>(core);
-  set.words_.assign(bit / kBitsPerWord + 1, 0);
-  set.words_.back() = 1UL << bit % kBitsPerWord;
+  for (const int core : cores) {
+    const auto bit = static_cast<std::size_t>(core);
+    set.words_.resize(std::max(set.words_.size(), bit / kBitsPerWord + 1));
+    set.words_[bit / kBitsPerWord] |= 1UL << bit % kBitsPerWord;
+  }
   return set;
 }
 

@@ -9,7 +9,8 @@ class CoreSet {
  public:
   /// Of the calling thread; empty if the kernel does not tell.
   static CoreSet of_this_thread();
-  static CoreSet only(int core);
+  static CoreSet only(int core) { return of({core}); }
+  static CoreSet of(const std::vector<int>& cores);
 
   /// From now on the calling thread runs on these alone; false if the kernel refuses.
   bool apply() const;

@@ -4,8 +4,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
+
+#include "base/host_name.h"
+#include "launch/allocation.h"
 
 namespace ronde::cli {
 
@@ -40,7 +44,7 @@ void add_host_options(CLI::App& command, HostOptions& options) {
   add("--network-interface", options.interfaces, "NAMES",
       "which network ranks use: eth,ib (names that begin so), =eth0 (that one), ^docker,lo (none that begin so)")
       ->envname("RONDE_SOCKET_IFNAME");
-  add("--ssh", options.ssh.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'")
+  add("--ssh", options.login.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'")
       ->envname("RONDE_SSH")
       ->capture_default_str();
   command.add_option("--start-timeout", options.start_timeout_s, "time for all hosts to be reached and get ready")
@@ -70,10 +74,38 @@ std::vector<launch::HostSlots> hosts_of(const HostOptions& options, int ranks) {
   return std::move(*hosts);
 }
 
+std::vector<launch::HostSlots> hosts_of_batch_job(HostOptions& options, int ranks) {
+  Result<std::optional<launch::Allocation>> found = launch::allocation_of([](const std::string& name) {
+    const char* const value = std::getenv(name.c_str());
+    return std::string(value != nullptr ? value : "");
+  });
+  if (!found) {
+    throw CLI::ValidationError("-H", "none given, and those of the batch job are unclear: " + found.status().message());
+  }
+  if (!found.value()) {
+    return {};
+  }
+  const launch::Allocation& allocation = *found.value();
+  const bool is_here = launch::is_this_host(allocation.hosts.front().name, host_name());
+  if (allocation.hosts.size() == 1 && is_here && ranks > 0) {
+    return {};  // as many as are asked for, as everywhere
+  }
+  Result<std::vector<launch::HostSlots>> hosts = launch::fill_hosts(allocation.hosts, ranks);
+  if (!hosts) {
+    throw CLI::ValidationError("-n", "job " + allocation.number + " of " + allocation.system +
+                                         " has too little room: " + hosts.status().message() +
+                                         " (-H says where to run instead)");
+  }
+  if (allocation.system == "Slurm" && std::getenv("RONDE_SSH") == nullptr && options.login.command == "ssh") {
+    options.login.way = launch::Login::Way::srun;
+  }
+  return std::move(*hosts);
+}
+
 launch::HostsJob job_on(const HostOptions& options, std::vector<launch::HostSlots> hosts) {
   launch::HostsJob job;
   job.hosts = std::move(hosts);
-  job.ssh = options.ssh;
+  job.login = options.login;
   job.start_timeout = from_seconds(options.start_timeout_s);
   job.folder = options.folder.empty() ? working_folder() : options.folder;
   job.program = own_program();

@@ -20,7 +20,7 @@ struct HostOptions {
   std::string remote_python;
   std::string interfaces;
   double start_timeout_s = 60;
-  launch::SshSettings ssh;
+  launch::Login login;
   bool verbose = false;
 };
 
@@ -30,6 +30,11 @@ void add_host_options(CLI::App& command, HostOptions& options);
 /// The hosts of the options that `ranks` ranks (0: as many as there are slots) run on; none: not said. Throws
 /// CLI::ValidationError.
 std::vector<launch::HostSlots> hosts_of(const HostOptions& options, int ranks);
+
+/// The hosts of the batch job that this command is a part of (launch/allocation.h), where the options say none, and how
+/// they are reached; none outside of one, and where this host alone is to take `ranks` ranks. Throws
+/// CLI::ValidationError.
+std::vector<launch::HostSlots> hosts_of_batch_job(HostOptions& options, int ranks);
 
 /// A job on them, without a command yet.
 launch::HostsJob job_on(const HostOptions& options, std::vector<launch::HostSlots> hosts);

@@ -29,12 +29,16 @@ constexpr const char* kFooter = R"(Examples:
   ronde run -n 4 --output-dir logs -- bash -c 'python train.py 2>&1 | tee -a all.log'
   ronde run -n 2 --env OMP_NUM_THREADS=4 -- ./build/linear_regression
   ronde run -H node1:4,node2:4 -- python train.py
+  sbatch -N 2 --ntasks-per-node 4 --wrap 'ronde run -- python train.py'
 
 Several hosts: ssh must let you in without a password (to try: ssh -o BatchMode=yes node2 true), and every host needs the
 same Ronde, Python and scripts at the same paths (a shared file system, or a container). Ranks get this command's
 environment, but for what belongs to its host or login (HOME, TMPDIR, SSH_*, XDG_*, ...). The job's key goes over ssh's standard
 input. Ranks connect to each other by TCP and prove the key; the rest, their store included, goes over ssh. All ranks of a
 host end when the connection to this command does.
+
+In a batch job of Slurm, PBS or LSF the hosts and their ranks come from the job unless -H or --hostfile says others, and -n
+takes the first N of its places; Slurm's hosts are reached by srun (with --ssh or RONDE_SSH: by that).
 
 Environment of each rank:
   RONDE_RANK RONDE_SIZE RONDE_LOCAL_RANK RONDE_LOCAL_SIZE RONDE_CROSS_RANK RONDE_CROSS_SIZE
@@ -72,7 +76,17 @@ struct Arguments {
   bool no_prefix = false;
   HostOptions where;
   std::string carried;
+  std::string binding = "none";
+  std::string mapping = "slot";
 };
+
+template <typename Value>
+Value parsed(const char* option, Result<Value> value) {
+  if (!value) {
+    throw CLI::ValidationError(option, value.status().message());
+  }
+  return value.value();
+}
 
 launch::HostsJob on_hosts(const Arguments& arguments, std::vector<launch::HostSlots> hosts) {
   launch::HostsJob job = job_on(arguments.where, std::move(hosts));
@@ -82,13 +96,19 @@ launch::HostsJob on_hosts(const Arguments& arguments, std::vector<launch::HostSl
   job.prefix = arguments.job.prefix;
   job.settings = arguments.job.settings;
   job.carried = arguments.carried;
+  job.binding = arguments.job.binding;
+  job.mapping = parsed("--map-by", launch::parse_mapping(arguments.mapping));
   return job;
 }
 
 int run(Arguments& arguments) {
   arguments.job.grace = from_seconds(arguments.grace_s);
   arguments.job.prefix = !arguments.no_prefix;
+  arguments.job.binding = parsed("--bind-to", launch::parse_binding(arguments.binding));
   std::vector<launch::HostSlots> hosts = hosts_of(arguments.where, arguments.job.ranks);
+  if (hosts.empty()) {
+    hosts = hosts_of_batch_job(arguments.where, arguments.job.ranks);
+  }
   if (hosts.empty() && arguments.job.ranks == 0) {
     throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
   }
@@ -121,7 +141,9 @@ void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes
   command->formatter(std::make_shared<HelpFormatter>("run -n N [-H HOST:N,...] [OPTIONS] -- COMMAND [ARGUMENTS...]"));
   command->footer(kFooter);
   arguments->job.ranks = 0;
-  command->add_option("-n,--ranks", arguments->job.ranks, "how many ranks to start (default with hosts: all they take)")
+  command
+      ->add_option("-n,--ranks", arguments->job.ranks,
+                   "how many ranks to start (default with hosts, or in a batch job: all they take)")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxRanks));
   add_host_options(*command, arguments->where);
@@ -130,6 +152,16 @@ void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes
                    "copy its files to a folder on every host, RONDE_CARRIED_FOLDER, and what ranks add there back")
       ->type_name("DIR")
       ->group("Several hosts");
+  command->add_option("--map-by", arguments->mapping, "how ranks are numbered: slot (host by host) or node (in turn)")
+      ->type_name("WAY")
+      ->capture_default_str()
+      ->group("Several hosts");
+  command
+      ->add_option(
+          "--bind-to", arguments->binding,
+          "cores of each rank: none (any), core (its equal share of the host's), numa (those of one NUMA node)")
+      ->type_name("WHAT")
+      ->capture_default_str();
   command->add_option("--grace", arguments->grace_s, "time for ranks to end by themselves, before and after SIGTERM")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6))

@@ -17,10 +17,12 @@
 #include <sstream>
 #include <utility>
 
+#include "base/core_set.h"
 #include "base/cores.h"
 #include "base/host_name.h"
 #include "base/version.h"
 #include "launch/agent_messages.h"
+#include "launch/binding.h"
 #include "launch/carried_folder.h"
 #include "launch/environment.h"
 #include "launch/frame_pipe.h"
@@ -198,9 +200,11 @@ class Agent {
       inherited.push_back("PATH=" + plan_.path_first + ":" + variable_of(inherited, "PATH"));
     }
     const auto local_size = static_cast<int>(plan_.ranks.size());
+    const CoresByNode cores = cores_by_node(CoreSet::of_this_thread().cores());
     for (const PlannedRank& each : plan_.ranks) {
       RankStart start;
       start.rank = each.rank;
+      start.cores = cores_of_rank(plan_.binding, cores, each.local_rank, local_size);
       start.environment = rank_environment(
           inherited, plan_.settings,
           {each.rank, plan_.size, each.local_rank, local_size, each.cross_rank, each.cross_size}, facts);

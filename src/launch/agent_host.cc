@@ -81,11 +81,13 @@ AgentHost::AgentHost(std::string name, const std::string& store_path, std::strin
       last_look_(heard_) {}
 
 Result<std::unique_ptr<AgentHost>> AgentHost::connect(std::string name, const std::vector<std::string>& words,
-                                                      const std::string& store_path, std::string program) {
+                                                      std::string trial, const std::string& store_path,
+                                                      std::string program) {
   RONDE_ASSIGN_OR_RETURN(PipePair in, PipePair::make());
   RONDE_ASSIGN_OR_RETURN(PipePair out, PipePair::make());
   RONDE_ASSIGN_OR_RETURN(PipePair errors, PipePair::make());
   std::unique_ptr<AgentHost> host(new AgentHost(std::move(name), store_path, std::move(program)));
+  host->trial_ = std::move(trial);
   const pid_t parent = ::getpid();
   host->pid_ = ::fork();
   if (host->pid_ < 0) {
@@ -291,13 +293,14 @@ std::string AgentHost::why_ended() {
     return "host " + name_ + " is lost: the connection to it ended" + quote;
   }
   if (code_ == 255) {
-    return "host " + name_ + " cannot be reached by ssh" + quote + " (to try: ssh -o BatchMode=yes " + name_ + " true)";
+    return "host " + name_ + " cannot be reached by ssh" + quote + " (to try: " + trial_ + ")";
   }
   if (code_ == 126 || code_ == 127) {
     return "host " + name_ + " cannot run " + program_ + quote +
            " (Ronde has to be installed there at the same path, or beside --remote-python)";
   }
-  return "host " + name_ + " did not start Ronde, the connection ended with code " + std::to_string(code_) + quote;
+  return "host " + name_ + " did not start Ronde, the connection ended with code " + std::to_string(code_) + quote +
+         " (to try: " + trial_ + ")";
 }
 
 void AgentHost::command(const Command& order) {

@@ -27,10 +27,11 @@ class AgentHost final : public RankHost {
   /// Before a host's ranks run: connecting -> greeted -> planned -> ready -> begun, and failed from any of them.
   enum class State { connecting, greeted, planned, ready, begun, failed };
 
-  /// Starts `words`, a program that becomes or reaches the agent. `store_path`: of the job's store. `program`: of
-  /// Ronde, there.
+  /// Starts `words`, a program that becomes or reaches the agent. `trial`: what a person can type to see whether that
+  /// works. `store_path`: of the job's store. `program`: of Ronde, there.
   static Result<std::unique_ptr<AgentHost>> connect(std::string name, const std::vector<std::string>& words,
-                                                    const std::string& store_path, std::string program);
+                                                    std::string trial, const std::string& store_path,
+                                                    std::string program);
   ~AgentHost() override;
 
   State state() const { return state_; }
@@ -67,6 +68,7 @@ class AgentHost final : public RankHost {
 
   std::string name_;
   std::string program_;
+  std::string trial_;
   State state_ = State::connecting;
   std::string failure_;
   int failure_code_ = kLauncherExit;

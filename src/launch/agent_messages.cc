@@ -98,6 +98,7 @@ std::string AgentPlan::encode() const {
                {"settings", list_of(settings)},
                {"key", key},
                {"size", size},
+               {"binding", static_cast<int>(binding)},
                {"ranks", Json::array()},
                {"address", address},
                {"carries", carries},
@@ -119,6 +120,7 @@ Result<AgentPlan> AgentPlan::decode(std::string_view text) {
     plan.settings = strings_of(json.at("settings"));
     plan.key = json.at("key").get<std::string>();
     plan.size = json.at("size").get<int>();
+    plan.binding = static_cast<Binding>(json.at("binding").get<int>());
     for (const Json& each : json.at("ranks")) {
       plan.ranks.push_back(
           {each.at(0).get<int>(), each.at(1).get<int>(), each.at(2).get<int>(), each.at(3).get<int>()});

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "launch/binding.h"
 #include "launch/guardian_channel.h"
 #include "store/interfaces.h"
 #include "store/leave_note.h"
@@ -43,6 +44,7 @@ struct AgentPlan {
   std::vector<std::string> settings;     ///< the user's, over everything
   std::string key;
   int size = 1;
+  Binding binding = Binding::none;
   std::vector<PlannedRank> ranks;  ///< of this host
   std::string address;             ///< RONDE_ADDRESS
   bool carries = false;            ///< files come behind the plan, and those of ranks are to come back

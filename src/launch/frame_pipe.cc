@@ -13,6 +13,8 @@ namespace ronde::launch {
 namespace {
 
 constexpr std::size_t kHeadBytes = sizeof(std::uint32_t) + 1;
+constexpr std::size_t kTailBytes = 1;
+constexpr char kTail = '\n';
 /// At most so much is read before the loop looks at something else.
 constexpr std::size_t kGulpBytes = 1 << 20;
 
@@ -43,7 +45,7 @@ void FramePipe::put(FrameKind kind, std::string_view head, std::string_view byte
   std::string frame(kHeadBytes, '\0');
   std::memcpy(frame.data(), &size, sizeof size);
   frame[sizeof size] = static_cast<char>(kind);
-  frame.append(head).append(bytes);
+  frame.append(head).append(bytes) += kTail;
   put_raw(std::move(frame));
 }
 
@@ -130,7 +132,7 @@ bool FramePipe::has_frame() const {
   }
   std::uint32_t size = 0;
   std::memcpy(&size, got_.data() + used_, sizeof size);
-  return got_.size() - used_ - kHeadBytes >= size;
+  return got_.size() - used_ - kHeadBytes >= size + kTailBytes;
 }
 
 std::optional<Frame> FramePipe::take() {
@@ -150,7 +152,7 @@ std::optional<Frame> FramePipe::take() {
     return std::nullopt;
   }
   Frame frame{static_cast<FrameKind>(got_[used_ + sizeof size]), got_.substr(used_ + kHeadBytes, size)};
-  used_ += kHeadBytes + size;
+  used_ += kHeadBytes + size + kTailBytes;
   if (used_ == got_.size() || used_ > kGulpBytes) {
     got_.erase(0, used_);
     used_ = 0;

@@ -1,7 +1,8 @@
-// Frames between the launcher and its agent on another host, over the two pipes of an ssh connection.
+// Frames between the launcher and its agent on another host, over two pipes, of ssh or srun.
 //
-// A frame is a u32 of its length, a byte that says what it is, and so many bytes. Both ends are the same version of one
-// program on machines of one byte order (the agent's first frame says which version), so numbers are their memory.
+// A frame is a u32 of its length, a byte that says what it is, so many bytes, and a newline: srun passes on what a
+// program prints when a line is complete. Both ends are the same version of one program on machines of one byte order
+// (the agent's first frame says which version), so numbers are their memory.
 #pragma once
 
 #include <poll.h>

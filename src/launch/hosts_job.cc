@@ -38,6 +38,20 @@ int total_slots(const std::vector<HostSlots>& hosts) {
   return slots;
 }
 
+/// "0 to 3" of neighbours, else "0, 2, 4".
+std::string text_of(const std::vector<PlannedRank>& ranks) {
+  const int first = ranks.front().rank;
+  const int last = ranks.back().rank;
+  if (last - first + 1 == static_cast<int>(ranks.size())) {
+    return std::to_string(first) + " to " + std::to_string(last);
+  }
+  std::string text;
+  for (const PlannedRank& each : ranks) {
+    text += (text.empty() ? "" : ", ") + std::to_string(each.rank);
+  }
+  return text;
+}
+
 /// From nothing to agents that are ready on every host.
 class HostsStart {
  public:
@@ -61,9 +75,10 @@ class HostsStart {
     const HostSlots& host = job_.hosts[hosts_.size()];
     const std::vector<std::string> words = is_this_host(host.name, host_name())
                                                ? std::vector<std::string>{job_.program, "agent"}
-                                               : ssh_command(job_.ssh, host.name, job_.program);
-    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<AgentHost> agent,
-                           AgentHost::connect(host.name, words, store_path_, job_.program));
+                                               : login_command(job_.login, host.name, job_.program);
+    RONDE_ASSIGN_OR_RETURN(
+        std::unique_ptr<AgentHost> agent,
+        AgentHost::connect(host.name, words, trial_of(job_.login, host.name), store_path_, job_.program));
     hosts_.push_back(std::move(agent));
     return {};
   }
@@ -126,7 +141,7 @@ class HostsStart {
     }
     RONDE_ASSIGN_OR_RETURN(const std::vector<ChosenAddress> addresses,
                            choose_addresses(names, hellos, job_.interfaces));
-    const std::vector<std::vector<PlannedRank>> places = place_ranks(job_.hosts);
+    const std::vector<std::vector<PlannedRank>> places = place_ranks(job_.hosts, job_.mapping);
     AgentPlan plan;
     plan.command = job_.command;
     plan.folder = job_.folder;
@@ -135,6 +150,7 @@ class HostsStart {
     plan.settings = job_.settings;
     plan.key = to_hex(key);
     plan.size = total_slots(job_.hosts);
+    plan.binding = job_.binding;
     plan.carries = !job_.carried.empty();
     plan.master_address = addresses[0].address;
     plan.master_port = hellos[0].free_port;
@@ -142,8 +158,8 @@ class HostsStart {
       plan.ranks = places[host];
       plan.address = addresses[host].address;
       if (job_.explain) {
-        std::fprintf(stderr, "ronde: ranks %d to %d on %s, at %s: %s\n", plan.ranks.front().rank,
-                     plan.ranks.back().rank, names[host].c_str(), plan.address.c_str(), addresses[host].reason.c_str());
+        std::fprintf(stderr, "ronde: ranks %s on %s, at %s: %s\n", text_of(plan.ranks).c_str(), names[host].c_str(),
+                     plan.address.c_str(), addresses[host].reason.c_str());
       }
       RONDE_RETURN_IF_ERROR(hosts_[host]->plan(plan, job_.carried));
     }
@@ -193,13 +209,29 @@ JobEnd run_hosts_job(const HostsJob& job) {
   return end ? std::move(end).value() : JobEnd{kLauncherExit, "cannot start the job: " + end.status().message()};
 }
 
-std::vector<std::vector<PlannedRank>> place_ranks(const std::vector<HostSlots>& hosts) {
+Result<Mapping> parse_mapping(const std::string& name) {
+  if (name == "slot" || name == "node") {
+    return name == "slot" ? Mapping::slot : Mapping::node;
+  }
+  return Status::error(Code::invalid_argument, "'" + name + "' is no way to number ranks; expected slot or node");
+}
+
+std::vector<std::vector<PlannedRank>> place_ranks(const std::vector<HostSlots>& hosts, Mapping mapping) {
   std::map<int, int> hosts_with;  // a local rank
   std::vector<std::vector<PlannedRank>> places(hosts.size());
   int rank = 0;
-  for (std::size_t host = 0; host < hosts.size(); ++host) {
-    for (int local = 0; local < hosts[host].slots; ++local) {
-      places[host].push_back({rank++, local, hosts_with[local]++, 1});
+  const auto place_on = [&](std::size_t host) {
+    const auto local = static_cast<int>(places[host].size());
+    places[host].push_back({rank++, local, hosts_with[local]++, 1});
+  };
+  const int ranks = total_slots(hosts);
+  for (std::size_t host = 0; rank < ranks; host = (host + 1) % hosts.size()) {
+    const auto room = static_cast<std::size_t>(hosts[host].slots);
+    while (places[host].size() < room) {
+      place_on(host);
+      if (mapping == Mapping::node) {
+        break;
+      }
     }
   }
   for (std::vector<PlannedRank>& of_host : places) {

@@ -6,8 +6,9 @@
 namespace ronde::launch {
 namespace {
 
-TEST(HostsJob, RanksAreNumberedHostByHost) {
-  const auto places = place_ranks({{"a", 2}, {"b", 1}, {"c", 3}});
+/// rank:local rank:cross rank/cross size, host by host.
+std::string places_by(Mapping mapping) {
+  const auto places = place_ranks({{"a", 2}, {"b", 1}, {"c", 3}}, mapping);
   std::string text;
   for (const auto& host : places) {
     for (const PlannedRank& each : host) {
@@ -16,7 +17,15 @@ TEST(HostsJob, RanksAreNumberedHostByHost) {
     }
     text += "| ";
   }
-  EXPECT_EQ(text, "0:0:0/3 1:1:0/2 | 2:0:1/3 | 3:0:2/3 4:1:1/2 5:2:0/1 | ");
+  return text;
+}
+
+TEST(HostsJob, RanksAreNumberedHostByHost) {
+  EXPECT_EQ(places_by(Mapping::slot), "0:0:0/3 1:1:0/2 | 2:0:1/3 | 3:0:2/3 4:1:1/2 5:2:0/1 | ");
+}
+
+TEST(HostsJob, OrInTurn) {
+  EXPECT_EQ(places_by(Mapping::node), "0:0:0/3 3:1:0/2 | 1:0:1/3 | 2:0:2/3 4:1:1/2 5:2:0/1 | ");
 }
 
 TEST(HostsJob, WhatBelongsToAHostStaysThere) {
@@ -33,11 +42,13 @@ TEST(HostsJob, APlanTravelsByteForByte) {
   plan.environment = {"A=\x01\x80", "B="};
   plan.key = "k";
   plan.size = 3;
+  plan.binding = Binding::numa;
   plan.ranks = {{1, 0, 1, 2}, {2, 1, 0, 1}};
   plan.master_port = 4711;
   const Result<AgentPlan> read = AgentPlan::decode(plan.encode());
   ASSERT_TRUE(read) << read.status().message();
   EXPECT_EQ(read.value().command, plan.command);
+  EXPECT_EQ(read.value().binding, Binding::numa);
   EXPECT_EQ(read.value().folder, plan.folder);
   EXPECT_EQ(read.value().environment, plan.environment);
   EXPECT_EQ(read.value().ranks[1].cross_size, 1);

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "base/core_set.h"
 #include "base/cores.h"
 #include "base/host_name.h"
 #include "base/job_key.h"
@@ -32,10 +33,12 @@ bool input_is_ours() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_F
 
 std::vector<RankStart> make_starts(const LocalJob& job, const JobFacts& facts) {
   const std::vector<std::string> inherited = own_environment();
+  const CoresByNode cores = cores_by_node(CoreSet::of_this_thread().cores());
   std::vector<RankStart> starts(static_cast<std::size_t>(job.ranks));
   for (int rank = 0; rank < job.ranks; ++rank) {
     RankStart& start = starts[static_cast<std::size_t>(rank)];
     start.rank = rank;
+    start.cores = cores_of_rank(job.binding, cores, rank, job.ranks);
     start.environment = rank_environment(inherited, job.settings, {rank, job.ranks, rank, job.ranks, 0, 1}, facts);
     if (rank != 0 || !input_is_ours()) {
       start.input.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));

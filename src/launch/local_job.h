@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "launch/binding.h"
 #include "launch/ending.h"
 
 namespace ronde::launch {
@@ -12,6 +13,7 @@ namespace ronde::launch {
 struct LocalJob {
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   int ranks = 1;
+  Binding binding = Binding::none;
   Nanoseconds grace = 5 * kSecond;  ///< see StopPolicy
   std::string output_folder;        ///< see RankOutputSettings; empty: none
   bool prefix = true;

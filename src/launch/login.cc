@@ -1,4 +1,4 @@
-#include "launch/ssh_command.h"
+#include "launch/login.h"
 
 namespace ronde::launch {
 
@@ -14,18 +14,20 @@ std::string quoted(std::string_view text) {
   return word + "'";
 }
 
-std::vector<std::string> ssh_command(const SshSettings& settings, const std::string& host, const std::string& program) {
+namespace {
+
+std::vector<std::string> by_ssh(const Login& login, const std::string& host, const std::string& program) {
   // The user's words are a shell's, as those of GIT_SSH_COMMAND; ours come behind as they are.
   return {"/bin/sh",
           "-c",
-          "exec " + settings.command + " \"$@\"",
+          "exec " + login.command + " \"$@\"",
           "ssh",
           "-T",
           "-x",
           "-o",
           "BatchMode=yes",
           "-o",
-          "ConnectTimeout=" + std::to_string(settings.connect_timeout_s),
+          "ConnectTimeout=" + std::to_string(login.connect_timeout_s),
           "-o",
           "ServerAliveInterval=5",
           "-o",
@@ -33,6 +35,24 @@ std::vector<std::string> ssh_command(const SshSettings& settings, const std::str
           "--",
           host,
           "exec " + quoted(program) + " agent"};
+}
+
+/// A step of one task that shares the host's cores with whatever runs there, the batch script included, and is bound to
+/// none: the ranks are to have them all.
+std::vector<std::string> by_srun(const std::string& host, const std::string& program) {
+  return {"srun",       "--overlap",       "--nodes=1",    "--ntasks=1", "--nodelist=" + host,
+          "--mpi=none", "--cpu-bind=none", "--export=ALL", program,      "agent"};
+}
+
+}  // namespace
+
+std::vector<std::string> login_command(const Login& login, const std::string& host, const std::string& program) {
+  return login.way == Login::Way::srun ? by_srun(host, program) : by_ssh(login, host, program);
+}
+
+std::string trial_of(const Login& login, const std::string& host) {
+  return login.way == Login::Way::srun ? "srun --overlap -N1 -n1 -w " + host + " true"
+                                       : "ssh -o BatchMode=yes " + host + " true";
 }
 
 bool is_this_host(std::string_view name, std::string_view own) {

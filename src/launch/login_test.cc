@@ -1,4 +1,4 @@
-#include "launch/ssh_command.h"
+#include "launch/login.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,14 +6,14 @@
 namespace ronde::launch {
 namespace {
 
-TEST(SshCommand, QuotesForAnyShell) {
+TEST(Login, QuotesForAnyShell) {
   EXPECT_EQ(quoted("/opt/my py/bin/ronde"), "'/opt/my py/bin/ronde'");
   EXPECT_EQ(quoted("it's"), "'it'\\''s'");
   EXPECT_EQ(quoted("$HOME `x` \"y\""), "'$HOME `x` \"y\"'");
 }
 
-TEST(SshCommand, RunsTheAgentAndAsksNobody) {
-  const std::vector<std::string> words = ssh_command({"ssh -p 2222", 7}, "me@node1", "/opt/ronde");
+TEST(Login, RunsTheAgentAndAsksNobody) {
+  const std::vector<std::string> words = login_command({Login::Way::ssh, "ssh -p 2222", 7}, "me@node1", "/opt/ronde");
   EXPECT_EQ(words[2], "exec ssh -p 2222 \"$@\"");
   EXPECT_THAT(words, testing::IsSupersetOf({"BatchMode=yes", "ConnectTimeout=7"}));
   const std::size_t end = words.size();
@@ -22,7 +22,15 @@ TEST(SshCommand, RunsTheAgentAndAsksNobody) {
   EXPECT_EQ(words[end - 1], "exec '/opt/ronde' agent");
 }
 
-TEST(SshCommand, ThisHostNeedsNone) {
+TEST(Login, SrunTakesTheHostAndBindsTheRanksToNoCore) {
+  const std::vector<std::string> words = login_command({.way = Login::Way::srun}, "node1", "/opt/ronde");
+  EXPECT_EQ(words[0], "srun");
+  EXPECT_THAT(words, testing::IsSupersetOf({"--overlap", "--nodelist=node1", "--cpu-bind=none", "--mpi=none"}));
+  EXPECT_EQ(words[words.size() - 2], "/opt/ronde");
+  EXPECT_EQ(words.back(), "agent");
+}
+
+TEST(Login, ThisHostNeedsNone) {
   for (const char* const name : {"localhost", "127.0.0.1", "127.0.0.2", "::1", "node7", "node7.cluster.org"}) {
     EXPECT_TRUE(is_this_host(name, "node7.cluster.org")) << name;
   }

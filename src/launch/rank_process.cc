@@ -8,6 +8,8 @@
 
 #include <cerrno>
 
+#include "base/core_set.h"
+
 namespace ronde::launch {
 
 namespace {
@@ -47,6 +49,9 @@ int become(char* const* arguments, char** environment, const RankStart& start, c
       return errno;
     }
     ++target;
+  }
+  if (!start.cores.empty() && !CoreSet::of(start.cores).apply()) {
+    return errno;
   }
   ::setrlimit(RLIMIT_NOFILE, &open_files);
   restore_signals();

@@ -14,9 +14,10 @@ namespace ronde::launch {
 struct RankStart {
   int rank = 0;
   std::vector<std::string> environment;
-  UniqueFd input;   ///< becomes descriptor 0; not open: what this process has
-  UniqueFd output;  ///< descriptor 1
-  UniqueFd error;   ///< descriptor 2
+  std::vector<int> cores = {};  ///< it is bound to these; empty: to none
+  UniqueFd input;               ///< becomes descriptor 0; not open: what this process has
+  UniqueFd output;              ///< descriptor 1
+  UniqueFd error;               ///< descriptor 2
 };
 
 struct StartedRank {

@@ -275,6 +275,27 @@ def test_slurm_in_its_other_shapes(slurm):
 
 
 @pytest.mark.hosts(2, "slurm")
+def test_ronde_run_takes_what_slurm_has_given(slurm):
+    """In a batch script: the job's hosts and ranks, reached by srun; fewer of them; more than there are; a failure."""
+    batch = slurm.bed.folder / "batch.sh"
+    run = f"{RONDE} run --no-prefix"
+    ranks = f"{PYTHON} {PROGRAM}"
+    batch.write_text(f"#!/bin/sh\n{run} --map-by node -v -- {ranks}\n{run} -n 2 -- {ranks}\n"
+                     f"{run} -n 5 -- {ranks}\necho code $?\n"
+                     f"{run} -- sh -c 'test $RONDE_RANK != 2 || exit 7; exec sleep 60'\necho code $?\n")
+    out = slurm.bed.folder / "batch.out"
+    done = slurm.run("sbatch", "--wait", "-N2", "-n4", "--ntasks-per-node=2", "-o", out, batch, env=PLAIN, limit_s=90)
+    text = out.read_text()
+    assert done.returncode == 0, done.stderr + text + slurm.logs()
+    assert said(text) == sorted([
+        "0/4 local 0/2 cross 0/2 on rh1", "1/4 local 0/2 cross 1/2 on rh2", "2/4 local 1/2 cross 0/2 on rh1",
+        "3/4 local 1/2 cross 1/2 on rh2", "0/2 local 0/2 cross 0/1 on rh1", "1/2 local 1/2 cross 0/1 on rh1"]), text
+    assert "ronde: ranks 0, 2 on rh1, at 10.77.0.1" in text and "ranks 1, 3 on rh2, at 10.77.0.2" in text, text
+    assert "of Slurm has too little room" in text and "code 2" in text.splitlines(), text
+    assert "rank 2 on rh2 exited with code 7" in text and "code 7" in text.splitlines(), text
+
+
+@pytest.mark.hosts(2, "slurm")
 def test_srun_where_one_rank_does_not_see_munge(slurm):
     """As in a container that lacks its socket: the sentence of that rank names munge, and the ways out."""
     blind = f"exec unshare --mount sh -ec 'mount -t tmpfs tmpfs /run/munge; exec {PYTHON} {PROGRAM}'"
