@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/README.md")])
 BLOCK = re.compile(r"^<!-- (run|file: (?P<name>\S+)) -->\n```\w*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND_LIMIT_S = 60
 
@@ -53,6 +53,49 @@ def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose)
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not missing
+
+
+#: Names of other systems, by the page that speaks of them, and of what a build makes.
+FOREIGN = {"SetCPUAllocator", "InitProcessGroupKwargs", "resize_", "coll/sm", ".venv/bin"}
+BUILT = ("build/", "ronde/_extension")
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """Every tracked file and folder, and every word of the sources."""
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    paths = {str(part) for file in files for part in (Path(file), *Path(file).parents)}
+    sources = [ROOT / file for file in files if Path(file).suffix not in (".md", ".png", ".svg")]
+    words: "set[str]" = set()
+    for source in sources:
+        words.update(re.findall(r"\w+", source.read_text(encoding="utf-8", errors="ignore")) if source.is_file() else [])
+    return paths, words
+
+
+def alternatives(text):
+    """``a.{h,cc}`` is two paths."""
+    found = re.search(r"\{([^{}]*)\}", text)
+    if not found:
+        return [text]
+    return [one for each in found[1].split(",") for one in alternatives(text[:found.start()] + each + text[found.end():])]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=page_id)
+def test_paths_and_names_exist(page, tree):
+    """What a page calls by a path or a name of the sources is there. The changelog speaks of what was."""
+    paths, words = tree
+    prose = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    roots = ("", "src/", "docs/", "python/ronde/", "tests/", "include/", "src/transport/", f"{page.parent.relative_to(ROOT)}/")
+    missing = []
+    for quoted in set(re.findall(r"`([^`\n]+)`", prose)) - FOREIGN:
+        is_path = re.fullmatch(r"[\w.\-/{},]*[a-z_]/[\w.\-/{},]*", quoted) and not quoted.startswith("/")
+        if is_path and not quoted.startswith(BUILT):
+            missing += [path for path in alternatives(quoted.rstrip("/"))
+                        if not any(root + path + end in paths for root in roots for end in ("", ".h", ".cc", ".py"))]
+        names = re.findall(r"\b(?:ronde_\w+|[A-Z][a-z]\w+::\w+|[A-Z][a-z]+[A-Z]\w+|\w+(?=\(\)))", quoted)
+        missing += [name for name in names if name not in FOREIGN and not words.issuperset(re.findall(r"\w+", name))]
     assert not missing
 
 
