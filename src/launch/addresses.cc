@@ -48,7 +48,10 @@ ChosenAddress by_ssh(const AgentHello& hello, const std::vector<AgentHello>& hel
       return {plain(other.caller), "ssh reached " + other.host + " from there"};
     }
   }
-  return {"127.0.0.1", "no other host takes part"};
+  if (std::all_of(hellos.begin(), hellos.end(), [&](const AgentHello& other) { return other.host == hello.host; })) {
+    return {"127.0.0.1", "no other host takes part"};
+  }
+  return hello.named.empty() ? first_address(hello) : ChosenAddress{hello.named, "its name stands for that"};
 }
 
 }  // namespace

@@ -40,6 +40,14 @@ TEST(Addresses, OfOneHostAloneIsItsLoopback) {
   EXPECT_EQ(chosen({host_at("127.0.0.1", "127.0.0.1"), host_at("", "")}), "127.0.0.1 127.0.0.1");
 }
 
+TEST(Addresses, WithoutSshTheNameTellsElseTheFirst) {
+  AgentHello one = host_at("", "");
+  AgentHello two = host_at("", "");
+  two.host = "other";
+  two.named = "10.1.0.8";
+  EXPECT_EQ(chosen({one, two}), "10.0.0.7 10.1.0.8");
+}
+
 TEST(Addresses, LinkLocalOnesMeanNothingElsewhere) {
   EXPECT_EQ(chosen({host_at("10.0.0.9", "10.0.0.1"), host_at("fe80::9%eth0", "fe80::2%eth0")}), "10.0.0.1 10.0.0.7");
 }

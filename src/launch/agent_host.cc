@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/version.h"
@@ -57,7 +59,8 @@ struct PipePair {
     arguments.push_back(const_cast<char*>(word.c_str()));
   }
   arguments.push_back(nullptr);
-  ::execv(arguments[0], arguments.data());
+  ::execvp(arguments[0], arguments.data());
+  ::dprintf(STDERR_FILENO, "%s: %s\n", arguments[0], std::strerror(errno));  // the launcher reads it
   ::_exit(127);
 }
 

@@ -26,6 +26,8 @@ struct AgentHello {
   std::string called;   ///< this host's address as ssh reached it
   std::vector<store::InterfaceAddress> addresses;
   int free_port = 0;  ///< a TCP port that was free a moment ago
+  /// What the launcher finds its host's name to stand for, if that is one of `addresses`; does not travel.
+  std::string named = {};
 
   std::string encode() const;
   static Result<AgentHello> decode(std::string_view text);

@@ -20,6 +20,7 @@
 #include "launch/rank_output.h"
 #include "launch/signal_watch.h"
 #include "launch/supervisor.h"
+#include "store/interfaces.h"
 #include "store/private_folder.h"
 #include "store/store_server.h"
 
@@ -137,6 +138,7 @@ class HostsStart {
     std::vector<std::string> names;
     for (const auto& host : hosts_) {
       hellos.push_back(host->hello());
+      hellos.back().named = store::address_for_others(host->name(), hellos.back().addresses);
       names.push_back(host->name());
     }
     RONDE_ASSIGN_OR_RETURN(const std::vector<ChosenAddress> addresses,

@@ -292,7 +292,7 @@ def test_ronde_run_takes_what_slurm_has_given(slurm):
         "3/4 local 1/2 cross 1/2 on rh2", "0/2 local 0/2 cross 0/1 on rh1", "1/2 local 1/2 cross 0/1 on rh1"]), text
     assert "ronde: ranks 0, 2 on rh1, at 10.77.0.1" in text and "ranks 1, 3 on rh2, at 10.77.0.2" in text, text
     assert "of Slurm has too little room" in text and "code 2" in text.splitlines(), text
-    assert "rank 2 on rh2 exited with code 7" in text and "code 7" in text.splitlines(), text
+    assert "rank 2 on rh2 ended with code 7" in text and "code 7" in text.splitlines(), text
 
 
 @pytest.mark.hosts(2, "slurm")
