@@ -1,7 +1,7 @@
 # The engine's tests of whole worlds, a second time: over links, with no memory in common (tests/support/local_world.h).
 # Left out are those whose subject is shared memory, or what messages cannot do yet.
 if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
-  set(suites CallsBeyondBarriers Cancellations CancellationsTest DeathInEveryPhase EngineEnd Killed WorldsEnd Engine Worlds Join Joins Replay
+  set(suites Breaks CallsBeyondBarriers Cancellations CancellationsTest DeathInEveryPhase EngineEnd Killed WorldsEnd Engine Worlds Join Joins Replay
     PointToPoint PairWorlds ReplayVictim ReplayWorlds Stalls TableChange Timeline TimelineRanks Lists ListsAfterSingleCalls UnwaitedCallsTest)
   list(TRANSFORM suites APPEND ".*")
   set(in_worlds ${suites})
@@ -24,6 +24,6 @@ if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
     PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT RONDE_TEST_MEDIUM=messages DISCOVERY_TIMEOUT 60)
   # And what is about reductions, between hosts of two ranks.
   gtest_discover_tests(engine_test TEST_PREFIX "engine_by_hosts." TEST_LIST engine_by_hosts_tests
-    TEST_FILTER "Engine.*:*/DeathInEveryPhase.*:*/Worlds.*:Killed.*:*/Killed.*:Replay.*:*/ReplayWorlds.*:*/ReplayVictim.*:EngineEnd.*:-${negative}"
+    TEST_FILTER "Engine.*:*/Breaks.*:*/DeathInEveryPhase.*:*/Worlds.*:Killed.*:*/Killed.*:Replay.*:*/ReplayWorlds.*:*/ReplayVictim.*:EngineEnd.*:-${negative}"
     PROPERTIES LABELS unit TIMEOUT 120 ENVIRONMENT RONDE_TEST_MEDIUM=hosts DISCOVERY_TIMEOUT 60)
 endif()
