@@ -41,8 +41,8 @@ inline std::string message_text(Pipe::Channel channel, const std::vector<std::by
          std::to_string(head.instance & ((std::uint64_t{1} << 40) - 1)) + " " + stage;
 }
 
-/// Sends and recvs are beside agreement, and no rank refuses a call of its own here.
-inline constexpr std::string_view kNotPartOfHistories = "OFFER ACCEPT PIECE TAKEN GIVE_UP REFUSED";
+/// Sends and recvs are beside agreement.
+inline constexpr std::string_view kNotPartOfHistories = "OFFER ACCEPT PIECE TAKEN GIVE_UP";
 
 enum class Seen : std::size_t {
   histories,

@@ -43,6 +43,7 @@ struct History {
   int tables = 0;             ///< so often another row of thresholds is proposed
   int cancels = 0;
   Nanoseconds limit = kNever;        ///< of each request
+  bool refuses_odd_call = false;     ///< in place of an unnamed call that is another: its rank cannot make it
   std::vector<bool> leaves_at_once;  ///< by rank: at its end it waits for nobody
 };
 
@@ -94,6 +95,12 @@ inline History write_history(std::uint64_t seed) {
   for (std::size_t i = 0; i < scenario.names.size(); ++i) {
     history.works.push_back(history.is_unnamed ? of_all : drawn_work(dice, history));
   }
+  if (history.is_unnamed && dice.one_in(2)) {
+    for (NameSpec& spec : scenario.names) {  // so that places in a round differ by what is called there
+      spec.elements = 1 + spec.place * 40;
+    }
+  }
+  history.refuses_odd_call = history.is_unnamed && dice.one_in(2);
   history.thresholds = drawn_thresholds(dice);
   if (scenario.ranks > 2 && dice.one_in(2)) {
     const int per_host = scenario.ranks > 3 && dice.one_in(3) ? 3 : 2;

@@ -206,7 +206,13 @@ class World : public WorldState {
     ++own.next;
     switch (op.kind) {
       case Op::Kind::wait: return;
-      case Op::Kind::submit: submit(index, op.name, op.variant); return;
+      case Op::Kind::submit:
+        if (op.variant == Variant::other_shape && history_.refuses_odd_call) {
+          refuse_call(index, op.name);
+        } else {
+          submit(index, op.name, op.variant);
+        }
+        return;
       case Op::Kind::join: submit_join(index); return;
       case Op::Kind::leave: own.next = program.size(); return;
     }
@@ -353,6 +359,10 @@ class World : public WorldState {
     }
     if (span > kQuietLimit / 2) {
       violated("ranks that have survived a death wait for each other");
+      return;
+    }
+    if (scenario().matching && !scenario().timers_may_help && !history_.is_unnamed && !any_killed_) {
+      violated("a program whose ranks match needs a timer to go on");
       return;
     }
     count(Seen::idle_jumps);

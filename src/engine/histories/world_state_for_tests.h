@@ -123,6 +123,17 @@ class WorldState {
     return all[sequence];
   }
 
+  /// An unnamed call that the rank cannot make, and of which it tells the others.
+  void refuse_call(std::size_t index, std::size_t name) {
+    Rank& own = rank(index);
+    Meeting::Part& part = meeting(name, 0).parts[index];
+    part.is_done = true;
+    part.code = Code::invalid_argument;
+    note(index, [&] { return "cannot make '" + scenario().names[name].name + "'"; });
+    own.engine->refuse_call(own.engine->take_call_number(), "refused by lot");
+    own.has_news = true;
+  }
+
   void submit(std::size_t index, std::size_t name, Variant variant) {
     Rank& own = rank(index);
     submissions_.push_back(std::make_unique<Submission>());
