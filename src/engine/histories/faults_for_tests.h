@@ -24,7 +24,7 @@ enum class Fault : std::uint8_t {
   none,
   // Of links.
   frozen_note_lost,
-  quiet_note_lost,
+  quiet_notes_lost,
   answer_lost,
   stale_payload,
   one_rank_left_out,
@@ -68,7 +68,7 @@ inline std::optional<NoteWord> note_in(const std::vector<std::byte>& bytes) {
 /// Of agreement: the index of its type in control::Message.
 inline std::size_t kind_of(const std::vector<std::byte>& bytes) { return std::to_integer<std::size_t>(bytes.front()); }
 
-/// What links do wrongly. Each loss happens once, after some that went well.
+/// What links do wrongly; once, after some that went well, where once is enough.
 class FaultInLinks {
  public:
   /// `spared`: so many go well before the one that is lost.
@@ -79,7 +79,7 @@ class FaultInLinks {
   bool loses(Pipe::Channel channel, const std::vector<std::byte>& bytes) {
     switch (fault_) {
       case Fault::frozen_note_lost: return is_note(channel, bytes, NoteWord::frozen) && is_due();
-      case Fault::quiet_note_lost: return is_note(channel, bytes, NoteWord::quiet) && is_due();
+      case Fault::quiet_notes_lost: return is_note(channel, bytes, NoteWord::quiet);
       case Fault::answer_lost: return channel == kAgreement && kind_of(bytes) == kExecEntry && is_due();
       default: return false;
     }

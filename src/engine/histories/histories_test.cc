@@ -43,7 +43,7 @@ TEST_F(Histories, EveryOneKeepsWhatIsPromisedWithRightValues) {
     return;
   }
   const std::uint64_t first = number_from("RONDE_AGREEMENT_FIRST", 1);
-  const std::uint64_t histories = number_from("RONDE_AGREEMENT_HISTORIES", effort(4000));
+  const std::uint64_t histories = number_from("RONDE_AGREEMENT_HISTORIES", effort(8000));
   Coverage coverage;
   for (std::uint64_t seed = first; seed < first + histories; ++seed) {
     World world(write_history(seed));
@@ -56,7 +56,7 @@ TEST_F(Histories, EveryOneKeepsWhatIsPromisedWithRightValues) {
       std::fflush(stdout);
     }
   }
-  if (kFullEffort && histories >= static_cast<std::uint64_t>(effort(4000))) {
+  if (kFullEffort && histories >= static_cast<std::uint64_t>(effort(8000))) {
     EXPECT_EQ(coverage.complaints(), "") << coverage.table();
   }
   if (std::getenv("RONDE_AGREEMENT_HISTORIES") != nullptr) {

@@ -68,7 +68,7 @@ class SimulatedNet {
   /// A process that ends in order: sends what is kept, as far as there is room. True once all has been sent, and the
   /// wires have ended.
   bool finish(int rank);
-  /// So many messages of this kind were sent.
+  /// Called with each message that a wire takes.
   void on_sent(std::function<void(const Sent&)> look) { look_ = std::move(look); }
   void set_fault(FaultInLinks* fault) { fault_ = fault; }
 

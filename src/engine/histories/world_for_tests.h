@@ -229,7 +229,6 @@ class World : public WorldState {
     note(index, [] { return std::string("leaves"); });
     if (history_.leaves_at_once[index] && !history_.any_leaves) {
       count(Seen::ranks_that_left_at_once);
-      any_left_at_once_ = true;
       while (own.engine->step()) {
       }
       exit(index);

@@ -248,7 +248,6 @@ class WorldState {
   int refusals_;
   bool any_killed_ = false;
   bool any_cancelled_ = false;
-  bool any_left_at_once_ = false;
   std::vector<std::unique_ptr<Rank>> ranks_;
   SimulatedNet net_;
   std::vector<std::unique_ptr<Submission>> submissions_;
@@ -463,7 +462,7 @@ class WorldState {
             lost >= 0 && lost < static_cast<int>(size()) && rank(static_cast<std::size_t>(lost)).life == Life::dead;
         break;
       }
-      case Code::peer_left: may_be = history_.any_leaves || any_killed_ || !scenario().matching; break;
+      case Code::peer_left: may_be = history_.any_leaves || !scenario().matching; break;
       case Code::mismatch: may_be = !scenario().matching; break;
       case Code::timed_out: may_be = history_.limit != kNever; break;
       case Code::cancelled: may_be = any_cancelled_; break;
