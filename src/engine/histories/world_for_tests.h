@@ -334,6 +334,7 @@ class World : public WorldState {
     count(any_killed_ ? Seen::second_kills : Seen::kills_of_the_coordinator, any_killed_ || index == 0 ? 1 : 0);
     note(index, [] { return std::string("dies"); });
     any_killed_ = true;
+    any_died_leaving_ |= own.life != Life::runs;
     own.life = Life::dead;
     own.has_news = false;
     net_.kill(static_cast<int>(index), [this](std::size_t under_way) {
@@ -356,7 +357,8 @@ class World : public WorldState {
       violated("nothing moves any more");
       return;
     }
-    if (span > kQuietLimit / 2) {
+    const bool is_quiet_limit = span > kQuietLimit / 2;
+    if (is_quiet_limit && !any_died_leaving_) {
       violated("ranks that have survived a death wait for each other");
       return;
     }
@@ -367,6 +369,9 @@ class World : public WorldState {
     count(Seen::idle_jumps);
     for (std::size_t index = 0; index < size(); ++index) {
       Rank& own = rank(index);
+      if (is_quiet_limit && own.engine->next_timer() > own.clock.now() + span) {
+        continue;
+      }
       own.clock.advance(span);
       if (is_there(own) && own.life != Life::exits && own.engine->next_timer() <= own.clock.now()) {
         own.has_news = true;
@@ -394,6 +399,9 @@ class World : public WorldState {
 
   std::vector<Move> moves_;
   int idle_jumps_ = 0;
+  /// Its last word may have reached some: those do not take its end for a death, and others wait for them to be quiet
+  /// about it, until that has its limit.
+  bool any_died_leaving_ = false;
 };
 
 }  // namespace ronde::engine::histories
