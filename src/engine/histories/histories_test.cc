@@ -51,7 +51,7 @@ TEST_F(Histories, EveryOneKeepsWhatIsPromisedWithRightValues) {
     const std::string violation = world.run();
     ASSERT_EQ(violation, "") << "history " << seed << "; again with RONDE_AGREEMENT_SEED=" << seed << "\n"
                              << run_again_with_events(seed);
-    if ((seed - first + 1) % 100'000 == 0) {
+    if ((seed - first + 1) % 20'000 == 0) {
       std::printf("%llu histories\n", static_cast<unsigned long long>(seed - first + 1));
       std::fflush(stdout);
     }

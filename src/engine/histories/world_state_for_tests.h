@@ -248,9 +248,9 @@ class WorldState {
   int refusals_;
   bool any_killed_ = false;
   bool any_cancelled_ = false;
-  std::vector<std::unique_ptr<Rank>> ranks_;
   SimulatedNet net_;
   std::vector<std::unique_ptr<Submission>> submissions_;
+  std::vector<std::unique_ptr<Rank>> ranks_;  ///< whose engines the two before outlive
 
  private:
   void make_engine(int index) {
