@@ -438,6 +438,16 @@ TEST(EngineEnd, ACoordinatorThatDiesBeforeItsLastWordWasReadIsWaitedForByNobody)
   EXPECT_EQ(ticket->status().failed_rank(), 0);
 }
 
+// Who drives sleeps once a step has found nothing to do.
+TEST(EngineEnd, AStepThatFindsThatARankHasGoneIsNotTheLast) {
+  LocalWorld world(2);
+  world.engine(1).connections().peers->say_departed(transport::Departure::final);
+  world.engine(0).begin_leave();
+  while (world.step(0)) {
+  }
+  EXPECT_EQ(world.engine(0).leaving(), Leaving::over);
+}
+
 TEST(EngineEnd, LeavingCancelsWhatOthersHaveNotSubmitted) {
   LocalWorld world(2);
   std::vector<float> values(3);
