@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <iterator>
+#include <ostream>
 #include <string>
 
 #include "base/log.h"
@@ -15,6 +17,7 @@ struct NamedFault {
   Fault fault;
   const char* name;
 };
+void PrintTo(const NamedFault& fault, std::ostream* out) { *out << fault.name; }
 
 constexpr NamedFault kFaults[] = {
     {Fault::frozen_note_lost, "frozen_note_lost"},
