@@ -69,7 +69,7 @@ class World : public WorldState {
  private:
   static constexpr int kMostMoves = 200'000;
   static constexpr int kBetweenDisturbances = 24;
-  static constexpr int kMostIdleJumps = 300;
+  static constexpr int kMostIdleJumps = 3000;
 
   struct Move {
     enum class Kind : std::uint8_t { program, step, deliver } kind = Kind::step;
