@@ -346,6 +346,9 @@ class World : public WorldState {
 
   /// Nothing can move: time passes until the first timer that is due.
   void let_timers_expire() {
+    if (any_died_leaving_ && release_who_waits_for_quiet()) {
+      return;
+    }
     Nanoseconds span = kNever;
     for (const auto& each : ranks_) {
       if (is_there(*each) && each->life != Life::exits) {
@@ -357,8 +360,7 @@ class World : public WorldState {
       violated("nothing moves any more");
       return;
     }
-    const bool is_quiet_limit = span > kQuietLimit / 2;
-    if (is_quiet_limit && !any_died_leaving_) {
+    if (span > kQuietLimit / 2) {
       violated("ranks that have survived a death wait for each other");
       return;
     }
@@ -369,15 +371,24 @@ class World : public WorldState {
     count(Seen::idle_jumps);
     for (std::size_t index = 0; index < size(); ++index) {
       Rank& own = rank(index);
-      if (is_quiet_limit && own.engine->next_timer() > own.clock.now() + span) {
-        continue;
-      }
       own.clock.advance(span);
       if (is_there(own) && own.life != Life::exits && own.engine->next_timer() <= own.clock.now()) {
         own.has_news = true;
         note(index, [] { return std::string("a timer of its own is due"); });
       }
     }
+  }
+
+  bool release_who_waits_for_quiet() {
+    bool any = false;
+    for (const auto& each : ranks_) {
+      const Nanoseconds next = is_there(*each) && each->life != Life::exits ? each->engine->next_timer() : kNever;
+      if (next != kNever && next - each->clock.now() > kQuietLimit / 2) {
+        each->clock.advance(next - each->clock.now());
+        any = each->has_news = true;
+      }
+    }
+    return any;
   }
 
   void count_engines() {
