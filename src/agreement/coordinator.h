@@ -62,6 +62,8 @@ class Coordinator {
   /// The entries since the last call, to be sent to every member in this order. What became ready since then is one
   /// EXEC entry per run of ready names: the unit that the planner fuses within.
   std::vector<control::Message> take_log();
+  /// Some have been added since. take_log() may add more.
+  bool has_logged() const { return !log_.empty(); }
 
   /// What waits and for whom, oldest first, for the stall report.
   std::vector<observe::Waiting> waiting() const { return held_.waiting(group_.ranks, joined_); }

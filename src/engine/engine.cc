@@ -367,7 +367,7 @@ bool Engine::look_who_is_gone() {
     for (int peer : membership_.gone()) {
       coordinator_->on_leave(peer, true);
     }
-    return false;
+    return coordinator_->has_logged();  // the next step sends it
   }
   if (!membership_.has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
     return false;

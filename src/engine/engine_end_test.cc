@@ -266,6 +266,79 @@ TEST(EngineEnd, TwoDeathsAreBothNamed) {
   EXPECT_THAT(ticket->status().message(), AllOf(HasSubstr("rank 1 ("), HasSubstr("rank 2 (")));
 }
 
+// A bucket that stays in the middle of an instance which all have published.
+class Unfinished final : public PersistentCollective {
+ public:
+  Unfinished(std::unique_ptr<PersistentCollective> inner, const bool& is_held)
+      : inner_(std::move(inner)), is_held_(is_held) {}
+  const Bucket& description() const override { return inner_->description(); }
+  void enter(std::uint32_t epoch) override { inner_->enter(epoch); }
+  void bind(std::size_t member, std::span<const RequestTensor> tensors) override { inner_->bind(member, tensors); }
+  void copy_in(std::size_t member) override { inner_->copy_in(member); }
+  void publish(std::uint64_t calls) override { inner_->publish(calls); }
+  Progress advance() override { return is_held_ ? Progress::again : inner_->advance(); }
+  void cancel() override { inner_->cancel(); }
+  bool was_void() const override { return inner_->was_void(); }
+  std::uint64_t published_by(int rank) const override { return inner_->published_by(rank); }
+  std::vector<int> waiting_for() const override { return inner_->waiting_for(); }
+
+ private:
+  const std::unique_ptr<PersistentCollective> inner_;
+  const bool& is_held_;
+};
+
+class UnfinishedBackend final : public backend::Backend {
+ public:
+  UnfinishedBackend(std::unique_ptr<backend::Backend> inner, const bool& is_held)
+      : inner_(std::move(inner)), is_held_(is_held) {}
+  std::string_view name() const override { return inner_->name(); }
+  Status supports(const Plan& plan) const override { return inner_->supports(plan); }
+  std::unique_ptr<Operation> launch(const Plan& plan) override { return inner_->launch(plan); }
+  Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
+  BucketLayout* layout() override { return inner_->layout(); }
+  Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<PersistentCollective> made, inner_->prepare(bucket, thresholds));
+    return std::unique_ptr<PersistentCollective>(std::make_unique<Unfinished>(std::move(made), is_held_));
+  }
+  void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
+  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
+  bool is_withdrawn(const HeapPlace&, std::uint64_t) const override { return false; }
+
+ private:
+  const std::unique_ptr<backend::Backend> inner_;
+  const bool& is_held_;
+};
+
+// Of an inline bucket too, whose requests are over with this rank's part.
+TEST(EngineEnd, WhatADeathInterruptsIsNoSuccess) {
+  for (const std::size_t elements : {2, 5000}) {
+    bool is_held = false;
+    LocalWorld world(2, {}, [&](int, std::unique_ptr<backend::Backend> inner) {
+      return std::make_unique<UnfinishedBackend>(std::move(inner), is_held);
+    });
+    for (int step = 0; step < 10; ++step) {
+      is_held = step == 9;
+      Vectors values = inputs(2, elements);
+      const std::vector<TicketPtr> tickets = {world.submit(0, test::allreduce("x", values[0])),
+                                              world.submit(1, test::allreduce("x", values[1]))};
+      if (is_held) {
+        ASSERT_GT(world.engine(0).replay_counters().instances, 0u);
+        world.step(0);
+        ASSERT_FALSE(tickets[0]->is_done());
+        world.kill(1);
+        world.step(0);
+      }
+      world.settle();
+      ASSERT_TRUE(tickets[0]->is_done());
+      ASSERT_EQ(tickets[0]->status().code(), is_held ? Code::peer_lost : Code::ok) << elements << " elements";
+      world.wait(0, *tickets[0]);
+      if (!is_held) {
+        world.wait(1, *tickets[1]);
+      }
+    }
+  }
+}
+
 // ---- Leaving
 
 class WorldsEnd : public testing::TestWithParam<int> {};
@@ -363,6 +436,16 @@ TEST(EngineEnd, ACoordinatorThatDiesBeforeItsLastWordWasReadIsWaitedForByNobody)
   ASSERT_TRUE(ticket->is_done());
   EXPECT_EQ(ticket->status().code(), Code::peer_left);
   EXPECT_EQ(ticket->status().failed_rank(), 0);
+}
+
+// Who drives sleeps once a step has found nothing to do.
+TEST(EngineEnd, AStepThatFindsThatARankHasGoneIsNotTheLast) {
+  LocalWorld world(2);
+  world.engine(1).connections().peers->say_departed(transport::Departure::final);
+  world.engine(0).begin_leave();
+  while (world.step(0)) {
+  }
+  EXPECT_EQ(world.engine(0).leaving(), Leaving::over);
 }
 
 TEST(EngineEnd, LeavingCancelsWhatOthersHaveNotSubmitted) {

@@ -178,18 +178,19 @@ void Replay::end(const Status& reason, bool is_quiet) {
 
 void Replay::stop(const std::vector<int>& lost) {
   Locked gate(gate_);
-  // Between two calls of advance() nothing is touched, so what was begun can be given up here and now.
-  for (std::uint32_t id : actions_.active()) {
-    if (member_.stage(id) == agreement::Stage::reducing) {
-      step(agreement::Reduced{id});
-    }
-  }
-  actions_.active().clear();
   agreement::RankSet set(static_cast<std::size_t>(peers_.size()));
   for (int rank : lost) {
     set[static_cast<std::size_t>(rank)] = true;
   }
   step(agreement::Lost{set});
+  // Between two calls of advance() nothing is touched, so what was begun can be given up here and now. Only once the
+  // member knows of a death: before that the end of an inline bucket's slice is the success of its requests.
+  for (std::uint32_t id : actions_.active()) {
+    if (member_.mode() == agreement::Mode::failing && member_.stage(id) == agreement::Stage::reducing) {
+      step(agreement::Reduced{id});
+    }
+  }
+  actions_.active().clear();
 }
 
 bool Replay::take(Outcome& outcome) {

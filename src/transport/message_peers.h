@@ -32,9 +32,9 @@ class MessagePeers final : public Peers {
   // ---- As far as notes have been received.
 
   Departure departure(int member) const override { return of(member).departure; }
-  std::uint32_t frozen_in(int member) const override {
-    return member == self() ? own_frozen_.load(std::memory_order_acquire) : of(member).frozen;
-  }
+  /// Of this member: once the others have been told. What they are told besides, what it has published, it can say only
+  /// until it decides with what all have published and goes on.
+  std::uint32_t frozen_in(int member) const override { return member == self() ? told_frozen_ : of(member).frozen; }
   bool is_quiet_about(int member, int lost) const override { return of(member).quiet[static_cast<std::size_t>(lost)]; }
   bool has_given_up(int member) const override { return of(member).given_up; }
   bool has_any_given_up() const override { return any_given_up_; }

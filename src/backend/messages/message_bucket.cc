@@ -113,8 +113,9 @@ Progress MessageBucket::advance() {
     return Progress::idle;
   }
   Progress progress = run_->advance();
-  // As long as not all have published, `again` would promise too much, and `idle` must mean that nothing can be sent.
-  while (progress == Progress::again && !run_->has_heard_from_all()) {
+  // As long as not all have published the same, `again` would promise too much, and `idle` must mean that nothing can
+  // be sent.
+  while (progress == Progress::again && !run_->has_heard_all_alike()) {
     progress = run_->advance();
   }
   if (progress == Progress::done) {

@@ -204,6 +204,32 @@ TEST_P(MessageBuckets, ManyAtOnceInAnyOrder) {
   }
 }
 
+// `again` promises an end with results.
+TEST(MessageBucket, PromisesNothingWhereRanksDifferAlsoWithoutRoomToSaySo) {
+  BucketsOfMessages world(2, 1, {spec_of(2, {3})}, 6);
+  world.net().hold(0, 1);
+  for (int i = 0; i < 2; ++i) {  // one that the link takes, and one that is kept
+    world.mailbox(0).compose(0);
+    world.mailbox(0).send_note(1);
+  }
+  world.submit(0, 0, 1);
+  world.submit(1, 0, 2);
+  world.advance(1, 0);
+  EXPECT_EQ(world.advance(0, 0), Progress::idle);
+  world.net().release(0, 1);
+  for (int step = 0; step < 20; ++step) {
+    for (const std::size_t rank : {1, 0}) {
+      if (world.done(rank, 0) == 0) {
+        EXPECT_NE(world.advance(rank, 0), Progress::again);
+      }
+    }
+  }
+  for (const std::size_t rank : {0, 1}) {
+    EXPECT_EQ(world.done(rank, 0), 1u);
+    EXPECT_TRUE(world.bucket(rank, 0).was_void());
+  }
+}
+
 TEST(MessageBucket, CancelsWhatNotAllHavePublishedAndGoesOnInTheNextEpoch) {
   for (const std::int64_t elements : {0, 3, 2000}) {
     BucketsOfMessages world(3, 100, {spec_of(3, {elements})}, 6);

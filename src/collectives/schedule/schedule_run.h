@@ -55,6 +55,8 @@ class ScheduleRun {
     return finished_ >= schedule_->hears_all_by() || is_void_ ||
            (finished_ + 1 == schedule_->hears_all_by() && incoming_.incoming.empty());
   }
+  /// The same, and their marks are alike: it will be finished.
+  bool has_heard_all_alike() const { return has_heard_from_all() && !any_differs_; }
   /// Whom it waits for: for what they send, else for room in the link to them.
   std::vector<int> waiting_for() const;
 
