@@ -1,7 +1,7 @@
 # The engine's tests of whole worlds, a second time: over links, with no memory in common (tests/support/local_world.h).
 # Left out are those whose subject is shared memory, or what messages cannot do yet.
 if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
-  set(suites CallsBeyondBarriers Cancellations CancellationsTest DeathInEveryPhase EngineEnd Killed WorldsEnd Engine Worlds Join Joins Replay
+  set(suites LaunchFailure CallsBeyondBarriers Cancellations CancellationsTest DeathInEveryPhase EngineEnd Killed WorldsEnd Engine Worlds Join Joins Replay
     PointToPoint PairWorlds ReplayVictim ReplayWorlds Stalls TableChange Timeline TimelineRanks Lists ListsAfterSingleCalls UnwaitedCallsTest)
   list(TRANSFORM suites APPEND ".*")
   set(in_worlds ${suites})

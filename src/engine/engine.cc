@@ -94,6 +94,10 @@ bool Engine::step() {
   if (!peers_gave_up_) {
     moved |= executor_.advance(now) != Progress::idle;
   }
+  if (!executor_.failure()) {
+    fail_to_launch();
+    return true;
+  }
   if (follow_who_gave_up(now)) {
     return true;
   }
@@ -390,6 +394,27 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
 }
 
 // ---- Completion
+
+/// Others may have begun the plan, and what they are at has no end but the group's: this rank's word that it has gone
+/// tells them at once. Its own calls say why.
+void Engine::fail_to_launch() {
+  const Status why = executor_.failure();
+  const std::vector<TicketPtr> owners = executor_.failed().owners;
+  const std::string first = owners.empty() ? "a plan" : "'" + owners.front()->name() + "'";
+  const Status others =
+      Status::error(why.code(), "this rank could not begin " + first + " (" + why.message() +
+                                    "); this group of ranks is unusable until shutdown and init");
+  log(LogLevel::error, rank_of(topology_.rank), others.message());
+  fail_everything(
+      [&](const Ticket& ticket) {
+        const bool is_owner = std::any_of(owners.begin(), owners.end(),
+                                          [&](const TicketPtr& owner) { return owner.get() == &ticket; });
+        return is_owner ? why.with_context("'" + ticket.name() + "' could not be begun") : others;
+      },
+      others);
+  control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
+  serve_nobody();
+}
 
 void Engine::plan_started(const PlanRun& run) {
   if (observer_ == nullptr) {

@@ -192,6 +192,7 @@ class Engine {
   void use_table(const Thresholds& thresholds);
   void send_to_coordinator(control::Message message, Nanoseconds deadline, Nanoseconds now);
   Status plan(const std::vector<control::ExecEntry::Item>& items);
+  void fail_to_launch();
   void plan_started(const PlanRun& run);
   void end(const TicketPtr& ticket, Status status);
   void finish(const TicketPtr& ticket, Status status);

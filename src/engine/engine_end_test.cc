@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "engine/forwarding_backend_for_tests.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {
@@ -404,25 +405,14 @@ TEST(EngineEnd, RanksThatLeaveInTheMiddleAreNamed) {
 }
 
 /// A rank's backend that lets something happen right after its engine has looked what it waits for.
-class Interrupted : public backend::Backend {
+class Interrupted : public ForwardingBackend {
  public:
   Interrupted(std::unique_ptr<backend::Backend> inner, std::function<void()>& then)
-      : inner_(std::move(inner)), then_(then) {}
+      : ForwardingBackend(std::move(inner)), then_(then) {}
 
-  std::string_view name() const override { return inner_->name(); }
-  Status supports(const Plan& plan) const override { return inner_->supports(plan); }
-  Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
-  std::unique_ptr<Operation> launch(const Plan& plan) override {
-    return std::make_unique<Work>(inner_->launch(plan), then_);
-  }
-  BucketLayout* layout() override { return inner_->layout(); }
-  Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
-    return inner_->prepare(bucket, thresholds);
-  }
-  void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
-  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
-  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
-    return inner_->is_withdrawn(place, bytes);
+  Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Operation> work, ForwardingBackend::launch(plan));
+    return std::unique_ptr<Operation>(std::make_unique<Work>(std::move(work), then_));
   }
 
  private:
@@ -440,7 +430,6 @@ class Interrupted : public backend::Backend {
     std::function<void()>& then;
   };
 
-  std::unique_ptr<backend::Backend> inner_;
   std::function<void()>& then_;
 };
 

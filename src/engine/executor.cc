@@ -11,7 +11,7 @@ void Executor::enqueue(PlanRun run) {
 }
 
 Progress Executor::advance(Nanoseconds now) {
-  if (queue_.empty()) {
+  if (queue_.empty() || !failure_) {
     return Progress::idle;
   }
   if (!operation_) {
@@ -26,7 +26,12 @@ Progress Executor::advance(Nanoseconds now) {
       return Progress::again;
     }
     started_(run);
-    operation_ = backend_.launch(run.plan);
+    Result<std::unique_ptr<Operation>> launched = backend_.launch(run.plan);
+    if (!launched) {
+      failure_ = launched.status();
+      return Progress::again;
+    }
+    operation_ = std::move(launched).value();
     deadline_ = later(now, run.timeout);
   }
   const Progress progress = operation_->advance();

@@ -35,8 +35,13 @@ class Executor {
   void enqueue(PlanRun run);
   /// For the plans enqueued from now on; those before run by the row they were agreed under, as on every rank.
   void set_table(const Thresholds& table) { table_of_next_ = table; }
-  /// Moves the first plan on by one piece of work, or starts it.
+  /// Moves the first plan on by one piece of work, or starts it. Does nothing after a plan could not be started.
   Progress advance(Nanoseconds now);
+  /// Why the first plan could not be started, though the backend supports it; ok if none. The other ranks may have
+  /// started it, so nothing agreed after it can be executed either.
+  const Status& failure() const { return failure_; }
+  /// Requires: failure() is an error. The plan that could not be started.
+  const PlanRun& failed() const { return queue_.front(); }
   bool is_idle() const { return queue_.empty(); }
   /// The plan that runs now, null if none does.
   const PlanRun* running() const { return operation_ ? &queue_.front() : nullptr; }
@@ -53,6 +58,7 @@ class Executor {
   std::function<void(const PlanRun&, const Status&)> finished_;
   std::deque<PlanRun> queue_;
   std::unique_ptr<Operation> operation_;  ///< of the first in the queue
+  Status failure_;
   Nanoseconds deadline_ = kNever;
   std::optional<Thresholds> table_of_next_;
 };

@@ -47,7 +47,9 @@ class MessageBackend final : public Backend {
   Status supports(const Plan& plan) const override {
     return host_memory_supports(plan, name(), collectives::messages::has_schedule(plan.kind));
   }
-  std::unique_ptr<Operation> launch(const Plan& plan) override { return collectives::messages::start(channel_, plan); }
+  Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
+    return collectives::messages::start(channel_, plan);
+  }
   Thresholds first_thresholds() const override {
     const MessageLimits built_in;
     Thresholds thresholds;
