@@ -20,6 +20,9 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// Ok if this backend can execute the plan, else NOT_IMPLEMENTED with the reason. The same on every rank.
   virtual Status supports(const Plan& plan) const = 0;
+  /// Every rank must launch all that this backend does in one order, plans and instances of buckets together: then no
+  /// instance begins but by the log (docs/decisions/0021-ordered-backends.md). The same on every rank, always.
+  virtual bool is_ordered() const { return false; }
   /// Begins the plan. Plans of one backend are launched and finished one at a time, in the same order on every rank.
   /// `plan` must outlive the operation. An error: this rank cannot begin it, and has touched nothing. The others may
   /// have begun by then, so the group ends on all ranks.

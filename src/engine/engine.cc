@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "base/log.h"
@@ -41,7 +42,8 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, counters_.requests),
       executor_(
           backend_, [this](const PlanRun& run) { plan_started(run); },
-          [this](const PlanRun& run, const Status& status) { plan_finished(run, status); }),
+          [this](const PlanRun& run, const Status& status) { plan_finished(run, status); },
+          [this](std::uint32_t bucket) { replay_.launch(bucket); }),
       pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_,
              peers_, [this](const TicketPtr& ticket, Status status) { finish(ticket, std::move(status)); }),
       stall_(settings.stall),
@@ -51,6 +53,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
     const Thresholds thresholds = backend_.first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
+    entry.ordered = backend_.is_ordered();
     coordinator_.emplace(group_, entry, settings.replay ? backend_.layout() : nullptr);
   }
 }
@@ -91,12 +94,12 @@ bool Engine::step() {
     return true;
   }
   peers_gave_up_ |= executor_.running() != nullptr && peers_.has_any_given_up();
-  if (!peers_gave_up_) {
-    moved |= executor_.advance(now) != Progress::idle;
-  }
-  if (!executor_.failure()) {
-    fail_to_launch();
-    return true;
+  if (!peers_gave_up_ && executor_.advance(now) != Progress::idle) {
+    moved = true;
+    if (!executor_.failure()) {
+      fail_to_launch();
+      return true;
+    }
   }
   if (follow_who_gave_up(now)) {
     return true;
@@ -211,7 +214,12 @@ Status Engine::with_coordinator(int from, const Tell& tell) {
     return Status::error(Code::internal,
                          "rank " + std::to_string(rank_of(from)) + " took this rank for the coordinator");
   }
-  return tell(from);
+  if constexpr (std::is_void_v<decltype(tell(from))>) {
+    tell(from);
+    return {};
+  } else {
+    return tell(from);
+  }
 }
 
 Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
@@ -239,16 +247,16 @@ Status Engine::handle(int from, control::Message& message, Nanoseconds now) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_prepared(member, *prepared); });
   }
   if (const auto* refused = std::get_if<control::RefusedMessage>(&message)) {
-    return with_coordinator(from, [&](int member) {
-      coordinator_->on_refused(member, *refused);
-      return Status();
-    });
+    return with_coordinator(from, [&](int member) { coordinator_->on_refused(member, *refused); });
   }
   if (const auto* cancel = std::get_if<control::CancelMessage>(&message)) {
-    return with_coordinator(from, [&](int member) {
-      coordinator_->on_cancel(member, *cancel);
-      return Status();
-    });
+    return with_coordinator(from, [&](int member) { coordinator_->on_cancel(member, *cancel); });
+  }
+  if (const auto* full = std::get_if<control::FullMessage>(&message)) {
+    return with_coordinator(from, [&](int member) { return coordinator_->on_full(member, *full); });
+  }
+  if (const auto* frozen = std::get_if<control::FrozenMessage>(&message)) {
+    return with_coordinator(from, [&](int) { coordinator_->on_frozen(*frozen); });
   }
   if (const auto* freed = std::get_if<control::FreeMessage>(&message)) {
     return with_coordinator(from, [&](int member) { return coordinator_->on_free(member, freed->bucket); });
@@ -320,6 +328,8 @@ bool Engine::apply_outcome(Nanoseconds now) {
   for (const Replay::Answer& answer : outcome.agreed) {
     if (const auto* table = std::get_if<Thresholds>(&answer)) {
       use_table(*table);
+    } else if (const auto* launch = std::get_if<Replay::Launch>(&answer)) {
+      executor_.enqueue_launch(launch->bucket);
     } else if (status) {
       status = plan(std::get<std::vector<control::ExecEntry::Item>>(answer));
     }
@@ -400,15 +410,14 @@ Status Engine::plan(const std::vector<control::ExecEntry::Item>& items) {
 void Engine::fail_to_launch() {
   const Status why = executor_.failure();
   const std::vector<TicketPtr> owners = executor_.failed().owners;
-  const std::string first = owners.empty() ? "a plan" : "'" + owners.front()->name() + "'";
   const Status others =
-      Status::error(why.code(), "this rank could not begin " + first + " (" + why.message() +
+      Status::error(why.code(), "this rank could not begin '" + owners.front()->name() + "' (" + why.message() +
                                     "); this group of ranks is unusable until shutdown and init");
   log(LogLevel::error, rank_of(topology_.rank), others.message());
   fail_everything(
       [&](const Ticket& ticket) {
-        const bool is_owner = std::any_of(owners.begin(), owners.end(),
-                                          [&](const TicketPtr& owner) { return owner.get() == &ticket; });
+        const bool is_owner =
+            std::any_of(owners.begin(), owners.end(), [&](const TicketPtr& owner) { return owner.get() == &ticket; });
         return is_owner ? why.with_context("'" + ticket.name() + "' could not be begun") : others;
       },
       others);

@@ -144,6 +144,10 @@ bool Engine::look_who_is_gone() {
   if (!has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
     return false;
   }
+  if (replay_.is_ordered() && !std::exchange(coordinator_is_gone_, true)) {
+    return true;  // as below: the rest of the log is read first
+  }
+  replay_.end_log();
   // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If
   // it cannot end without the coordinator, departed() sees that.
   if (!executor_.is_idle() || !replay_.is_out()) {

@@ -10,6 +10,12 @@ void Executor::enqueue(PlanRun run) {
   queue_.push_back(std::move(run));
 }
 
+void Executor::enqueue_launch(std::uint32_t bucket) {
+  PlanRun run;
+  run.bucket = bucket;
+  enqueue(std::move(run));
+}
+
 Progress Executor::advance(Nanoseconds now) {
   if (queue_.empty() || !failure_) {
     return Progress::idle;
@@ -18,6 +24,12 @@ Progress Executor::advance(Nanoseconds now) {
     PlanRun& run = queue_.front();
     if (run.table) {
       backend_.set_thresholds(*run.table);
+    }
+    if (run.bucket) {
+      const std::uint32_t bucket = *run.bucket;
+      queue_.pop_front();
+      launch_(bucket);
+      return Progress::again;
     }
     if (Status supported = backend_.supports(run.plan); !supported) {
       const PlanRun refused = std::move(run);

@@ -1,6 +1,8 @@
-// Executor: runs agreed plans on a backend, one after the other in the order of the log, without blocking.
+// Executor: runs agreed plans on a backend, one after the other in the order of the log, without blocking. Of an
+// ordered backend it launches the instances of buckets as well, each in its turn; these end when they do.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -21,18 +23,21 @@ struct PlanRun {
   /// Without progress for so long it is given up: the longest of its requests' limits, and not less than a peer may be
   /// off its core on a loaded machine.
   Nanoseconds timeout = 5 * kSecond;
-  std::optional<Thresholds> table = {};  ///< in force from this plan on
+  std::optional<Thresholds> table = {};      ///< in force from this plan on
+  std::optional<std::uint32_t> bucket = {};  ///< in place of a plan: its instance that is under way
 };
 
 class Executor {
  public:
   /// Under the progress lock `started` is called for every plan that is launched, `finished` for every one that has
-  /// ended.
+  /// ended, `launch` in the turn of a bucket.
   Executor(backend::Backend& backend, std::function<void(const PlanRun&)> started,
-           std::function<void(const PlanRun&, const Status&)> finished)
-      : backend_(backend), started_(std::move(started)), finished_(std::move(finished)) {}
+           std::function<void(const PlanRun&, const Status&)> finished, std::function<void(std::uint32_t)> launch)
+      : backend_(backend), started_(std::move(started)), finished_(std::move(finished)), launch_(std::move(launch)) {}
 
   void enqueue(PlanRun run);
+  /// The instance of this bucket that is under way; `launch` is called in its turn.
+  void enqueue_launch(std::uint32_t bucket);
   /// For the plans enqueued from now on; those before run by the row they were agreed under, as on every rank.
   void set_table(const Thresholds& table) { table_of_next_ = table; }
   /// Moves the first plan on by one piece of work, or starts it. Does nothing after a plan could not be started.
@@ -56,6 +61,7 @@ class Executor {
   backend::Backend& backend_;
   std::function<void(const PlanRun&)> started_;
   std::function<void(const PlanRun&, const Status&)> finished_;
+  std::function<void(std::uint32_t)> launch_;
   std::deque<PlanRun> queue_;
   std::unique_ptr<Operation> operation_;  ///< of the first in the queue
   Status failure_;

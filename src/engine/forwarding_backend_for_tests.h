@@ -14,6 +14,7 @@ class ForwardingBackend : public backend::Backend {
 
   std::string_view name() const override { return inner_->name(); }
   Status supports(const Plan& plan) const override { return inner_->supports(plan); }
+  bool is_ordered() const override { return inner_->is_ordered(); }
   Result<std::unique_ptr<Operation>> launch(const Plan& plan) override { return inner_->launch(plan); }
   Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
   void set_thresholds(const Thresholds& thresholds) override { inner_->set_thresholds(thresholds); }

@@ -28,9 +28,18 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
   }
 }
 
-void ReplayActions::publish(std::uint32_t bucket, agreement::Flag) {
+void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
   BucketRun& run = *runs_[bucket];
-  run.publish(run.has_unnamed() ? calls_in(bucket) : 0, clock_, is_observed_);
+  if (run.is_plain()) {
+    run.publish(0, clock_, is_observed_);
+  } else {
+    const std::uint64_t calls = run.has_unnamed() ? calls_in(bucket) : 0;
+    run.publish(calls, clock_, is_observed_);
+    if (member_.is_ordered()) {
+      send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
+      return;
+    }
+  }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
 }
@@ -123,6 +132,11 @@ void ReplayActions::execute(std::vector<control::ExecEntry::Item> items) {
   outcome_.agreed.emplace_back(std::move(items));
 }
 
+void ReplayActions::launch(std::uint32_t bucket) {
+  outcome_.agreed.emplace_back(Launch{bucket});
+  set_work();
+}
+
 /// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
 /// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
 void ReplayActions::table(const Thresholds& thresholds) {
@@ -147,7 +161,7 @@ bool ReplayActions::make_ready(const Bucket& bucket) {
   if (!made) {
     return false;
   }
-  runs_[bucket.id] = std::make_unique<BucketRun>(std::move(*made), bucket);
+  runs_[bucket.id] = std::make_unique<BucketRun>(std::move(*made), bucket, member_.is_ordered());
   return true;
 }
 
@@ -194,6 +208,11 @@ void ReplayActions::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
   peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
   watch_.begin();
   set_work();
+}
+
+void ReplayActions::send_frozen(std::uint32_t epoch, agreement::Reason) {
+  send(control::FrozenMessage{epoch});
+  watch_.begin();
 }
 
 void ReplayActions::stop() {
