@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,13 +14,14 @@
 
 namespace ronde::engine {
 
-/// What the ranks of one group have launched.
+/// What the ranks of one group have launched. Any thread.
 class LaunchOrder {
  public:
   explicit LaunchOrder(int ranks) : launched_(static_cast<std::size_t>(ranks)) {}
 
   /// INTERNAL if another rank, at this point, has launched something else.
   Status launch(int rank, const std::string& what) {
+    std::lock_guard lock(mutex_);
     std::size_t& at = launched_[static_cast<std::size_t>(rank)];
     if (at == order_.size()) {
       order_.push_back(what);
@@ -34,12 +36,22 @@ class LaunchOrder {
     return Status::error(Code::internal, failure_);
   }
   /// Empty if all is well.
-  const std::string& failure() const { return failure_; }
+  std::string failure() const {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
   /// By all ranks together, each once.
-  const std::vector<std::string>& all() const { return order_; }
-  std::size_t launched_by(int rank) const { return launched_[static_cast<std::size_t>(rank)]; }
+  std::vector<std::string> all() const {
+    std::lock_guard lock(mutex_);
+    return order_;
+  }
+  std::size_t launched_by(int rank) const {
+    std::lock_guard lock(mutex_);
+    return launched_[static_cast<std::size_t>(rank)];
+  }
 
  private:
+  mutable std::mutex mutex_;
   std::vector<std::string> order_;
   std::vector<std::size_t> launched_;  ///< by rank how many of them
   std::string failure_;
