@@ -241,12 +241,12 @@ void Member::step(const Reduced& event, S& sink) {
     sink.bug("a slice is finished that was not begun");
     return;
   }
-  const bool inlined = bucket.agreed.kind == BucketKind::inlined;
+  const bool is_over = !has_done_words(bucket.agreed);
   if (mode_ == Mode::failing) {
     if (!buckets().has_slices() && !quiet_) {
       store_quiet(sink);
     }
-  } else if (inlined || (mode_ == Mode::drain && broken(Trap::leave_drain_on_own_done))) {
+  } else if (is_over || (mode_ == Mode::drain && broken(Trap::leave_drain_on_own_done))) {
     finish_instance(event.bucket, sink);
   }
 }

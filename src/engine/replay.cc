@@ -288,9 +288,9 @@ void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
       step(agreement::AllPublished{id});
     }
     if (progress == Progress::done && !is_void) {
-      const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
+      const bool has_more = has_done_words(member_.bucket(id));
       step(agreement::Reduced{id});
-      if (!is_inline) {
+      if (has_more) {
         step(agreement::AllDone{id});
       }
     }

@@ -30,18 +30,20 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
 
 void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
   BucketRun& run = *runs_[bucket];
-  if (run.is_plain()) {
-    run.publish(0, clock_, is_observed_);
-  } else {
-    const std::uint64_t calls = run.has_unnamed() ? calls_in(bucket) : 0;
-    run.publish(calls, clock_, is_observed_);
-    if (member_.is_ordered()) {
-      send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
-      return;
-    }
+  const bool is_plain = run.is_plain();
+  const std::uint64_t calls = is_plain ? 0 : calls_in(bucket);
+  run.publish(calls, clock_, is_observed_);
+  if (!is_plain && member_.is_ordered()) {
+    send_full(bucket, flag, calls);
+    return;
   }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
+}
+
+/// The log launches it.
+void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls) {
+  send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
 }
 
 void ReplayActions::collect_published() {
@@ -52,7 +54,8 @@ void ReplayActions::collect_published() {
   fresh_.clear();
 }
 
-/// Stands for the unnamed calls in the bucket. Ranks whose calls differ have the same by a chance of one in 2^64.
+/// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
+/// of one in 2^64.
 std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
   std::uint64_t calls = 0;
   const std::vector<BucketMember>& members = member_.bucket(bucket).members;

@@ -138,6 +138,7 @@ class ReplayActions final : public agreement::Sink {
  private:
   void send(control::Message message);
   bool make_ready(const Bucket& bucket);
+  void send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls);
   std::uint64_t calls_in(std::uint32_t bucket) const;
   Thresholds in_force() const;
 
