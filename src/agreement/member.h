@@ -13,8 +13,8 @@
 //               changes at install() and complete() only: keep it in an atomic of the engine's own), then
 //               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says
 //               copy_in() again, or sends the request into learning. A bucket that is not in force any more is no error
-//               either: the request goes by its name. Everything else: step(Submit). Requires that the name's previous
-//               request is over.
+//               either: the request goes by its name; of one that is retired the names are gone: step(Submit), as for
+//               everything else. Requires that the name's previous request is over.
 //  polling      For every bucket with is_published(): all pub >= its flag and stage none: step(AllPublished); own slice
 //               finished: step(Reduced); stage reduced and all done words >= flag: step(AllDone) (not for inline).
 //               frozen words: one equal to epoch() in replay: step(PeerFrozen); all equal to epoch() in mode frozen (a
@@ -22,10 +22,8 @@
 //  log          step(LogRead) with every entry as it comes; what must not be read during a break is kept here.
 //  timers       half full buckets (is_half_full), full ones that wait for peers, deadlines: step(LocalReason). In mode
 //               learn the coordinator keeps the limits.
-//  ordered      A group whose log says so (SettingsEntry::ordered) has no pub, done or frozen words that are polled:
-//  the
-//               sink sends FULL and FROZEN, what sink.launch() names is what all have published, and BREAK is the
-//               decision.
+//  ordered      A group whose log says so (SettingsEntry::ordered) polls no pub and frozen words: the sink sends
+//               FULL and FROZEN, what sink.launch() names is what all have published, and BREAK is the decision.
 //  deaths       stop the learning lane's work, then step(Lost); when every survivor's quiet word says as much (or the
 //               limit has passed) step(AllQuiet).
 //

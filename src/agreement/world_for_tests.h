@@ -69,6 +69,11 @@ class World : public WorldMoves {
       case Kind::gate: {
         const CopiedSubmit copied = *std::exchange(own.copied, std::nullopt);
         classify_submit(move.rank, copied.name, Variant::usual);
+        if (own.member.bucket(copied.event.bucket).members.empty()) {  // retired since: its names are not known there
+          const NameSpec& spec = scenario_.names[copied.name];
+          own.member.step(Submit{spec.name, spec.descriptor(copied.variant, move.rank), kNever}, own.sink);
+          return;
+        }
         own.member.step(copied.event, own.sink);
         return;
       }
@@ -322,7 +327,7 @@ class World : public WorldMoves {
         event.copied = flag;
         own.sink.copy_in(where->bucket, where->place, flag & kMaxInstance);
       }
-      own.copied = CopiedSubmit{event, op.name};
+      own.copied = CopiedSubmit{event, op.name, op.variant};
       return;
     }
     classify_submit(i, op.name, op.variant);

@@ -68,6 +68,7 @@ struct Memory {
 struct CopiedSubmit {
   SubmitPlace event;
   std::size_t name = 0;
+  Variant variant = Variant::usual;
 };
 
 class WorldState;
