@@ -19,19 +19,12 @@ bool is_plannable(const Descriptor& descriptor) {
                      [&](const Descriptor::Spec& spec) { return spec.dtype == descriptor.tensors.front().dtype; });
 }
 
-/// Names with equal keys may share a bucket: reduced alike, all private or all shared.
-using FusionKey = std::tuple<ReduceOp, DType, double, double, bool>;
+/// Names with equal keys may share a bucket: reduced alike, and of one class to their backend.
+using FusionKey = std::tuple<ReduceOp, DType, double, double, int>;
 
-FusionKey fusion_key(const Descriptor& descriptor, bool shared) {
-  return {descriptor.reduce_op, descriptor.tensors.front().dtype, descriptor.prescale, descriptor.postscale, shared};
-}
-
-BucketKind kind_of(std::uint64_t bytes, bool shared, const ByteLimits& limits) {
-  if (shared) {
-    return BucketKind::direct;
-  }
-  return bytes <= limits.inline_max ? BucketKind::inlined
-                                    : (bytes <= limits.staged_max ? BucketKind::staged : BucketKind::ordered);
+FusionKey fusion_key(const Descriptor& descriptor, int fusion_class) {
+  return {descriptor.reduce_op, descriptor.tensors.front().dtype, descriptor.prescale, descriptor.postscale,
+          fusion_class};
 }
 
 }  // namespace
@@ -365,7 +358,7 @@ std::vector<std::uint32_t> BucketPlanner::pack(const std::vector<const std::stri
       continue;
     }
     const std::uint64_t bytes = payload_bytes(history.descriptor);
-    std::vector<Draft>& open = drafts[fusion_key(history.descriptor, !history.places.empty())];
+    std::vector<Draft>& open = drafts[fusion_key(history.descriptor, fusion_class(history))];
     const auto joins = [&](Draft& draft) {
       std::array<Round, kEqualAnswers> common = draft.common;
       for (std::size_t i = 0; i < common.size(); ++i) {
@@ -407,13 +400,10 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
     planned.together.push_back(history.answers);
     planned.bucket.members.push_back({*name, history.descriptor, history.places, history.planning_name, history.turn});
   }
-  ByteLimits limits = settings_.limits;
-  if (has_unnamed(planned.bucket)) {
-    limits.inline_max = std::min(limits.inline_max, kInlineBesideCalls);
-  }
-  planned.bucket.kind = kind_of(payload_bytes(planned.bucket), !planned.members.front()->places.empty(), limits);
   return id;
 }
+
+void BucketPlanner::set_kind(std::uint32_t id, BucketKind kind) { buckets_[id].bucket.kind = kind; }
 
 void BucketPlanner::place(std::uint32_t id, std::string layout) {
   buckets_[id].bucket.layout = std::move(layout);

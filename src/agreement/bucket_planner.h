@@ -30,12 +30,15 @@
 
 #include "control/messages.h"
 #include "types/bucket.h"
+#include "types/bucket_layout.h"
 
 namespace ronde::agreement {
 
 class BucketPlanner {
  public:
-  explicit BucketPlanner(control::SettingsEntry settings) : settings_(settings) {}
+  /// `layout` must outlive this; null: all tensors are of one class.
+  explicit BucketPlanner(control::SettingsEntry settings, const BucketLayout* layout = nullptr)
+      : settings_(settings), layout_(layout) {}
 
   // ---- What happened.
 
@@ -60,9 +63,6 @@ class BucketPlanner {
   /// All ranks have left the epoch. `healthy`: it served long before.
   void on_epoch_over(bool healthy);
 
-  /// Of the buckets proposed from now on.
-  void set_limits(const ByteLimits& limits) { settings_.limits = limits; }
-
   /// Before on_epoch_over(), of an epoch in which these buckets in force, ascending, had no instance: what was not used
   /// in it, nor answered since the last time, is retired and forgotten: it must come as often as a new name to be
   /// planned again. Persistent plans stay, and unnamed calls. Gives how many were used.
@@ -72,8 +72,8 @@ class BucketPlanner {
 
   // ---- What to do.
 
-  /// New buckets, without a layout; each is to be prepared or refused. `quiet`: no request is held just now, so a step
-  /// is likely over and what belongs together has been seen.
+  /// New buckets, without a kind or a layout; each is to be prepared or refused. `quiet`: no request is held just now,
+  /// so a step is likely over and what belongs together has been seen.
   std::vector<Bucket> propose(bool quiet);
   /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
   /// break.
@@ -84,6 +84,8 @@ class BucketPlanner {
   std::vector<std::uint32_t> take_retired();
 
   const Bucket& bucket(std::uint32_t id) const { return buckets_[id].bucket; }
+  /// What its backend has made of it.
+  void set_kind(std::uint32_t id, BucketKind kind);
   /// Where its backend has put it.
   void place(std::uint32_t id, std::string layout);
   bool is_placed(std::uint32_t id) const { return buckets_[id].is_placed; }
@@ -154,6 +156,9 @@ class BucketPlanner {
   };
 
   static std::uint32_t answers_needed(const History& history);
+  int fusion_class(const History& history) const {
+    return layout_ == nullptr ? 0 : layout_->fusion_class(history.places);
+  }
   bool may_be_planned(const History& history) const;
   bool is_small(const History& history) const;
   void consider(const std::string& name, History& history);
@@ -171,6 +176,7 @@ class BucketPlanner {
   void forget_names_that_came_once();
 
   control::SettingsEntry settings_;
+  const BucketLayout* layout_;
   std::unordered_map<std::string, History> names_;
   std::deque<Planned> buckets_;      ///< by id
   std::set<std::uint32_t> stirred_;  ///< those in Life::ready that may be installable: none else has become so

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "agreement/layout_for_tests.h"
+
 namespace ronde::agreement {
 namespace {
 
@@ -34,7 +36,6 @@ class BucketPlannerTest : public testing::Test {
     std::vector<std::vector<std::string>> all;
     for (const Bucket& bucket : planner_.propose(quiet)) {
       ids_.push_back(bucket.id);
-      kinds_.push_back(bucket.kind);
       all.emplace_back();
       for (const BucketMember& member : bucket.members) {
         all.back().push_back(member.name);
@@ -52,10 +53,10 @@ class BucketPlannerTest : public testing::Test {
     }
   }
 
-  BucketPlanner planner_{{1000, 400, {56, 500}}};
+  const RoomsForTests rooms_;
+  BucketPlanner planner_{{1000, 400, {56, 500}}, &rooms_};
   std::uint64_t position_ = 0;
   std::vector<std::uint32_t> ids_;
-  std::vector<BucketKind> kinds_;
 };
 
 TEST_F(BucketPlannerTest, ANameIsPlannedAfterTwoEqualAnswers) {
@@ -143,19 +144,6 @@ TEST_F(BucketPlannerTest, ThresholdZeroFusesNothing) {
     round({{"a", tensor(1)}, {"b", tensor(1)}});
   }
   EXPECT_THAT(proposed(), ElementsAre(ElementsAre("a"), ElementsAre("b")));
-}
-
-TEST_F(BucketPlannerTest, KindsBySizeAndPlace) {
-  for (int i = 0; i < 2; ++i) {
-    for (const auto& [name, elements, offset] :
-         {std::tuple("a", 14, kNoOffset), std::tuple("b", 15, kNoOffset), std::tuple("c", 126, kNoOffset),
-          std::tuple("d", 1, std::int64_t{64}), std::tuple("e", 5000, std::int64_t{128})}) {
-      answer(name, tensor(elements, offset));
-    }
-  }
-  EXPECT_THAT(proposed(), testing::SizeIs(5));
-  EXPECT_THAT(kinds_, UnorderedElementsAre(BucketKind::inlined, BucketKind::staged, BucketKind::ordered,
-                                           BucketKind::direct, BucketKind::direct));
 }
 
 TEST_F(BucketPlannerTest, SmallNamesWaitForTheEndOfTheStepOrLoosePatience) {

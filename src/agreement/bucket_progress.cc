@@ -29,6 +29,7 @@ void BucketProgress::put_in_force(const std::vector<std::uint32_t>& ids) {
     bucket.in_force = true;
     bucket.instances = 0;
     bucket.decided = 0;
+    bucket.launched = 0;
     in_force_.push_back(id);
   }
 }
@@ -44,6 +45,14 @@ bool BucketProgress::decide(std::span<const std::uint64_t> published) {
     undrained_ += static_cast<std::size_t>(bucket.decided > bucket.instances);
   }
   return can_be;
+}
+
+bool BucketProgress::decide_launched() {
+  std::vector<std::uint64_t> launched(buckets_.size());
+  for (std::uint32_t id : in_force_) {
+    launched[id] = buckets_[id].launched;
+  }
+  return decide(launched);
 }
 
 std::uint64_t BucketProgress::most_instances() const {

@@ -27,6 +27,7 @@ struct BucketState {
   bool published = false;
   bool has_unnamed = false;
   Stage stage = Stage::none;
+  std::uint64_t launched = 0;  ///< in an ordered group: how many the log has launched in this epoch
 
   /// True if it was the last free place: the instance is published.
   bool take_place() {
@@ -79,12 +80,20 @@ class BucketProgress {
     --slices_;
     return true;
   }
+  /// In an ordered group the log launches the instance. False if it is not published, or was launched before.
+  static bool launch(BucketState& bucket) {
+    const bool can_be = bucket.published && bucket.launched == bucket.instances;
+    bucket.launched += can_be ? 1 : 0;
+    return can_be;
+  }
   /// A slice is begun and not ended.
   bool has_slices() const { return slices_ > 0; }
 
   /// A break is decided: so many instances of each bucket will be completed (by id, 0 beyond the end). False if that
   /// cannot be.
   bool decide(std::span<const std::uint64_t> published);
+  /// The same in an ordered group: those that were launched.
+  bool decide_launched();
   /// An instance that was decided is under way.
   bool is_decided(const BucketState& bucket) const { return bucket.instances < bucket.decided; }
   /// All that were decided are completed.

@@ -16,6 +16,9 @@ Coordinator::Coordinator(Group group, control::SettingsEntry settings, BucketLay
       calls_(group_.size()),
       joined_(static_cast<std::size_t>(group_.size())),
       epochs_(group_, settings, layout) {
+  if (settings.ordered) {
+    launches_.emplace(group_.size());
+  }
   append(settings);
 }
 
@@ -124,6 +127,9 @@ void Coordinator::put_in_force() {
   if (!plans() || std::find(joined_.begin(), joined_.end(), true) != joined_.end()) {
     return;
   }
+  if (launches_ && epochs_.is_running() && !launches_->is_open()) {
+    return;  // what would be added could not be launched any more
+  }
   std::optional<Epochs::InForce> in_force = epochs_.put_in_force();
   if (!in_force) {
     return;
@@ -139,7 +145,46 @@ void Coordinator::put_in_force() {
   if (!in_force->planning_names.empty()) {
     held_.forget_calls(in_force->planning_names);
   }
+  if (launches_) {
+    if (const auto* install = std::get_if<control::InstallEntry>(&in_force->entry)) {
+      launches_->on_install(*install);
+    } else {
+      launches_->on_add(std::get<control::AddEntry>(in_force->entry));
+    }
+  }
   std::visit([this](auto& entry) { append(std::move(entry)); }, in_force->entry);
+}
+
+// ---- An ordered group
+
+/// The position in the log is the order: what becomes full at once is one entry.
+Status Coordinator::on_full(int member, const control::FullMessage& message) {
+  if (!launches_) {
+    return Status::error(Code::internal, "a bucket is said to be full, and this group goes by flags");
+  }
+  RONDE_ASSIGN_OR_RETURN(const Launches::Due due, launches_->on_full(member, message));
+  if (due == Launches::Due::stop) {
+    log_break();
+  } else if (due == Launches::Due::launch) {
+    auto* last = log_.empty() ? nullptr : std::get_if<control::LaunchEntry>(&log_.back());
+    if (last == nullptr || last->epoch != message.epoch) {
+      append(control::LaunchEntry{message.epoch, {}});
+      last = &std::get<control::LaunchEntry>(log_.back());
+    }
+    last->buckets.push_back(message.bucket);
+  }
+  return {};
+}
+
+void Coordinator::on_frozen(const control::FrozenMessage& message) {
+  if (launches_ && launches_->on_frozen(message)) {
+    log_break();
+  }
+}
+
+void Coordinator::log_break() {
+  append(control::BreakEntry{launches_->epoch()});
+  launches_->on_break();
 }
 
 /// PREPARE of a bucket that is proposed after this comes behind the entry, so its kind and what every rank makes of it
@@ -282,6 +327,9 @@ void Coordinator::note_who_has_left() {
 void Coordinator::log_left(int member) {
   leaving_.erase(member);
   left_.insert(member);
+  if (launches_ && launches_->is_open()) {
+    log_break();  // a member that leaves at once breaks nothing itself, and may be this one: nobody launches any more
+  }
   append(control::LeftEntry{member});
   // A name held without a member that leaves has failed already. What is left here came from members of which one has
   // left for good: none can complete any more, every member fails its own when it reads the entry.

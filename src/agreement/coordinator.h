@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "agreement/call_counts.h"
 #include "agreement/epochs.h"
 #include "agreement/held_requests.h"
+#include "agreement/launches.h"
 #include "agreement/request_labels.h"
 #include "control/messages.h"
 #include "observe/stall.h"
@@ -39,6 +41,10 @@ class Coordinator {
   /// The member's program does not want the end of what it has requested under this name: unless all have requested it
   /// by now, it fails on every member.
   void on_cancel(int member, const control::CancelMessage& message);
+  /// In an ordered group: the member has filled a bucket. INTERNAL if it cannot have.
+  Status on_full(int member, const control::FullMessage& message);
+  /// In an ordered group: the member cannot go on in this epoch.
+  void on_frozen(const control::FrozenMessage& message);
   /// The member has left the epoch. INTERNAL if it is another than the running one, or said twice.
   Status on_end(int member, const control::EndMessage& message) { return epochs_.on_end(member, message); }
   /// The member has no more data: names are answered without it until all have joined.
@@ -88,6 +94,7 @@ class Coordinator {
   std::vector<int> missing_ranks(const HeldRequest& held) const;
   bool plans() const { return epochs_.plans() && leaving_.empty() && left_.empty(); }
   void put_in_force();
+  void log_break();
   void append(control::Message entry);
   void append_error(const std::string& name, const HeldRequest& held, Code code, int failed_rank, std::string text,
                     const std::vector<int>& unconcerned = {});
@@ -106,9 +113,10 @@ class Coordinator {
   std::uint64_t restarts_ = 0;  ///< the most barriers and joins that a member had called when it joined
   std::vector<bool> joined_;    ///< by member
   Epochs epochs_;
-  std::set<int> leaving_;  ///< have said LEAVE, wait for what they have submitted
-  std::set<int> left_;     ///< LEFT is logged
-  std::string refused_;    ///< the last call that on_refused() answered
+  std::optional<Launches> launches_;  ///< of an ordered group
+  std::set<int> leaving_;             ///< have said LEAVE, wait for what they have submitted
+  std::set<int> left_;                ///< LEFT is logged
+  std::string refused_;               ///< the last call that on_refused() answered
   std::vector<control::Message> log_;
 };
 

@@ -14,7 +14,10 @@ using testing::IsEmpty;
 
 class CoordinatorPlansTest : public testing::Test {
  protected:
-  CoordinatorPlansTest() { coordinator_.take_log(); }
+  explicit CoordinatorPlansTest(bool ordered = false)
+      : coordinator_(Group{0, {0, 1}}, {4000, 400, {56, 500}, ordered}, &rooms_) {
+    coordinator_.take_log();
+  }
 
   Status request(int member, const std::string& name, std::uint64_t label, Descriptor descriptor) {
     return coordinator_.on_request(member, {name, std::move(descriptor), label, kNever, 0}, 0);
@@ -49,6 +52,10 @@ class CoordinatorPlansTest : public testing::Test {
         words.push_back("add " + std::to_string(add->epoch) + list(add->buckets));
       } else if (const auto* retired = std::get_if<control::RetireEntry>(&entry)) {
         words.push_back("retire" + list(retired->buckets));
+      } else if (const auto* launch = std::get_if<control::LaunchEntry>(&entry)) {
+        words.push_back("launch " + std::to_string(launch->epoch) + list(launch->buckets));
+      } else if (const auto* ended = std::get_if<control::BreakEntry>(&entry)) {
+        words.push_back("break " + std::to_string(ended->epoch));
       } else if (const auto* done = std::get_if<control::JoinDoneEntry>(&entry)) {
         words.push_back("join_done " + std::to_string(done->last));
       } else if (const auto* table = std::get_if<control::TableEntry>(&entry)) {
@@ -85,7 +92,7 @@ class CoordinatorPlansTest : public testing::Test {
   }
 
   RoomsForTests rooms_;
-  Coordinator coordinator_{Group{0, {0, 1}}, {4000, 400, {56, 500}}, &rooms_};
+  Coordinator coordinator_;
   Bucket last_bucket_;
   control::ExecEntry last_exec_;
   control::ErrorEntry last_error_;
@@ -348,6 +355,63 @@ TEST_F(CoordinatorPlansTest, ExecSaysWhereTheTensorLiesOnEveryRank) {
     log();
     EXPECT_EQ(last_exec_.items[0].places, output % 128 == 0 ? (HeapPlaces{512, {512, 1024}}) : HeapPlaces{});
   }
+}
+
+// ---- An ordered group
+
+class OrderedCoordinatorTest : public CoordinatorPlansTest {
+ protected:
+  OrderedCoordinatorTest() : CoordinatorPlansTest(true) {}
+  void full(int member, std::uint32_t bucket, std::uint64_t instance) {
+    const Status status = coordinator_.on_full(member, {1, bucket, instance, 0});
+    ASSERT_TRUE(status) << status.message();
+  }
+};
+
+TEST_F(OrderedCoordinatorTest, OneLogHasLaunchesAndAnswers) {
+  install_x();
+  round("y", 0);
+  round("y", 0);
+  EXPECT_THAT(log(), ElementsAre("exec y", "prepare 1"));
+  prepared(1);
+  EXPECT_THAT(log(), ElementsAre("add 1 1"));
+  full(0, 0, 1);
+  EXPECT_THAT(log(), IsEmpty());
+  round("z", 1);
+  full(1, 1, 1);
+  full(0, 1, 1);
+  full(1, 0, 1);
+  round("w", 1);
+  EXPECT_THAT(log(), ElementsAre("exec z", "launch 1 1 0", "exec w"));
+}
+
+TEST_F(OrderedCoordinatorTest, TheFirstReasonBreaksAndNothingIsLaunchedOrAddedBehindIt) {
+  install_x();
+  full(0, 0, 1);
+  coordinator_.on_frozen({1});
+  coordinator_.on_frozen({1});
+  full(1, 0, 1);
+  EXPECT_THAT(log(), ElementsAre("break 1"));
+  round("y", 1);
+  round("y", 1);
+  EXPECT_THAT(log(), ElementsAre("exec y", "prepare 1"));
+  prepared(1);
+  EXPECT_THAT(log(), IsEmpty()) << "an epoch that has been broken";
+  end(1);
+  EXPECT_THAT(log(), ElementsAre("install 2 1"));
+}
+
+TEST_F(OrderedCoordinatorTest, WhoLeavesAtOnceBreaks) {
+  install_x();
+  coordinator_.on_leave(1, true);
+  EXPECT_THAT(log(), ElementsAre("break 1", "other"));
+}
+
+TEST_F(CoordinatorPlansTest, OtherGroupsKnowNoFullBuckets) {
+  install_x();
+  EXPECT_EQ(coordinator_.on_full(0, {1, 0, 1, 0}).code(), Code::internal);
+  coordinator_.on_frozen({1});
+  EXPECT_THAT(log(), IsEmpty());
 }
 
 }  // namespace

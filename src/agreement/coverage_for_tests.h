@@ -35,6 +35,8 @@ enum class Row : std::size_t {
   all_quiet,
   call_submitted,
   voided,
+  log_launch,
+  log_break,
   kCount,
 };
 
@@ -71,6 +73,8 @@ inline constexpr std::array<RowText, kRows> kTable = {{
     {"all survivors quiet", "---x"},
     {"unnamed call submitted", "xxxx"},
     {"all published, other calls", "-xx-"},
+    {"log: LAUNCH", "-xxx"},
+    {"log: BREAK", "-xxx"},
 }};
 
 class Coverage {

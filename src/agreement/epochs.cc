@@ -67,7 +67,8 @@ bool Epochs::on_error(const std::string& name, const HeldRequest& held, std::uin
 std::vector<control::PrepareEntry> Epochs::prepare(bool all_answered) {
   std::vector<control::PrepareEntry> entries;
   for (const Bucket& bucket : planner_.propose(all_answered)) {
-    std::optional<std::string> layout = layout_->place(bucket);
+    planner_.set_kind(bucket.id, layout_->kind_of(bucket, limits_));
+    std::optional<std::string> layout = layout_->place(planner_.bucket(bucket.id));
     if (!layout) {
       planner_.refuse(bucket.id);
       continue;

@@ -33,7 +33,11 @@ class Epochs {
 
   /// `group` and `layout` must outlive this. `layout`: where buckets lie; null: nothing is planned.
   Epochs(const Group& group, control::SettingsEntry settings, BucketLayout* layout)
-      : group_(group), layout_(layout), planner_(settings), ended_(static_cast<std::size_t>(group.size())) {}
+      : group_(group),
+        layout_(layout),
+        limits_(settings.limits),
+        planner_(settings, layout),
+        ended_(static_cast<std::size_t>(group.size())) {}
 
   bool plans() const { return layout_ != nullptr; }
 
@@ -44,7 +48,7 @@ class Epochs {
   /// The same with ERROR.
   bool on_error(const std::string& name, const HeldRequest& held, std::uint64_t position);
   /// What is proposed after this is planned by this row.
-  void on_table(const Thresholds& thresholds) { planner_.set_limits({thresholds.inlined, thresholds.staged}); }
+  void on_table(const Thresholds& thresholds) { limits_ = {thresholds.inlined, thresholds.staged}; }
   /// The member has left the epoch. INTERNAL if it is another than the running one, or said twice.
   Status on_end(int member, const control::EndMessage& message);
   /// The member's answer to PREPARE.
@@ -83,6 +87,7 @@ class Epochs {
 
   const Group& group_;
   BucketLayout* const layout_;
+  ByteLimits limits_;
   BucketPlanner planner_;
   CallBursts bursts_;
   std::uint32_t epoch_ = 0;

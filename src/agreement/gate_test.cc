@@ -94,6 +94,7 @@ class RankOfThreads final : public Sink {
     ++breaks_;
     lines().frozen.store(epoch, std::memory_order_release);
   }
+  void send_frozen(std::uint32_t, Reason) override { bug("the group is not ordered"); }
   void store_quiet(const RankSet&) override { bug("nobody died"); }
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override {
     outbox_.emplace_back(std::move(message));
@@ -105,6 +106,7 @@ class RankOfThreads final : public Sink {
   void settings(const control::SettingsEntry&) override {}
   void table(const Thresholds&) override {}
   void execute(std::vector<control::ExecEntry::Item> items) override { to_learn_ += items.size(); }
+  void launch(std::uint32_t) override { bug("the group is not ordered"); }
   void prepare(const Bucket& bucket) override { outbox_.emplace_back(control::PreparedMessage{bucket.id, false}); }
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}
   void ended(std::uint32_t) override {}

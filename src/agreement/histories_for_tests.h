@@ -67,9 +67,9 @@ struct Scenario {
   int breaks = 0;                ///< at most so many, at any moment, for no reason
   int deadlines = 0;             ///< moments at which the time of everything held is up
   int kills = 0;
-  int refusals = 0;    ///< of PREPARE
-  int slow_rank = -1;  ///< its program seldom moves
-  control::SettingsEntry settings;
+  int refusals = 0;                 ///< of PREPARE
+  int slow_rank = -1;               ///< its program seldom moves
+  control::SettingsEntry settings;  ///< ordered: every fourth history
   std::vector<NameSpec> names;
   std::vector<std::vector<Op>> programs;  ///< by rank
 };
@@ -106,7 +106,7 @@ class Author {
     scenario_.breaks = dice_.one_in(3) ? 0 : 1 + dice_.roll(3);
     scenario_.kills = dice_.one_in(7) ? 1 + dice_.roll(2) : 0;
     scenario_.refusals = dice_.one_in(20) ? 1 : 0;
-    scenario_.settings = {dice_.one_in(4) ? 0u : 4000u, 450, {56, 500}};
+    scenario_.settings = {dice_.one_in(4) ? 0u : 4000u, 450, {56, 500}, scenario_.seed % 4 == 3};
     if (style == Style::unnamed || style == Style::unnamed_other_hints || style == Style::unnamed_other_call) {
       write_unnamed(style);
       return std::move(scenario_);

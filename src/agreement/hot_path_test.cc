@@ -33,6 +33,7 @@ class CountingSink final : public Sink {
   void voided(std::uint32_t) override {}
   void copy_in(std::uint32_t, std::uint32_t, std::uint64_t) override {}
   void set_frozen(std::uint32_t, Reason) override {}
+  void send_frozen(std::uint32_t, Reason) override {}
   void store_quiet(const RankSet&) override {}
   Nanoseconds send_request(control::RequestMessage, Nanoseconds deadline) override { return deadline; }
   void send_end(control::EndMessage) override {}
@@ -41,6 +42,7 @@ class CountingSink final : public Sink {
   void settings(const control::SettingsEntry&) override {}
   void table(const Thresholds&) override {}
   void execute(std::vector<control::ExecEntry::Item>) override {}
+  void launch(std::uint32_t) override {}
   void prepare(const Bucket&) override {}
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}
   void ended(std::uint32_t) override {}

@@ -1,4 +1,5 @@
-// A layout of buckets for tests: numbered rooms, of which each holds one bucket.
+// A layout of buckets for tests: numbered rooms, of which each holds one bucket. Kinds go by place and bytes, as on a
+// host.
 #pragma once
 
 #include <optional>
@@ -13,6 +14,15 @@ class RoomsForTests final : public BucketLayout {
  public:
   explicit RoomsForTests(std::size_t count = 1000) : taken_(count) {}
 
+  int fusion_class(const HeapPlaces& places) const override { return places.empty() ? 0 : 1; }
+  BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits) const override {
+    if (!bucket.members.front().places.empty()) {
+      return BucketKind::direct;
+    }
+    const std::uint64_t bytes = payload_bytes(bucket);
+    return bytes <= limits.inline_max ? BucketKind::inlined
+                                      : (bytes <= limits.staged_max ? BucketKind::staged : BucketKind::ordered);
+  }
   /// The first room that is free.
   std::optional<std::string> place(const Bucket&) override {
     for (std::size_t room = 0; room < taken_.size(); ++room) {

@@ -110,7 +110,11 @@ void Member::freeze(Reason reason, std::uint32_t bucket, Sink& sink) {
   mode_ = Mode::frozen;
   reason_ = reason;
   missing_ = reason == Reason::stall ? missing(bucket) : std::vector<std::string>();
-  sink.set_frozen(epoch(), reason);
+  ordered_ ? sink.send_frozen(epoch(), reason) : sink.set_frozen(epoch(), reason);
+  if (ordered_ && broken(Trap::freeze_is_break)) {
+    drain(buckets().decide_launched(), sink);
+    return;
+  }
   if (broken(Trap::cancel_before_decision)) {
     for (RequestEntry& entry : requests_.table().entries()) {
       if (entry.lane == Lane::placed) {
@@ -147,8 +151,13 @@ void Member::step(const AllFrozen& event, Sink& sink) {
     sink.bug("a break is decided that this rank is not in, or for the second time");
     return;
   }
+  drain(buckets().decide(event.published), sink);
+}
+
+/// It is decided what is finished.
+void Member::drain(bool can_be, Sink& sink) {
   mode_ = Mode::drain;
-  if (!buckets().decide(event.published)) {
+  if (!can_be) {
     sink.bug("the ranks have published more, or less, of a bucket than can be");
   }
   if (buckets().is_drained()) {
@@ -314,7 +323,7 @@ void Member::step(LogRead event, Sink& sink) {
     return;
   }
   // During a break the log is not read: an entry may be about the next instance of a name whose present one still lies
-  // in its bucket, about to succeed (trap 11).
+  // in its bucket, about to succeed (trap 11). In an ordered group no such entry comes before BREAK.
   if (!reads_log() && !broken(Trap::read_log_while_draining)) {
     later_.push_back(std::move(event.entry));
     return;
@@ -338,6 +347,10 @@ void Member::read(control::Message entry, Sink& sink) {
     read_install(*install, sink);
   } else if (const auto* add = std::get_if<control::AddEntry>(&entry)) {
     read_add(*add, sink);
+  } else if (const auto* launch = std::get_if<control::LaunchEntry>(&entry)) {
+    read_launch(*launch, sink);
+  } else if (const auto* ended = std::get_if<control::BreakEntry>(&entry)) {
+    read_break(*ended, sink);
   } else if (const auto* retired = std::get_if<control::RetireEntry>(&entry)) {
     for (std::uint32_t id : retired->buckets) {
       sink.retire(id);
@@ -348,6 +361,7 @@ void Member::read(control::Message entry, Sink& sink) {
   } else if (const auto* left = std::get_if<control::LeftEntry>(&entry)) {
     read_left(*left, sink);
   } else if (const auto* settings = std::get_if<control::SettingsEntry>(&entry)) {
+    ordered_ = settings->ordered;
     sink.settings(*settings);
   } else if (const auto* table = std::get_if<control::TableEntry>(&entry)) {
     sink.table(table->thresholds);
@@ -361,7 +375,8 @@ void Member::read(control::Message entry, Sink& sink) {
 /// What others have asked for and this rank has not, before all had joined: it never will, and its next request of that
 /// name belongs to their next.
 void Member::read_join_done(const control::JoinDoneEntry& entry, Sink& sink) {
-  if (join_ != Wish::sent || mode_ != Mode::learn) {
+  // All may have joined before they read an INSTALL, at which an ordered group is frozen and reads on.
+  if (join_ != Wish::sent || (mode_ != Mode::learn && mode_ != Mode::frozen)) {
     sink.bug("all have joined, and this rank has not");
   }
   join_ = Wish::no;
@@ -464,6 +479,33 @@ void Member::put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sin
   if (reason != Reason::none) {
     freeze(reason, 0, sink);
   }
+}
+
+void Member::read_launch(const control::LaunchEntry& entry, Sink& sink) {
+  if (entry.epoch != epoch() || (mode_ != Mode::replay && mode_ != Mode::frozen)) {
+    sink.bug("LAUNCH of an epoch that does not run here");
+    return;
+  }
+  for (std::uint32_t id : entry.buckets) {
+    if (!BucketProgress::launch(buckets()[id])) {
+      sink.bug("LAUNCH of an instance that this rank has not published, or for the second time");
+      return;
+    }
+    sink.launch(id);
+  }
+}
+
+/// What the log has launched before this is finished by all, and nothing else: no rank needs to know what the others
+/// have published.
+void Member::read_break(const control::BreakEntry& entry, Sink& sink) {
+  if (entry.epoch != epoch() || (mode_ != Mode::replay && mode_ != Mode::frozen)) {
+    sink.bug("BREAK of an epoch that does not run here");
+    return;
+  }
+  if (mode_ == Mode::replay) {
+    reason_ = Reason::peer;
+  }
+  drain(buckets().decide_launched(), sink);
 }
 
 void Member::read_left(const control::LeftEntry& entry, Sink& sink) {

@@ -13,8 +13,8 @@
 //               changes at install() and complete() only: keep it in an atomic of the engine's own), then
 //               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says
 //               copy_in() again, or sends the request into learning. A bucket that is not in force any more is no error
-//               either: the request goes by its name. Everything else: step(Submit). Requires that the name's previous
-//               request is over.
+//               either: the request goes by its name; of one that is retired the names are gone: step(Submit), as for
+//               everything else. Requires that the name's previous request is over.
 //  polling      For every bucket with is_published(): all pub >= its flag and stage none: step(AllPublished); own slice
 //               finished: step(Reduced); stage reduced and all done words >= flag: step(AllDone) (not for inline).
 //               frozen words: one equal to epoch() in replay: step(PeerFrozen); all equal to epoch() in mode frozen (a
@@ -22,6 +22,8 @@
 //  log          step(LogRead) with every entry as it comes; what must not be read during a break is kept here.
 //  timers       half full buckets (is_half_full), full ones that wait for peers, deadlines: step(LocalReason). In mode
 //               learn the coordinator keeps the limits.
+//  ordered      A group whose log says so (SettingsEntry::ordered) polls no pub and frozen words: the sink sends
+//               FULL and FROZEN, what sink.launch() names is what all have published, and BREAK is the decision.
 //  deaths       stop the learning lane's work, then step(Lost); when every survivor's quiet word says as much (or the
 //               limit has passed) step(AllQuiet).
 //
@@ -104,6 +106,10 @@ class Member {
   Flag next_flag(std::uint32_t id) const { return buckets().next_flag(buckets()[id]); }
   std::uint64_t instances(std::uint32_t id) const { return buckets()[id].instances; }
   bool is_published(std::uint32_t id) const { return buckets()[id].published; }
+  /// All that the ranks launch has one order, that of the log.
+  bool is_ordered() const { return ordered_; }
+  /// In an ordered group: the log has launched the instance under way.
+  bool is_launched(std::uint32_t id) const { return buckets()[id].launched > buckets()[id].instances; }
   Stage stage(std::uint32_t id) const { return buckets()[id].stage; }
   /// In drain: an instance is under way that all have published, and all will finish.
   bool is_decided(std::uint32_t id) const { return buckets().is_decided(buckets()[id]); }
@@ -150,13 +156,16 @@ class Member {
   const BucketProgress& buckets() const { return requests_.buckets(); }
   bool in_break() const { return mode_ == Mode::frozen || mode_ == Mode::drain; }
   bool over() const { return mode_ == Mode::failing || mode_ == Mode::failed; }
-  bool reads_log() const { return mode_ == Mode::learn || mode_ == Mode::replay; }
+  bool reads_log() const {
+    return mode_ == Mode::learn || mode_ == Mode::replay || (mode_ == Mode::frozen && ordered_);
+  }
   template <typename S>
   void finish_instance(std::uint32_t id, S& sink);
   Lane submit(std::uint32_t index, Descriptor descriptor, Nanoseconds deadline, Flag copied, Sink& sink);
   Lane submit_slowly(const SubmitPlace& event, Sink& sink);
   Lane submit_call(Submit event, Sink& sink);
   void freeze(Reason reason, std::uint32_t bucket, Sink& sink);
+  void drain(bool can_be, Sink& sink);
   void after_instance(const BucketState& bucket, Sink& sink);
   void leave_epoch(Sink& sink);
   void try_join(Sink& sink);
@@ -166,6 +175,8 @@ class Member {
   void read_error(const control::ErrorEntry& entry, Sink& sink);
   void read_install(const control::InstallEntry& entry, Sink& sink);
   void read_add(const control::AddEntry& entry, Sink& sink);
+  void read_launch(const control::LaunchEntry& entry, Sink& sink);
+  void read_break(const control::BreakEntry& entry, Sink& sink);
   void read_join_done(const control::JoinDoneEntry& entry, Sink& sink);
   void read_left(const control::LeftEntry& entry, Sink& sink);
   void put_in_force(const std::vector<std::uint32_t>& ids, bool added, Sink& sink);
@@ -183,6 +194,7 @@ class Member {
   Wish leave_ = Wish::no;
   RankSet lost_;
   bool quiet_ = false;
+  bool ordered_ = false;
   RankSet left_;
   bool all_left_ = false;
   Status closed_;
@@ -227,12 +239,12 @@ void Member::step(const Reduced& event, S& sink) {
     sink.bug("a slice is finished that was not begun");
     return;
   }
-  const bool inlined = bucket.agreed.kind == BucketKind::inlined;
+  const bool is_over = !has_done_words(bucket.agreed);
   if (mode_ == Mode::failing) {
     if (!buckets().has_slices() && !quiet_) {
       store_quiet(sink);
     }
-  } else if (inlined || (mode_ == Mode::drain && broken(Trap::leave_drain_on_own_done))) {
+  } else if (is_over || (mode_ == Mode::drain && broken(Trap::leave_drain_on_own_done))) {
     finish_instance(event.bucket, sink);
   }
 }

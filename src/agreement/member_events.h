@@ -29,8 +29,9 @@ struct Submit {
 struct Refused {
   std::string name;
 };
-/// All ranks have published the instance that this rank has published. step() says whether this rank's slice of it is
-/// reduced now (of an inline bucket all payloads are read); step(Reduced) comes when it is.
+/// All ranks have published the instance that this rank has published; in an ordered group it is launched besides.
+/// step() says whether this rank's slice of it is reduced now (of an inline bucket all payloads are read);
+/// step(Reduced) comes when it is.
 struct AllPublished {
   std::uint32_t bucket = 0;
 };

@@ -23,6 +23,7 @@ class RecordingSink final : public Sink {
     add("copy_in " + number(bucket) + "." + number(place) + " instance " + number(instance));
   }
   void set_frozen(std::uint32_t epoch, Reason) override { add("frozen " + number(epoch)); }
+  void send_frozen(std::uint32_t epoch, Reason) override { add("send frozen " + number(epoch)); }
   void store_quiet(const RankSet& lost) override {
     std::string line = "quiet";
     for (std::size_t i = 0; i < lost.size(); ++i) {
@@ -53,6 +54,7 @@ class RecordingSink final : public Sink {
     }
     add(line);
   }
+  void launch(std::uint32_t bucket) override { add("launch " + number(bucket)); }
   void prepare(const Bucket& bucket) override { add("prepare " + number(bucket.id)); }
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override {
     std::string line = (added ? "add " : "install ") + number(epoch) + ":";

@@ -18,7 +18,7 @@ namespace ronde::agreement {
 enum class Mode : std::uint8_t {
   learn,    ///< no bucket is in force: everything goes to the coordinator
   replay,   ///< buckets are in force
-  frozen,   ///< publishes nothing more in this epoch, waits until all ranks are frozen
+  frozen,   ///< publishes nothing more in this epoch, waits until all ranks are frozen (in an ordered group: for BREAK)
   drain,    ///< knows which instances count; finishes them
   failing,  ///< a rank has died; waits until every survivor is quiet
   failed,   ///< over
@@ -50,7 +50,8 @@ class Sink {
 
   // ---- Words and data. None may allocate: they are the hot path.
 
-  /// Store pub = flag (release). What was copied in before is part of it.
+  /// Store pub = flag (release). What was copied in before is part of it. In an ordered group: send FULL, which may
+  /// allocate.
   virtual void publish(std::uint32_t bucket, Flag flag) = 0;
   /// The instance has succeeded: every place's request is over. Tickets are finished after the gate.
   virtual void complete(std::uint32_t bucket, std::uint64_t instance) = 0;
@@ -64,6 +65,8 @@ class Sink {
 
   /// Store frozen = epoch (release, after every pub store), with the reason beside it, and ring every doorbell.
   virtual void set_frozen(std::uint32_t epoch, Reason reason) = 0;
+  /// In an ordered group in its place: send FROZEN.
+  virtual void send_frozen(std::uint32_t epoch, Reason reason) = 0;
   /// Store quiet = lost (release, after the last store to data), ring the survivors.
   virtual void store_quiet(const RankSet& lost) = 0;
 
@@ -84,6 +87,9 @@ class Sink {
   /// Plan and execute these together, behind all that was agreed before; step(Executed) for each when it is over. An
   /// item with a descriptor that this rank did not submit: it has joined and takes part with neutral values.
   virtual void execute(std::vector<control::ExecEntry::Item> items) = 0;
+  /// In an ordered group: launch the instance of this bucket that all have published, behind all that was agreed
+  /// before. step(AllPublished) once it moves.
+  virtual void launch(std::uint32_t bucket) = 0;
   /// Make this rank's side of the bucket ready, zero its line, then answer PREPARED to the coordinator.
   virtual void prepare(const Bucket& bucket) = 0;
   /// These are in force now, beside what already is if `added`: names may be looked up by Member::where().

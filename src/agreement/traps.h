@@ -31,6 +31,9 @@ enum class Trap : std::int32_t {
   one_inline_line,
   cancel_before_decision,
   calls_not_compared,
+  launch_by_flags,
+  launch_after_break,
+  freeze_is_break,
   kCount,
 };
 

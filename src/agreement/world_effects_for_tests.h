@@ -41,6 +41,12 @@ inline void RankSink::set_frozen(std::uint32_t epoch, Reason reason) {
   world_.write(rank_, {Update::Kind::frozen, 0, epoch, {}, {}});
 }
 
+inline void RankSink::send_frozen(std::uint32_t epoch, Reason reason) {
+  world_.note(rank_, "asks for a break of epoch " + std::to_string(epoch) + ", reason " +
+                         std::to_string(static_cast<int>(reason)));
+  world_.rank(rank_).requests.emplace_back(control::FrozenMessage{epoch});
+}
+
 inline void RankSink::store_quiet(const RankSet& lost) {
   world_.note(rank_, "is quiet");
   world_.count(Row::quiet_stored, world_.rank(rank_).member.mode());
@@ -72,6 +78,9 @@ inline void RankSink::execute(std::vector<control::ExecEntry::Item> items) {
   Rank& own = world_.rank(rank_);
   for (const control::ExecEntry::Item& item : items) {
     const std::size_t index = own.executions++;
+    if (world_.is_ordered()) {
+      own.to_launch.push_back({false, index});
+    }
     if (world_.executions_.size() == index) {
       world_.executions_.push_back({world_.name_index(item.name), std::vector<Execution::Part>(world_.size())});
     }
@@ -82,6 +91,11 @@ inline void RankSink::execute(std::vector<control::ExecEntry::Item> items) {
     world_.executions_[index].parts[rank_].sequence =
         takes_part ? own.submissions[world_.name_index(item.name)].current : kNothing;
   }
+}
+
+inline void RankSink::launch(std::uint32_t bucket) {
+  Rank& own = world_.rank(rank_);
+  own.to_launch.push_back({true, bucket, own.member.next_flag(bucket)});
 }
 
 inline void RankSink::prepare(const Bucket& bucket) {

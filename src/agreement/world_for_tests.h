@@ -69,6 +69,11 @@ class World : public WorldMoves {
       case Kind::gate: {
         const CopiedSubmit copied = *std::exchange(own.copied, std::nullopt);
         classify_submit(move.rank, copied.name, Variant::usual);
+        if (own.member.bucket(copied.event.bucket).members.empty()) {  // retired since: its names are not known there
+          const NameSpec& spec = scenario_.names[copied.name];
+          own.member.step(Submit{spec.name, spec.descriptor(copied.variant, move.rank), kNever}, own.sink);
+          return;
+        }
         own.member.step(copied.event, own.sink);
         return;
       }
@@ -95,6 +100,7 @@ class World : public WorldMoves {
         }
         count(Row::all_published, mode);
         tell(move.rank, id);
+        note_launch(move.rank, {true, id, own.member.next_flag(id)});
         begin_slice(move.rank, id);
         return;
       case Kind::reduced:
@@ -175,6 +181,9 @@ class World : public WorldMoves {
   void execute(std::size_t i, std::size_t e) {
     Execution& execution = executions_[e];
     Execution::Part& part = execution.parts[i];
+    if (part.stage == 0) {
+      note_launch(i, {false, e});
+    }
     if (++part.stage == 2) {
       for (const Execution::Part& other : execution.parts) {
         if (other.sequence != kNothing && part.sequence != kNothing && other.sequence != part.sequence) {
@@ -216,6 +225,10 @@ class World : public WorldMoves {
       status = coordinator_->on_join(member);
     } else if (const auto* prepared = std::get_if<control::PreparedMessage>(&message)) {
       status = coordinator_->on_prepared(member, *prepared);
+    } else if (const auto* full = std::get_if<control::FullMessage>(&message)) {
+      status = coordinator_->on_full(member, *full);
+    } else if (const auto* frozen = std::get_if<control::FrozenMessage>(&message)) {
+      coordinator_->on_frozen(*frozen);
     } else if (const auto* free = std::get_if<control::FreeMessage>(&message)) {
       status = coordinator_->on_free(member, free->bucket);
     } else if (const auto* leave = std::get_if<control::LeaveMessage>(&message)) {
@@ -256,8 +269,24 @@ class World : public WorldMoves {
       count(Row::log_add, mode);
     } else if (std::holds_alternative<control::JoinDoneEntry>(entry)) {
       count(Row::log_join_done, mode);
+    } else if (std::holds_alternative<control::LaunchEntry>(entry)) {
+      count(Row::log_launch, mode);
+    } else if (std::holds_alternative<control::BreakEntry>(entry)) {
+      count(Row::log_break, mode);
+      note_decision(own);
     }
     own.member.step(LogRead{std::move(entry)}, own.sink);
+  }
+
+  /// In an ordered group: what was launched before this entry is decided, on every rank alike.
+  void note_decision(const Rank& own) {
+    for (std::uint32_t id : own.member.in_force()) {
+      const std::uint64_t decided = own.member.instances(id) + (own.member.is_launched(id) ? 1 : 0);
+      if (own.member.mode() != Mode::failing && own.member.mode() != Mode::failed &&
+          decisions_.emplace(std::pair(own.member.epoch(), id), decided).first->second != decided) {
+        violated("P5: the ranks decide differently");
+      }
+    }
   }
 
   // ---- Programs
@@ -298,7 +327,7 @@ class World : public WorldMoves {
         event.copied = flag;
         own.sink.copy_in(where->bucket, where->place, flag & kMaxInstance);
       }
-      own.copied = CopiedSubmit{event, op.name};
+      own.copied = CopiedSubmit{event, op.name, op.variant};
       return;
     }
     classify_submit(i, op.name, op.variant);

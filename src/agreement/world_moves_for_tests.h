@@ -104,7 +104,7 @@ class WorldMoves : public WorldState {
     }
     collect_buckets(i);
     collect_executions(i);
-    if (member.mode() == Mode::frozen && (everyone_froze(i) || broken(Trap::no_freeze_wait))) {
+    if (member.mode() == Mode::frozen && !is_ordered() && (everyone_froze(i) || broken(Trap::no_freeze_wait))) {
       moves_.push_back({Kind::all_frozen, i});
     }
     if (member.mode() == Mode::failing && everyone_quiet(i)) {
@@ -129,7 +129,10 @@ class WorldMoves : public WorldState {
         return true;
       };
       if (member.stage(id) == Stage::none) {
-        if ((everyone(&WorldMoves::pub) || broken(Trap::reduce_before_all_published)) && !(over && told(i, id))) {
+        // Also what the log has launched waits for the others' data, which may travel more slowly.
+        const bool is_due = (everyone(&WorldMoves::pub) || broken(Trap::reduce_before_all_published)) &&
+                            (is_next(i, {true, id, flag}) || broken(Trap::launch_by_flags));
+        if (is_due && !(over && told(i, id))) {
           moves_.push_back({Kind::all_published, i, id});
         }
       } else if (member.stage(id) == Stage::reducing) {
@@ -167,7 +170,7 @@ class WorldMoves : public WorldState {
         return std::all_of(executions_[e].parts.begin(), executions_[e].parts.end(),
                            [&](const Execution::Part& part) { return part.stage >= wanted; });
       };
-      if (stage < 3 && (stage == 0 || everyone(stage))) {
+      if (stage < 3 && (stage == 0 ? is_next(i, {false, e}) : everyone(stage))) {
         moves_.push_back({Kind::execution, i, e});
       }
     }

@@ -68,6 +68,7 @@ struct Memory {
 struct CopiedSubmit {
   SubmitPlace event;
   std::size_t name = 0;
+  Variant variant = Variant::usual;
 };
 
 class WorldState;
@@ -80,6 +81,7 @@ class RankSink final : public Sink {
   void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, Reason reason) override;
+  void send_frozen(std::uint32_t epoch, Reason reason) override;
   void store_quiet(const RankSet& lost) override;
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override;
@@ -88,6 +90,7 @@ class RankSink final : public Sink {
   void settings(const control::SettingsEntry&) override {}
   void table(const Thresholds&) override {}
   void execute(std::vector<control::ExecEntry::Item> items) override;
+  void launch(std::uint32_t bucket) override;
   void prepare(const Bucket& bucket) override;
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
   void ended(std::uint32_t epoch) override;
@@ -101,6 +104,14 @@ class RankSink final : public Sink {
 
   WorldState& world_;
   std::size_t rank_;
+};
+
+/// What the log has launched in an ordered group, or would have: a collective of the learning lane, or an instance.
+struct Launch {
+  bool is_bucket = false;
+  std::size_t index = 0;  ///< of the execution, or the bucket
+  Flag flag = 0;          ///< of the instance
+  bool operator==(const Launch&) const = default;
 };
 
 struct Rank {
@@ -129,6 +140,8 @@ struct Rank {
   std::set<std::uint32_t> refused;   ///< buckets
   std::vector<bool> planned;         ///< by name: has been in force
   std::vector<std::uint32_t> noted;  ///< by peer: its frozen word as last told to the member
+  std::deque<Launch> to_launch;      ///< in an ordered group: in this order
+  std::size_t launched = 0;
 };
 
 /// One collective of the learning lane.
@@ -261,6 +274,29 @@ class WorldState {
     return id < words.done.size() ? words.done[id] : 0;
   }
 
+  // ---- An ordered group
+
+  bool is_ordered() const { return scenario_.settings.ordered; }
+  /// Its turn has come, or there are no turns.
+  bool is_next(std::size_t index, const Launch& launch) {
+    const std::deque<Launch>& all = rank(index).to_launch;
+    return !is_ordered() || (!all.empty() && all.front() == launch);
+  }
+  /// The rank launches this: the n-th on one rank must be the n-th on all (P6).
+  void note_launch(std::size_t index, const Launch& launch) {
+    if (!is_ordered()) {
+      return;
+    }
+    Rank& own = rank(index);
+    std::erase(own.to_launch, launch);
+    if (launches_.size() == own.launched) {
+      launches_.push_back(launch);
+    }
+    if (!(launches_[own.launched++] == launch)) {
+      violated("P6: the ranks launch in different orders");
+    }
+  }
+
   // ---- What the sinks do
 
   void store_pub(std::size_t index, std::uint32_t id, Flag flag) {
@@ -278,7 +314,19 @@ class WorldState {
         update.calls.push_back(static_cast<Sequence>(request_in(index, id, place)));
       }
     }
+    if (is_ordered()) {
+      rank(index).requests.emplace_back(
+          control::FullMessage{rank(index).member.epoch(), id, flag & kMaxInstance, sum_of(update.calls)});
+    }
     write(index, std::move(update));
+  }
+  /// Tells calls from others.
+  static std::uint64_t sum_of(const std::vector<Sequence>& calls) {
+    std::uint64_t sum = 0;
+    for (const Sequence call : calls) {
+      sum = sum * 1000003 + static_cast<std::uint64_t>(call) + 1;
+    }
+    return sum;
   }
 
   /// A slice of `index` begins or ends: it reads, and for direct buckets stores to, every rank's memory. Each must have
@@ -353,6 +401,7 @@ class WorldState {
   std::optional<Coordinator> coordinator_;
   bool coordinator_has_news_ = true;
   std::vector<Execution> executions_;
+  std::vector<Launch> launches_;                ///< in an ordered group: by whichever rank was the first
   std::set<std::string> layouts_;               ///< of buckets that some rank may use
   std::map<std::uint32_t, Bucket> known_;       ///< buckets as the first rank saw them
   std::map<std::uint32_t, std::size_t> freed_;  ///< by bucket how many ranks have freed it

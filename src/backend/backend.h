@@ -20,9 +20,13 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// Ok if this backend can execute the plan, else NOT_IMPLEMENTED with the reason. The same on every rank.
   virtual Status supports(const Plan& plan) const = 0;
+  /// Every rank must launch all that this backend does in one order, plans and instances of buckets together: then no
+  /// instance begins but by the log (docs/decisions/0021-ordered-backends.md). The same on every rank, always.
+  virtual bool is_ordered() const { return false; }
   /// Begins the plan. Plans of one backend are launched and finished one at a time, in the same order on every rank.
-  /// `plan` must outlive the operation.
-  virtual std::unique_ptr<Operation> launch(const Plan& plan) = 0;
+  /// `plan` must outlive the operation. An error: this rank cannot begin it, and has touched nothing. The others may
+  /// have begun by then, so the group ends on all ranks.
+  virtual Result<std::unique_ptr<Operation>> launch(const Plan& plan) = 0;
   /// What all ranks begin with, as the first of them has it; the log tells of other rows. Any thread.
   virtual Thresholds first_thresholds() const = 0;
   /// For the plans launched from now on. Every rank calls it between the same two plans.

@@ -25,6 +25,7 @@ void write(ByteWriter& writer, const SettingsEntry& entry) {
   writer.put(entry.fusion_small);
   writer.put(entry.limits.inline_max);
   writer.put(entry.limits.staged_max);
+  writer.put(static_cast<std::uint8_t>(entry.ordered ? 1 : 0));
 }
 
 void write(ByteWriter& writer, const ExecEntry& entry) {
@@ -90,6 +91,22 @@ void write(ByteWriter& writer, const AddEntry& entry) {
   writer.put(entry.epoch);
   write_numbers(writer, entry.buckets);
 }
+
+void write(ByteWriter& writer, const LaunchEntry& entry) {
+  writer.put(entry.epoch);
+  write_numbers(writer, entry.buckets);
+}
+
+void write(ByteWriter& writer, const BreakEntry& entry) { writer.put(entry.epoch); }
+
+void write(ByteWriter& writer, const FullMessage& message) {
+  writer.put(message.epoch);
+  writer.put(message.bucket);
+  writer.put(message.instance);
+  writer.put(message.calls);
+}
+
+void write(ByteWriter& writer, const FrozenMessage& message) { writer.put(message.epoch); }
 
 void write(ByteWriter& writer, const RetireEntry& entry) { write_numbers(writer, entry.buckets); }
 
@@ -209,6 +226,7 @@ SettingsEntry read_settings(ByteReader& reader) {
   entry.fusion_small = reader.get<std::uint64_t>();
   entry.limits.inline_max = reader.get<std::uint64_t>();
   entry.limits.staged_max = reader.get<std::uint64_t>();
+  entry.ordered = reader.get<std::uint8_t>() != 0;
   return entry;
 }
 
@@ -220,13 +238,22 @@ TableEntry read_table(ByteReader& reader) {
   return {row};
 }
 
-/// INSTALL and ADD.
+/// INSTALL, ADD and LAUNCH.
 template <typename Entry>
-Entry read_in_force(ByteReader& reader) {
+Entry read_of_epoch(ByteReader& reader) {
   Entry entry;
   entry.epoch = reader.get<std::uint32_t>();
   entry.buckets = read_numbers<std::uint32_t>(reader);
   return entry;
+}
+
+FullMessage read_full(ByteReader& reader) {
+  FullMessage message;
+  message.epoch = reader.get<std::uint32_t>();
+  message.bucket = reader.get<std::uint32_t>();
+  message.instance = reader.get<std::uint64_t>();
+  message.calls = reader.get<std::uint64_t>();
+  return message;
 }
 
 PreparedMessage read_prepared(ByteReader& reader) {
@@ -302,8 +329,8 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 9: return read_prepared(reader);
     case 10: return FreeMessage{reader.get<std::uint32_t>()};
     case 11: return PrepareEntry{read_bucket(reader)};
-    case 12: return read_in_force<InstallEntry>(reader);
-    case 13: return read_in_force<AddEntry>(reader);
+    case 12: return read_of_epoch<InstallEntry>(reader);
+    case 13: return read_of_epoch<AddEntry>(reader);
     case 14: return RetireEntry{read_numbers<std::uint32_t>(reader)};
     case 15: return read_join_done(reader);
     case 16: return read_table(reader);
@@ -314,6 +341,10 @@ Message read_message(std::uint8_t kind, ByteReader& reader) {
     case 21: return read_give_up(reader);
     case 22: return read_refused(reader);
     case 23: return CancelMessage{reader.get_string()};
+    case 24: return read_full(reader);
+    case 25: return FrozenMessage{reader.get<std::uint32_t>()};
+    case 26: return read_of_epoch<LaunchEntry>(reader);
+    case 27: return BreakEntry{reader.get<std::uint32_t>()};
     default: return LeaveMessage{reader.get<std::uint8_t>() != 0};
   }
 }

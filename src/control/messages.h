@@ -84,6 +84,21 @@ struct CancelMessage {
   std::string name;
 };
 
+/// The next instance of this bucket is full on the sender, in a group whose instances go by the log
+/// (SettingsEntry::ordered).
+struct FullMessage {
+  std::uint32_t epoch = 0;
+  std::uint32_t bucket = 0;
+  std::uint64_t instance = 0;
+  /// Stands for the unnamed calls in it; 0 if there are none.
+  std::uint64_t calls = 0;
+};
+
+/// The same group: the sender cannot go on in this epoch, and fills no bucket of it any more.
+struct FrozenMessage {
+  std::uint32_t epoch = 0;
+};
+
 /// The sender does not use this bucket any more, which was retired.
 struct FreeMessage {
   std::uint32_t bucket = 0;
@@ -96,6 +111,8 @@ struct SettingsEntry {
   std::uint64_t fusion_threshold = 0;  ///< bytes of a fused plan at most; 0: nothing is fused
   std::uint64_t fusion_small = 0;      ///< only tensors up to this many bytes are fused
   ByteLimits limits = {};              ///< which kind a bucket is
+  /// The backend needs one order of all that the ranks launch: no instance of a bucket begins but by LAUNCH.
+  bool ordered = false;
 };
 
 /// These names are ready on every member and agree; all execute them, in this order.
@@ -139,6 +156,18 @@ struct InstallEntry {
 struct AddEntry {
   std::uint32_t epoch = 0;
   std::vector<std::uint32_t> buckets = {};
+};
+
+/// The next instance of each of these buckets is full on every member; all launch them, in this order among themselves
+/// and with what is in EXEC entries.
+struct LaunchEntry {
+  std::uint32_t epoch = 0;
+  std::vector<std::uint32_t> buckets = {};
+};
+
+/// The epoch is over for what was not launched before this entry; what was is finished.
+struct BreakEntry {
+  std::uint32_t epoch = 0;
 };
 
 /// These buckets never come into force again: say FREE for their lines and slots once nothing touches them.
@@ -208,10 +237,11 @@ struct GiveUpMessage {
   std::int32_t rank = -1;  ///< whose doing it is; -1: nobody's alone
 };
 
-using Message = std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry,
-                             AllLeftEntry, EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry,
-                             InstallEntry, AddEntry, RetireEntry, JoinDoneEntry, TableEntry, OfferMessage,
-                             AcceptMessage, PieceMessage, TakenMessage, GiveUpMessage, RefusedMessage, CancelMessage>;
+using Message =
+    std::variant<RequestMessage, LeaveMessage, SettingsEntry, ExecEntry, ErrorEntry, LeftEntry, AllLeftEntry,
+                 EndMessage, JoinMessage, PreparedMessage, FreeMessage, PrepareEntry, InstallEntry, AddEntry,
+                 RetireEntry, JoinDoneEntry, TableEntry, OfferMessage, AcceptMessage, PieceMessage, TakenMessage,
+                 GiveUpMessage, RefusedMessage, CancelMessage, FullMessage, FrozenMessage, LaunchEntry, BreakEntry>;
 
 struct Envelope {
   std::int32_t group = 0;

@@ -41,10 +41,11 @@ TEST(Messages, EveryLogEntrySurvivesTheWire) {
   EXPECT_TRUE(std::get<LeaveMessage>(round_trip({0, LeaveMessage{true}}).message).final);
   EXPECT_TRUE(std::holds_alternative<AllLeftEntry>(round_trip({0, AllLeftEntry{}}).message));
   EXPECT_EQ(std::get<LeftEntry>(round_trip({0, LeftEntry{5}}).message).member, 5);
-  const auto settings = std::get<SettingsEntry>(round_trip({0, SettingsEntry{7, 8, {9, 10}}}).message);
+  const auto settings = std::get<SettingsEntry>(round_trip({0, SettingsEntry{7, 8, {9, 10}, true}}).message);
   EXPECT_EQ(settings.fusion_threshold, 7u);
   EXPECT_EQ(settings.fusion_small, 8u);
   EXPECT_EQ(settings.limits, (ByteLimits{9, 10}));
+  EXPECT_TRUE(settings.ordered);
   const auto error = std::get<ErrorEntry>(round_trip({0, ErrorEntry{"x", Code::timed_out, 2, "why", {0, 3}}}).message);
   EXPECT_EQ(error.name, "x");
   EXPECT_EQ(error.code, Code::timed_out);
@@ -94,6 +95,17 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   EXPECT_EQ(std::get<JoinDoneEntry>(round_trip({0, JoinDoneEntry{3}}).message).last, 3);
   const TableEntry table{{1, 2, 3, 4, std::uint64_t{1} << 40}};
   EXPECT_EQ(std::get<TableEntry>(round_trip({0, table}).message).thresholds, table.thresholds);
+}
+
+TEST(Messages, WhatOrderedGroupsSayAndReadSurvivesTheWire) {
+  const auto full = std::get<FullMessage>(round_trip({0, FullMessage{1, 2, std::uint64_t{1} << 39, 4}}).message);
+  EXPECT_EQ(std::tie(full.epoch, full.bucket, full.instance, full.calls),
+            std::tuple(1u, 2u, std::uint64_t{1} << 39, 4u));
+  EXPECT_EQ(std::get<FrozenMessage>(round_trip({0, FrozenMessage{5}}).message).epoch, 5u);
+  const auto launch = std::get<LaunchEntry>(round_trip({0, LaunchEntry{6, {7, 8}}}).message);
+  EXPECT_EQ(launch.epoch, 6u);
+  EXPECT_EQ(launch.buckets, (std::vector<std::uint32_t>{7, 8}));
+  EXPECT_EQ(std::get<BreakEntry>(round_trip({0, BreakEntry{9}}).message).epoch, 9u);
 }
 
 TEST(Messages, WhatPassesBetweenTwoRanksSurvivesTheWire) {

@@ -12,7 +12,8 @@ AgreedPlans::AgreedPlans(Context context)
     : context_(context),
       executor_(
           context.backend, [this](const PlanRun& run) { started(run); },
-          [this](const PlanRun& run, const Status& status) { finished(run, status); }) {}
+          [this](const PlanRun& run, const Status& status) { finished(run, status); },
+          [this](std::uint32_t bucket) { context_.replay.launch(bucket); }) {}
 
 void AgreedPlans::use_table(const Thresholds& thresholds) {
   executor_.set_table(thresholds);

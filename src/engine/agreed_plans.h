@@ -46,6 +46,11 @@ class AgreedPlans {
 
   /// Plans what one entry of the log says, behind all before it. INTERNAL if nobody here holds an item.
   Status add(const std::vector<control::ExecEntry::Item>& items);
+  /// The instance of this bucket that is under way is launched in its turn.
+  void add_launch(std::uint32_t bucket) { executor_.enqueue_launch(bucket); }
+  /// As Executor has them.
+  const Status& failure() const { return executor_.failure(); }
+  const PlanRun& failed() const { return executor_.failed(); }
   /// Moves the first plan on; not if a peer has given up.
   Progress advance(Nanoseconds now);
   /// A peer gave up while a plan ran, so that its results are worth nothing. Nothing moves any more.

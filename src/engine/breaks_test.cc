@@ -21,8 +21,8 @@ constexpr int kStepsBetweenBreaks = 6;
 
 float value_of(int step, int rank) { return static_cast<float>((7 * step + 3 * rank) % 50 + 1); }
 
-/// One rank's program: in each step "x" and "y". Now and then "x" has another size, of which the first rank to submit it
-/// leaves the epoch while others are at the step before.
+/// One rank's program: in each step "x" and "y". Now and then "x" has another size, of which the first rank to submit
+/// it leaves the epoch while others are at the step before.
 class Program {
  public:
   Program(LocalWorld& world, int rank, std::size_t elements) : world_(world), rank_(rank), elements_(elements) {}

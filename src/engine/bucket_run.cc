@@ -5,11 +5,12 @@
 
 namespace ronde::engine {
 
-BucketRun::BucketRun(std::unique_ptr<PersistentCollective> collective, const Bucket& agreed)
+BucketRun::BucketRun(std::unique_ptr<PersistentCollective> collective, const Bucket& agreed, bool is_ordered)
     : collective_(std::move(collective)),
       tickets_(agreed.members.size()),
       direct_bytes_(agreed.kind == BucketKind::direct ? payload_bytes(agreed) : 0),
-      has_unnamed_(ronde::has_unnamed(agreed)) {}
+      has_unnamed_(ronde::has_unnamed(agreed)),
+      is_plain_(!has_unnamed_ && !is_ordered) {}
 
 void BucketRun::enter(std::uint32_t epoch) {
   collective_->enter(epoch);

@@ -18,13 +18,16 @@ namespace ronde::engine {
 /// Under the gate, but for the collective's advance().
 class BucketRun {
  public:
-  BucketRun(std::unique_ptr<PersistentCollective> collective, const Bucket& agreed);
+  /// `is_ordered`: it is launched by the log, of a group whose backend is ordered.
+  BucketRun(std::unique_ptr<PersistentCollective> collective, const Bucket& agreed, bool is_ordered = false);
 
   PersistentCollective& collective() const { return *collective_; }
   /// By place; null where none is.
   std::vector<TicketPtr>& tickets() { return tickets_; }
   const std::vector<TicketPtr>& tickets() const { return tickets_; }
   bool has_unnamed() const { return has_unnamed_; }
+  /// Nobody but its flag needs to be told when it is published.
+  bool is_plain() const { return is_plain_; }
   bool is_in_force() const { return in_force_; }
   /// Payload of each instance that is reduced where the tensors lie.
   std::uint64_t direct_bytes() const { return direct_bytes_; }
@@ -73,6 +76,7 @@ class BucketRun {
   bool in_force_ = false;
   bool is_watched_ = false;
   const bool has_unnamed_;
+  const bool is_plain_;
 };
 
 }  // namespace ronde::engine

@@ -42,6 +42,12 @@ class Hearing {
   std::optional<Status> operator()(const control::CancelMessage& message) {
     return tell([&](agreement::Coordinator& it) { return it.on_cancel(from_, message), Status(); });
   }
+  std::optional<Status> operator()(const control::FullMessage& message) {
+    return tell([&](agreement::Coordinator& it) { return it.on_full(from_, message); });
+  }
+  std::optional<Status> operator()(const control::FrozenMessage& message) {
+    return tell([&](agreement::Coordinator& it) { return it.on_frozen(message), Status(); });
+  }
   std::optional<Status> operator()(const control::FreeMessage& message) {
     return tell([&](agreement::Coordinator& it) { return it.on_free(from_, message.bucket); });
   }

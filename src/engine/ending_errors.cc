@@ -1,5 +1,7 @@
 #include "engine/ending_errors.h"
 
+#include <algorithm>
+
 namespace ronde::engine {
 
 Status EndingErrors::of(const Ticket& ticket) const {
@@ -29,6 +31,18 @@ EndingErrors ended_by_death(const Membership& membership, const std::vector<int>
   errors.says_kind = true;
   errors.later = who + " died; this group of ranks is unusable until shutdown and init";
   return errors;
+}
+
+Status LaunchErrors::of(const Ticket& ticket) const {
+  const bool is_owner =
+      std::any_of(owners.begin(), owners.end(), [&](const TicketPtr& owner) { return owner.get() == &ticket; });
+  return is_owner ? why.with_context("'" + ticket.name() + "' could not be begun") : others;
+}
+
+LaunchErrors could_not_begin(const Status& why, const std::vector<TicketPtr>& owners) {
+  return {why, owners,
+          Status::error(why.code(), "this rank could not begin '" + owners.front()->name() + "' (" + why.message() +
+                                        "); this group of ranks is unusable until shutdown and init")};
 }
 
 Status coordinator_is_silent(const Membership& membership, int coordinator, const std::string& name) {

@@ -26,6 +26,15 @@ struct EndingErrors {
 EndingErrors ended_in_the_middle(const Membership& membership, const std::vector<int>& late, bool departed);
 /// `lost`: the members that have died, at least one.
 EndingErrors ended_by_death(const Membership& membership, const std::vector<int>& lost);
+/// A plan could not be begun on this rank.
+struct LaunchErrors {
+  Status why;
+  std::vector<TicketPtr> owners;  ///< whose plan it was
+  Status others;                  ///< of all other requests, and of later ones
+
+  Status of(const Ticket& ticket) const;
+};
+LaunchErrors could_not_begin(const Status& why, const std::vector<TicketPtr>& owners);
 /// Of the request that has waited for the coordinator longer than its limit and some patience.
 Status coordinator_is_silent(const Membership& membership, int coordinator, const std::string& name);
 

@@ -53,6 +53,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
     const Thresholds thresholds = backend_.first_thresholds();
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
+    entry.ordered = backend_.is_ordered();
     coordinator_.take(entry, settings.replay ? backend_.layout() : nullptr);
   }
 }
@@ -93,6 +94,10 @@ bool Engine::step() {
     return true;
   }
   moved |= plans_.advance(now) != Progress::idle;
+  if (!plans_.failure()) {
+    fail_to_launch();
+    return true;
+  }
   if (follow_who_gave_up(now)) {
     return true;
   }
@@ -253,6 +258,8 @@ bool Engine::apply_outcome(Nanoseconds now) {
   for (const Replay::Answer& answer : outcome.agreed) {
     if (const auto* table = std::get_if<Thresholds>(&answer)) {
       plans_.use_table(*table);
+    } else if (const auto* launch = std::get_if<Replay::Launch>(&answer)) {
+      plans_.add_launch(launch->bucket);
     } else if (status) {
       status = plans_.add(std::get<std::vector<control::ExecEntry::Item>>(answer));
     }
@@ -372,6 +379,10 @@ bool Engine::look_who_is_gone() {
   if (!membership_.has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
     return false;
   }
+  if (replay_.is_ordered() && !std::exchange(coordinator_is_gone_, true)) {
+    return true;  // as below: the rest of the log is read first
+  }
+  replay_.end_log();
   // What is under way is finished or given up first: nothing may be told while a bucket or plan still works on it. If
   // it cannot end without the coordinator, departed() sees that.
   if (!plans_.is_idle() || !replay_.is_out()) {
@@ -487,6 +498,16 @@ void Engine::fail(const Status& status) {
 }
 
 // ---- Failing
+
+/// Others may have begun the plan, and what they are at has no end but the group's: this rank's word that it has gone
+/// tells them at once. Its own calls say why.
+void Engine::fail_to_launch() {
+  const LaunchErrors errors = could_not_begin(plans_.failure(), plans_.failed().owners);
+  log(LogLevel::error, rank_of(topology_.rank), errors.others.message());
+  fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.others);
+  control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
+  serve_nobody();
+}
 
 /// `late`: the ranks without which what is under way cannot end; `departed`: they have left. Empty when a rank died.
 void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool departed) {

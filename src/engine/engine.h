@@ -183,6 +183,7 @@ class Engine {
     return (plans_.peers_gave_up() || replay_.peers_gave_up()) && give_up_too(now);
   }
   bool give_up_too(Nanoseconds now);
+  void fail_to_launch();
   void start_failing(Nanoseconds now, const std::vector<int>& late, bool departed);
   bool step_failing(Nanoseconds now);
   void fail_everything(const UnfinishedWork::Reason& reason, const Status& later_ones, End end = End::in_error);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "engine/forwarding_backend_for_tests.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {
@@ -287,25 +288,16 @@ class Unfinished final : public PersistentCollective {
   const bool& is_held_;
 };
 
-class UnfinishedBackend final : public backend::Backend {
+class UnfinishedBackend final : public ForwardingBackend {
  public:
   UnfinishedBackend(std::unique_ptr<backend::Backend> inner, const bool& is_held)
-      : inner_(std::move(inner)), is_held_(is_held) {}
-  std::string_view name() const override { return inner_->name(); }
-  Status supports(const Plan& plan) const override { return inner_->supports(plan); }
-  std::unique_ptr<Operation> launch(const Plan& plan) override { return inner_->launch(plan); }
-  Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
-  BucketLayout* layout() override { return inner_->layout(); }
+      : ForwardingBackend(std::move(inner)), is_held_(is_held) {}
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
-    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<PersistentCollective> made, inner_->prepare(bucket, thresholds));
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<PersistentCollective> made, ForwardingBackend::prepare(bucket, thresholds));
     return std::unique_ptr<PersistentCollective>(std::make_unique<Unfinished>(std::move(made), is_held_));
   }
-  void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
-  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
-  bool is_withdrawn(const HeapPlace&, std::uint64_t) const override { return false; }
 
  private:
-  const std::unique_ptr<backend::Backend> inner_;
   const bool& is_held_;
 };
 
@@ -487,25 +479,14 @@ TEST(EngineEnd, RanksThatLeaveInTheMiddleAreNamed) {
 }
 
 /// A rank's backend that lets something happen right after its engine has looked what it waits for.
-class Interrupted : public backend::Backend {
+class Interrupted : public ForwardingBackend {
  public:
   Interrupted(std::unique_ptr<backend::Backend> inner, std::function<void()>& then)
-      : inner_(std::move(inner)), then_(then) {}
+      : ForwardingBackend(std::move(inner)), then_(then) {}
 
-  std::string_view name() const override { return inner_->name(); }
-  Status supports(const Plan& plan) const override { return inner_->supports(plan); }
-  Thresholds first_thresholds() const override { return inner_->first_thresholds(); }
-  std::unique_ptr<Operation> launch(const Plan& plan) override {
-    return std::make_unique<Work>(inner_->launch(plan), then_);
-  }
-  BucketLayout* layout() override { return inner_->layout(); }
-  Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
-    return inner_->prepare(bucket, thresholds);
-  }
-  void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
-  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
-  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
-    return inner_->is_withdrawn(place, bytes);
+  Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Operation> work, ForwardingBackend::launch(plan));
+    return std::unique_ptr<Operation>(std::make_unique<Work>(std::move(work), then_));
   }
 
  private:
@@ -523,7 +504,6 @@ class Interrupted : public backend::Backend {
     std::function<void()>& then;
   };
 
-  std::unique_ptr<backend::Backend> inner_;
   std::function<void()>& then_;
 };
 

@@ -10,14 +10,26 @@ void Executor::enqueue(PlanRun run) {
   queue_.push_back(std::move(run));
 }
 
+void Executor::enqueue_launch(std::uint32_t bucket) {
+  PlanRun run;
+  run.bucket = bucket;
+  enqueue(std::move(run));
+}
+
 Progress Executor::advance(Nanoseconds now) {
-  if (queue_.empty()) {
+  if (queue_.empty() || !failure_) {
     return Progress::idle;
   }
   if (!operation_) {
     PlanRun& run = queue_.front();
     if (run.table) {
       backend_.set_thresholds(*run.table);
+    }
+    if (run.bucket) {
+      const std::uint32_t bucket = *run.bucket;
+      queue_.pop_front();
+      launch_(bucket);
+      return Progress::again;
     }
     if (Status supported = backend_.supports(run.plan); !supported) {
       const PlanRun refused = std::move(run);
@@ -26,7 +38,12 @@ Progress Executor::advance(Nanoseconds now) {
       return Progress::again;
     }
     started_(run);
-    operation_ = backend_.launch(run.plan);
+    Result<std::unique_ptr<Operation>> launched = backend_.launch(run.plan);
+    if (!launched) {
+      failure_ = launched.status();
+      return Progress::again;
+    }
+    operation_ = std::move(launched).value();
     deadline_ = later(now, run.timeout);
   }
   const Progress progress = operation_->advance();

@@ -39,7 +39,7 @@ class RecordingBackend final : public backend::Backend {
  public:
   std::string_view name() const override { return "recording"; }
   Status supports(const Plan&) const override { return {}; }
-  std::unique_ptr<Operation> launch(const Plan&) override { return nullptr; }
+  Result<std::unique_ptr<Operation>> launch(const Plan&) override { return std::unique_ptr<Operation>(); }
   Thresholds first_thresholds() const override { return first; }
   BucketLayout* layout() override { return nullptr; }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {

@@ -16,6 +16,7 @@ constexpr std::size_t kPlacedAtOnce = 32;
 constexpr std::size_t kBytesAtOnce = 64 << 10;
 /// After a request's time was up, so long for a break to end: then a rank is stopped, and no common point is left.
 constexpr Nanoseconds kBreakGrace = 5 * kSecond;
+constexpr int kCoordinatorMember = 0;
 
 }  // namespace
 
@@ -246,6 +247,27 @@ Progress Replay::advance_buckets() {
   return any ? Progress::again : Progress::idle;
 }
 
+void Replay::launch(std::uint32_t bucket) {
+  if (peers_gave_up_) {
+    return;
+  }
+  std::vector<std::uint32_t>& active = actions_.active();
+  active.push_back(bucket);
+  const Nanoseconds before = observer_ != nullptr ? clock_.now() : 0;
+  const Progress progress = actions_.run(bucket).collective().advance();
+  if (progress == Progress::idle) {
+    return;
+  }
+  if (peers_.has_any_given_up()) {
+    peers_gave_up_ = true;
+    return;
+  }
+  if (progress == Progress::done) {
+    active.pop_back();
+  }
+  moved(bucket, progress, before);
+}
+
 /// Tells the member what the bucket has come to: it sees in three events what the bucket does in one call.
 /// `before`: while somebody observes, when the look began that found something to do.
 void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
@@ -267,9 +289,9 @@ void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
       step(agreement::AllPublished{id});
     }
     if (progress == Progress::done && !is_void) {
-      const bool is_inline = member_.bucket(id).kind == BucketKind::inlined;
+      const bool has_more = has_done_words(member_.bucket(id));
       step(agreement::Reduced{id});
-      if (!is_inline) {
+      if (has_more) {
         step(agreement::AllDone{id});
       }
     }
@@ -304,6 +326,15 @@ bool Replay::is_out() {
   Locked gate(gate_);
   break_for(agreement::Reason::leave);
   return member_.mode() != agreement::Mode::frozen && member_.mode() != agreement::Mode::drain;
+}
+
+void Replay::end_log() {
+  Locked gate(gate_);
+  if (member_.is_ordered() &&
+      (member_.mode() == agreement::Mode::replay || member_.mode() == agreement::Mode::frozen)) {
+    actions_.set_work();
+    step(agreement::LogRead{control::BreakEntry{member_.epoch()}});
+  }
 }
 
 void Replay::leave_withdrawn_places() {
@@ -443,6 +474,9 @@ std::optional<std::vector<int>> Replay::stuck(Nanoseconds now) const {
   }
   if (!is_late) {
     return std::nullopt;
+  }
+  if (!drains && member_.is_ordered()) {
+    return std::vector<int>{kCoordinatorMember};  // whose BREAK does not come
   }
   return drains ? decided_wait_for() : not_frozen();
 }

@@ -32,6 +32,7 @@ class Replay {
  public:
   using Counters = ReplayActions::Counters;
   using Answer = ReplayActions::Answer;
+  using Launch = ReplayActions::Launch;
   using Outcome = ReplayActions::Outcome;
 
   Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
@@ -92,12 +93,17 @@ class Replay {
   Progress advance();
   /// Only the first; for a waiter that looks again and again.
   Progress advance_buckets();
+  /// In an ordered group, of what Outcome::agreed says: launches the instance that is under way, behind all that was
+  /// launched before.
+  void launch(std::uint32_t bucket);
   bool is_moving() const { return !actions_.active().empty() || actions_.has_published(); }
   /// Breaks for reasons of time.
   void check_time(Nanoseconds now, Nanoseconds stall);
   Nanoseconds next_check() const;
   /// No bucket is in force, none is being finished. If some are, a break begins.
   bool is_out();
+  /// The coordinator has gone, and all that it said was read: in an ordered group nothing more is launched.
+  void end_log();
   /// A break does not end although a request's time was up a while ago: the ranks without which it does not, none if
   /// they cannot be told.
   std::optional<std::vector<int>> stuck(Nanoseconds now) const;
@@ -113,6 +119,7 @@ class Replay {
   bool self_left() const { return member_.self_left(); }
   bool has_left(int member) const { return member_.has_left(member); }
   const Status& closed() const { return member_.closed(); }
+  bool is_ordered() const { return member_.is_ordered(); }
   /// Requests wait for the coordinator.
   bool is_waiting() const;
   /// One that has had no answer `grace` after its deadline, if there is one.

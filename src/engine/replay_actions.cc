@@ -28,11 +28,22 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
   }
 }
 
-void ReplayActions::publish(std::uint32_t bucket, agreement::Flag) {
+void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
   BucketRun& run = *runs_[bucket];
-  run.publish(run.has_unnamed() ? calls_in(bucket) : 0, clock_, is_observed_);
+  const bool is_plain = run.is_plain();
+  const std::uint64_t calls = is_plain ? 0 : calls_in(bucket);
+  run.publish(calls, clock_, is_observed_);
+  if (!is_plain && member_.is_ordered()) {
+    send_full(bucket, flag, calls);
+    return;
+  }
   fresh_.push_back(bucket);
   has_fresh_.store(true, std::memory_order_release);
+}
+
+/// The log launches it.
+void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls) {
+  send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
 }
 
 void ReplayActions::collect_published() {
@@ -43,7 +54,8 @@ void ReplayActions::collect_published() {
   fresh_.clear();
 }
 
-/// Stands for the unnamed calls in the bucket. Ranks whose calls differ have the same by a chance of one in 2^64.
+/// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
+/// of one in 2^64.
 std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
   std::uint64_t calls = 0;
   const std::vector<BucketMember>& members = member_.bucket(bucket).members;
@@ -123,6 +135,11 @@ void ReplayActions::execute(std::vector<control::ExecEntry::Item> items) {
   outcome_.agreed.emplace_back(std::move(items));
 }
 
+void ReplayActions::launch(std::uint32_t bucket) {
+  outcome_.agreed.emplace_back(Launch{bucket});
+  set_work();
+}
+
 /// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
 /// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
 void ReplayActions::table(const Thresholds& thresholds) {
@@ -147,7 +164,7 @@ bool ReplayActions::make_ready(const Bucket& bucket) {
   if (!made) {
     return false;
   }
-  runs_[bucket.id] = std::make_unique<BucketRun>(std::move(*made), bucket);
+  runs_[bucket.id] = std::make_unique<BucketRun>(std::move(*made), bucket, member_.is_ordered());
   return true;
 }
 
@@ -194,6 +211,11 @@ void ReplayActions::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
   peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
   watch_.begin();
   set_work();
+}
+
+void ReplayActions::send_frozen(std::uint32_t epoch, agreement::Reason) {
+  send(control::FrozenMessage{epoch});
+  watch_.begin();
 }
 
 void ReplayActions::stop() {

@@ -36,8 +36,12 @@ class ReplayActions final : public agreement::Sink {
     std::atomic<std::uint64_t> voided{0};        ///< buckets in which other unnamed calls had met
   };
 
-  /// Of the log: what is to be planned together, or the row that holds for what comes after it.
-  using Answer = std::variant<std::vector<control::ExecEntry::Item>, Thresholds>;
+  /// The instance of this bucket that is under way is to be launched: Replay::launch().
+  struct Launch {
+    std::uint32_t bucket = 0;
+  };
+  /// Of the log: what is to be planned together, the row that holds for what comes after it, or a launch.
+  using Answer = std::variant<std::vector<control::ExecEntry::Item>, Thresholds, Launch>;
 
   /// What the engine has to do, in this order.
   struct Outcome {
@@ -113,6 +117,7 @@ class ReplayActions final : public agreement::Sink {
   void voided(std::uint32_t bucket) override;
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
+  void send_frozen(std::uint32_t epoch, agreement::Reason reason) override;
   void store_quiet(const agreement::RankSet&) override { loss_.say_quiet(); }
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override { send(std::move(message)); }
@@ -121,6 +126,7 @@ class ReplayActions final : public agreement::Sink {
   void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
   void table(const Thresholds& thresholds) override;
   void execute(std::vector<control::ExecEntry::Item> items) override;
+  void launch(std::uint32_t bucket) override;
   void prepare(const Bucket& bucket) override;
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
   void ended(std::uint32_t epoch) override;
@@ -132,6 +138,7 @@ class ReplayActions final : public agreement::Sink {
  private:
   void send(control::Message message);
   bool make_ready(const Bucket& bucket);
+  void send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls);
   std::uint64_t calls_in(std::uint32_t bucket) const;
   Thresholds in_force() const;
 

@@ -18,12 +18,17 @@ namespace ronde::engine {
 
 class Job {
  public:
-  explicit Job(int size, Settings settings = {}) {
+  /// Puts something between a rank's engine and its backend.
+  using Wrap = std::function<std::unique_ptr<backend::Backend>(int rank, std::unique_ptr<backend::Backend>)>;
+  explicit Job(int size, Settings settings = {}, const Wrap& wrap = {}) {
     for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
       Topology topology;
       topology.rank = topology.local_rank = arena->rank();
       topology.size = topology.local_size = size;
       auto backend = backend::make_native_backend(*arena);
+      if (wrap) {
+        backend = wrap(arena->rank(), std::move(backend));
+      }
       auto engine = std::make_unique<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)),
                                              settings, clock_);
       Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), clock_);

@@ -17,7 +17,8 @@
 
 namespace ronde {
 
-/// How the data of a bucket moves. The protocol is the same for all; only what completes an instance differs.
+/// How the data of a bucket moves: for its backend to choose and to know. The protocol is the same for all; only what
+/// completes an instance differs (has_done_words()).
 enum class BucketKind : std::int32_t {
   inlined = 0,  ///< the payload lies in the flag's line; complete once all have published, there is no done flag
   staged = 1,   ///< private tensors through input and result slots in the heap
@@ -64,6 +65,9 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
+/// An instance is complete once all ranks have said that they have done it; else once all have published it and this
+/// rank has read that.
+inline bool has_done_words(const Bucket& bucket) { return bucket.kind != BucketKind::inlined; }
 /// Whether unnamed calls take part: then the ranks compare which calls have met (docs/agreement.md, "Unnamed calls").
 bool has_unnamed(const Bucket& bucket);
 /// Bytes of all tensors of the descriptor.

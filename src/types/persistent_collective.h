@@ -7,6 +7,8 @@
 //     copy_in   any thread, different members at once
 //     publish   when every member is in, under the gate, at most once
 //     advance   under the progress lock, until `done`; never blocks
+// Of an ordered backend the first call of advance() for an instance launches it: only when every rank has published the
+// instance, and on every rank between the same two launches. More calls follow in any order.
 // What is stored by one of these must be visible to the next: the gate and the progress lock see to that.
 // After a death: advance() is called no more; between two calls nothing is touched.
 #pragma once
@@ -45,12 +47,13 @@ class PersistentCollective {
   /// complete and the results are in the outputs, unless was_void(). Moves about 1 MB at most. Requires: an instance is
   /// published.
   virtual Progress advance() = 0;
-  /// The epoch is over. What is published will not be finished: not all have published it, and none will. Outputs are
-  /// untouched.
+  /// The epoch is over. What is published will not be finished: not all have published it (of an ordered backend: none
+  /// has launched it), and none will. Outputs are untouched.
   virtual void cancel() = 0;
   /// The last instance that ended held other calls on other ranks; nothing came of it.
   virtual bool was_void() const = 0;
-  /// The last instance of this epoch that a rank has published; 0 if none. Final once the rank is frozen.
+  /// The last instance of this epoch that a rank has published; 0 if none. Final once the rank is frozen. Not asked of
+  /// an ordered backend.
   virtual std::uint64_t published_by(int rank) const = 0;
   /// Ranks that the published instance waits for; for reports, may be empty.
   virtual std::vector<int> waiting_for() const = 0;

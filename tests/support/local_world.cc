@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend/native/native.h"
+#include "engine/ordered_backend_for_tests.h"
 #include "transport/loopback/loopback.h"
 
 namespace ronde::test {
@@ -58,6 +59,8 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
 
 bool LocalWorld::is_by_messages() { return medium() == "messages" || medium() == "hosts"; }
 
+bool LocalWorld::is_ordered() { return std::getenv("RONDE_TEST_ORDERED") != nullptr; }
+
 LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
     : dead_(static_cast<std::size_t>(size)),
       untold_(static_cast<std::size_t>(size)),
@@ -65,6 +68,9 @@ LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
   if (is_by_messages()) {
     links_ = std::make_unique<transport::LoopbackNet>(size);
     agreement_ = std::make_unique<transport::LoopbackNet>(size);
+  }
+  if (is_ordered() && !wrap) {
+    order_ = std::make_shared<engine::LaunchOrder>(size);
   }
   auto all = links_ ? connected_by_messages(*links_, *agreement_) : connected_by_memory(size);
   for (int rank = 0; rank < size; ++rank) {
@@ -74,12 +80,18 @@ LocalWorld::LocalWorld(int size, engine::Settings settings, const Wrap& wrap)
     engine::Connections& connections = all[static_cast<std::size_t>(rank)];
     if (wrap) {
       connections.backend = wrap(rank, std::move(connections.backend));
+    } else if (order_) {
+      connections.backend = std::make_unique<engine::OrderedBackend>(std::move(connections.backend), order_, rank);
     }
     engines_.push_back(std::make_unique<engine::Engine>(topology, std::move(connections), settings, clock_));
   }
 }
 
-LocalWorld::~LocalWorld() = default;
+LocalWorld::~LocalWorld() {
+  if (order_) {
+    EXPECT_EQ(order_->failure(), "");
+  }
+}
 
 engine::TicketPtr LocalWorld::submit(int rank, Request request) {
   engine::TicketPtr ticket;

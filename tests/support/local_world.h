@@ -1,6 +1,7 @@
 // LocalWorld: n engines in one process over the loopback arena, or over loopback links if RONDE_TEST_MEDIUM is
 // "messages" or, with ranks that are two to a host, "hosts" (ctest runs the engine's tests all ways), a fake clock, no
-// threads. The test moves them by hand, in any interleaving, and sees every state.
+// threads. With RONDE_TEST_ORDERED=1 the backends need one order of all that the ranks launch, and a world fails its
+// test if they did otherwise. The test moves them by hand, in any interleaving, and sees every state.
 #pragma once
 
 #include <functional>
@@ -14,6 +15,10 @@
 #include "support/log_guard.h"
 #include "transport/loopback/links.h"
 
+namespace ronde::engine {
+class LaunchOrder;
+}
+
 namespace ronde::test {
 
 class LocalWorld {
@@ -25,6 +30,8 @@ class LocalWorld {
 
   /// The ranks share no memory.
   static bool is_by_messages();
+  /// Their backends need one order.
+  static bool is_ordered();
 
   int size() const { return static_cast<int>(engines_.size()); }
   engine::Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
@@ -58,6 +65,7 @@ class LocalWorld {
   FakeClock clock_;
   std::unique_ptr<transport::LoopbackNet> links_;  ///< null where memory is shared
   std::unique_ptr<transport::LoopbackNet> agreement_;
+  std::shared_ptr<engine::LaunchOrder> order_;  ///< where it counts
   std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<bool> dead_;
   std::vector<std::vector<int>> untold_;  ///< by rank: whose end its links tell it after what came before it

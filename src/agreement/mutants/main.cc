@@ -34,6 +34,9 @@ constexpr Mutation kMutations[] = {
     {Trap::one_inline_line, "one_inline_line"},
     {Trap::cancel_before_decision, "cancel_before_decision"},
     {Trap::calls_not_compared, "calls_not_compared"},
+    {Trap::launch_by_flags, "launch_by_flags"},
+    {Trap::launch_after_break, "launch_after_break"},
+    {Trap::freeze_is_break, "freeze_is_break"},
 };
 static_assert(std::size(kMutations) + 1 == static_cast<std::size_t>(Trap::kCount), "a trap is not tested");
 

@@ -17,9 +17,11 @@ namespace {
 using collectives::messages::MessageChannel;
 using collectives::messages::MessageLimits;
 
-/// Buckets lie nowhere.
+/// Buckets lie nowhere, and all move alike.
 class NoLayout final : public BucketLayout {
  public:
+  int fusion_class(const HeapPlaces&) const override { return 0; }
+  BucketKind kind_of(const Bucket&, const ByteLimits&) const override { return BucketKind::staged; }
   std::optional<std::string> place(const Bucket&) override { return std::string(); }
   void take_back(const Bucket&) override {}
 };
@@ -47,7 +49,9 @@ class MessageBackend final : public Backend {
   Status supports(const Plan& plan) const override {
     return host_memory_supports(plan, name(), collectives::messages::has_schedule(plan.kind));
   }
-  std::unique_ptr<Operation> launch(const Plan& plan) override { return collectives::messages::start(channel_, plan); }
+  Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
+    return collectives::messages::start(channel_, plan);
+  }
   Thresholds first_thresholds() const override {
     const MessageLimits built_in;
     Thresholds thresholds;

@@ -1,7 +1,5 @@
 #include "backend/native/native.h"
 
-#include <new>
-
 #include "backend/host_memory.h"
 #include "backend/native/native_buckets.h"
 #include "collectives/host/channel.h"
@@ -22,10 +20,8 @@ class NativeBackend final : public Backend {
     return host_memory_supports(plan, name(), collectives::has_algorithm(plan.kind));
   }
 
-  std::unique_ptr<Operation> launch(const Plan& plan) override {
-    if (!channel_.arena().need_slots(collectives::slot_bytes_of(plan))) {
-      throw std::bad_alloc();  // the engine, which answers for all that runs out of memory, ends its group
-    }
+  Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
+    RONDE_RETURN_IF_ERROR(channel_.arena().need_slots(collectives::slot_bytes_of(plan)));
     return collectives::start(channel_, plan);
   }
   Thresholds first_thresholds() const override { return collectives::load_thresholds(arena_.control(0).rules); }

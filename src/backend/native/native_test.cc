@@ -64,8 +64,8 @@ TEST(NativeBackend, RunsPlansOfTwoRanks) {
     plans[rank].members.push_back({"x", tensor, tensor});
   }
   for (int round = 0; round < 3; ++round) {
-    const auto first = backends[0]->launch(plans[0]);
-    const auto second = backends[1]->launch(plans[1]);
+    const auto first = backends[0]->launch(plans[0]).value();
+    const auto second = backends[1]->launch(plans[1]).value();
     bool first_done = false;
     bool second_done = false;
     for (int step = 0; step < 100 && !(first_done && second_done); ++step) {

@@ -50,6 +50,19 @@ std::uint64_t slot_offset(std::uint64_t payload, SlotUse use, std::uint64_t inst
 
 HostLayouts::HostLayouts(std::uint64_t heap_bytes, int ranks) : map_(behind_lane(heap_bytes, ranks)) {}
 
+BucketKind HostLayouts::kind_of(const Bucket& bucket, const ByteLimits& limits) const {
+  if (!bucket.members.front().places.empty()) {
+    return BucketKind::direct;
+  }
+  const std::uint64_t inline_max =
+      has_unnamed(bucket) ? std::min(limits.inline_max, kInlineBesideCalls) : limits.inline_max;
+  const std::uint64_t bytes = payload_bytes(bucket);
+  if (bytes <= inline_max) {
+    return BucketKind::inlined;
+  }
+  return bytes <= limits.staged_max ? BucketKind::staged : BucketKind::ordered;
+}
+
 std::optional<std::string> HostLayouts::place(const Bucket& bucket) {
   const std::optional<std::int64_t> line = map_.allocate(line_bytes(bucket.kind), transport::kLineAlign);
   if (!line) {

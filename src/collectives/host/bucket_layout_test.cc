@@ -41,6 +41,31 @@ TEST(BucketLayout, ItsTextIsReadBackAndNoOtherIs) {
   EXPECT_EQ(read_layout(layout_text({kNoOffset, 0})), std::nullopt);
 }
 
+TEST(HostLayouts, KindsByPlaceAndBytes) {
+  const HostLayouts layouts(1 << 20, 2);
+  const ByteLimits limits{56, 500};
+  const auto kind_of = [&](std::int64_t elements, HeapPlaces places = {}, const std::string& planning_name = {}) {
+    Bucket bucket = bucket_of(BucketKind::inlined, {elements});
+    bucket.members.front().places = std::move(places);
+    bucket.members.front().planning_name = planning_name;
+    return layouts.kind_of(bucket, limits);
+  };
+  EXPECT_EQ(kind_of(14), BucketKind::inlined);
+  EXPECT_EQ(kind_of(15), BucketKind::staged);
+  EXPECT_EQ(kind_of(125), BucketKind::staged);
+  EXPECT_EQ(kind_of(126), BucketKind::ordered);
+  EXPECT_EQ(kind_of(1, {64, 192}), BucketKind::direct);
+  EXPECT_EQ(kind_of(5000, {128, 0}), BucketKind::direct);
+  EXPECT_EQ(kind_of(12, {}, "calls"), BucketKind::inlined);
+  EXPECT_EQ(kind_of(13, {}, "calls"), BucketKind::staged) << "its line says which calls they are";
+}
+
+TEST(HostLayouts, PrivateAndSharedTensorsAreApart) {
+  const HostLayouts layouts(1 << 20, 2);
+  EXPECT_EQ(layouts.fusion_class({64, 192}), layouts.fusion_class({0, 128}));
+  EXPECT_NE(layouts.fusion_class({64, 192}), layouts.fusion_class({}));
+}
+
 TEST(HostLayouts, BehindTheLaneAndBackAgain) {
   const std::uint64_t lane = OrderedLane::bytes(2);
   Bucket staged = bucket_of(BucketKind::staged, {100});

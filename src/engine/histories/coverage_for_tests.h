@@ -15,10 +15,10 @@
 namespace ronde::engine::histories {
 
 /// In the order of control::Message.
-inline constexpr std::array kMessageNames = {"REQUEST",  "LEAVE", "SETTINGS", "EXEC",      "ERROR",   "LEFT",
-                                             "ALL_LEFT", "END",   "JOIN",     "PREPARED",  "FREE",    "PREPARE",
-                                             "INSTALL",  "ADD",   "RETIRE",   "JOIN_DONE", "TABLE",   "OFFER",
-                                             "ACCEPT",   "PIECE", "TAKEN",    "GIVE_UP",   "REFUSED", "CANCEL"};
+inline constexpr std::array kMessageNames = {
+    "REQUEST", "LEAVE",   "SETTINGS", "EXEC",   "ERROR",  "LEFT",      "ALL_LEFT", "END",   "JOIN",   "PREPARED",
+    "FREE",    "PREPARE", "INSTALL",  "ADD",    "RETIRE", "JOIN_DONE", "TABLE",    "OFFER", "ACCEPT", "PIECE",
+    "TAKEN",   "GIVE_UP", "REFUSED",  "CANCEL", "FULL",   "FROZEN",    "LAUNCH",   "BREAK"};
 static_assert(kMessageNames.size() == std::variant_size_v<control::Message>);
 inline constexpr std::array kNoteNames = {"departed", "frozen", "quiet", "given up", "wake"};
 static_assert(kNoteNames.size() == static_cast<std::size_t>(NoteWord::kCount));
@@ -41,8 +41,8 @@ inline std::string message_text(Pipe::Channel channel, const std::vector<std::by
          std::to_string(head.instance & ((std::uint64_t{1} << 40) - 1)) + " " + stage;
 }
 
-/// Sends and recvs are beside agreement.
-inline constexpr std::string_view kNotPartOfHistories = "OFFER ACCEPT PIECE TAKEN GIVE_UP";
+/// Sends and recvs are beside agreement; groups whose backend needs one order have histories in agreement only.
+inline constexpr std::string_view kNotPartOfHistories = "OFFER ACCEPT PIECE TAKEN GIVE_UP FULL FROZEN LAUNCH BREAK";
 
 enum class Seen : std::size_t {
   histories,

@@ -5,47 +5,39 @@
 #include <memory>
 #include <utility>
 
-#include "backend/backend.h"
+#include "engine/forwarding_backend_for_tests.h"
 #include "engine/histories/faults_for_tests.h"
 
 namespace ronde::engine::histories {
 
-class WatchedBackend final : public backend::Backend {
+class WatchedBackend final : public ForwardingBackend {
  public:
   /// `refusals`: so many buckets are refused yet, by all ranks together. Both must outlive the backend.
   WatchedBackend(std::unique_ptr<backend::Backend> inner, int own, const Thresholds& thresholds, int& refusals,
                  Fault fault)
-      : inner_(std::move(inner)), own_(own), thresholds_(thresholds), refusals_(refusals), fault_(fault) {
-    inner_->set_thresholds(thresholds);
+      : ForwardingBackend(std::move(inner)), own_(own), thresholds_(thresholds), refusals_(refusals), fault_(fault) {
+    ForwardingBackend::set_thresholds(thresholds);
   }
 
   /// A plan is under way.
   bool is_running() const { return running_ > 0; }
 
-  std::string_view name() const override { return inner_->name(); }
-  Status supports(const Plan& plan) const override { return inner_->supports(plan); }
-  std::unique_ptr<Operation> launch(const Plan& plan) override {
-    return std::make_unique<WatchedOperation>(*this, inner_->launch(plan));
+  Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
+    RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Operation> inner, ForwardingBackend::launch(plan));
+    return std::unique_ptr<Operation>(std::make_unique<WatchedOperation>(*this, std::move(inner)));
   }
   Thresholds first_thresholds() const override { return thresholds_; }
-  void set_thresholds(const Thresholds& thresholds) override { inner_->set_thresholds(thresholds); }
-  BucketLayout* layout() override { return inner_->layout(); }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
     if (refusals_ > 0) {
       --refusals_;
       return Status::error(Code::out_of_memory, "refused by lot");
     }
-    Result<std::unique_ptr<PersistentCollective>> made = inner_->prepare(bucket, thresholds);
+    Result<std::unique_ptr<PersistentCollective>> made = ForwardingBackend::prepare(bucket, thresholds);
     if (made && fault_ != Fault::none) {
       std::unique_ptr<PersistentCollective> faulty = std::make_unique<FaultyCollective>(std::move(*made), own_, fault_);
       return faulty;
     }
     return made;
-  }
-  void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
-  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
-  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
-    return inner_->is_withdrawn(place, bytes);
   }
 
  private:
@@ -94,7 +86,6 @@ class WatchedBackend final : public backend::Backend {
     const Fault fault_;
   };
 
-  const std::unique_ptr<backend::Backend> inner_;
   const int own_;
   const Thresholds thresholds_;
   int& refusals_;
