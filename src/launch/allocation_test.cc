@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -28,7 +29,7 @@ std::vector<HostSlots> hosts_of(const std::map<std::string, std::string>& variab
 
 class FileOf {
  public:
-  explicit FileOf(const std::string& contents) : path(testing::TempDir() + "/allocation_test.hosts") {
+  explicit FileOf(const std::string& contents) : path(testing::TempDir() + "/allocation_test.hosts." + std::to_string(::getpid())) {
     std::ofstream(path) << contents;
   }
   ~FileOf() { std::remove(path.c_str()); }
