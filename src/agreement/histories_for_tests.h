@@ -12,6 +12,18 @@
 
 namespace ronde::agreement::testing_world {
 
+/// What happens in a history, event by event, and where it ends. `world` has not begun.
+template <typename World>
+std::string run_with_events(World&& world) {
+  world.tracing = true;
+  world.run();
+  std::string text;
+  for (const std::string& event : world.trace) {
+    text += event + "\n";
+  }
+  return text + world.where_all_are();
+}
+
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15 + 1) {}

@@ -10,21 +10,7 @@
 namespace ronde::agreement::testing_world {
 namespace {
 
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-std::string run_again_with_events(std::uint64_t seed) {
-  World world(Author(seed).write());
-  world.tracing = true;
-  world.run();
-  std::string text;
-  for (const std::string& event : world.trace) {
-    text += event + "\n";
-  }
-  return text + world.where_all_are();
-}
+std::string run_again_with_events(std::uint64_t seed) { return run_with_events(World(Author(seed).write())); }
 
 TEST(Interleaving, EveryHistoryKeepsWhatIsPromisedAndEveryCellIsEntered) {
   const std::uint64_t only = number_from("RONDE_AGREEMENT_SEED", 0);

@@ -44,9 +44,7 @@ void add_host_options(CLI::App& command, HostOptions& options) {
   add("--network-interface", options.interfaces, "NAMES",
       "which network ranks use: eth,ib (names that begin so), =eth0 (that one), ^docker,lo (none that begin so)")
       ->envname("RONDE_SOCKET_IFNAME");
-  add("--ssh", options.login.command, "COMMAND", "how to log in: 'ssh -p 2222 -i key'")
-      ->envname("RONDE_SSH")
-      ->capture_default_str();
+  add("--ssh", options.ssh, "COMMAND", "how to log in: 'ssh -p 2222 -i key'")->envname("RONDE_SSH")->default_str("ssh");
   command.add_option("--start-timeout", options.start_timeout_s, "time for all hosts to be reached and get ready")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e6))
@@ -96,8 +94,8 @@ std::vector<launch::HostSlots> hosts_of_batch_job(HostOptions& options, int rank
                                          " has too little room: " + hosts.status().message() +
                                          " (-H says where to run instead)");
   }
-  if (allocation.system == "Slurm" && std::getenv("RONDE_SSH") == nullptr && options.login.command == "ssh") {
-    options.login.way = launch::Login::Way::srun;
+  if (allocation.system == "Slurm" && options.ssh.empty()) {
+    options.way = launch::Login::Way::srun;
   }
   return std::move(*hosts);
 }
@@ -105,7 +103,10 @@ std::vector<launch::HostSlots> hosts_of_batch_job(HostOptions& options, int rank
 launch::HostsJob job_on(const HostOptions& options, std::vector<launch::HostSlots> hosts) {
   launch::HostsJob job;
   job.hosts = std::move(hosts);
-  job.login = options.login;
+  job.login.way = options.way;
+  if (!options.ssh.empty()) {
+    job.login.command = options.ssh;
+  }
   job.start_timeout = from_seconds(options.start_timeout_s);
   job.folder = options.folder.empty() ? working_folder() : options.folder;
   job.program = own_program();

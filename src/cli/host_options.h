@@ -20,7 +20,8 @@ struct HostOptions {
   std::string remote_python;
   std::string interfaces;
   double start_timeout_s = 60;
-  launch::Login login;
+  std::string ssh;                                   ///< how to log in; empty: not said
+  launch::Login::Way way = launch::Login::Way::ssh;  ///< to hosts that are not this one
   bool verbose = false;
 };
 

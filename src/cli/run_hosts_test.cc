@@ -3,15 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/core_set.h"
 #include "cli/launched_job.h"
 
 namespace ronde::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::vector<std::string> on_two_hosts(const std::string& script, std::vector<std::string> options = {}) {
@@ -51,6 +59,61 @@ TEST(RunHosts, OneHostThatIsThisNeedsNoAgent) {
   EXPECT_EQ(job.exit_code(), 0);
   EXPECT_EQ(sorted_lines(job.output()), "[0] 2\n[1] 2\n");
   EXPECT_TRUE(job.is_clean());
+}
+
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+// As PBS and LSF say it; Slurm itself is in tests/hosts.
+TEST(RunHosts, ABatchJobsHostsAreTaken) {
+  const std::string file = testing::TempDir() + "run_hosts_test." + std::to_string(::getpid());
+  std::ofstream(file) << "localhost\n127.0.0.1\n127.0.0.1\n";
+  const std::vector<std::string> script = {"--", "bash", "-c", "echo $RONDE_RANK of $RONDE_SIZE, $RONDE_LOCAL_SIZE"};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "run");
+    arguments.insert(arguments.end(), script.begin(), script.end());
+    LaunchedJob job(arguments);
+    const int code = job.exit_code();
+    return std::to_string(code) + "\n" + sorted_lines(job.output()) + job.error();
+  };
+  for (const auto& [name, value] : {std::pair("PBS_NODEFILE", file), {"LSB_MCPU_HOSTS", "localhost 1 127.0.0.1 2"}}) {
+    const Variable variable(name, value);
+    EXPECT_EQ(run({}), "0\n[0] 0 of 3, 1\n[1] 1 of 3, 2\n[2] 2 of 3, 2\n");
+    EXPECT_EQ(run({"-n", "2", "--map-by", "node"}), "0\n[0] 0 of 2, 1\n[1] 1 of 2, 1\n");
+    EXPECT_EQ(run({"-H", "localhost:2"}), "0\n[0] 0 of 2, 2\n[1] 1 of 2, 2\n") << "said otherwise";
+    EXPECT_THAT(run({"-n", "4"}), AllOf(HasSubstr("2\n"), HasSubstr("too little room"), HasSubstr("-H says where")));
+    const Variable rank("RONDE_RANK", "0");
+    EXPECT_EQ(run({"-n", "2"}), "0\n[0] 0 of 2, 2\n[1] 1 of 2, 2\n") << "in a rank of another job";
+  }
+  std::filesystem::remove(file);
+  const Variable gone("PBS_NODEFILE", file);
+  EXPECT_THAT(run({}), AllOf(HasSubstr("those of the batch job are unclear"), HasSubstr(file)));
+}
+
+TEST(RunHosts, RanksAreBoundWhereTheyAreToBe) {
+  // nproc takes what a program is told there for an answer.
+  const auto cores = [](const char* how, const std::string& hosts) {
+    LaunchedJob job(
+        {"run", "--no-prefix", "--bind-to", how, "-H", hosts, "--", "env", "-u", "OMP_NUM_THREADS", "nproc"});
+    EXPECT_EQ(job.exit_code(), 0) << job.error();
+    return job.output();
+  };
+  const std::size_t all = CoreSet::of_this_thread().cores().size();
+  const auto lines = [](std::size_t each) { return std::to_string(each) + "\n" + std::to_string(each) + "\n"; };
+  for (const char* hosts : {"localhost:2", "localhost:1,127.0.0.1:1"}) {
+    const std::size_t ranks_on_each = std::string(hosts).find(',') == std::string::npos ? 2 : 1;
+    EXPECT_EQ(cores("none", hosts), lines(all));
+    EXPECT_EQ(cores("core", hosts), lines(std::max<std::size_t>(1, all / ranks_on_each)));
+  }
+  LaunchedJob wrong({"run", "-n", "1", "--bind-to", "socket", "--", "true"});
+  EXPECT_EQ(wrong.exit_code(), 2);
+  EXPECT_THAT(wrong.error(), HasSubstr("expected none, core or numa"));
 }
 
 TEST(RunHosts, TheFirstFailureIsNamedWithItsHost) {

@@ -39,7 +39,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       group_(or_everyone(std::move(group), topology.size)),
       control_(connections_.agreement.get(), topology.rank, topology.size),
       loss_(peers_),
-      membership_(group_, connections_, loss_),
+      members_(group_, connections_, loss_),
       replay_(group_, backend_, peers_, loss_, pending_, clock),
       submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, counters_.requests),
       coordinator_(group_, settings.stall),
@@ -47,7 +47,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock}),
       pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_,
              peers_, [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
-      unfinished_({submissions_, pending_, replay_, plans_, pairs_, completion_}, connections_, membership_) {
+      unfinished_({submissions_, pending_, replay_, plans_, pairs_, completion_}, connections_, members_) {
   unfinished_.set_in_use([this](const std::byte* begin, std::size_t bytes) { return is_in_use(begin, bytes); });
   if (topology.rank == kCoordinator) {
     const Thresholds thresholds = backend_.first_thresholds();
@@ -88,7 +88,7 @@ bool Engine::step() {
   moved |= pairs_.advance(now);
   if (!moved) {
     moved |= look_who_is_gone();
-    moved |= pairs_.look_who_is_gone(membership_, [this](int peer) { return replay_.has_left(peer); });
+    moved |= pairs_.look_who_is_gone(members_, [this](int peer) { return replay_.has_left(peer); });
   }
   if (state_ != State::working || check_answers(now)) {
     return true;
@@ -346,7 +346,7 @@ bool Engine::check_answers(Nanoseconds now) {
   if (!name) {
     return false;
   }
-  fail(coordinator_is_silent(membership_, kCoordinator, *name));
+  fail(coordinator_is_silent(members_, kCoordinator, *name));
   return true;
 }
 
@@ -371,12 +371,12 @@ bool Engine::cancel_due(Nanoseconds now) {
 /// shared memory says as much. What it did say has been read by now. True if it should be called again.
 bool Engine::look_who_is_gone() {
   if (coordinator_) {
-    for (int peer : membership_.gone()) {
+    for (int peer : members_.gone()) {
       coordinator_->on_leave(peer, true);
     }
     return coordinator_->has_logged();  // the next step sends it
   }
-  if (!membership_.has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
+  if (!members_.has_gone(kCoordinator) || !replay_.closed() || replay_.all_left()) {
     return false;
   }
   if (replay_.is_ordered() && !std::exchange(coordinator_is_gone_, true)) {
@@ -391,7 +391,7 @@ bool Engine::look_who_is_gone() {
   if (!std::exchange(coordinator_is_gone_, true)) {
     return true;  // its last messages were stored before that word: the next step finds them if there are any
   }
-  const Status reason = membership_.left_job(kCoordinator);
+  const Status reason = members_.left_job(kCoordinator);
   submissions_.close_to_collectives(reason);
   apply_outcome(clock_.now());  // what was over before this has its own end
   for (const TicketPtr& ticket : unfinished_.close_agreement(reason)) {
@@ -423,7 +423,7 @@ Leaving Engine::leaving() const {
   if (state_ == State::failed) {
     return Leaving::over;
   }
-  const bool unreachable = !coordinator_ && (membership_.has_gone(kCoordinator) || loss_.is_gone(kCoordinator));
+  const bool unreachable = !coordinator_ && (members_.has_gone(kCoordinator) || loss_.is_gone(kCoordinator));
   if (state_ == State::failing || !plans_.is_idle() || pairs_.is_moving()) {
     return Leaving::waiting;
   }
@@ -441,7 +441,7 @@ void Engine::note_left() {
 std::vector<int> Engine::departed() const {
   // Who has gone is looked up before what is lacking: a rank does its part before it says that it goes. The other way
   // round a rank that does both between the two looks would seem to owe what it has just given.
-  const std::vector<int> gone = membership_.gone();
+  const std::vector<int> gone = members_.gone();
   if (gone.empty()) {
     return {};
   }
@@ -518,7 +518,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   if (loss_.any()) {
     return;
   }
-  const EndingErrors errors = ended_in_the_middle(membership_, late, departed);
+  const EndingErrors errors = ended_in_the_middle(members_, late, departed);
   fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones());
   control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
   serve_nobody();
@@ -542,7 +542,7 @@ bool Engine::step_failing(Nanoseconds now) {
   if (!loss_.are_all_quiet() && now < failing_since_ + settings_.quiet_timeout) {
     return false;
   }
-  const EndingErrors errors = ended_by_death(membership_, loss_.lost());
+  const EndingErrors errors = ended_by_death(members_, loss_.lost());
   fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones(), End::in_loss);
   state_ = State::failed;
   close_heap();
@@ -573,7 +573,7 @@ bool Engine::give_up_too(Nanoseconds now) {
   if (loss_.any()) {
     step_failing(now);
   } else {
-    start_failing(now, membership_.given_up(), true);
+    start_failing(now, members_.given_up(), true);
   }
   return true;
 }

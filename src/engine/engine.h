@@ -19,8 +19,8 @@
 #include "engine/connections.h"
 #include "engine/coordinator_role.h"
 #include "engine/counters.h"
+#include "engine/group_members.h"
 #include "engine/loss.h"
-#include "engine/membership.h"
 #include "engine/pending_table.h"
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
@@ -191,7 +191,7 @@ class Engine {
   void note_left();
   void serve_nobody();
   void close_heap();
-  int rank_of(int member) const { return membership_.rank_of(member); }
+  int rank_of(int member) const { return members_.rank_of(member); }
 
   Topology topology_;
   Settings settings_;
@@ -207,7 +207,7 @@ class Engine {
   Counters counters_;
   TicketPtr join_;  ///< under way
   Loss loss_;
-  const Membership membership_;
+  const GroupMembers members_;
   Replay replay_;
   Submissions submissions_;
   CoordinatorRole coordinator_;

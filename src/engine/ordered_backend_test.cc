@@ -194,6 +194,19 @@ TEST_P(OrderedWorlds, RanksJoinAndReplayComesBack) {
 
 // ---- Ends
 
+/// Rank and ticket of what all ranks submit: the model, of which `victim`, if it is a rank, submits "head" alone.
+std::vector<std::pair<int, TicketPtr>> submit_model(Steps& steps, int victim) {
+  std::vector<std::pair<int, TicketPtr>> tickets;
+  for (int rank = 0; rank < steps.world.size(); ++rank) {
+    for (const auto& [name, elements] : kModel) {
+      if (rank != victim || name == "head") {
+        tickets.emplace_back(rank, steps.submit(rank, name, elements));
+      }
+    }
+  }
+  return tickets;
+}
+
 class OrderedVictim : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, OrderedVictim, testing::Values(0, 1, 2));
 
@@ -202,12 +215,7 @@ TEST_P(OrderedVictim, ADeathAtAnyMomentIsToldToAll) {
     OrderedSteps world(3);
     ASSERT_NO_FATAL_FAILURE(world.play(6));
     LocalWorld& ranks = world.steps.world;
-    std::vector<std::pair<int, TicketPtr>> tickets;
-    for (int rank = 0; rank < 3; ++rank) {
-      for (const auto& [name, elements] : kModel) {
-        tickets.emplace_back(rank, world.steps.submit(rank, name, elements));
-      }
-    }
+    const std::vector<std::pair<int, TicketPtr>> tickets = submit_model(world.steps, -1);
     for (int i = 0; i < moves; ++i) {
       ranks.step(i % 3);
     }
@@ -233,14 +241,7 @@ TEST_P(OrderedVictim, ARankThatExitsAtAnyMomentHoldsUpNobody) {
     OrderedSteps world(3);
     ASSERT_NO_FATAL_FAILURE(world.play(6));
     LocalWorld& ranks = world.steps.world;
-    std::vector<std::pair<int, TicketPtr>> tickets;
-    for (int rank = 0; rank < 3; ++rank) {
-      for (const auto& [name, elements] : kModel) {
-        if (rank != GetParam() || name == "head") {
-          tickets.emplace_back(rank, world.steps.submit(rank, name, elements));
-        }
-      }
-    }
+    const std::vector<std::pair<int, TicketPtr>> tickets = submit_model(world.steps, GetParam());
     for (int i = 0; i < moves; ++i) {
       ranks.step(i % 3);
     }

@@ -141,16 +141,16 @@ void PointToPoint::end_with(int peer, const Status& reason) {
   part_with(peer, reason);
 }
 
-bool PointToPoint::look_who_is_gone(const Membership& membership, const std::function<bool(int)>& has_left) {
+bool PointToPoint::look_who_is_gone(const GroupMembers& members, const std::function<bool(int)>& has_left) {
   bool again = false;
   for (int peer = 0; peer < context_.peers.size() && !is_empty(); ++peer) {
     if (peer == context_.peers.self() || (has_parted_with(peer) && !has_business_with(peer))) {
       continue;
     }
     if (has_left(peer)) {
-      part_with(peer, membership.left_job(peer));
+      part_with(peer, members.left_job(peer));
     }
-    if (!membership.has_gone(peer)) {
+    if (!members.has_gone(peer)) {
       continue;
     }
     if (may_have_said_more_[static_cast<std::size_t>(peer)]) {
@@ -158,7 +158,7 @@ bool PointToPoint::look_who_is_gone(const Membership& membership, const std::fun
       again = true;
       continue;
     }
-    end_with(peer, membership.left_job(peer));
+    end_with(peer, members.left_job(peer));
   }
   return again;
 }

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/membership.h"
+#include "engine/group_members.h"
 #include "engine/pair_context.h"
 #include "engine/recvs.h"
 #include "engine/sends.h"
@@ -80,7 +80,7 @@ class PointToPoint {
   /// Called when there was nothing to read: ends what those that have gone have a part in, and will not do.
   /// `has_left`: agreement says so. True if it should be called again, when all that a member which has gone did say
   /// has been read.
-  bool look_who_is_gone(const Membership& membership, const std::function<bool(int)>& has_left);
+  bool look_who_is_gone(const GroupMembers& members, const std::function<bool(int)>& has_left);
   /// Forgets everything; the tickets are the caller's to end. Nothing of theirs is touched afterwards.
   std::vector<TicketPtr> abandon();
 

@@ -35,7 +35,7 @@ class RecordingCollective final : public PersistentCollective {
   Recording& recording_;
 };
 
-class RecordingBackend final : public backend::Backend {
+class RecordingBackend : public backend::Backend {
  public:
   std::string_view name() const override { return "recording"; }
   Status supports(const Plan&) const override { return {}; }

@@ -61,7 +61,7 @@ void UnfinishedWork::end_all(const Reason& reason, const Status& later_ones, End
 
 void UnfinishedWork::take_memory_back() {
   // This rank touches nothing of the group's any more, and has said so.
-  if (membership_.may_any_touch()) {
+  if (members_.may_any_touch()) {
     exposed_.take_back(is_in_use_);
   } else {
     exposed_.forget();

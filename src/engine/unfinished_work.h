@@ -11,7 +11,7 @@
 #include "engine/agreed_plans.h"
 #include "engine/completion.h"
 #include "engine/exposed_memory.h"
-#include "engine/membership.h"
+#include "engine/group_members.h"
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
 #include "engine/submissions.h"
@@ -38,8 +38,8 @@ class UnfinishedWork {
   /// Whether something else of this process is at work in one of the pages of these bytes (ExposedMemory).
   using IsInUse = std::function<bool(const std::byte*, std::size_t)>;
 
-  UnfinishedWork(Stages stages, const Connections& connections, const Membership& membership)
-      : stages_(stages), connections_(connections), membership_(membership), exposed_(*connections.arena) {}
+  UnfinishedWork(Stages stages, const Connections& connections, const GroupMembers& members)
+      : stages_(stages), connections_(connections), members_(members), exposed_(*connections.arena) {}
   void set_in_use(IsInUse is_in_use) { is_in_use_ = std::move(is_in_use); }
 
   /// Ends agreement with `reason`; returns the tickets that were still in it.
@@ -53,7 +53,7 @@ class UnfinishedWork {
 
   const Stages stages_;
   const Connections& connections_;
-  const Membership& membership_;
+  const GroupMembers& members_;
   ExposedMemory exposed_;
   IsInUse is_in_use_;
 };

@@ -29,7 +29,8 @@ std::vector<HostSlots> hosts_of(const std::map<std::string, std::string>& variab
 
 class FileOf {
  public:
-  explicit FileOf(const std::string& contents) : path(testing::TempDir() + "/allocation_test.hosts." + std::to_string(::getpid())) {
+  explicit FileOf(const std::string& contents)
+      : path(testing::TempDir() + "/allocation_test.hosts." + std::to_string(::getpid())) {
     std::ofstream(path) << contents;
   }
   ~FileOf() { std::remove(path.c_str()); }

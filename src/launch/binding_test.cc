@@ -17,7 +17,8 @@ using testing::IsEmpty;
 /// Two nodes of two physical cores with two threads each; threads 0 to 3 are the cores' first ones.
 class BindingTest : public testing::Test {
  protected:
-  BindingTest() : root_(testing::TempDir() + "/binding_test." + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  BindingTest()
+      : root_(testing::TempDir() + "/binding_test." + testing::UnitTest::GetInstance()->current_test_info()->name()) {
     write("node/node0/cpulist", "0-1,4-5");
     write("node/node1/cpulist", "2-3,6-7");
     for (int thread = 0; thread < 8; ++thread) {

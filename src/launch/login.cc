@@ -40,8 +40,15 @@ std::vector<std::string> by_ssh(const Login& login, const std::string& host, con
 /// A step of one task that shares the host's cores with whatever runs there, the batch script included, and is bound to
 /// none: the ranks are to have them all.
 std::vector<std::string> by_srun(const std::string& host, const std::string& program) {
-  return {"srun",       "--overlap",       "--nodes=1",    "--ntasks=1", "--nodelist=" + host,
-          "--mpi=none", "--cpu-bind=none", "--export=ALL", program,      "agent"};
+  std::vector<std::string> words = {"srun",       "--overlap",       "--nodes=1",    "--ntasks=1", "--nodelist=" + host,
+                                    "--mpi=none", "--cpu-bind=none", "--export=ALL", "env"};
+  // Programs take these for their own place in the job, and each agent is task 0 of 1.
+  for (const char* name : {"PROCID", "LOCALID", "NODEID", "GTIDS", "TASK_PID", "STEPID", "STEP_ID", "STEP_NODELIST",
+                           "STEP_NUM_NODES", "STEP_NUM_TASKS", "STEP_TASKS_PER_NODE"}) {
+    words.insert(words.end(), {"-u", std::string("SLURM_") + name});
+  }
+  words.insert(words.end(), {program, "agent"});
+  return words;
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ TEST(Login, SrunTakesTheHostAndBindsTheRanksToNoCore) {
   const std::vector<std::string> words = login_command({.way = Login::Way::srun}, "node1", "/opt/ronde");
   EXPECT_EQ(words[0], "srun");
   EXPECT_THAT(words, testing::IsSupersetOf({"--overlap", "--nodelist=node1", "--cpu-bind=none", "--mpi=none"}));
+  EXPECT_THAT(words, testing::Contains("SLURM_PROCID")) << "of the agent's step, and of no rank's";
   EXPECT_EQ(words[words.size() - 2], "/opt/ronde");
   EXPECT_EQ(words.back(), "agent");
 }

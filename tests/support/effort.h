@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 
 namespace ronde {
 
@@ -13,6 +15,12 @@ constexpr int effort(int full) {
 #else
   return full;
 #endif
+}
+
+/// What a variable asks for instead of `otherwise`: how many, say, or from which on.
+inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 constexpr bool kFullEffort = effort(10) == 10;

@@ -12,20 +12,8 @@
 namespace ronde::engine::histories {
 namespace {
 
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 std::string run_again_with_events(std::uint64_t seed) {
-  World world(write_history(seed));
-  world.tracing = true;
-  world.run();
-  std::string text;
-  for (const std::string& event : world.trace) {
-    text += event + "\n";
-  }
-  return text + world.where_all_are();
+  return agreement::testing_world::run_with_events(World(write_history(seed)));
 }
 
 class Histories : public testing::Test {

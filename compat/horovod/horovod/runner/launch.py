@@ -93,7 +93,9 @@ def launch_line(args: Any, carried: Optional[Path] = None) -> List[str]:
     other hosts get a copy of. ValueError as :func:`rank_count`."""
     line = [launcher_command(), "run", "-n", str(rank_count(args))]
     hosts = hosts_of(args)
-    if hosts is not None:
+    if hosts is None:
+        line += ["-H", f"localhost:{rank_count(args)}"]  # in a batch job too, whose hosts `ronde run` would take
+    else:
         line += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
         line += _between_hosts(args)
         if carried is not None:

@@ -1,10 +1,10 @@
-#include "engine/membership.h"
+#include "engine/group_members.h"
 
 #include <cstddef>
 
 namespace ronde::engine {
 
-std::string Membership::text_of(int member) const {
+std::string GroupMembers::text_of(int member) const {
   const transport::PeerInfo& info = connections_.who[static_cast<std::size_t>(member)];
   const bool is_linked = connections_.mailbox && member != peers_.self();
   const std::string cause = is_linked ? connections_.mailbox->end_cause(member) : "";
@@ -12,7 +12,7 @@ std::string Membership::text_of(int member) const {
          (cause.empty() ? ")" : "; " + cause + ")");
 }
 
-std::string Membership::text_of(const std::vector<int>& members, const std::string& separator) const {
+std::string GroupMembers::text_of(const std::vector<int>& members, const std::string& separator) const {
   std::string text;
   for (int member : members) {
     text += (text.empty() ? "" : separator) + text_of(member);
@@ -20,20 +20,20 @@ std::string Membership::text_of(const std::vector<int>& members, const std::stri
   return text.empty() ? "a rank" : text;
 }
 
-Status Membership::left_job(int member) const {
+Status GroupMembers::left_job(int member) const {
   const int rank = rank_of(member);
   return Status::error(Code::peer_left, "rank " + std::to_string(rank) + " has left the job (it shut down or exited)")
       .with_rank(rank);
 }
 
-bool Membership::has_gone(int member) const {
+bool GroupMembers::has_gone(int member) const {
   const transport::Departure departure = peers_.departure(member);
   return departure == transport::Departure::final ||
          (departure == transport::Departure::in_order && loss_.is_gone(member));
 }
 
 template <typename Predicate>
-std::vector<int> Membership::others(const Predicate& predicate) const {
+std::vector<int> GroupMembers::others(const Predicate& predicate) const {
   std::vector<int> found;
   for (int member = 0; member < peers_.size(); ++member) {
     if (member != peers_.self() && predicate(member)) {
@@ -43,19 +43,19 @@ std::vector<int> Membership::others(const Predicate& predicate) const {
   return found;
 }
 
-std::vector<int> Membership::gone() const {
+std::vector<int> GroupMembers::gone() const {
   return others([this](int member) { return has_gone(member); });
 }
 
-std::vector<int> Membership::given_up() const {
+std::vector<int> GroupMembers::given_up() const {
   return others([this](int member) { return peers_.has_given_up(member); });
 }
 
-bool Membership::may_any_touch() const {
+bool GroupMembers::may_any_touch() const {
   return !others([this](int member) { return may_touch(member); }).empty();
 }
 
-bool Membership::may_touch(int member) const {
+bool GroupMembers::may_touch(int member) const {
   return !loss_.is_gone(member) && !has_gone(member) && !peers_.has_given_up(member) && !loss_.is_quiet(member);
 }
 

@@ -1,5 +1,5 @@
-// Membership: the other members of an engine's group: what callers know them by, which of them have gone, and which may
-// still be at work on memory of this one.
+// GroupMembers: the other members of an engine's group: what callers know them by, which of them have gone, and which
+// may still be at work on memory of this one.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 namespace ronde::engine {
 
 /// Members go by their numbers in the group, callers know them by their ranks in the job. Under the progress lock.
-class Membership {
+class GroupMembers {
  public:
   /// All of them must outlive this.
-  Membership(const Group& group, const Connections& connections, const Loss& loss)
+  GroupMembers(const Group& group, const Connections& connections, const Loss& loss)
       : group_(group), connections_(connections), peers_(*connections.peers), loss_(loss) {}
 
   int rank_of(int member) const { return group_.ranks[static_cast<std::size_t>(member)]; }

@@ -1,4 +1,4 @@
-#include "engine/membership.h"
+#include "engine/group_members.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,13 +40,13 @@ class SaidPeers final : public transport::Peers {
 };
 
 /// Members 0, 1 and 2, which are ranks 3, 5 and 8 of the job.
-class MembershipTest : public testing::Test {
+class GroupMembersTest : public testing::Test {
  protected:
-  MembershipTest()
+  GroupMembersTest()
       : peers_(*new SaidPeers(3)),
         connections_(made(std::unique_ptr<transport::Peers>(&peers_))),
         loss_(peers_),
-        membership_(group_, connections_, loss_) {}
+        members_(group_, connections_, loss_) {}
 
   static Connections made(std::unique_ptr<transport::Peers> peers) {
     Connections connections;
@@ -63,61 +63,61 @@ class MembershipTest : public testing::Test {
   SaidPeers& peers_;  // of connections_
   Connections connections_;
   Loss loss_;
-  Membership membership_;
+  GroupMembers members_;
 };
 
-TEST_F(MembershipTest, CallersKnowAMemberByItsRankInTheJob) {
-  EXPECT_EQ(membership_.rank_of(2), 8);
-  EXPECT_EQ(membership_.text_of(1), "rank 5 (host node1, pid 101)");
-  EXPECT_EQ(membership_.text_of({1, 2}, " and "), "rank 5 (host node1, pid 101) and rank 8 (host node2, pid 102)");
-  EXPECT_EQ(membership_.text_of(std::vector<int>(), ", "), "a rank");
-  EXPECT_EQ(membership_.left_job(2).failed_rank(), 8);
-  EXPECT_EQ(membership_.left_job(2).code(), Code::peer_left);
+TEST_F(GroupMembersTest, CallersKnowAMemberByItsRankInTheJob) {
+  EXPECT_EQ(members_.rank_of(2), 8);
+  EXPECT_EQ(members_.text_of(1), "rank 5 (host node1, pid 101)");
+  EXPECT_EQ(members_.text_of({1, 2}, " and "), "rank 5 (host node1, pid 101) and rank 8 (host node2, pid 102)");
+  EXPECT_EQ(members_.text_of(std::vector<int>(), ", "), "a rank");
+  EXPECT_EQ(members_.left_job(2).failed_rank(), 8);
+  EXPECT_EQ(members_.left_job(2).code(), Code::peer_left);
 }
 
-TEST_F(MembershipTest, OneHasGoneWhenNothingMoreCanComeOfIt) {
-  EXPECT_THAT(membership_.gone(), IsEmpty());
+TEST_F(GroupMembersTest, OneHasGoneWhenNothingMoreCanComeOfIt) {
+  EXPECT_THAT(members_.gone(), IsEmpty());
   peers_.departures[1] = transport::Departure::in_order;
-  EXPECT_FALSE(membership_.has_gone(1)) << "it still serves the others";
+  EXPECT_FALSE(members_.has_gone(1)) << "it still serves the others";
   loss_.notice(1);
-  EXPECT_TRUE(membership_.has_gone(1));
+  EXPECT_TRUE(members_.has_gone(1));
   EXPECT_FALSE(loss_.any()) << "no loss";
   peers_.departures[2] = transport::Departure::final;
-  EXPECT_THAT(membership_.gone(), ElementsAre(1, 2));
+  EXPECT_THAT(members_.gone(), ElementsAre(1, 2));
   peers_.departures[0] = transport::Departure::final;
-  EXPECT_THAT(membership_.gone(), ElementsAre(1, 2)) << "this one is no other";
+  EXPECT_THAT(members_.gone(), ElementsAre(1, 2)) << "this one is no other";
 }
 
-TEST_F(MembershipTest, MemoryIsSafeWhenEachOtherHasGoneDiedStoppedOrGivenUp) {
-  EXPECT_TRUE(membership_.may_any_touch());
+TEST_F(GroupMembersTest, MemoryIsSafeWhenEachOtherHasGoneDiedStoppedOrGivenUp) {
+  EXPECT_TRUE(members_.may_any_touch());
   peers_.gave_up[1] = true;
-  EXPECT_THAT(membership_.given_up(), ElementsAre(1));
-  EXPECT_TRUE(membership_.may_any_touch()) << "member 2";
+  EXPECT_THAT(members_.given_up(), ElementsAre(1));
+  EXPECT_TRUE(members_.may_any_touch()) << "member 2";
   loss_.notice(2);
-  EXPECT_FALSE(membership_.may_any_touch());
+  EXPECT_FALSE(members_.may_any_touch());
 }
 
-TEST_F(MembershipTest, WhatAMemberDidNotDoIsToldWithItsRank) {
+TEST_F(GroupMembersTest, WhatAMemberDidNotDoIsToldWithItsRank) {
   Request request;
   request.name = "x";
   const Ticket ticket(std::move(request));
-  const Status left = ended_in_the_middle(membership_, {1}, true).of(ticket);
+  const Status left = ended_in_the_middle(members_, {1}, true).of(ticket);
   EXPECT_EQ(left.code(), Code::peer_left);
   EXPECT_EQ(left.failed_rank(), 5);
   EXPECT_THAT(left.message(), HasSubstr("'x': rank 5 (host node1, pid 101) has left in the middle of it"));
-  const EndingErrors nobody = ended_in_the_middle(membership_, {}, false);
+  const EndingErrors nobody = ended_in_the_middle(members_, {}, false);
   EXPECT_EQ(nobody.of(ticket).code(), Code::timed_out);
   EXPECT_EQ(nobody.of(ticket).failed_rank(), -1);
   EXPECT_THAT(nobody.of(ticket).message(), HasSubstr("'x': a rank agreed to it"));
   EXPECT_EQ(nobody.of_later_ones().code(), Code::timed_out);
 }
 
-TEST_F(MembershipTest, OfADeathTheKindOfTheRequestIsToldToo) {
+TEST_F(GroupMembersTest, OfADeathTheKindOfTheRequestIsToldToo) {
   Request request;
   request.name = "x";
   request.kind = OpKind::broadcast;
   const Ticket ticket(std::move(request));
-  const EndingErrors errors = ended_by_death(membership_, {1, 2});
+  const EndingErrors errors = ended_by_death(members_, {1, 2});
   EXPECT_EQ(errors.of(ticket).code(), Code::peer_lost);
   EXPECT_EQ(errors.of(ticket).failed_rank(), 5);
   EXPECT_THAT(errors.of(ticket).message(),
