@@ -191,3 +191,13 @@ def test_all_flags_at_once():
     ended = horovodrun(*words, "-np", "1", "-H", "localhost:1", "--log-level", "error", "echo", "done")
     assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
     assert ended.stderr.count("without effect") == 1
+
+
+def test_a_batch_job_of_other_hosts_changes_nothing(tmp_path):
+    """As with Horovod: without -H the ranks are on this host."""
+    nodes = tmp_path / "nodes"
+    nodes.write_text("elsewhere1\nelsewhere2\n")
+    ended = horovodrun("-np", "3", sys.executable, "-c", "import os; print('local', os.environ['RONDE_LOCAL_SIZE'])",
+                       PBS_NODEFILE=str(nodes))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("local 3") == 3

@@ -93,15 +93,15 @@ def launch_line(args: Any, carried: Optional[Path] = None) -> List[str]:
     other hosts get a copy of. ValueError as :func:`rank_count`."""
     line = [launcher_command(), "run", "-n", str(rank_count(args))]
     hosts = hosts_of(args)
-    if hosts is None:
-        line += ["-H", f"localhost:{rank_count(args)}"]  # in a batch job too, whose hosts `ronde run` would take
-    else:
+    if hosts is not None:
         line += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
         line += _between_hosts(args)
         if carried is not None:
             line += ["--carry", str(carried)]
     if args.output_filename is not None:
         line += ["--output-dir", args.output_filename]
+    if hosts is None:
+        line += ["-H", f"localhost:{rank_count(args)}"]  # in a batch job too, whose hosts `ronde run` would take
     return [*line, "--"]
 
 
