@@ -25,13 +25,12 @@ ronde_dtype dtype_of(XLA_FFI_DataType dtype) {
     case XLA_FFI_DataType_PRED: return RONDE_BOOL;
     case XLA_FFI_DataType_S8: return RONDE_INT8;
     case XLA_FFI_DataType_S16: return RONDE_INT16;
-    // What is only moved may be unsigned: ronde.jax lets no calculation through.
-    case XLA_FFI_DataType_S32:
-    case XLA_FFI_DataType_U32: return RONDE_INT32;
-    case XLA_FFI_DataType_S64:
-    case XLA_FFI_DataType_U64: return RONDE_INT64;
+    case XLA_FFI_DataType_S32: return RONDE_INT32;
+    case XLA_FFI_DataType_S64: return RONDE_INT64;
     case XLA_FFI_DataType_U8: return RONDE_UINT8;
     case XLA_FFI_DataType_U16: return RONDE_UINT16;
+    case XLA_FFI_DataType_U32: return RONDE_UINT32;
+    case XLA_FFI_DataType_U64: return RONDE_UINT64;
     case XLA_FFI_DataType_F16: return RONDE_FLOAT16;
     case XLA_FFI_DataType_F32: return RONDE_FLOAT32;
     case XLA_FFI_DataType_F64: return RONDE_FLOAT64;

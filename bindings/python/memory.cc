@@ -20,8 +20,8 @@ ronde_dtype integer_of(size_t bytes, bool is_signed) {
   switch (bytes) {
     case 1: return is_signed ? RONDE_INT8 : RONDE_UINT8;
     case 2: return is_signed ? RONDE_INT16 : RONDE_UINT16;
-    case 4: return is_signed ? RONDE_INT32 : kNone;  // larger ones without a sign are not calculated with
-    case 8: return is_signed ? RONDE_INT64 : kNone;
+    case 4: return is_signed ? RONDE_INT32 : RONDE_UINT32;
+    case 8: return is_signed ? RONDE_INT64 : RONDE_UINT64;
     default: return kNone;
   }
 }
@@ -47,7 +47,10 @@ ronde_dtype dtype_of(const char* format, size_t bytes) {
     case 'l':
     case 'q': return integer_of(bytes, true);
     case 'B':
-    case 'H': return integer_of(bytes, false);
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q': return integer_of(bytes, false);
     case 'e':
     case 'f':
     case 'd': return float_of(bytes);

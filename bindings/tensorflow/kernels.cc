@@ -51,6 +51,8 @@ std::optional<ronde_dtype> dtype_of(DataType type) {
     case DataType::uint16: return RONDE_UINT16;
     case DataType::complex128: return RONDE_COMPLEX128;
     case DataType::float16: return RONDE_FLOAT16;
+    case DataType::uint32: return RONDE_UINT32;
+    case DataType::uint64: return RONDE_UINT64;
   }
   return std::nullopt;
 }
@@ -69,6 +71,8 @@ DataType type_of(ronde_dtype dtype) {
     case RONDE_UINT16: return DataType::uint16;
     case RONDE_COMPLEX128: return DataType::complex128;
     case RONDE_FLOAT16: return DataType::float16;
+    case RONDE_UINT32: return DataType::uint32;
+    case RONDE_UINT64: return DataType::uint64;
     default: return DataType::float32;
   }
 }

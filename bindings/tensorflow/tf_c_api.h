@@ -48,6 +48,8 @@ enum DataType : int {
   uint16 = 17,
   complex128 = 18,
   float16 = 19,
+  uint32 = 22,
+  uint64 = 23,
 };
 
 /// The functions; all are set once load() has succeeded.

@@ -74,7 +74,9 @@ enum {
   RONDE_COMPLEX64 = 11, /* no MIN, no MAX; scales are real */
   RONDE_COMPLEX128 = 12,
   RONDE_FLOAT8_E4M3 = 13, /* what is too large becomes 448, the largest; in E5M2 infinity */
-  RONDE_FLOAT8_E5M2 = 14
+  RONDE_FLOAT8_E5M2 = 14,
+  RONDE_UINT32 = 15,
+  RONDE_UINT64 = 16
 };
 
 typedef int32_t ronde_op;

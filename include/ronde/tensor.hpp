@@ -40,6 +40,8 @@ enum class DType : ronde_dtype {
   complex128 = RONDE_COMPLEX128,
   float8_e4m3 = RONDE_FLOAT8_E4M3,
   float8_e5m2 = RONDE_FLOAT8_E5M2,
+  uint32 = RONDE_UINT32,
+  uint64 = RONDE_UINT64,
 };
 
 /// The element type that stands for a C++ type. Specialise it for half-precision types of your own:
@@ -60,8 +62,11 @@ template <> struct DTypeOf<signed char> : DTypeIs<DType::int8> {};
 template <> struct DTypeOf<unsigned short> : DTypeIs<DType::uint16> {};
 template <> struct DTypeOf<short> : DTypeIs<DType::int16> {};
 template <> struct DTypeOf<int> : DTypeIs<DType::int32> {};
+template <> struct DTypeOf<unsigned int> : DTypeIs<DType::uint32> {};
 template <> struct DTypeOf<long> : DTypeIs<sizeof(long) == 8 ? DType::int64 : DType::int32> {};
 template <> struct DTypeOf<long long> : DTypeIs<DType::int64> {};
+template <> struct DTypeOf<unsigned long> : DTypeIs<sizeof(long) == 8 ? DType::uint64 : DType::uint32> {};
+template <> struct DTypeOf<unsigned long long> : DTypeIs<DType::uint64> {};
 template <> struct DTypeOf<bool> : DTypeIs<DType::boolean> {};
 template <> struct DTypeOf<std::complex<float>> : DTypeIs<DType::complex64> {};
 template <> struct DTypeOf<std::complex<double>> : DTypeIs<DType::complex128> {};

@@ -33,7 +33,9 @@ static_assert(ronde::DTypeOf<std::int32_t>::value == ronde::DType::int32);
 static_assert(ronde::DTypeOf<std::int64_t>::value == ronde::DType::int64);
 static_assert(ronde::DTypeOf<long long>::value == ronde::DType::int64);
 static_assert(ronde::Element<Half> && ronde::Element<const double>);
-static_assert(!ronde::Element<std::uint32_t> && !ronde::Element<char> && !ronde::Element<void*>);
+static_assert(ronde::DTypeOf<std::uint32_t>::value == ronde::DType::uint32);
+static_assert(ronde::DTypeOf<std::uint64_t>::value == ronde::DType::uint64);
+static_assert(!ronde::Element<long double> && !ronde::Element<char> && !ronde::Element<void*>);
 
 // What is only readable is never an output.
 static_assert(std::is_constructible_v<ronde::ConstTensorView, const std::vector<float>&>);

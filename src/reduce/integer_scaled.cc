@@ -10,24 +10,30 @@
 #include "reduce/integer_scaled.h"
 
 #include <cstdint>
+#include <type_traits>
 
 #include "reduce/elements.h"
 
 namespace ronde::reduce {
 namespace {
 
+/// 64 bits with the sign of T: what is compared and divided as T is. All smaller types fit a signed one.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, std::uint64_t>, std::uint64_t, std::int64_t>;
+
 /// Unsigned arithmetic: signed overflow would be undefined.
-std::int64_t combine(ReduceOp op, std::int64_t a, std::int64_t b) {
+template <typename W>
+W combine(ReduceOp op, W a, W b) {
   const auto ua = static_cast<std::uint64_t>(a);
   const auto ub = static_cast<std::uint64_t>(b);
   switch (op) {
-    case ReduceOp::product: return static_cast<std::int64_t>(ua * ub);
+    case ReduceOp::product: return static_cast<W>(ua * ub);
     case ReduceOp::min: return a < b ? a : b;
     case ReduceOp::max: return a > b ? a : b;
     case ReduceOp::bit_and: return a & b;
     case ReduceOp::bit_or: return a | b;
     case ReduceOp::bit_xor: return a ^ b;
-    default: return static_cast<std::int64_t>(ua + ub);
+    default: return static_cast<W>(ua + ub);
   }
 }
 
@@ -39,12 +45,12 @@ T scaled(T value, double scale) {
 template <typename T, ReduceOp kOp>
 void integer_scaled(const Job& job) {
   for (std::size_t i = 0; i < job.count; ++i) {
-    std::int64_t reduced = scaled(load_element<T>(job.inputs[0], i), job.prescale);
+    Wide<T> reduced = scaled(load_element<T>(job.inputs[0], i), job.prescale);
     for (std::size_t r = 1; r < job.ranks; ++r) {
-      reduced = combine(kOp, reduced, scaled(load_element<T>(job.inputs[r], i), job.prescale));
+      reduced = combine<Wide<T>>(kOp, reduced, scaled(load_element<T>(job.inputs[r], i), job.prescale));
     }
     if constexpr (kOp == ReduceOp::average) {
-      reduced /= static_cast<std::int64_t>(job.ranks);
+      reduced /= static_cast<Wide<T>>(job.ranks);
     }
     const T result = scaled(static_cast<T>(reduced), job.postscale);
     store_element(result, job.output, i);
@@ -80,6 +86,8 @@ Kernel integer_scaled_kernel(DType dtype, ReduceOp op) {
     case DType::int16: return kernel_of<std::int16_t>(op);
     case DType::int32: return kernel_of<std::int32_t>(op);
     case DType::int64: return kernel_of<std::int64_t>(op);
+    case DType::uint32: return kernel_of<std::uint32_t>(op);
+    case DType::uint64: return kernel_of<std::uint64_t>(op);
     default: return nullptr;
   }
 }

@@ -32,6 +32,11 @@ TEST(TruncateSaturating, LimitsAndNan) {
   EXPECT_EQ(truncate_saturating<std::int64_t>(-kInfinity), std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(truncate_saturating<std::int64_t>(std::nan("")), 0);
   EXPECT_EQ(truncate_saturating<std::uint8_t>(std::nan("")), 0);
+  EXPECT_EQ(truncate_saturating<std::uint32_t>(4294967295.0), 4294967295u);
+  EXPECT_EQ(truncate_saturating<std::uint32_t>(4294967296.0), 4294967295u);
+  EXPECT_EQ(truncate_saturating<std::uint64_t>(0x1p63), std::uint64_t{1} << 63);
+  EXPECT_EQ(truncate_saturating<std::uint64_t>(0x1p64), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(truncate_saturating<std::uint64_t>(-1.0), 0u);
 }
 
 template <typename T>
@@ -49,6 +54,9 @@ TEST(IntegerScaled, AverageSumsWideAndTruncatesTowardsZero) {
   EXPECT_EQ(reduce_two<std::int8_t>(DType::int8, ReduceOp::average, -1, 0, 1, 1), 0);
   constexpr std::int64_t kBig = (std::int64_t{1} << 53) + 1;
   EXPECT_EQ(reduce_two<std::int64_t>(DType::int64, ReduceOp::average, kBig, kBig, 1, 1), kBig) << "not through double";
+  EXPECT_EQ(reduce_two<std::uint32_t>(DType::uint32, ReduceOp::average, 4294967295u, 4294967293u, 1, 1), 4294967294u);
+  constexpr std::uint64_t kAboveSigned = std::uint64_t{1} << 63;
+  EXPECT_EQ(reduce_two<std::uint64_t>(DType::uint64, ReduceOp::average, kAboveSigned, 6, 1, 1), kAboveSigned / 2 + 3);
 }
 
 TEST(IntegerScaled, EachRankIsTruncatedBeforeTheSum) {
@@ -60,6 +68,13 @@ TEST(IntegerScaled, EachRankIsTruncatedBeforeTheSum) {
 TEST(IntegerScaled, SumWrapsInItsTypeBeforeThePostscale) {
   EXPECT_EQ(reduce_two<std::uint8_t>(DType::uint8, ReduceOp::sum, 200, 100, 1, 2), 88);
   EXPECT_EQ(reduce_two<std::uint8_t>(DType::uint8, ReduceOp::product, 200, 100, 1, 1), 200 * 100 % 256);
+}
+
+TEST(IntegerScaled, ComparesUnsignedOnesAsSuch) {
+  constexpr std::uint64_t kAboveSigned = (std::uint64_t{1} << 63) + 4096;
+  EXPECT_EQ(reduce_two<std::uint64_t>(DType::uint64, ReduceOp::max, kAboveSigned, 6, 1, 0.5), kAboveSigned / 2);
+  EXPECT_EQ(reduce_two<std::uint64_t>(DType::uint64, ReduceOp::min, kAboveSigned, 6, 1, 0.5), 3u);
+  EXPECT_EQ(reduce_two<std::uint32_t>(DType::uint32, ReduceOp::max, 4294967294u, 6, 1, 0.5), 2147483647u);
 }
 
 TEST(IntegerScaled, NoKernelForOtherTypes) {

@@ -28,7 +28,7 @@ struct Job {
 
 using Kernel = void (*)(const Job& job);
 
-inline constexpr int kDTypeNumbers = 15;    ///< DType runs from 0 to 14
+inline constexpr int kDTypeNumbers = 17;    ///< DType runs from 0 to 16
 inline constexpr int kReduceOpNumbers = 9;  ///< ReduceOp runs from 0 to 8
 
 struct KernelTable {

@@ -556,6 +556,8 @@ constexpr KernelTable make_table() {
   add_integer<std::int16_t, std::uint16_t>(table, DType::int16);
   add_integer<std::int32_t, std::uint32_t>(table, DType::int32);
   add_integer<std::int64_t, std::uint64_t>(table, DType::int64);
+  add_integer<std::uint32_t, std::uint32_t>(table, DType::uint32);
+  add_integer<std::uint64_t, std::uint64_t>(table, DType::uint64);
   add_bool(table);
   add_complex<float>(table, DType::complex64);
   add_complex<double>(table, DType::complex128);

@@ -35,6 +35,8 @@ Extremes extremes_of(DType dtype) {
     case DType::uint16: return integers<std::uint16_t>();
     case DType::int32: return integers<std::int32_t>();
     case DType::int64: return integers<std::int64_t>();
+    case DType::uint32: return integers<std::uint32_t>();
+    case DType::uint64: return integers<std::uint64_t>();
     case DType::float16: return {0x3c00, 0x7c00, 0xfc00};
     case DType::bfloat16: return {0x3f80, 0x7f80, 0xff80};
     case DType::float8_e4m3: return {0x38, 0x7e, 0xfe};  // 448: it has no infinity

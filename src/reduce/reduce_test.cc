@@ -27,8 +27,8 @@ __extension__ using Int128 = __int128;
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::array kTypes{DType::uint8,   DType::int8,     DType::uint16,      DType::int16,
-                            DType::int32,   DType::int64,    DType::float16,     DType::float32,
+constexpr std::array kTypes{DType::uint8,   DType::int8,     DType::uint16,      DType::int16,       DType::int32,
+                            DType::int64,   DType::uint32,   DType::uint64,      DType::float16,     DType::float32,
                             DType::float64, DType::bfloat16, DType::float8_e4m3, DType::float8_e5m2};
 constexpr std::array kOps{ReduceOp::average, ReduceOp::sum,     ReduceOp::min,    ReduceOp::max,
                           ReduceOp::product, ReduceOp::bit_and, ReduceOp::bit_or, ReduceOp::bit_xor};
@@ -78,12 +78,17 @@ double float_value(DType dtype, std::uint64_t code) {
   return dtype == DType::float32 ? std::bit_cast<float>(static_cast<std::uint32_t>(code)) : std::bit_cast<double>(code);
 }
 
-std::int64_t integer_value(DType dtype, std::uint64_t code) {
+bool is_unsigned(DType dtype) {
+  return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
+}
+
+Int128 integer_value(DType dtype, std::uint64_t code) {
   switch (dtype) {
     case DType::int8: return static_cast<std::int8_t>(code);
     case DType::int16: return static_cast<std::int16_t>(code);
     case DType::int32: return static_cast<std::int32_t>(code);
-    default: return static_cast<std::int64_t>(code);
+    case DType::int64: return static_cast<std::int64_t>(code);
+    default: return code;
   }
 }
 
@@ -120,42 +125,42 @@ double reduce_floats(const Reduction& what, const std::vector<double>& values) {
 }
 
 /// The low bits of `value` that the type has, as the value they stand for.
-std::int64_t wrap(DType dtype, Int128 value) {
+Int128 wrap(DType dtype, Int128 value) {
   const auto bits = static_cast<std::uint64_t>(value);
   const std::size_t width = 8 * dtype_bytes(dtype);
   return integer_value(dtype, width == 64 ? bits : bits & ((std::uint64_t{1} << width) - 1));
 }
 
-std::int64_t scale_integer(DType dtype, std::int64_t value, double scale) {
+Int128 scale_integer(DType dtype, Int128 value, double scale) {
   if (scale == 1) {
     return value;
   }
   const auto width = static_cast<int>(8 * dtype_bytes(dtype));
-  const bool is_signed = dtype != DType::uint8 && dtype != DType::uint16;
-  const Int128 max = (Int128{1} << (is_signed ? width - 1 : width)) - 1;
-  const Int128 min = is_signed ? -max - 1 : 0;
+  const Int128 max = (Int128{1} << (is_unsigned(dtype) ? width : width - 1)) - 1;
+  const Int128 min = is_unsigned(dtype) ? 0 : -max - 1;
   // Every product here fits 128 bits.
   const auto whole = static_cast<Int128>(std::trunc(static_cast<double>(value) * scale));
-  return static_cast<std::int64_t>(whole > max ? max : whole < min ? min : whole);
+  return whole > max ? max : whole < min ? min : whole;
 }
 
-std::int64_t reduce_integers(const Reduction& what, std::vector<std::int64_t> values) {
-  for (std::int64_t& value : values) {
+Int128 reduce_integers(const Reduction& what, std::vector<Int128> values) {
+  for (Int128& value : values) {
     value = scale_integer(what.dtype, value, what.prescale);
   }
-  std::int64_t result = values[0];
+  Int128 result = values[0];
   if (what.op == ReduceOp::average) {
     Int128 sum = 0;
-    for (std::int64_t value : values) {
+    for (const Int128 value : values) {
       sum += value;
     }
-    result = wrap(what.dtype, wrap(DType::int64, sum) / static_cast<Int128>(values.size()));
+    const Int128 in_64_bits = wrap(what.dtype == DType::uint64 ? DType::uint64 : DType::int64, sum);
+    result = wrap(what.dtype, in_64_bits / static_cast<Int128>(values.size()));
   } else {
     for (std::size_t r = 1; r < values.size(); ++r) {
-      const std::int64_t value = values[r];
+      const Int128 value = values[r];
       switch (what.op) {
-        case ReduceOp::sum: result = wrap(what.dtype, Int128{result} + value); break;
-        case ReduceOp::product: result = wrap(what.dtype, Int128{result} * value); break;
+        case ReduceOp::sum: result = wrap(what.dtype, result + value); break;
+        case ReduceOp::product: result = wrap(what.dtype, result * value); break;
         case ReduceOp::min: result = std::min(result, value); break;
         case ReduceOp::max: result = std::max(result, value); break;
         case ReduceOp::bit_and: result = result & value; break;
@@ -170,13 +175,13 @@ std::int64_t reduce_integers(const Reduction& what, std::vector<std::int64_t> va
 /// The code that the contract asks for; of a NaN any code will do.
 std::uint64_t expected_code(const Reduction& what, const std::vector<std::uint64_t>& codes) {
   if (is_integer(what.dtype)) {
-    std::vector<std::int64_t> values;
+    std::vector<Int128> values;
     values.reserve(codes.size());
     for (std::uint64_t code : codes) {
       values.push_back(integer_value(what.dtype, code));
     }
     std::uint64_t code = 0;
-    const std::int64_t result = reduce_integers(what, values);
+    const auto result = static_cast<std::uint64_t>(reduce_integers(what, values));
     std::memcpy(&code, &result, dtype_bytes(what.dtype));
     return code;
   }

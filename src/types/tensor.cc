@@ -14,8 +14,10 @@ std::size_t dtype_bytes(DType dtype) {
     case DType::float16:
     case DType::bfloat16: return 2;
     case DType::int32:
+    case DType::uint32:
     case DType::float32: return 4;
     case DType::int64:
+    case DType::uint64:
     case DType::float64:
     case DType::complex64: return 8;
     case DType::complex128: return 16;
@@ -40,6 +42,8 @@ std::string_view dtype_name(DType dtype) {
     case DType::complex128: return "complex128";
     case DType::float8_e4m3: return "float8_e4m3";
     case DType::float8_e5m2: return "float8_e5m2";
+    case DType::uint32: return "uint32";
+    case DType::uint64: return "uint64";
   }
   return "unknown";
 }
@@ -63,7 +67,9 @@ bool is_integer(DType dtype) {
     case DType::uint16:
     case DType::int16:
     case DType::int32:
-    case DType::int64: return true;
+    case DType::int64:
+    case DType::uint32:
+    case DType::uint64: return true;
     default: return false;
   }
 }

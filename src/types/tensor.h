@@ -26,6 +26,8 @@ enum class DType : std::int32_t {
   complex128 = 12,
   float8_e4m3 = 13,
   float8_e5m2 = 14,
+  uint32 = 15,
+  uint64 = 16,
 };
 
 /// Bytes of one element; 0 for a number that names no type.

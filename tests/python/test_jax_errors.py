@@ -39,8 +39,8 @@ def test_ranks_that_differ(hvd, rank, world):
 @pytest.mark.ranks(2)
 def test_refused_when_traced(hvd, rank, world):
     for wrong, text in (
-        (lambda: rj.allreduce(jnp.ones(3, jnp.uint32)), "'allreduce' is of type uint32"),
-        (lambda: rj.allreduce({"a": [jnp.ones(3, jnp.uint32)]}), r"'allreduce' of \['a'\]\[0\] is of type uint32"),
+        (lambda: rj.allreduce(jnp.ones(3, jnp.int4)), "'allreduce' is of type int4"),
+        (lambda: rj.allreduce({"a": [jnp.ones(3, jnp.int4)]}), r"'allreduce' of \['a'\]\[0\] is of type int4"),
         (lambda: rj.allreduce(jax.random.key(0)), r"pass jax.random.key_data\(key\)"),
         (lambda: rj.allreduce(1.0, op=17), "op=17 is none of"),
         (lambda: rj.allgather(1.0), "has no dimensions"),

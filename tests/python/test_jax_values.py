@@ -13,7 +13,7 @@ import ronde.jax as rj
 WORLDS = pytest.mark.ranks(1, 2, 3, 5)
 FEW = pytest.mark.ranks(2, 3)
 BOTH = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "at_once"])
-TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.uint8, np.uint16, np.complex64]
+TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.uint8, np.uint16, np.uint32, np.complex64]
 REDUCED = {
     "Sum": lambda stack: stack.sum(0),
     "Average": lambda stack: stack.sum(0) / len(stack),

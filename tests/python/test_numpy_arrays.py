@@ -99,7 +99,6 @@ REFUSED = {
     "list": (lambda: [1.0], "into which no result can be written"),
     "overlapping": (lambda: np.lib.stride_tricks.as_strided(np.zeros(1), (3,), (0,)), "in one place in memory"),
     "byte order": (lambda: np.zeros(3, ">f4"), r"in the other byte order: pass array.astype\('<f4'\)"),
-    "uint32": (lambda: np.zeros(3, np.uint32), r"pass array.astype\(numpy.int64\)"),
     "strings": (lambda: np.zeros(3, "U4"), "does not know"),
     "objects": (lambda: np.zeros(3, object), "does not know"),
     "records": (lambda: np.zeros(3, "f4,i4"), "does not know"),
@@ -212,8 +211,8 @@ def test_shared_memory(rank, world):
         if world > 1:
             assert _process.counters()["direct_bytes"] > before
     assert rnp.empty_shared((3, 0)).shape == (3, 0)
-    with pytest.raises(ValueError, match="uint32"):
-        rnp.empty_shared(3, np.uint32)
+    with pytest.raises(ValueError, match="float128|longdouble"):
+        rnp.empty_shared(3, np.longdouble)
 
 
 def test_before_init():

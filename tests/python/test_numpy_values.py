@@ -10,7 +10,7 @@ import ronde.numpy as rnp
 
 WORLDS = pytest.mark.ranks(1, 2, 3, 5)
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
-INTEGERS = [np.int32, np.int64, np.uint8, np.int8, np.int16, np.uint16]
+INTEGERS = [np.int32, np.int64, np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64]
 COMPLEX = [np.complex64, np.complex128]
 #: Around the thresholds of the ways that an all-reduce takes.
 COUNTS = (0, 1, 7, 64, 1023, 16385)

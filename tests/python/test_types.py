@@ -1,9 +1,12 @@
-"""Element types beside the usual floats and integers: truth values, 8-bit floats, complex and 16-bit numbers."""
+"""Element types beside the usual floats and integers: truth values, 8-bit floats, complex, 16-bit and unsigned numbers."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+
+from ronde.exceptions import MismatchError
 
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 
@@ -81,6 +84,45 @@ def test_complex(hvd, rank, world, dtype):
     for op in (hvd.Min, hvd.Max):
         with pytest.raises(NotImplementedError, match=f"{str(dtype)[6:]} cannot be reduced by m.*it has no order"):
             hvd.allreduce(mine, op=op)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("name", ["uint32", "uint64"])
+def test_integers_without_a_sign(hvd, rank, world, name):
+    """NumPy says what is expected: PyTorch itself calculates little with these."""
+    dtype = getattr(torch, name, None)
+    if dtype is None:
+        assert tuple(map(int, torch.__version__.split(".")[:2])) < (2, 3), "only PyTorch before 2.3 lacks them"
+        return
+    top = np.iinfo(name).max
+    stack = np.stack([np.arange(1000, dtype=name) * (r + 17) + (top - 9000 if r == 0 else 0) for r in range(world)])
+    mine = torch.from_numpy(stack[rank].copy())
+    assert mine.dtype == dtype
+    assert np.array_equal(hvd.allreduce(mine, op=hvd.Sum).numpy(), stack.sum(0, dtype=name))  # wraps
+    assert np.array_equal(hvd.allreduce(mine, op=hvd.Max).numpy(), stack.max(0))
+    assert np.array_equal(hvd.allreduce(mine, op=hvd.Min).numpy(), stack.min(0))
+    assert np.array_equal(hvd.allgather(mine).numpy(), stack.reshape(-1))
+    small = torch.from_numpy(stack[rank] % 1000 + top // 8)
+    average = np.stack([row % 1000 + top // 8 for row in stack]).sum(0, dtype=np.uint64) // np.uint64(world)
+    assert np.array_equal(hvd.allreduce(small, op=hvd.Average).numpy(), average.astype(name))
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("bits", [32, 64])
+def test_a_sign_on_one_rank_only_is_told(hvd, rank, bits):
+    import ronde.numpy as rnp
+
+    mine = np.ones(3, f"{'u' if rank == 0 else ''}int{bits}")
+    calls = {
+        "allreduce": lambda: rnp.allreduce(mine, op=rnp.Sum, name=f"sign.allreduce.{bits}"),
+        "allgather": lambda: rnp.allgather(mine, name=f"sign.allgather.{bits}"),
+        "broadcast": lambda: rnp.broadcast(mine, root_rank=0, name=f"sign.broadcast.{bits}"),
+        "alltoall": lambda: rnp.alltoall(np.repeat(mine, 2), name=f"sign.alltoall.{bits}"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(MismatchError, match=f"uint{bits}") as told:
+            call()
+        assert f"sign.{name}.{bits}" in str(told.value)
 
 
 @pytest.mark.ranks(2, 3)

@@ -33,7 +33,7 @@ def reduction(op: Optional[int], prescale: float, postscale: float) -> dict[str,
     }
 
 
-def leaves_of(tree: Any, kind: str, moves: bool = False) -> Tuple[List[Any], Any]:
+def leaves_of(tree: Any, kind: str) -> Tuple[List[Any], Any]:
     """The arrays of a pytree, and its structure. InvalidArgumentError, naming the leaf, for what Ronde cannot take."""
     named, structure = jax.tree_util.tree_flatten_with_path(tree)
     leaves = []
@@ -42,7 +42,7 @@ def leaves_of(tree: Any, kind: str, moves: bool = False) -> Tuple[List[Any], Any
         where = f"'{kind}'" + (f" of {jax.tree_util.keystr(path)}" if path else "")
         if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
             raise InvalidArgumentError(f"{where} is a key of jax.random: pass jax.random.key_data(key)", 1)
-        if code_of(array.dtype, moves) is None:
+        if code_of(array.dtype) is None:
             raise InvalidArgumentError(
                 f"{where} is of type {array.dtype.name}, with which Ronde does not calculate: convert it, to int32 say", 1
             )
@@ -51,8 +51,8 @@ def leaves_of(tree: Any, kind: str, moves: bool = False) -> Tuple[List[Any], Any
 
 
 def array_of(value: Any, kind: str, rows: bool = False) -> Any:
-    """The same of one array that only moves. ``rows``: it has a dimension 0, or InvalidArgumentError."""
-    leaves, structure = leaves_of(value, kind, moves=True)
+    """The same of one array. ``rows``: it has a dimension 0, or InvalidArgumentError."""
+    leaves, structure = leaves_of(value, kind)
     if structure != jax.tree_util.tree_structure(0):
         raise InvalidArgumentError(f"'{kind}' takes one array, not a {type(value).__name__}", 1)
     if rows and leaves[0].ndim == 0:

@@ -92,7 +92,7 @@ def _evaluate(request: Request, values: Sequence[Any]) -> List[Any]:
         return _wait_for_all(request, values)
     name = _names.name_of(request.kind, request.name, request.group)
     try:
-        inputs = [source(np.asarray(value), name, moves=True) for value in values]
+        inputs = [source(np.asarray(value), name) for value in values]
         is_made_by_ticket = request.op in _MADE_BY_TICKET
         # Where a reduce has no result there are zeros.
         results = [] if is_made_by_ticket else [np.zeros(array.shape, array.dtype) for array in inputs]

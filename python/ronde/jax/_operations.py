@@ -217,7 +217,7 @@ def barrier(tree: Any = None, name: Optional[str] = None, process_set: ProcessSe
 
     Raises as :func:`allreduce`, and ValueError in a traced function without an array.
     """
-    leaves, structure = leaves_of(tree, "barrier", moves=True)
+    leaves, structure = leaves_of(tree, "barrier")
     if not leaves and _scope.is_staged():
         raise InvalidArgumentError(
             "'barrier' in a traced function takes the arrays that are to be there before it and returns them: what uses "

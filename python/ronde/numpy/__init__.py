@@ -9,9 +9,9 @@ Start the script with ``ronde run -n 2 -- python script.py``; without ``ronde ru
 
 An array is a ``numpy.ndarray``, or what has an array's memory: by the buffer protocol (``array.array``, ``bytearray``, ...),
 ``__array_interface__`` or DLPack (PyTorch's tensors in host memory). Where nothing is written also numbers, lists of
-numbers and JAX's arrays. Elements are floats of 16, 32 and 64 bits, integers of 8 to 64 bits, bool, complex64 and
-complex128, and ``bfloat16``, ``float8_e4m3fn`` and ``float8_e5m2`` of the package ml_dtypes; uint32 and uint64 are moved
-and not calculated with. Arrays that are not contiguous are copied; results are contiguous.
+numbers and JAX's arrays. Elements are floats of 16, 32 and 64 bits, integers of 8 to 64 bits with and without sign, bool, complex64 and
+complex128, and ``bfloat16``, ``float8_e4m3fn`` and ``float8_e5m2`` of the package ml_dtypes. Arrays that are not
+contiguous are copied; results are contiguous.
 
 What reduces is said by ``op``: ``Average`` (the sum divided by the number of ranks; of integers truncated towards zero),
 ``Sum`` (in rank order; integers wrap), ``Min`` and ``Max`` (NaN if there is one), ``Product``, ``Adasum`` (of floats: what

@@ -27,6 +27,8 @@ _CODES: Dict[Any, int] = {
     np.dtype(np.int16): _abi.INT16,
     np.dtype(np.int32): _abi.INT32,
     np.dtype(np.int64): _abi.INT64,
+    np.dtype(np.uint32): _abi.UINT32,
+    np.dtype(np.uint64): _abi.UINT64,
     np.dtype(np.float16): _abi.FLOAT16,
     np.dtype(np.float32): _abi.FLOAT32,
     np.dtype(np.float64): _abi.FLOAT64,
@@ -37,31 +39,26 @@ _CODES: Dict[Any, int] = {
 
 _OF_ML_DTYPES = {"bfloat16": _abi.BFLOAT16, "float8_e4m3fn": _abi.FLOAT8_E4M3, "float8_e5m2": _abi.FLOAT8_E5M2}
 
-#: What the engine does not calculate with and still can bring to other ranks, as the signed type of that size.
-_MOVED_AS = {np.dtype(np.uint32): _abi.INT32, np.dtype(np.uint64): _abi.INT64}
 
-
-def code_of(dtype: Any, moves: bool = False) -> Optional[int]:
-    """The engine's number of an element type; None if it has none. ``moves``: the operation does not calculate."""
+def code_of(dtype: Any) -> Optional[int]:
+    """The engine's number of an element type; None if it has none."""
     code = _CODES.get(dtype)
     if code is not None:
         return code
     if dtype.type.__module__ == "ml_dtypes" and dtype.name in _OF_ML_DTYPES:
         _CODES[dtype] = code = _OF_ML_DTYPES[dtype.name]
         return code
-    return _MOVED_AS.get(dtype) if moves else None
+    return None
 
 
-def _objection(array: Array, moves: bool) -> Optional[str]:
+def _objection(array: Array) -> Optional[str]:
     if isinstance(array, np.ma.MaskedArray):
         return "is a masked array, whose mask Ronde does not look at: pass array.filled(value)"
     dtype = array.dtype
-    if code_of(dtype, moves) is not None:
+    if code_of(dtype) is not None:
         return None
     if not dtype.isnative:
         return f"is of type {dtype.str}, in the other byte order: pass array.astype({dtype.newbyteorder('=').str!r})"
-    if dtype in _MOVED_AS:
-        return f"is of type {dtype.name}, with which Ronde does not calculate: pass array.astype(numpy.int64)"
     return f"is of type {dtype}, which Ronde does not know: it takes numbers and truth values of fixed size"
 
 
@@ -104,24 +101,24 @@ def _over_memory(value: Any, name: object) -> Optional[Array]:
         return None
 
 
-def source(value: Any, name: object, moves: bool = False) -> Array:
+def source(value: Any, name: object) -> Array:
     """The values as a contiguous array of a type of the engine's: the array itself where it is one, else a copy. Raises
     InvalidArgumentError (a ValueError), naming the array, where it cannot be."""
     array = as_array(value, name)
-    objection = _objection(array, moves)
+    objection = _objection(array)
     if objection is not None:
         raise refuse(name, objection)
     return array if is_plain(array) else np.array(array, order="C", subok=False)
 
 
-def target(value: Any, name: object, moves: bool = False) -> Array:
+def target(value: Any, name: object) -> Array:
     """An array over the memory of the value, for an operation in place; it need not be contiguous. Raises
     InvalidArgumentError (a ValueError), naming the array, where nothing can be written."""
     if isinstance(value, (np.generic, bool, int, float, complex, list, tuple)):
         raise refuse(name, f"is a {type(value).__name__}, into which no result can be written: pass an array")
     over_memory = _over_memory(value, name)
     array = as_array(value, name) if over_memory is None else over_memory
-    objection = _objection(array, moves)
+    objection = _objection(array)
     if objection is not None:
         raise refuse(name, objection)
     if over_memory is None:
@@ -159,7 +156,7 @@ def address_of(array: Array) -> int:
 
 def view_of(array: Array) -> View:
     """The memory of an array of :func:`source`."""
-    code = code_of(array.dtype, True)
+    code = code_of(array.dtype)
     assert code is not None
     return address_of(array), array.shape, code
 

@@ -20,7 +20,7 @@ from ronde.process_sets import ProcessSet, global_process_set, group_of
 
 def _start_send(value: Any, dst: int, tag: int, name: Optional[str], process_set: ProcessSet, wait: bool) -> Any:
     full = _names.name_of_pair("send", name, group_of(process_set))
-    array = source(value, full, moves=True)
+    array = source(value, full)
     operation = _operation.submit(_abi.SEND, full, [view_of(array)], None, array, root=dst, tag=tag, wait=wait)
     return result(operation, nothing, wait)
 
@@ -29,7 +29,7 @@ def _start_recv(
     value: Any, src: Optional[int], tag: int, name: Optional[str], process_set: ProcessSet, wait: bool
 ) -> Any:
     full = _names.name_of_pair("recv", name, group_of(process_set))
-    given = target(value, full, moves=True)
+    given = target(value, full)
     array = given if is_plain(given) else given.copy(order="C")
     root = _abi.ANY_SOURCE if src is None else src
     operation = _operation.submit(_abi.RECV, full, [view_of(array)], None, array, root=root, tag=tag, wait=wait)

@@ -23,12 +23,12 @@ _Memory = TypeVar("_Memory")
 
 def _start_broadcast(value: Any, in_place: bool, root_rank: int, name: Name, wait: bool) -> Any:
     if in_place:
-        given = target(value, name, moves=True)
+        given = target(value, name)
         array = output = given if is_plain(given) else given.copy(order="C")
         copy_back = [] if array is given else [(given, array)]
         made_of = value
     else:
-        array = source(value, name, moves=True)
+        array = source(value, name)
         output = made_of = np.empty(array.shape, array.dtype)
         copy_back = []
     operation = _operation.submit(
@@ -212,7 +212,7 @@ def reduce_async_(
 
 
 def _start_gather(value: Any, root_rank: int, name: Name, wait: bool) -> Any:
-    array = source(value, name, moves=True)
+    array = source(value, name)
     operation = _operation.submit(_abi.GATHER, name, [view_of(array)], None, array, root=root_rank, wait=wait)
     return result(operation, made_at_root(array.dtype, root_rank == _process.rank()), wait)
 
@@ -247,7 +247,7 @@ def gather_async(
 
 
 def _start_scatter(value: Any, root_rank: int, splits: Optional[Splits], name: Name, wait: bool) -> Any:
-    array = source(value, name, moves=True)
+    array = source(value, name)
     operation = _operation.submit(
         _abi.SCATTER, name, [view_of(array)], None, array, root=root_rank, splits=counts_of(splits), wait=wait
     )

@@ -21,7 +21,7 @@ WithSplits = Tuple[Array, Array]
 
 
 def _start_allgather(values: Sequence[Any], name: Name, single: bool, wait: bool) -> Any:
-    inputs = [source(value, name, moves=True) for value in values]
+    inputs = [source(value, name) for value in values]
     operation = _operation.submit(_abi.ALLGATHER, name, [view_of(array) for array in inputs], None, inputs, wait=wait)
     return result(operation, made([array.dtype for array in inputs], single), wait)
 
@@ -79,7 +79,7 @@ def grouped_allgather_async(
 
 
 def _start_alltoall(value: Any, splits: Optional[Splits], name: Name, wait: bool) -> Any:
-    array = source(value, name, moves=True)
+    array = source(value, name)
     counts = counts_of(splits)
     operation = _operation.submit(_abi.ALLTOALL, name, [view_of(array)], None, array, splits=counts, wait=wait)
     take = made([array.dtype], True) if counts is None else made_with_splits(array.dtype)

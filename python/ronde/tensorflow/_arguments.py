@@ -13,24 +13,9 @@ from ronde.exceptions import InvalidArgumentError
 
 #: What Ronde moves; also what operations.cc of bindings/tensorflow tells TensorFlow.
 _TYPES = frozenset({
-    tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.int64, tf.bool,
-    tf.complex64, tf.complex128,
+    tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64,
+    tf.uint64, tf.bool, tf.complex64, tf.complex128,
 })
-
-
-#: What Ronde moves under the name of another type of as many bits; it does not reduce them.
-_MOVED_AS = {tf.uint32: tf.int32, tf.uint64: tf.int64}
-
-
-def moved_as(tensor: Any) -> Any:
-    """The tensor, or its bits in a type that Ronde knows: for what is moved and not reduced."""
-    dtype = _MOVED_AS.get(tensor.dtype.base_dtype)
-    return tensor if dtype is None else tf.bitcast(tensor, dtype)
-
-
-def moved_back(tensor: Any, dtype: Any) -> Any:
-    """The reverse, to the first type."""
-    return tensor if tensor.dtype == dtype else tf.bitcast(tensor, dtype)
 
 
 def tensor_of(value: Any, what: str) -> Any:

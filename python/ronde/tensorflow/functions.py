@@ -9,7 +9,7 @@ import tensorflow as tf
 from ronde import _abi
 from ronde.exceptions import InvalidArgumentError
 from ronde.tensorflow import _native
-from ronde.tensorflow._arguments import counted, moved_as, moved_back, name_of, tensor_of
+from ronde.tensorflow._arguments import counted, name_of, tensor_of
 from ronde.tensorflow._native import Call
 from ronde.tensorflow._objects import allgather_object, broadcast_object, broadcast_object_fn
 from ronde.tensorflow.process_sets import ProcessSet, global_process_set, group_of
@@ -48,19 +48,11 @@ def broadcast_variables(
     group = group_of(process_set)
     full_name = name_of("broadcast_variables", f"{len(listed)}", True, None)
     with counted(full_name, group):
-        values = [moved_as(tf.convert_to_tensor(variable)) for variable in listed]
-        given = [tensor_of(value, "broadcast_variables") for value in values]
+        given = [tensor_of(variable, "broadcast_variables") for variable in listed]
         call = Call(_abi.BROADCAST, full_name, root=int(root_rank), group=group)
     results = _native.run(given, call)
-    assigned = [
-        variable.assign(moved_back(result, _dtype_of(variable)))
-        for variable, result in zip(listed, results)
-    ]
+    assigned = [variable.assign(result) for variable, result in zip(listed, results)]
     return None if tf.executing_eagerly() or tf.inside_function() else tf.group(*assigned)
-
-
-def _dtype_of(variable: Any) -> Any:
-    return tf.as_dtype(variable.dtype).base_dtype
 
 
 def broadcast_global_variables(root_rank: int) -> Any:

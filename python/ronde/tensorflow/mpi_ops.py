@@ -14,7 +14,7 @@ from ronde import _abi, _operation, process_sets
 from ronde._reduce_ops import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum, reduce_op, scale
 from ronde.exceptions import InvalidArgumentError
 from ronde.tensorflow import _differentiable, _native
-from ronde.tensorflow._arguments import counted, listed, moved_as, moved_back, name_of, tensor_of
+from ronde.tensorflow._arguments import counted, listed, name_of, tensor_of
 from ronde.tensorflow._native import Call
 from ronde.tensorflow.compression import AnyCompressor, Compression
 from ronde.tensorflow.process_sets import ProcessSet, global_process_set, group_of
@@ -205,17 +205,11 @@ def allgather(
     full_name = name_of("allgather", name, ignore_name_scope, tensor)
     with counted(full_name, group):
         given = _rows_of(tensor, "allgather")
-    gathered = _differentiable.allgather([given], Call(_abi.ALLGATHER, full_name, group=group))[0]
-    return moved_back(gathered, _dtype_of(tensor, gathered))
-
-
-def _dtype_of(given: Any, result: Any) -> Any:
-    """Of what the program has given; of what is no tensor that of the result."""
-    return tf.as_dtype(given.dtype).base_dtype if hasattr(given, "dtype") else result.dtype
+    return _differentiable.allgather([given], Call(_abi.ALLGATHER, full_name, group=group))[0]
 
 
 def _rows_of(tensor: Any, what: str) -> Any:
-    given = tensor_of(moved_as(tf.convert_to_tensor(tensor)), what)
+    given = tensor_of(tensor, what)
     if given.shape.rank is None:  # the graph does not know it: only the value will tell
         shape = tf.shape(given)
         return tf.reshape(given, tf.cond(tf.equal(tf.size(shape), 0), lambda: tf.constant([1], shape.dtype), lambda: shape))
@@ -237,8 +231,7 @@ def grouped_allgather(
     full_name = name_of("grouped_allgather", name, ignore_name_scope, tensors[0])
     with counted(full_name, group):
         given = [_rows_of(each, "grouped_allgather") for each in tensors]
-    gathered = _differentiable.allgather(given, Call(_abi.ALLGATHER, full_name, group=group))
-    return [moved_back(result, _dtype_of(each, result)) for result, each in zip(gathered, tensors)]
+    return list(_differentiable.allgather(given, Call(_abi.ALLGATHER, full_name, group=group)))
 
 
 def alltoall(
@@ -261,14 +254,13 @@ def alltoall(
     group = group_of(process_set)
     full_name = name_of("alltoall", name, ignore_name_scope, tensor)
     with counted(full_name, group):
-        given = tensor_of(moved_as(tf.convert_to_tensor(tensor)), "alltoall")
+        given = tensor_of(tensor, "alltoall")
         rows = None if splits is None else tf.cast(tf.convert_to_tensor(splits), tf.int64)
         if rows is not None and rows.shape.rank not in (1, None):
             raise InvalidArgumentError(
                 f"alltoall: splits has the shape {rows.shape}; expected one number for each rank", 1
             )
     result, received = _differentiable.alltoall(given, rows, Call(_abi.ALLTOALL, full_name, group=group))
-    result = moved_back(result, _dtype_of(tensor, result))
     return result if splits is None else (result, tf.cast(received, tf.int32))
 
 
@@ -372,10 +364,9 @@ def broadcast(
     group = group_of(process_set)
     full_name = name_of("broadcast", name, ignore_name_scope, tensor)
     with counted(full_name, group):
-        given = tensor_of(moved_as(tf.convert_to_tensor(tensor)), "broadcast")
+        given = tensor_of(tensor, "broadcast")
         call = Call(_abi.BROADCAST, full_name, root=int(root_rank), group=group)
-    result = _differentiable.broadcast(given, call)
-    return moved_back(result, _dtype_of(tensor, result))
+    return _differentiable.broadcast(given, call)
 
 
 def broadcast_(
@@ -400,12 +391,10 @@ def broadcast_(
         return []
     full_name = name_of("broadcast_", name, False, variables[0])
     with counted(full_name, group):
-        values = [tensor_of(moved_as(tf.convert_to_tensor(each)), "broadcast_") for each in variables]
+        values = [tensor_of(each, "broadcast_") for each in variables]
         call = Call(_abi.BROADCAST, full_name, root=int(root_rank), group=group)
     results = _native.run(values, call)
-    assigned = [
-        variable.assign(moved_back(result, _dtype_of(variable, result))) for variable, result in zip(variables, results)
-    ]
+    assigned = [variable.assign(result) for variable, result in zip(variables, results)]
     return variables if tf.executing_eagerly() or tf.inside_function() else assigned
 
 

@@ -30,7 +30,7 @@ DTYPE_CODES: Dict[torch.dtype, int] = {
 }
 
 if hasattr(torch, "uint16"):  # from 2.3 on
-    DTYPE_CODES[torch.uint16] = _abi.UINT16
+    DTYPE_CODES.update({torch.uint16: _abi.UINT16, torch.uint32: _abi.UINT32, torch.uint64: _abi.UINT64})
 
 #: From 2.10 on the gradient of a parameter may have another type.
 _HAVE_GRAD_DTYPE = hasattr(torch.Tensor, "grad_dtype")

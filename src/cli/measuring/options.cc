@@ -25,7 +25,8 @@ constexpr DType kDTypes[] = {{"float32", RONDE_FLOAT32, 4}, {"float64", RONDE_FL
                              {"float16", RONDE_FLOAT16, 2}, {"bfloat16", RONDE_BFLOAT16, 2},
                              {"int32", RONDE_INT32, 4},     {"int64", RONDE_INT64, 8},
                              {"int16", RONDE_INT16, 2},     {"int8", RONDE_INT8, 1},
-                             {"uint8", RONDE_UINT8, 1},     {"uint16", RONDE_UINT16, 2}};
+                             {"uint8", RONDE_UINT8, 1},     {"uint16", RONDE_UINT16, 2},
+                             {"uint32", RONDE_UINT32, 4},   {"uint64", RONDE_UINT64, 8}};
 
 template <typename Value, std::size_t kCount>
 std::optional<Value> value_of(const std::pair<std::string_view, Value> (&table)[kCount], std::string_view text) {
