@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/measuring/command_line.h"
 #include "cli/measuring/output.h"
+#include "cli/measuring/workload/command_line.h"
 
 namespace ronde::peers {
 

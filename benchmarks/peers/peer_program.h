@@ -12,8 +12,8 @@
 #include <functional>
 #include <memory>
 
-#include "cli/measuring/contestant.h"
-#include "cli/measuring/start_line.h"
+#include "cli/measuring/timing/contestant.h"
+#include "cli/measuring/timing/start_line.h"
 
 namespace ronde::peers {
 

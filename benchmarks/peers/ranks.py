@@ -1,6 +1,6 @@
 """A rank of a Python program that is measured: its place, the start line that the ranks share, and medians.
 
-The start line is the one of `ronde bench` (src/cli/measuring/start_line.h) in Python: a line of shared memory for each
+The start line is the one of `ronde bench` (src/cli/measuring/timing/start_line.h) in Python: a line of shared memory for each
 rank, in which it counts its arrivals and leaves its time. A look at another's line costs a tenth of a microsecond here,
 so ranks leave it up to a microsecond apart; what is timed in Python takes several.
 """

@@ -15,8 +15,8 @@
 #include "cli/bench/ronde_contestant.h"
 #include "cli/bench/start_line_pages.h"
 #include "cli/help.h"
-#include "cli/measuring/command_line.h"
 #include "cli/measuring/output.h"
+#include "cli/measuring/workload/command_line.h"
 
 namespace ronde::cli {
 

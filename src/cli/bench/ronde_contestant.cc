@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "cli/measuring/expectation.h"
+#include "cli/measuring/verification/expectation.h"
 
 namespace ronde::cli {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/measuring/contestant.h"
+#include "cli/measuring/timing/contestant.h"
 
 namespace ronde::cli {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/measuring/start_line.h"
+#include "cli/measuring/timing/start_line.h"
 
 namespace ronde::cli {
 

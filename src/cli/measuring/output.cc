@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/measuring/plot.h"
-#include "cli/measuring/sizes.h"
+#include "cli/measuring/report/plot.h"
+#include "cli/measuring/workload/sizes.h"
 
 namespace ronde::cli {
 

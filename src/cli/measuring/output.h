@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/measuring/measure.h"
+#include "cli/measuring/timing/measure.h"
 
 namespace ronde::cli {
 
