@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
 from multiprocessing.connection import Client
+from pathlib import Path
 from typing import Callable
 
 import horovod.torch as hvd
@@ -17,9 +19,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
+from works import resnet50  # noqa: E402
+
 Iteration = Callable[[], object]
 
 SIZES = {"8B": 2, "1K": 256, "16K": 4096, "64K": 16384, "256K": 65536, "1M": 1 << 18, "4M": 1 << 20, "16M": 1 << 22}
+#: These by name only: the ways of calling differ by microseconds.
+LARGE = {"64M": 1 << 24, "256M": 1 << 26}
 
 
 def tensor(elements: int, shared: bool) -> torch.Tensor:
@@ -36,6 +43,17 @@ def hvd_list(count: int, elements: int, shared: bool = False) -> Iteration:
 
     def iteration() -> None:
         for handle in [hvd.allreduce_async_(one, op=hvd.Max) for one in mine]:
+            hvd.synchronize(handle)
+
+    return iteration
+
+
+def hvd_gradients(elements: list[int], shared: bool = False) -> Iteration:
+    """A model's gradients by name, all submitted, then waited for."""
+    mine = [(f"gradient {number}", tensor(each, shared)) for number, each in enumerate(elements)]
+
+    def iteration() -> None:
+        for handle in [hvd.allreduce_async_(one, op=hvd.Max, name=name) for name, one in mine]:
             hvd.synchronize(handle)
 
     return iteration
@@ -113,6 +131,11 @@ def make_cells() -> dict[str, Callable[[], Iteration]]:
         cells[f"hvd unnamed {size}"] = lambda n=n: hvd_one(n, None)
         cells[f"hvd unnamed shared {size}"] = lambda n=n: hvd_one(n, None, shared=True)
         cells[f"dist all_reduce {size}"] = lambda n=n: dist_one(n)
+    for size, n in LARGE.items():
+        cells[f"hvd named {size}"] = lambda n=n, size=size: hvd_one(n, f"of {size}")
+        cells[f"hvd named shared {size}"] = lambda n=n, size=size: hvd_one(n, f"shared of {size}", shared=True)
+    cells["hvd resnet50"] = lambda: hvd_gradients(resnet50())
+    cells["hvd resnet50 shared"] = lambda: hvd_gradients(resnet50(), shared=True)
     for size in ("1K", "256K", "4M"):
         for operation in ("broadcast", "all_gather", "reduce_scatter", "all_to_all"):
             cells[f"dist {operation} {size}"] = lambda o=operation, n=SIZES[size]: dist_other(o, n)
