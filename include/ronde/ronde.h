@@ -419,20 +419,25 @@ RONDE_API ronde_status ronde_slot_ticket(int64_t slot, ronde_ticket** ticket);
 /* Waits for what is under way, then forgets the slot. */
 RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 
-/* ---- Shared buckets: memory that every rank of the host maps ----------------------------------------------------- */
+/* ---- Shared buffers: memory that every rank of the host maps ----------------------------------------------------- */
 
-/* An all-reduce of a tensor that lies, with its result, in a bucket on every rank is done in the tensor itself: nothing
- * is copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far
+/* An all-reduce of a tensor that lies, with its result, in such memory on every rank is done in the tensor itself:
+ * nothing is copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far
  * from a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the
  * counters tells.
  *
  * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
- * caller's until ronde_free_bucket(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a
+ * caller's until ronde_free_shared(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a
  * forked child. In a job of one rank it is private memory. RONDE_OUT_OF_MEMORY where the machine or the container has
  * no room for as much from every rank: use private memory then. `name` is for messages. */
-RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
+RONDE_API ronde_status ronde_alloc_shared(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
                                           void** data);
 /* Requires: every ticket with a tensor in it was waited for or released. Any time, any thread; NULL: RONDE_OK. */
+RONDE_API ronde_status ronde_free_shared(void* data);
+
+/* The names until 0.1; they go after 0.2. */
+RONDE_API ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t name_bytes, size_t bytes,
+                                          void** data);
 RONDE_API ronde_status ronde_free_bucket(void* data);
 
 /* ---- Persistent plans: requests that come back together ------------------------------------------------------------

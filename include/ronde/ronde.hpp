@@ -19,11 +19,11 @@
 #error "<ronde/ronde.hpp> needs C++20 (-std=c++20)"
 #endif
 
-#include <ronde/bucket.hpp>
 #include <ronde/error.hpp>
 #include <ronde/group.hpp>
 #include <ronde/job.hpp>
 #include <ronde/request.hpp>
 #include <ronde/scan.hpp>
+#include <ronde/shared_buffer.hpp>
 #include <ronde/tensor.hpp>
 #include <ronde/ticket.hpp>

@@ -188,8 +188,8 @@ PROTOTYPES = {
     "ronde_test_slot": (c_int32, [c_int64, POINTER(c_int32)]),
     "ronde_slot_ticket": (c_int32, [c_int64, POINTER(c_void_p)]),
     "ronde_unregister_slot": (c_int32, [c_int64]),
-    "ronde_alloc_bucket": (c_int32, [c_void_p, c_char_p, c_size_t, c_size_t, POINTER(c_void_p)]),
-    "ronde_free_bucket": (c_int32, [c_void_p]),
+    "ronde_alloc_shared": (c_int32, [c_void_p, c_char_p, c_size_t, c_size_t, POINTER(c_void_p)]),
+    "ronde_free_shared": (c_int32, [c_void_p]),
 }
 
 

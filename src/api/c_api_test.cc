@@ -234,12 +234,14 @@ TEST_F(OneRank, APlanOfTwoGroupsIsRefused) {
 
 TEST_F(OneRank, ABucketIsMemory) {
   void* data = nullptr;
-  ASSERT_EQ(ronde_alloc_bucket(nullptr, "b", 1, 10000, &data), RONDE_OK) << ronde_last_error();
+  ASSERT_EQ(ronde_alloc_shared(nullptr, "b", 1, 10000, &data), RONDE_OK) << ronde_last_error();
   static_cast<char*>(data)[9999] = 1;
-  EXPECT_EQ(ronde_free_bucket(static_cast<char*>(data) + 1), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_free_shared(static_cast<char*>(data) + 1), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_free_shared(data), RONDE_OK);
+  EXPECT_EQ(ronde_free_shared(data), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_free_shared(nullptr), RONDE_OK);
+  ASSERT_EQ(ronde_alloc_bucket(nullptr, "b", 1, 10000, &data), RONDE_OK) << "by its name until 0.1";
   EXPECT_EQ(ronde_free_bucket(data), RONDE_OK);
-  EXPECT_EQ(ronde_free_bucket(data), RONDE_INVALID_ARGUMENT);
-  EXPECT_EQ(ronde_free_bucket(nullptr), RONDE_OK);
 }
 
 TEST_F(OneRank, TheTableInForceIsTold) {

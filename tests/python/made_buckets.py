@@ -1,4 +1,4 @@
-"""The shared buckets that a test has made. Those of tests before it may still be alive, and go while it looks."""
+"""The shared buffers that a test has made. Those of tests before it may still be alive, and go while it looks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any, Callable, Iterator, List
 
-from ronde import _bucket
+from ronde import _shared_buffer
 
 
 class MadeBuckets:
@@ -56,9 +56,9 @@ class MadeBuckets:
 @contextlib.contextmanager
 def made_buckets() -> Iterator[MadeBuckets]:
     """While it is entered, all buckets that are made are known."""
-    made, allocate = MadeBuckets(), _bucket.allocate
-    _bucket.allocate = made.watched(allocate)
+    made, allocate = MadeBuckets(), _shared_buffer.allocate
+    _shared_buffer.allocate = made.watched(allocate)
     try:
         yield made
     finally:
-        _bucket.allocate = allocate
+        _shared_buffer.allocate = allocate

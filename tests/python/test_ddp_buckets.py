@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from distributed_group import default_group
 from made_buckets import made_buckets
-from ronde import _bucket, _process
+from ronde import _shared_buffer, _process
 from ronde.exceptions import RondeError
 from ronde.torch.distributed import _ddp_buckets, _group
 
@@ -194,7 +194,7 @@ def test_where_one_rank_has_no_room(rank, monkeypatch, caplog):
         raise RondeError("no room", 5)
 
     if rank == 0:
-        monkeypatch.setattr(_group._bucket, "allocate", refuse)
+        monkeypatch.setattr(_group._shared_buffer, "allocate", refuse)
     before = direct_bytes()
     weights = train(parallel(), rank, 5)
     assert direct_bytes() == before
@@ -214,7 +214,7 @@ def test_only_ddp_over_ronde_is_concerned(rank, buckets):
     assert buckets.count() > 0
     train(model, rank, 3)
     during = buckets.count()
-    assert not _bucket.holds(torch.empty(100_000).data_ptr()) and buckets.count() == during
+    assert not _shared_buffer.holds(torch.empty(100_000).data_ptr()) and buckets.count() == during
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
 
 
@@ -236,7 +236,7 @@ def test_an_interrupt_while_buckets_are_made(rank, monkeypatch):
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_group._bucket, "allocate", interrupt)
+    monkeypatch.setattr(_group._shared_buffer, "allocate", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model(torch.ones(2, 40))
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()

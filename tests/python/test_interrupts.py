@@ -230,12 +230,12 @@ def test_a_slot_that_goes_while_a_handler_raises_keeps_its_memory(hvd, rank, mon
 @pytest.mark.ranks(2)
 def test_what_a_handler_raises_is_no_refusal_of_memory(hvd, world, monkeypatch):
     """Where Ronde goes on without what it was refused, an error that the program has made itself still reaches the program."""
-    from ronde import _bucket
+    from ronde import _shared_buffer
 
     def interrupted(*_):
         raise hvd.HorovodInternalError("from the program's handler")
 
-    monkeypatch.setattr(_bucket, "allocate", interrupted)
+    monkeypatch.setattr(_shared_buffer, "allocate", interrupted)
     with pytest.raises(hvd.HorovodInternalError, match="from the program's handler"):
         hvd.empty_shared(10)
     p = torch.nn.Parameter(torch.ones(3))

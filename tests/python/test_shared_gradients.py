@@ -1,4 +1,4 @@
-"""Gradients that live in shared buckets: the same bits as from private memory, whatever happens to the model."""
+"""Gradients that live in shared buffers: the same bits as from private memory, whatever happens to the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from made_buckets import made_buckets
-from ronde import _abi, _bucket
+from ronde import _abi, _shared_buffer
 from ronde.exceptions import ForkedError, error_of
 from ronde.torch import _buckets, _gradients
 from test_optimizer import batches, distributed, loss_of, make_model, share
@@ -32,7 +32,7 @@ def buckets():
 
 
 def is_shared(tensor: torch.Tensor) -> bool:
-    return _bucket.holds(tensor.data_ptr())
+    return _shared_buffer.holds(tensor.data_ptr())
 
 
 def all_shared(model: nn.Module) -> bool:
@@ -42,7 +42,7 @@ def all_shared(model: nn.Module) -> bool:
 @contextlib.contextmanager
 def refused(after: int = 0, code: int = _abi.OUT_OF_MEMORY):
     """Buckets are refused, from the n-th on."""
-    allocate, left = _bucket.allocate, [after]
+    allocate, left = _shared_buffer.allocate, [after]
 
     def refuse(name: str, n_bytes: int):
         left[0] -= 1
@@ -50,11 +50,11 @@ def refused(after: int = 0, code: int = _abi.OUT_OF_MEMORY):
             raise error_of(code, f"bucket '{name}': no room")
         return allocate(name, n_bytes)
 
-    _bucket.allocate = refuse
+    _shared_buffer.allocate = refuse
     try:
         yield
     finally:
-        _bucket.allocate = allocate
+        _shared_buffer.allocate = allocate
 
 
 def step(model, optimizer, batch, rank, world, **how):

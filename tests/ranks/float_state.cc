@@ -105,8 +105,8 @@ class FloatState : public testing::Test {
         check(std::span(values), op, type + " " + std::to_string(bytes));
       }
     }
-    Bucket bucket("shared " + type, std::size_t{64} << 10);
-    check(bucket.as<T>(), Op::sum, type + " shared");
+    SharedBuffer buffer("shared " + type, std::size_t{64} << 10);
+    check(buffer.as<T>(), Op::sum, type + " shared");
   }
 
   template <typename T>

@@ -124,10 +124,10 @@ void check_movements(Group group) {
 /// Memory is shared as before: what is asked for is given, and reduced in place. Under a name of its own: one that was
 /// planned for private memory, which what the stopped rank could still write to has become, stays so.
 void check_shared_memory(Group group) {
-  Bucket bucket("later", kCount * sizeof(float));
+  SharedBuffer buffer("later", kCount * sizeof(float));
   const std::uint64_t before = direct_bytes();
   for (int step = 0; step < 10; ++step) {
-    ASSERT_NO_FATAL_FAILURE(allreduce_in(group, bucket.as<float>(), "later"));
+    ASSERT_NO_FATAL_FAILURE(allreduce_in(group, buffer.as<float>(), "later"));
   }
   EXPECT_EQ(direct_bytes() - before, shares_memory() ? 10 * kCount * sizeof(float) : 0);
 }
@@ -142,8 +142,8 @@ TEST(GroupFails, TheJobAndTheOtherGroupsGoOn) {
   ronde::init();
   const Group failing = make_group(all_ranks());
   const Group other = make_group(all_ranks());
-  Bucket bucket("bucket", kCount * sizeof(float));
-  ASSERT_NO_FATAL_FAILURE(make_fail(failing, bucket.as<float>()));
+  SharedBuffer buffer("bucket", kCount * sizeof(float));
+  ASSERT_NO_FATAL_FAILURE(make_fail(failing, buffer.as<float>()));
 
   check_everything({});
   check_everything(other);
@@ -159,10 +159,10 @@ TEST(GroupFails, MemoryThatTheFailedGroupKnewServesTheJob) {
   ronde::init();
   const Group failing = make_group(all_ranks());
   {
-    Bucket bucket("bucket", kCount * sizeof(float));
-    ASSERT_NO_FATAL_FAILURE(make_fail(failing, bucket.as<float>()));
+    SharedBuffer buffer("bucket", kCount * sizeof(float));
+    ASSERT_NO_FATAL_FAILURE(make_fail(failing, buffer.as<float>()));
     for (int step = 0; step < 10; ++step) {
-      ASSERT_NO_FATAL_FAILURE(allreduce_in({}, bucket.as<float>()));
+      ASSERT_NO_FATAL_FAILURE(allreduce_in({}, buffer.as<float>()));
     }
   }
   check_shared_memory({});

@@ -62,8 +62,8 @@ TEST(Groups, SharedTensorsAreReducedWhereTheyLie) {
   std::vector<int> all(static_cast<std::size_t>(size()));
   std::iota(all.begin(), all.end(), 0);
   const Group group = make_group(all);
-  Bucket bucket("bucket", 1 << 20);
-  const std::span<float> values = bucket.as<float>();
+  SharedBuffer buffer("bucket", 1 << 20);
+  const std::span<float> values = buffer.as<float>();
   const std::size_t count = (1 << 20) / sizeof(float);
   ronde_counters before{};
   before.struct_size = sizeof(before);

@@ -57,7 +57,7 @@ class Guarded {
 
   std::string name_;
   std::size_t elements_;
-  Bucket bucket_;
+  SharedBuffer buffer_;
   std::vector<float> own_;
 };
 

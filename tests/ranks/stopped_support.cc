@@ -94,14 +94,14 @@ void wait_for_state(int process, char state) {
 
 Guarded::Guarded(const std::string& name, std::size_t elements, bool shared) : name_(name), elements_(elements) {
   if (shared) {
-    bucket_ = Bucket(name, (elements + 2 * kMargin) * sizeof(float));
+    buffer_ = SharedBuffer(name, (elements + 2 * kMargin) * sizeof(float));
   } else {
     own_.resize(elements + 2 * kMargin);
   }
 }
 
 std::span<float> Guarded::all() {
-  const std::span<float> whole = own_.empty() ? bucket_.as<float>() : std::span<float>(own_);
+  const std::span<float> whole = own_.empty() ? buffer_.as<float>() : std::span<float>(own_);
   return whole.subspan(0, elements_ + 2 * kMargin);
 }
 
@@ -129,9 +129,9 @@ void Guarded::expect_margins(const std::string& what) {
 
 void Guarded::renew() {
   if (own_.empty()) {
-    const std::size_t bytes = bucket_.size_bytes();
-    bucket_ = Bucket();
-    bucket_ = Bucket(name_, bytes);
+    const std::size_t bytes = buffer_.size_bytes();
+    buffer_ = SharedBuffer();
+    buffer_ = SharedBuffer(name_, bytes);
   } else {
     std::vector<float>(own_.size()).swap(own_);
   }

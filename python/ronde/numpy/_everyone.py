@@ -8,7 +8,7 @@ from typing import Any, Sequence, Union
 
 import numpy as np
 
-from ronde import _abi, _bucket, _operation, _process
+from ronde import _abi, _shared_buffer, _operation, _process
 from ronde.exceptions import InvalidArgumentError, RondeError, raise_if_the_programs
 from ronde.numpy._arrays import Array, code_of
 from ronde.process_sets import ProcessSet, global_process_set, group_of
@@ -60,7 +60,7 @@ def empty_shared(shape: Union[int, Sequence[int]], dtype: Any = np.float64) -> A
     if n_bytes <= 0:
         return np.zeros(extents, kind)
     try:
-        memory = _bucket.allocate("empty_shared", n_bytes)
+        memory = _shared_buffer.allocate("empty_shared", n_bytes)
     except RondeError as error:
         raise_if_the_programs(error)
         return np.zeros(extents, kind)

@@ -1,4 +1,4 @@
-"""Shared buckets as tensors."""
+"""Shared buffers as tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import torch
 
-from ronde import _bucket, _process
+from ronde import _shared_buffer, _process
 from ronde._operation import View
 from ronde.exceptions import RondeError, raise_if_the_programs
 from ronde.torch._tensors import DTYPE_CODES, as_sent, check, gradient_type, memory_order, view_of
@@ -89,7 +89,7 @@ def homes_for(
     """
     for number, bucket in enumerate(_buckets_of(tensors)):
         try:
-            memory = _bucket.allocate(f"{name}.{number}", sum(_n_bytes(tensors[index]) for index in bucket))
+            memory = _shared_buffer.allocate(f"{name}.{number}", sum(_n_bytes(tensors[index]) for index in bucket))
         except RondeError as error:
             raise_if_the_programs(error)
             refused(error)
@@ -126,7 +126,7 @@ def empty_shared(*size: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor
     if like.numel() == 0:
         return torch.zeros(shape, dtype=dtype, device="cpu")
     try:
-        memory = _bucket.allocate("empty_shared", _n_bytes(like))
+        memory = _shared_buffer.allocate("empty_shared", _n_bytes(like))
     except RondeError as error:
         raise_if_the_programs(error)
         return _private_zeros(shape, _n_bytes(like), dtype)

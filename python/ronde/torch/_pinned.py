@@ -16,7 +16,7 @@ from typing import Any, Deque, Dict, List, Optional
 
 import torch
 
-from ronde import _bucket, _process
+from ronde import _shared_buffer, _process
 from ronde._operation import in_forked_child
 from ronde.exceptions import RondeError, raise_if_the_programs
 
@@ -125,7 +125,7 @@ def _take(n_bytes: int) -> Optional[_Block]:
     if _refused_in == epoch:
         return None
     try:
-        memory = _bucket.allocate("staging", n_bytes)
+        memory = _shared_buffer.allocate("staging", n_bytes)
     except RondeError as error:
         raise_if_the_programs(error)
         _refused_in = epoch

@@ -1,4 +1,4 @@
-"""Gradients that live in shared buckets: who has a place there, and how a gradient gets into it.
+"""Gradients that live in shared buffers: who has a place there, and how a gradient gets into it.
 
 Autograd makes each gradient in memory of its own; it cannot be told where. So the fresh gradient is copied to its
 place, once, and the place becomes ``p.grad``: there the all-reduce works, there the optimizer reads the result, and
@@ -17,7 +17,7 @@ from typing import Iterable, List, NamedTuple, Optional
 
 import torch
 
-from ronde import _bucket, _names, _process
+from ronde import _shared_buffer, _names, _process
 from ronde._slot import Slot
 from ronde.exceptions import RondeError
 from ronde.torch._buckets import Home, can_have_home, homes_for
@@ -269,7 +269,7 @@ def _leave_buckets(parameters: Iterable[torch.nn.Parameter]) -> None:
     """A forked child does not have the memory of buckets. Better no gradient than one whose first use is the end."""
     for parameter in parameters:
         gradient = parameter.grad
-        if gradient is not None and gradient.layout is torch.strided and _bucket.holds(gradient.data_ptr()):
+        if gradient is not None and gradient.layout is torch.strided and _shared_buffer.holds(gradient.data_ptr()):
             parameter.grad = None
 
 

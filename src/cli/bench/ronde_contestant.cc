@@ -45,7 +45,7 @@ bool RondeContestant::allocate(const std::vector<std::uint64_t>& bytes, std::vec
                                             [&](std::uint64_t sum, std::uint64_t each) { return sum + padded(each); });
   const std::string name = "bench.bucket." + std::to_string(buckets_made_++);
   void* bucket = nullptr;
-  if (!is_good(ronde_alloc_bucket(nullptr, name.data(), name.size(), all, &bucket), "allocating a shared bucket")) {
+  if (!is_good(ronde_alloc_shared(nullptr, name.data(), name.size(), all, &bucket), "allocating a shared buffer")) {
     return false;
   }
   buckets_.push_back(bucket);
@@ -151,7 +151,7 @@ void RondeContestant::close() {
   names_.clear();
   splits_.clear();
   for (void* const bucket : buckets_) {
-    ronde_free_bucket(bucket);
+    ronde_free_shared(bucket);
   }
   buckets_.clear();
   Contestant::close();

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import ronde.torch as hvd
-from ronde import _bucket
+from ronde import _shared_buffer
 from ronde.exceptions import RondeError
 
 
@@ -19,7 +19,7 @@ def train(optimizer: torch.optim.Optimizer, parameters: "list[torch.nn.Parameter
         sum((parameter * (hvd.rank() + 1.0)).sum() for parameter in parameters).backward()
         optimizer.step()
         assert all(bool((parameter.grad == (hvd.size() + 1) / 2).all()) for parameter in parameters)
-        assert all(_bucket.holds(parameter.grad.data_ptr()) for parameter in parameters)
+        assert all(_shared_buffer.holds(parameter.grad.data_ptr()) for parameter in parameters)
 
 
 def make_fail(failing: hvd.ProcessSet, note: Path) -> None:
@@ -54,7 +54,7 @@ def main() -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.1))
     make_fail(failing, Path(sys.argv[1]))
     shared = hvd.empty_shared(1000)
-    assert _bucket.holds(shared.data_ptr())
+    assert _shared_buffer.holds(shared.data_ptr())
     train(optimizer, parameters)
     hvd.remove_process_set(failing)
     others = [torch.nn.Parameter(torch.ones(count)) for count in (10, 200_000)]

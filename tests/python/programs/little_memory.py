@@ -5,7 +5,7 @@ import resource
 import torch
 
 import ronde.torch as hvd
-from ronde import _bucket
+from ronde import _shared_buffer
 
 
 def main() -> None:
@@ -19,8 +19,8 @@ def main() -> None:
         sum((parameter * (hvd.rank() + 1.0)).sum() for parameter in parameters).backward()
         optimizer.step()
     assert all(bool((parameter.grad == 1.5).all()) for parameter in parameters)
-    print("shared:", [_bucket.holds(parameter.grad.data_ptr()) for parameter in parameters], flush=True)
-    assert not _bucket.holds(hvd.empty_shared(20_000_000).data_ptr())
+    print("shared:", [_shared_buffer.holds(parameter.grad.data_ptr()) for parameter in parameters], flush=True)
+    assert not _shared_buffer.holds(hvd.empty_shared(20_000_000).data_ptr())
 
 
 main()

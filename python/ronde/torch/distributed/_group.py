@@ -14,7 +14,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from ronde import _abi, _bucket, _operation
+from ronde import _abi, _shared_buffer, _operation
 from ronde._operation import Operation
 from ronde.exceptions import InvalidArgumentError, RondeError, TimedOutError, UnsupportedError, raise_if_the_programs
 from ronde.torch._staging import staged_together
@@ -135,12 +135,12 @@ class RondeProcessGroup(dist.ProcessGroup):
         return False
 
     def shared_memory(self, name: str, n_bytes: int) -> Any:
-        """``n_bytes`` of zeroed memory that the ranks of the group share, as :func:`ronde._bucket.allocate` gives it;
+        """``n_bytes`` of zeroed memory that the ranks of the group share, as :func:`ronde._shared_buffer.allocate` gives it;
         None where there is no room, which is logged once, or no group any more."""
         if self._over is not None:
             return None
         try:
-            return _bucket.allocate(name, n_bytes, self._within.engine)
+            return _shared_buffer.allocate(name, n_bytes, self._within.engine)
         except RondeError as error:
             raise_if_the_programs(error)
             if not self._has_told_of_memory:

@@ -11,31 +11,31 @@
 
 namespace ronde {
 
-/// Zeroed memory that the ranks of the host share: an all-reduce of a tensor that lies, result included, in a bucket on
-/// every rank copies nothing. Ranks may allocate in any order; a tensor begins equally far from a multiple of 128 bytes
+/// Zeroed memory that the ranks of the host share: an all-reduce of a tensor that lies, result included, in such
+/// memory on every rank copies nothing. Ranks may allocate in any order; a tensor begins equally far from a multiple of 128 bytes
 /// on all of them, else all is still right and only slower. Movable; freed with the object, at any time, also after
 /// shutdown.
 ///
-///   ronde::Bucket gradients("gradients", count * sizeof(float));
+///   ronde::SharedBuffer gradients("gradients", count * sizeof(float));
 ///   std::span<float> weight = gradients.as<float>().subspan(0, weights);
 ///
 /// Requires at its end: every ticket with a tensor in it was waited for or destroyed.
-class Bucket {
+class SharedBuffer {
  public:
-  Bucket() = default;
+  SharedBuffer() = default;
   /// Throws Error, OUT_OF_MEMORY if there is no room for as much from every rank.
-  Bucket(std::string_view name, std::size_t bytes, const Engine* engine = nullptr) : bytes_(bytes) {
+  SharedBuffer(std::string_view name, std::size_t bytes, const Engine* engine = nullptr) : bytes_(bytes) {
     detail::check(
-        ronde_alloc_bucket(engine == nullptr ? nullptr : engine->handle(), name.data(), name.size(), bytes, &data_));
+        ronde_alloc_shared(engine == nullptr ? nullptr : engine->handle(), name.data(), name.size(), bytes, &data_));
   }
-  Bucket(Bucket&& other) noexcept
+  SharedBuffer(SharedBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Bucket& operator=(Bucket&& other) noexcept {
+  SharedBuffer& operator=(SharedBuffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~Bucket() { (void)ronde_free_bucket(data_); }
+  ~SharedBuffer() { (void)ronde_free_shared(data_); }
 
   void* data() const { return data_; }
   std::size_t size_bytes() const { return bytes_; }
@@ -49,5 +49,8 @@ class Bucket {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// The name until 0.1; it goes after 0.2.
+using Bucket [[deprecated("ronde::SharedBuffer")]] = SharedBuffer;
 
 }  // namespace ronde
