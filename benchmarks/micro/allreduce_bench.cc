@@ -25,10 +25,10 @@
 
 #include "base/clock.h"
 #include "base/cpu_relax.h"
-#include "collectives/host/bucket.h"
-#include "collectives/host/ordered_lane.h"
-#include "collectives/host/select.h"
-#include "collectives/host/shared_slice.h"
+#include "collectives/persistent/bucket.h"
+#include "collectives/persistent/ordered_lane.h"
+#include "collectives/shm/select.h"
+#include "collectives/shm/shared_slice.h"
 #include "transport/shm/processes_for_tests.h"
 
 namespace {

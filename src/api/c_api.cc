@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/of_this_thread.h"
 #include "base/version.h"
-#include "collectives/host/table.h"
+#include "collectives/tuning/table.h"
 #include "store/strangers.h"
 
 #ifndef RONDE_VERSION
@@ -22,8 +22,7 @@ using namespace ronde::api;  // NOLINT
 static_assert(kVersion == RONDE_VERSION, "base/version.h and CMakeLists.txt differ");
 static_assert(static_cast<int>(Code::internal) == RONDE_INTERNAL && static_cast<int>(Code::forked) == RONDE_FORKED &&
               static_cast<int>(Code::peer_lost) == RONDE_PEER_LOST);
-static_assert(static_cast<int>(DType::uint64) == RONDE_UINT64 &&
-              static_cast<int>(DType::bfloat16) == RONDE_BFLOAT16);
+static_assert(static_cast<int>(DType::uint64) == RONDE_UINT64 && static_cast<int>(DType::bfloat16) == RONDE_BFLOAT16);
 static_assert(static_cast<int>(OpKind::exscan) == RONDE_EXSCAN && static_cast<int>(ReduceOp::bit_xor) == RONDE_BIT_XOR);
 
 namespace ronde::api {

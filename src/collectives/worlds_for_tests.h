@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "collectives/host/world_for_tests.h"
 #include "collectives/schedule/message_world_for_tests.h"
+#include "collectives/shm/world_for_tests.h"
 #include "collectives/slices.h"
 
 namespace ronde::collectives {

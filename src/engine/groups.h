@@ -29,7 +29,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "collectives/host/table.h"
+#include "collectives/tuning/table.h"
 #include "engine/connections.h"
 #include "engine/group_places.h"
 #include "engine/settings.h"

@@ -8,7 +8,7 @@
 
 #include "base/futex.h"
 #include "base/thread.h"
-#include "collectives/host/derived_table.h"
+#include "collectives/tuning/derived_table.h"
 
 namespace ronde::engine {
 

@@ -1,6 +1,6 @@
-// Prober: measures in the background what the table of thresholds follows from (collectives/host/probe.h), in a thread
-// of its own in the host's first rank, and hands a row that differs from the one in force to the engine, which proposes
-// it to all ranks.
+// Prober: measures in the background what the table of thresholds follows from (collectives/tuning/probe.h), in a
+// thread of its own in the host's first rank, and hands a row that differs from the one in force to the engine, which
+// proposes it to all ranks.
 //
 // It measures once, some time after init so that short jobs never pay, unless an earlier job of this boot has left its
 // table. After that it looks at the hand-over between two cores, at most once a minute and not when nothing was reduced
@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "collectives/host/probe.h"
-#include "collectives/host/table_cache.h"
+#include "collectives/tuning/probe.h"
+#include "collectives/tuning/table_cache.h"
 
 namespace ronde::engine {
 

@@ -7,7 +7,7 @@
 #include <future>
 #include <mutex>
 
-#include "collectives/host/derived_table.h"
+#include "collectives/tuning/derived_table.h"
 
 namespace ronde::engine {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "collectives/host/table.h"
+#include "collectives/tuning/table.h"
 #include "engine/callback_queue.h"
 #include "engine/driver_role.h"
 #include "engine/engine_set.h"

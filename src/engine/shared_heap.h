@@ -1,5 +1,5 @@
 // SharedHeap: the part of this rank's heap that callers get buckets from: memory that every rank of the host maps, so
-// that an all-reduce of what lies in it is done in the tensors themselves (collectives/host/direct.h).
+// that an all-reduce of what lies in it is done in the tensors themselves (collectives/shm/direct.h).
 //
 // Allocation is local: no rank is asked. That is enough, because every rank maps every other's whole heap, and a
 // tensor's offset travels with its request.

@@ -57,7 +57,7 @@ struct alignas(kLineBytes) TickLine {
   std::atomic<std::uint64_t> value{0};
 };
 
-/// The flags of one group's collectives on this host; what they promise is derived in collectives/host/channel.h.
+/// The flags of one group's collectives on this host; what they promise is derived in collectives/shm/channel.h.
 struct TickLines {
   TickLine published;  ///< my input of this tick is in my staging slot
   TickLine reduced;    ///< my slice of this tick is in my result slot, and I read nobody's input of this tick any more
@@ -65,7 +65,7 @@ struct TickLines {
 };
 
 /// Numbers that the ranks of a host must have alike and of which the first rank's are everyone's; their meaning is that
-/// of collectives/host/table.h. Written once by the owner of the region, before it takes part in any collective.
+/// of collectives/tuning/table.h. Written once by the owner of the region, before it takes part in any collective.
 struct alignas(kLineBytes) RulesLine {
   std::atomic<std::uint64_t> is_set{0};  ///< release, after the numbers
   std::uint64_t numbers[8] = {};

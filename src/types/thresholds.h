@@ -1,5 +1,5 @@
-// Thresholds: which way an all-reduce takes by its bytes, one row of the table (collectives/host/table.h). Here because
-// agreement carries it: ranks with different rows would wait for each other for ever.
+// Thresholds: which way an all-reduce takes by its bytes, one row of the table (collectives/tuning/table.h). Here
+// because agreement carries it: ranks with different rows would wait for each other for ever.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 
 #include "backend/host_memory.h"
 #include "backend/native/native_buckets.h"
-#include "collectives/host/channel.h"
-#include "collectives/host/select.h"
+#include "collectives/shm/channel.h"
+#include "collectives/shm/select.h"
 
 namespace ronde::backend {
 

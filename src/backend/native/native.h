@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "collectives/host/table.h"
+#include "collectives/tuning/table.h"
 #include "transport/arena.h"
 
 namespace ronde::backend {

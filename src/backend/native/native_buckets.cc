@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/host/bucket.h"
+#include "collectives/persistent/bucket.h"
 #include "reduce/reduce.h"
 
 namespace ronde::backend {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/status.h"
-#include "collectives/host/bucket_layout.h"
-#include "collectives/host/ordered_lane.h"
+#include "collectives/persistent/bucket_layout.h"
+#include "collectives/persistent/ordered_lane.h"
 #include "transport/arena.h"
 #include "types/persistent_collective.h"
 #include "types/thresholds.h"

@@ -1,5 +1,5 @@
 // Schedule: what one rank sends, receives and computes in one collective whose bytes travel as messages (over Links;
-// what lies in memory of one host has algorithms of its own, collectives/host). A value of its rank, the number of
+// what lies in memory of one host has algorithms of its own, collectives/shm). A value of its rank, the number of
 // ranks and sizes alone: it knows no link, no pointer and no time, so that a test can lay the schedules of all ranks
 // side by side.
 //

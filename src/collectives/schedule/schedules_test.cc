@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kChunk = 256;
 
-using World = std::vector<std::unique_ptr<Schedule>>;
+using Schedules = std::vector<std::unique_ptr<Schedule>>;
 
 struct Totals {
   std::vector<std::size_t> sent;  ///< bytes, by rank
@@ -25,7 +25,7 @@ struct Totals {
 };
 
 /// Checks what schedule.h promises of stages.
-Totals check(const World& world) {
+Totals check(const Schedules& world) {
   Totals totals{std::vector<std::size_t>(world.size()), std::vector<std::size_t>(world.size())};
   for (std::size_t t = 0; t < world[0]->stages(); ++t) {
     std::map<std::pair<int, int>, std::size_t> sent;
@@ -50,8 +50,8 @@ Totals check(const World& world) {
   return totals;
 }
 
-World world_of(int ranks, const std::function<std::unique_ptr<Schedule>(int)>& schedule) {
-  World world;
+Schedules world_of(int ranks, const std::function<std::unique_ptr<Schedule>(int)>& schedule) {
+  Schedules world;
   for (int rank = 0; rank < ranks; ++rank) {
     world.push_back(schedule(rank));
   }
@@ -59,7 +59,7 @@ World world_of(int ranks, const std::function<std::unique_ptr<Schedule>(int)>& s
 }
 
 /// Which bytes of the output each rank writes, each exactly once.
-void expect_all_written_once(const World& world, std::size_t bytes, int but = -1) {
+void expect_all_written_once(const Schedules& world, std::size_t bytes, int but = -1) {
   for (std::size_t rank = 0; rank < world.size(); ++rank) {
     std::vector<int> written(bytes);
     for (std::size_t t = 0; t < world[rank]->stages(); ++t) {
@@ -89,7 +89,7 @@ void expect_all_written_once(const World& world, std::size_t bytes, int but = -1
 TEST(TwoPhaseSchedule, OfAnAllreduceSendsTwiceTheTensorAtMost) {
   for (int ranks = 2; ranks <= 32; ++ranks) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{127}, std::size_t{128}, kChunk * 3, kChunk * 70 + 5}) {
-      const World world =
+      const Schedules world =
           world_of(ranks, [&](int rank) { return two_phase_allreduce_schedule(rank, ranks, bytes, kChunk); });
       const Totals totals = check(world);
       expect_all_written_once(world, bytes);
@@ -106,7 +106,7 @@ TEST(TwoPhaseSchedule, OfABroadcastSendsNoByteTwiceToAnybody) {
   for (int ranks = 2; ranks <= 32; ranks += ranks < 9 ? 1 : 7) {
     for (int root = 0; root < ranks; root += ranks < 9 ? 1 : 5) {
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 50 + 5}) {
-        const World world =
+        const Schedules world =
             world_of(ranks, [&](int rank) { return two_phase_broadcast_schedule(rank, ranks, root, bytes, kChunk); });
         const Totals totals = check(world);
         expect_all_written_once(world, bytes);
@@ -161,7 +161,7 @@ std::vector<RankLayout> some_layouts() {
 }
 
 /// Bytes that each host sends to others.
-std::vector<std::size_t> sent_by_hosts(const World& world, const RankLayout& layout) {
+std::vector<std::size_t> sent_by_hosts(const Schedules& world, const RankLayout& layout) {
   std::vector<std::size_t> sent(static_cast<std::size_t>(layout.hosts()));
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     Stage stage;
@@ -183,7 +183,7 @@ TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 70 + 5, kLargeTensor}) {
       for (const std::size_t rails : {std::size_t{1}, layout.fewest()}) {
         const std::size_t slice = bytes == kLargeTensor ? kLargeSlice : kChunk;
-        const World world = world_of(layout.ranks(), [&](int rank) {
+        const Schedules world = world_of(layout.ranks(), [&](int rank) {
           return hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails);
         });
         check(world);
@@ -206,7 +206,7 @@ TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
 
 /// What schedule.h promises of hears_all_by() and told(): messages are followed, from whom they come with what that one
 /// knew.
-void expect_nobody_writes_before_it_has_heard_from_all(const World& world) {
+void expect_nobody_writes_before_it_has_heard_from_all(const Schedules& world) {
   std::vector<std::set<int>> heard(world.size());
   for (std::size_t rank = 0; rank < world.size(); ++rank) {
     heard[rank].insert(static_cast<int>(rank));
@@ -265,7 +265,7 @@ TEST(ChainSchedule, SendsTheTensorOnceEachWay) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{127}, std::size_t{129}, kChunk - 1, kChunk, kChunk + 1,
                                     kChunk * 3, kChunk * 70 + 5}) {
       for (const std::size_t rails : {std::size_t{1}, layout.fewest()}) {
-        const World world = world_of(
+        const Schedules world = world_of(
             layout.ranks(), [&](int rank) { return chain_allreduce_schedule(rank, layout, bytes, kChunk, rails); });
         check(world);
         expect_all_written_once(world, bytes);
@@ -307,7 +307,7 @@ TEST(ExchangeSchedule, SendsWhatEachHasForEach) {
   for (int ranks = 1; ranks <= 32; ++ranks) {
     const auto bytes_between = [](std::size_t from, std::size_t to) { return (from * 7 + to * 3) % 5 * kChunk / 2; };
     const auto count = static_cast<std::size_t>(ranks);
-    const World world = world_of(ranks, [&](int rank) {
+    const Schedules world = world_of(ranks, [&](int rank) {
       Exchange exchange;
       exchange.rank = rank;
       exchange.chunk = kChunk;
@@ -333,7 +333,7 @@ TEST(ExchangeSchedule, SendsWhatEachHasForEach) {
 
 TEST(BarrierSchedule, HearsFromEverybodyInLogarithmicallyManyStages) {
   for (int ranks = 1; ranks <= 32; ++ranks) {
-    const World world = world_of(ranks, [&](int rank) { return barrier_schedule(rank, ranks); });
+    const Schedules world = world_of(ranks, [&](int rank) { return barrier_schedule(rank, ranks); });
     check(world);
     std::vector<std::set<int>> heard;
     for (int rank = 0; rank < ranks; ++rank) {
