@@ -38,12 +38,12 @@ std::vector<std::int64_t> rows_of(const std::vector<Descriptor>& descriptors, co
 
 /// Where the tensor lies on each member; empty if one has none, has it in private memory, or has it otherwise within a
 /// line, where slices could not be cut on lines of all.
-HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors) {
+MemoryPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors) {
   constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
-  HeapPlaces places;
+  MemoryPlaces places;
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
-    const HeapPlace& place = descriptors[i].heap_place;
-    const std::int64_t in_line = descriptors.front().heap_place.input % kLine;
+    const MemoryPlace& place = descriptors[i].memory_place;
+    const std::int64_t in_line = descriptors.front().memory_place.input % kLine;
     if (!has[i] || !place.is_known() || place.input % kLine != in_line || place.output % kLine != in_line) {
       return {};
     }

@@ -72,10 +72,10 @@ TEST(Answer, SaysWhereTensorsLieIfAllMembersLieAlikeWithinALine) {
   Descriptor first = asks(OpKind::allreduce, {2});
   Descriptor second = first;
   constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
-  first.heap_place = kLine + 8;
-  second.heap_place = 3 * kLine + 8;
+  first.memory_place = kLine + 8;
+  second.memory_place = 3 * kLine + 8;
   EXPECT_EQ(answer_to(kPair, "x", held_of({first, second})).item->places.size(), 2u);
-  second.heap_place = 3 * kLine + 16;
+  second.memory_place = 3 * kLine + 16;
   EXPECT_THAT(answer_to(kPair, "x", held_of({first, second})).item->places, IsEmpty());
 }
 

@@ -17,12 +17,12 @@ class BucketPlannerTest : public testing::Test {
   static Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset) {
     Descriptor descriptor;
     descriptor.tensors = {{DType::float32, {elements}}};
-    descriptor.heap_place = offset;
+    descriptor.memory_place = offset;
     return descriptor;
   }
-  static HeapPlaces places(const Descriptor& descriptor) {
-    return descriptor.heap_place == kNoOffset ? HeapPlaces{}
-                                              : HeapPlaces{descriptor.heap_place, descriptor.heap_place.input + 128};
+  static MemoryPlaces places(const Descriptor& descriptor) {
+    return descriptor.memory_place == kNoOffset ? MemoryPlaces{}
+                                              : MemoryPlaces{descriptor.memory_place, descriptor.memory_place.input + 128};
   }
   /// All of these were requested before the answer to any was read, then answered one after the other.
   void round(const std::vector<std::pair<std::string, Descriptor>>& names) {

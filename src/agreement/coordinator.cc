@@ -111,7 +111,7 @@ void Coordinator::answer(const std::string& name, const HeldRequest& held) {
     append_error(name, held, Code::mismatch, -1, std::move(answer.mismatch));
     return;
   }
-  const HeapPlaces places = answer.item->places;
+  const MemoryPlaces places = answer.item->places;
   if (log_.empty() || !std::holds_alternative<control::ExecEntry>(log_.back())) {
     append(control::ExecEntry{});
   }

@@ -25,7 +25,7 @@ class CoordinatorPlansTest : public testing::Test {
   static Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset) {
     Descriptor descriptor;
     descriptor.tensors = {{DType::float32, {elements}}};
-    descriptor.heap_place = offset;
+    descriptor.memory_place = offset;
     return descriptor;
   }
   void round(const std::string& name, std::uint64_t label) {
@@ -334,26 +334,26 @@ TEST_F(CoordinatorPlansTest, ExecSaysWhereTheTensorLiesOnEveryRank) {
   ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 512)));
   log();
-  EXPECT_EQ(last_exec_.items[0].places, (HeapPlaces{512, 512}));
+  EXPECT_EQ(last_exec_.items[0].places, (MemoryPlaces{512, 512}));
   ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 640)));
   EXPECT_THAT(log(), ElementsAre("exec x")) << "that is no disagreement";
-  EXPECT_EQ(last_exec_.items[0].places, (HeapPlaces{512, 640}));
+  EXPECT_EQ(last_exec_.items[0].places, (MemoryPlaces{512, 640}));
   ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 516)));
   log();
-  EXPECT_EQ(last_exec_.items[0].places, HeapPlaces{}) << "no cut lies on a line of both";
+  EXPECT_EQ(last_exec_.items[0].places, MemoryPlaces{}) << "no cut lies on a line of both";
   ASSERT_TRUE(request(0, "x", 0, tensor(1)));
   ASSERT_TRUE(request(1, "x", 0, tensor(1, 512)));
   log();
-  EXPECT_EQ(last_exec_.items[0].places, HeapPlaces{}) << "private on one rank";
+  EXPECT_EQ(last_exec_.items[0].places, MemoryPlaces{}) << "private on one rank";
   for (const std::int64_t output : {1024, 1028}) {
     Descriptor elsewhere = tensor(1, 512);
-    elsewhere.heap_place.output = output;
+    elsewhere.memory_place.output = output;
     ASSERT_TRUE(request(0, "x", 0, tensor(1, 512)));
     ASSERT_TRUE(request(1, "x", 0, elsewhere));
     log();
-    EXPECT_EQ(last_exec_.items[0].places, output % 128 == 0 ? (HeapPlaces{512, {512, 1024}}) : HeapPlaces{});
+    EXPECT_EQ(last_exec_.items[0].places, output % 128 == 0 ? (MemoryPlaces{512, {512, 1024}}) : MemoryPlaces{});
   }
 }
 

@@ -184,7 +184,7 @@ ExecEntry read_exec(ByteReader& reader) {
     for (std::vector<std::int64_t>& rows : item.rows) {
       rows = read_numbers<std::int64_t>(reader);
     }
-    item.places = read_heap_places(reader);
+    item.places = read_memory_places(reader);
     if (reader.get<std::uint8_t>() != 0) {
       item.descriptor = read_descriptor(reader);
     }

@@ -122,7 +122,7 @@ struct ExecEntry {
     /// For each tensor what Plan::rows says of it; empty for kinds that need none.
     std::vector<std::vector<std::int64_t>> rows = {};
     /// Where its tensor lies in the members' heaps; empty if one has it elsewhere.
-    HeapPlaces places = {};
+    MemoryPlaces places = {};
     /// While a member has joined: what the others asked for, so that it can take part.
     std::optional<Descriptor> descriptor = {};
     /// Not sent: the member that reads it notes whether a request of its own is part of it.

@@ -27,14 +27,14 @@ Group or_everyone(Group group, int size) {
 }  // namespace
 
 Engine::Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group,
-               std::shared_ptr<SharedHeap> jobs_heap)
+               std::shared_ptr<transport::SharedHeap> jobs_heap)
     : topology_(topology),
       settings_(settings),
       clock_(clock),
       connections_(std::move(connections)),
       peers_(*connections_.peers),
       owns_heap_(!jobs_heap),
-      shared_heap_(owns_heap_ ? std::make_shared<SharedHeap>(*connections_.arena) : std::move(jobs_heap)),
+      shared_heap_(owns_heap_ ? std::make_shared<transport::SharedHeap>(*connections_.arena) : std::move(jobs_heap)),
       backend_(*connections_.backend),
       group_(or_everyone(std::move(group), topology.size)),
       control_(connections_.agreement.get(), topology.rank, topology.size),

@@ -25,7 +25,7 @@
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
 #include "engine/settings.h"
-#include "engine/shared_heap.h"
+#include "transport/shared_heap.h"
 #include "engine/submissions.h"
 #include "engine/ticket.h"
 #include "engine/unfinished_work.h"
@@ -60,7 +60,7 @@ class Engine {
   /// the order of the connections and the topology; none: they are the job. `jobs_heap`: with a group, that of the
   /// job's engine.
   Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group = {},
-         std::shared_ptr<SharedHeap> jobs_heap = nullptr);
+         std::shared_ptr<transport::SharedHeap> jobs_heap = nullptr);
   ~Engine();
 
   // ---- Any thread.
@@ -119,7 +119,7 @@ class Engine {
   int news_fd() const { return connections_.news_fd(); }
   const Clock& clock() const { return clock_; }
   /// Where callers get memory that the other ranks map too; one for all engines of a job.
-  const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
+  const std::shared_ptr<transport::SharedHeap>& shared_heap() const { return shared_heap_; }
 
   // ---- One thread at a time (the progress lock).
 
@@ -199,7 +199,7 @@ class Engine {
   const Connections connections_;
   transport::Peers& peers_;
   const bool owns_heap_;
-  std::shared_ptr<SharedHeap> shared_heap_;
+  std::shared_ptr<transport::SharedHeap> shared_heap_;
   backend::Backend& backend_;
   Group group_;
   control::Control control_;

@@ -8,19 +8,19 @@
 namespace ronde::engine {
 
 void ExposedMemory::take_back(const std::function<bool(const std::byte*, std::size_t)>& is_in_use) {
-  const std::vector<HeapSpan> spans = std::exchange(exposed_, {});
+  const std::vector<MemorySpan> spans = std::exchange(exposed_, {});
   // All of them first: they may lie in one page.
-  for (const HeapSpan& span : spans) {
+  for (const MemorySpan& span : spans) {
     arena_.withdraw(span.offset, span.bytes);
   }
-  for (const HeapSpan& span : spans) {
+  for (const MemorySpan& span : spans) {
     if (const Status made = make_private(span, is_in_use); !made) {
       lost_.emplace_back(span, made.message());
     }
   }
 }
 
-Status ExposedMemory::make_private(const HeapSpan& span,
+Status ExposedMemory::make_private(const MemorySpan& span,
                                    const std::function<bool(const std::byte*, std::size_t)>& is_in_use) {
   if (is_in_use(begin_of(span), span.bytes)) {
     return Status::error(Code::system_error, "another group of this process is at work in the same page");

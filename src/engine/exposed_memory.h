@@ -18,7 +18,7 @@
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
 #include "transport/arena.h"
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 
 namespace ronde::engine {
 
@@ -29,7 +29,7 @@ class ExposedMemory {
   explicit ExposedMemory(transport::HostArena& arena) : arena_(arena) {}
 
   /// Peers may store there for the sake of what has been given up.
-  void add(HeapSpan span) { exposed_.push_back(span); }
+  void add(MemorySpan span) { exposed_.push_back(span); }
   bool is_empty() const { return exposed_.empty(); }
   /// No peer can: they are at work no more.
   void forget() { exposed_.clear(); }
@@ -41,13 +41,13 @@ class ExposedMemory {
   Status with_memory_lost(Status status, const Ticket& ticket) const;
 
  private:
-  Status make_private(const HeapSpan& span, const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
-  const std::byte* begin_of(const HeapSpan& span) const { return arena_.heap(arena_.rank()) + span.offset; }
+  Status make_private(const MemorySpan& span, const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
+  const std::byte* begin_of(const MemorySpan& span) const { return arena_.heap(arena_.rank()) + span.offset; }
 
   transport::HostArena& arena_;
-  std::vector<HeapSpan> exposed_;
+  std::vector<MemorySpan> exposed_;
   /// Memory that nobody may use any more, and why.
-  std::vector<std::pair<HeapSpan, std::string>> lost_;
+  std::vector<std::pair<MemorySpan, std::string>> lost_;
 };
 
 /// A request that may be done in shared memory, in one of the pages of these bytes, is under way.

@@ -137,7 +137,7 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
   RONDE_RETURN_IF_ERROR(only_outside_of_callbacks("made"));
   std::lock_guard collective(collective_mutex_);
   std::sort(ranks.begin(), ranks.end());
-  std::optional<GroupPart> part;
+  std::optional<transport::GroupPart> part;
   Word own = reserve(ranks, part);
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> wanted, exchange("ronde.process_set.add", own));
   if (Status agreed = compare(wanted); !agreed) {
@@ -172,10 +172,10 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
 }
 
 /// What this rank says at first, with its part of the group if it is a member.
-Groups::Word Groups::reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part) {
+Groups::Word Groups::reserve(const std::vector<int>& ranks, std::optional<transport::GroupPart>& part) {
   Word own{{ranks.begin(), ranks.end()}, {}, check_ranks(ranks)};
   if (own.problem && std::find(ranks.begin(), ranks.end(), own_rank()) != ranks.end()) {
-    Result<GroupPart> reserved = places_.reserve(ranks);
+    Result<transport::GroupPart> reserved = places_.reserve(ranks);
     own.problem = reserved.status();
     if (reserved) {
       part = std::move(reserved).value();
@@ -203,7 +203,7 @@ Status Groups::compare(const std::vector<Word>& wanted) const {
 }
 
 /// Over the members' parts of the heap. `members`: their first words, in the order of the group.
-Result<Connections> Groups::connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const {
+Result<Connections> Groups::connect_in_memory(const transport::GroupPart& part, const std::vector<Word>& members) const {
   const Engine& job = job_.engine();
   const transport::HeapParts parts = transport::HeapParts::of(job.arena().layout());
   std::vector<transport::GroupMember> places;
@@ -224,7 +224,7 @@ Result<Connections> Groups::connect_in_memory(const GroupPart& part, const std::
 }
 
 /// Over the job's links. The group goes by the first member's number.
-Result<Connections> Groups::connect_by_links(const GroupPart& part, const std::vector<Word>& members) const {
+Result<Connections> Groups::connect_by_links(const transport::GroupPart& part, const std::vector<Word>& members) const {
   const std::vector<std::int64_t>& number = members.front().place;
   if (number.size() != 1 || number[0] >> 32 != part.ranks.front()) {
     return Status::error(Code::internal, "rank " + std::to_string(part.ranks.front()) +
@@ -234,7 +234,7 @@ Result<Connections> Groups::connect_by_links(const GroupPart& part, const std::v
 }
 
 /// This rank's engine of the group.
-Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
+Result<std::shared_ptr<Engine>> Groups::open(const transport::GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                              Nanoseconds timeout) {
   Engine& job = job_.engine();
   RONDE_ASSIGN_OR_RETURN(Connections connections,
@@ -249,7 +249,7 @@ Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t
                                   job.shared_heap());
 }
 
-void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
+void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<transport::GroupPart> part,
                  std::shared_ptr<Engine> engine) {
   if (engine) {
     job_.add_group(std::move(engine), part->call);
@@ -270,7 +270,7 @@ Result<std::int32_t> Groups::make_with_members(const std::vector<int>& ranks, co
                          "rank " + std::to_string(own_rank()) + " makes a group to which it does not belong");
   }
   const int own = static_cast<int>(found - ranks.begin());
-  std::optional<GroupPart> part;
+  std::optional<transport::GroupPart> part;
   const Word word = reserve(ranks, part);
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> members, meet(meeting, "/wanted", own, word));
   if (Status all = first_problem(members, ranks); !all) {
@@ -333,7 +333,7 @@ bool Groups::knows(std::int32_t id) {
 
 /// Its memory is given out again once all members have done so.
 Status Groups::leave(std::int32_t id) {
-  std::optional<GroupPart> part;
+  std::optional<transport::GroupPart> part;
   {
     std::lock_guard lock(mutex_);
     const auto found = known_.find(id);

@@ -31,7 +31,7 @@
 #include "base/status.h"
 #include "collectives/host/table.h"
 #include "engine/connections.h"
-#include "engine/group_places.h"
+#include "transport/group_places.h"
 #include "engine/settings.h"
 #include "engine/ticket.h"
 #include "store/store.h"
@@ -86,12 +86,12 @@ class Groups {
   /// and not submitted by all members fails.
   Status destroy(std::int32_t group);
 
-  const GroupPlaces& places() const { return places_; }
+  const transport::GroupPlaces& places() const { return places_; }
 
  private:
   struct Known {
     std::vector<int> ranks;
-    std::optional<GroupPart> part;  ///< if this rank is a member
+    std::optional<transport::GroupPart> part;  ///< if this rank is a member
   };
   /// What a rank has to say.
   struct Word {
@@ -106,13 +106,13 @@ class Groups {
   static Status first_problem(const std::vector<Word>& words, const std::vector<int>& ranks);
   Result<std::vector<Word>> exchange(const std::string& name, const Word& own);
   static Result<std::vector<Word>> meet(const Meeting& meeting, const std::string& what, int own, const Word& word);
-  Word reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part);
+  Word reserve(const std::vector<int>& ranks, std::optional<transport::GroupPart>& part);
   Status compare(const std::vector<Word>& wanted) const;
-  Result<Connections> connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const;
-  Result<Connections> connect_by_links(const GroupPart& part, const std::vector<Word>& members) const;
-  Result<std::shared_ptr<Engine>> open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
+  Result<Connections> connect_in_memory(const transport::GroupPart& part, const std::vector<Word>& members) const;
+  Result<Connections> connect_by_links(const transport::GroupPart& part, const std::vector<Word>& members) const;
+  Result<std::shared_ptr<Engine>> open(const transport::GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                        Nanoseconds timeout);
-  void add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
+  void add(std::int32_t id, const std::vector<int>& ranks, std::optional<transport::GroupPart> part,
            std::shared_ptr<Engine> engine);
   Status check_ranks(std::vector<int> ranks) const;
   int own_rank() const;
@@ -121,7 +121,7 @@ class Groups {
 
   ParentJob& job_;
   const collectives::Table table_;
-  GroupPlaces places_;
+  transport::GroupPlaces places_;
   std::mutex collective_mutex_;  ///< one collective of the whole job at a time; taken before mutex_
   std::mutex mutex_;
   std::int32_t next_id_ = 1;                   ///< guarded by collective_mutex_

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/pair_context.h"
-#include "engine/shared_heap.h"
+#include "transport/shared_heap.h"
 #include "transport/host_peers.h"
 #include "transport/loopback/loopback.h"
 #include "transport/ring_link.h"
@@ -79,7 +79,7 @@ class PairSide : public testing::Test {
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::vector<std::unique_ptr<control::Control>> controls_;
   std::unique_ptr<transport::Peers> peers_;
-  std::shared_ptr<SharedHeap> heap_ = std::make_shared<SharedHeap>(*arenas_[0]);
+  std::shared_ptr<transport::SharedHeap> heap_ = std::make_shared<transport::SharedHeap>(*arenas_[0]);
   std::optional<PairContext> context_;
   std::vector<std::pair<std::string, Status>> ends_;
 };

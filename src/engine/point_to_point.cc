@@ -14,7 +14,7 @@ constexpr std::size_t kPairBudgetBytes = std::size_t{1} << 20;
 
 }  // namespace
 
-PointToPoint::PointToPoint(const Group& group, transport::HostArena* arena, SharedHeap& heap, control::Control& control,
+PointToPoint::PointToPoint(const Group& group, transport::HostArena* arena, transport::SharedHeap& heap, control::Control& control,
                            const transport::Peers& peers, std::function<void(const TicketPtr&, Status)> finish)
     : context_{group, control, peers, std::move(finish)},
       sends_(context_, arena, heap),

@@ -36,7 +36,7 @@
 #include "engine/pair_context.h"
 #include "engine/recvs.h"
 #include "engine/sends.h"
-#include "engine/shared_heap.h"
+#include "transport/shared_heap.h"
 #include "transport/arena.h"
 
 namespace ronde::engine {
@@ -46,7 +46,7 @@ class PointToPoint {
  public:
   /// `group`: the members, by their numbers. `arena`: where they share memory, by the same numbers; null: they share
   /// none. `finish` ends a ticket. All of them must outlive this.
-  PointToPoint(const Group& group, transport::HostArena* arena, SharedHeap& heap, control::Control& control,
+  PointToPoint(const Group& group, transport::HostArena* arena, transport::SharedHeap& heap, control::Control& control,
                const transport::Peers& peers, std::function<void(const TicketPtr&, Status)> finish);
 
   /// Requires: is_pairwise(kind), validate() has passed it.

@@ -78,10 +78,10 @@ TEST_F(ReplayActionsTest, WhatHasNoPlaceIsARequestToTheCoordinator) {
 
 TEST_F(ReplayActionsTest, APlaceInWithdrawnMemoryIsToldToNobody) {
   Descriptor descriptor = bucket_of(1).members.front().descriptor;
-  descriptor.heap_place = 128;
+  descriptor.memory_place = 128;
   backend_.withdraws = true;
   member_.step(agreement::Submit{"x", descriptor}, *actions_);
-  EXPECT_FALSE(messages<control::RequestMessage>(take()).at(0).descriptor.heap_place.is_known());
+  EXPECT_FALSE(messages<control::RequestMessage>(take()).at(0).descriptor.memory_place.is_known());
 }
 
 TEST_F(ReplayActionsTest, ABucketThatTheBackendRefusesIsRefusedAndNotFreed) {

@@ -14,7 +14,7 @@ constexpr std::size_t kRingPayloadBytes = 4096;
 
 }  // namespace
 
-Sends::Sends(const PairContext& context, const transport::HostArena* arena, SharedHeap& heap)
+Sends::Sends(const PairContext& context, const transport::HostArena* arena, transport::SharedHeap& heap)
     : context_(context), arena_(arena), heap_(heap), staging_(static_cast<std::size_t>(context.peers.size())) {}
 
 /// The request's limit, from now on.

@@ -24,7 +24,7 @@ namespace ronde::engine {
 class Sends {
  public:
   /// As PointToPoint.
-  Sends(const PairContext& context, const transport::HostArena* arena, SharedHeap& heap);
+  Sends(const PairContext& context, const transport::HostArena* arena, transport::SharedHeap& heap);
 
   /// Offers it to the receiver, who may be served.
   void submit(const TicketPtr& ticket, Nanoseconds now);
@@ -80,7 +80,7 @@ class Sends {
 
   const PairContext& context_;
   const transport::HostArena* const arena_;
-  SharedHeap& heap_;
+  transport::SharedHeap& heap_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Outgoing> outgoing_;  ///< by number
   std::size_t accepted_ = 0;                    ///< of outgoing_; none that is given up

@@ -4,7 +4,7 @@
 
 namespace ronde::engine {
 
-bool StagingSlots::open(SharedHeap& heap, const transport::HostArena* arena) {
+bool StagingSlots::open(transport::SharedHeap& heap, const transport::HostArena* arena) {
   if (arena != nullptr && !memory_ && !refused_) {
     Result<std::shared_ptr<void>> memory = heap.allocate(kSlots * kSlotBytes);
     refused_ = !memory;

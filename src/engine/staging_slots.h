@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/shared_heap.h"
+#include "transport/shared_heap.h"
 #include "transport/arena.h"
 
 namespace ronde::engine {
@@ -27,7 +27,7 @@ class StagingSlots {
 
   /// Takes the memory, at the first call. False if there is none, now and for good: pieces go in messages then.
   /// `arena`: where the heap lies, null where no memory is shared.
-  bool open(SharedHeap& heap, const transport::HostArena* arena);
+  bool open(transport::SharedHeap& heap, const transport::HostArena* arena);
   bool is_full() const { return free_.empty(); }
   /// Requires: open() and not is_full().
   Slot take();

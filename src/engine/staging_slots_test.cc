@@ -14,7 +14,7 @@ class StagingSlotsTest : public testing::Test {
   StagingSlotsTest() : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))) {}
 
   std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  std::shared_ptr<SharedHeap> heap_ = std::make_shared<SharedHeap>(*arenas_[0]);
+  std::shared_ptr<transport::SharedHeap> heap_ = std::make_shared<transport::SharedHeap>(*arenas_[0]);
   StagingSlots slots_;
 };
 
@@ -54,7 +54,7 @@ TEST_F(StagingSlotsTest, WhatIsGivenBackIsTakenAgain) {
 TEST_F(StagingSlotsTest, WithoutRoomItIsRefusedForGood) {
   heap_->close();
   EXPECT_FALSE(slots_.open(*heap_, arenas_[0].get()));
-  EXPECT_FALSE(slots_.open(*std::make_shared<SharedHeap>(*arenas_[0]), arenas_[0].get())) << "asked once";
+  EXPECT_FALSE(slots_.open(*std::make_shared<transport::SharedHeap>(*arenas_[0]), arenas_[0].get())) << "asked once";
 }
 
 TEST_F(StagingSlotsTest, WithoutSharedMemoryThereAreNone) { EXPECT_FALSE(slots_.open(*heap_, nullptr)); }

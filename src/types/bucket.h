@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 #include "types/request.h"
 
 namespace ronde {
@@ -44,8 +44,8 @@ inline constexpr std::uint64_t kBucketLineBytes =
 
 struct BucketMember {
   std::string name;
-  Descriptor descriptor;   ///< whose heap_place is not known
-  HeapPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
+  Descriptor descriptor;   ///< whose memory_place is not known
+  MemoryPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
   /// Unnamed calls take this place, each under a name of its own: their planning name; else empty.
   std::string planning_name = {};
   /// Which of the places of that planning name it is: its calls take them in turn.

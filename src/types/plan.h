@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 #include "types/op.h"
 #include "types/tensor.h"
 
@@ -19,7 +19,7 @@ struct PlanMember {
   Tensor output;
   /// Where the tensor lies in the ranks' heaps, if all ranks have it there, result included; else empty. An all-reduce
   /// whose members all have places is done in the tensors themselves.
-  HeapPlaces places = {};
+  MemoryPlaces places = {};
 };
 
 /// All members of a plan have the same dtype. Executed by every rank of the group with its own pointers, in the same

@@ -74,7 +74,7 @@ Status NativeBuckets::open_lane() {
   return {};
 }
 
-HeapPlace place_in_heap(const transport::HostArena& arena, const Request& request) {
+MemoryPlace place_in_heap(const transport::HostArena& arena, const Request& request) {
   if (request.kind != OpKind::allreduce || request.tensors.size() != 1) {
     return {};
   }
@@ -87,7 +87,7 @@ HeapPlace place_in_heap(const transport::HostArena& arena, const Request& reques
   };
   const std::int64_t from = offset_of(pair.input.data);
   const std::int64_t to = pair.input.data == pair.output.data || from == kNoOffset ? from : offset_of(pair.output.data);
-  return to == kNoOffset ? HeapPlace() : HeapPlace(from, to);
+  return to == kNoOffset ? MemoryPlace() : MemoryPlace(from, to);
 }
 
 }  // namespace ronde::backend

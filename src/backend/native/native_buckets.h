@@ -38,6 +38,6 @@ class NativeBuckets {
 
 /// Where in the own heap an all-reduce's tensor lies if it is one; the only form that can be reduced where it lies. Any
 /// thread.
-HeapPlace place_in_heap(const transport::HostArena& arena, const Request& request);
+MemoryPlace place_in_heap(const transport::HostArena& arena, const Request& request);
 
 }  // namespace ronde::backend

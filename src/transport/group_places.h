@@ -14,11 +14,11 @@
 #include "transport/group_arena.h"
 #include "transport/heap_map.h"
 
-namespace ronde::engine {
+namespace ronde::transport {
 
 /// This rank's part of one group.
 struct GroupPart {
-  transport::GroupPlace place;  ///< nothing where no memory is shared
+  GroupPlace place;  ///< nothing where no memory is shared
   std::uint64_t number = 0;     ///< where no memory is shared: never given out again
   int call = 0;
   int own = 0;             ///< this rank's number in the group
@@ -30,7 +30,7 @@ class GroupPlaces {
  public:
   /// `arena`, the job's, must outlive this. `rank`: this one's in the job. `shares_memory`: in the arena, all ranks of
   /// the job do. `has_ended` says of a rank of the job that its process has.
-  GroupPlaces(transport::HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended);
+  GroupPlaces(HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended);
 
   /// A part for a group of these ranks, opened (GroupArena::open). OUT_OF_MEMORY if there is no room.
   Result<GroupPart> reserve(const std::vector<int>& ranks);
@@ -44,18 +44,18 @@ class GroupPlaces {
  private:
   void sweep();
   void free(const GroupPart& part);
-  Result<transport::GroupPlace> reserve_memory(int size);
+  Result<GroupPlace> reserve_memory(int size);
   Status is_full() const;
 
-  transport::HostArena& arena_;
+  HostArena& arena_;
   const int rank_;
   const bool shares_memory_;
   const std::function<bool(int)> has_ended_;
   mutable std::mutex mutex_;
-  transport::HeapMap map_;   ///< guarded by mutex_, as all below
+  HeapMap map_;   ///< guarded by mutex_, as all below
   std::vector<bool> calls_;  ///< which numbers are taken
   std::uint64_t next_number_ = 1;
   std::vector<GroupPart> left_;  ///< here; not by all members when last looked
 };
 
-}  // namespace ronde::engine
+}  // namespace ronde::transport

@@ -1,22 +1,22 @@
-#include "engine/group_places.h"
+#include "transport/group_places.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
-namespace ronde::engine {
+namespace ronde::transport {
 
 namespace {
 
-transport::HeapRange groups_range(const transport::HostArena& host) {
-  const transport::HeapParts parts = transport::HeapParts::of(host.layout());
+HeapRange groups_range(const HostArena& host) {
+  const HeapParts parts = HeapParts::of(host.layout());
   return {static_cast<std::int64_t>(parts.groups), static_cast<std::int64_t>(parts.callers)};
 }
 
 }  // namespace
 
-GroupPlaces::GroupPlaces(transport::HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended)
+GroupPlaces::GroupPlaces(HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended)
     : arena_(arena),
       rank_(rank),
       shares_memory_(shares_memory),
@@ -28,7 +28,7 @@ Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
   sweep();
   GroupPart part;
   part.call = static_cast<int>(std::find(calls_.begin(), calls_.end(), false) - calls_.begin());
-  if (part.call >= transport::kCallBits) {
+  if (part.call >= kCallBits) {
     return is_full();
   }
   if (shares_memory_) {
@@ -43,18 +43,18 @@ Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
   return part;
 }
 
-Result<transport::GroupPlace> GroupPlaces::reserve_memory(int size) {
-  std::size_t bytes = transport::GroupArena::usual_bytes(size, map_.bytes_free());
-  std::optional<std::int64_t> offset = map_.allocate(bytes, transport::kHugePageBytes);
+Result<GroupPlace> GroupPlaces::reserve_memory(int size) {
+  std::size_t bytes = GroupArena::usual_bytes(size, map_.bytes_free());
+  std::optional<std::int64_t> offset = map_.allocate(bytes, kHugePageBytes);
   if (!offset) {
-    bytes = transport::GroupArena::least_bytes(size);  // what is left may be in pieces
-    offset = map_.allocate(bytes, transport::kHugePageBytes);
+    bytes = GroupArena::least_bytes(size);  // what is left may be in pieces
+    offset = map_.allocate(bytes, kHugePageBytes);
   }
   if (!offset) {
     return is_full();
   }
-  const transport::GroupPlace place{static_cast<std::size_t>(*offset), bytes};
-  if (Status opened = transport::GroupArena::open(arena_, place, size); !opened) {
+  const GroupPlace place{static_cast<std::size_t>(*offset), bytes};
+  if (Status opened = GroupArena::open(arena_, place, size); !opened) {
     map_.free(*offset);
     return opened;
   }
@@ -64,7 +64,7 @@ Result<transport::GroupPlace> GroupPlaces::reserve_memory(int size) {
 Status GroupPlaces::is_full() const {
   return Status::error(Code::out_of_memory, "no room for another process set: this rank belongs to " +
                                                 std::to_string(std::count(calls_.begin(), calls_.end(), true)) +
-                                                " of " + std::to_string(transport::kCallBits) +
+                                                " of " + std::to_string(kCallBits) +
                                                 " at most, and may share " +
                                                 std::to_string(arena_.layout().heap_bytes) +
                                                 " bytes of address space (ulimit -v); remove one that is not needed");
@@ -75,7 +75,7 @@ void GroupPlaces::sweep() {
     const auto gone = [&](int member) { return has_ended_(part.ranks[static_cast<std::size_t>(member)]); };
     const bool is_free =
         !shares_memory_ ||
-        transport::GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
+        GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
     if (is_free) {
       free(part);
     }
@@ -85,7 +85,7 @@ void GroupPlaces::sweep() {
 
 void GroupPlaces::free(const GroupPart& part) {
   if (shares_memory_) {
-    transport::GroupArena::close(arena_, part.place);
+    GroupArena::close(arena_, part.place);
     map_.free(static_cast<std::int64_t>(part.place.offset));
   }
   calls_[static_cast<std::size_t>(part.call)] = false;
@@ -107,4 +107,4 @@ std::size_t GroupPlaces::taken() const {
   return static_cast<std::size_t>(std::count(calls_.begin(), calls_.end(), true));
 }
 
-}  // namespace ronde::engine
+}  // namespace ronde::transport
