@@ -21,8 +21,9 @@ class BucketPlannerTest : public testing::Test {
     return descriptor;
   }
   static MemoryPlaces places(const Descriptor& descriptor) {
-    return descriptor.memory_place == kNoOffset ? MemoryPlaces{}
-                                              : MemoryPlaces{descriptor.memory_place, descriptor.memory_place.input + 128};
+    return descriptor.memory_place == kNoOffset
+               ? MemoryPlaces{}
+               : MemoryPlaces{descriptor.memory_place, descriptor.memory_place.input + 128};
   }
   /// All of these were requested before the answer to any was read, then answered one after the other.
   void round(const std::vector<std::pair<std::string, Descriptor>>& names) {
@@ -280,7 +281,7 @@ TEST_F(BucketPlannerTest, WhatChangedOftenWaitsForTheEndOfTheStepLikeOthers) {
   EXPECT_THAT(proposed(), ElementsAre(ElementsAre("a", "b")));
 }
 
-TEST_F(BucketPlannerTest, AnotherPlaceInTheHeapIsAnotherDescriptor) {
+TEST_F(BucketPlannerTest, AnotherPlaceInMemoryIsAnotherDescriptor) {
   learn({{"a", tensor(1, 64)}});
   answer("a", tensor(1));
   EXPECT_THAT(planner_.take_retired(), ElementsAre(0u));

@@ -58,8 +58,8 @@ struct NameSpec {
     made.tensors.push_back({DType::float32, {elements + (variant == Variant::other_shape ? 1 : 0)}});
     made.planned_group = group;
     made.memory_place = shared && variant != Variant::other_place
-                          ? (place + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
-                          : kNoOffset;
+                            ? (place + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
+                            : kNoOffset;
     return made;
   }
 };

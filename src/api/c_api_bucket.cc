@@ -50,7 +50,7 @@ ronde_status ronde_alloc_bucket(ronde_engine* engine, const char* name, size_t n
       return null_argument(data == nullptr ? "data" : "name");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    Result<std::shared_ptr<void>> bucket = runner->engine().shared_heap()->allocate(bytes);
+    Result<std::shared_ptr<void>> bucket = runner->engine().memory().allocate(bytes);
     if (!bucket) {
       return bucket.status().with_context("bucket '" + std::string(name, name_bytes) + "'");
     }

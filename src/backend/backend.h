@@ -44,6 +44,9 @@ class Backend {
   virtual void begin_epoch(const Thresholds& thresholds) = 0;
   /// Where the request's tensor lies in memory that peers reach, if it is to be reduced there. Any thread.
   virtual MemoryPlace place_of(const Request& request) const = 0;
+  /// Whether a tensor that lies there, a place for each rank, is reduced where it lies. Asked on the coordinator's rank
+  /// only; the others go by its answer.
+  virtual bool may_reduce_at(const MemoryPlaces& places) const = 0;
   /// Peers are kept out of the memory of so many bytes at the place, or part of it: nothing is reduced there. Requires:
   /// place.is_known(). Any thread.
   virtual bool is_withdrawn(const MemoryPlace& place, std::uint64_t bytes) const = 0;

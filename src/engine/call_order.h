@@ -40,7 +40,7 @@ class CallOrder {
 
   /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no
   /// use for its kind. In the order of the submits, one thread at a time. `place`: where its tensor lies in this rank's
-  /// heap.
+  /// memory.
   std::string planning_name(const Request& request, const MemoryPlace& place);
 
   /// "noname.<barriers and joins>.<calls since>"

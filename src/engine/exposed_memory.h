@@ -4,8 +4,8 @@
 // A tensor in shared memory that is reduced where it lies is written by the ranks itself. One of them may be stopped,
 // not dead, in the middle of that, and go on at any time. So before anybody is told of the error, the pages of such
 // outputs are replaced by others that no rank but this one has. From then on they are private for every group of this
-// process: heap_offset_of() does not know them, buckets that were planned there are left, and the heap does not give
-// their places out again.
+// process: ReachableMemory::place_of() does not know them, buckets that were planned there are left, and their places
+// are not given out again.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
-#include "transport/arena.h"
+#include "transport/reachable_memory.h"
 #include "types/memory_place.h"
 
 namespace ronde::engine {
@@ -25,8 +25,8 @@ namespace ronde::engine {
 /// Under the progress lock.
 class ExposedMemory {
  public:
-  /// `arena`, whose own heap it is about, must outlive this.
-  explicit ExposedMemory(transport::HostArena& arena) : arena_(arena) {}
+  /// `memory`, this rank's, must outlive this.
+  explicit ExposedMemory(transport::ReachableMemory& memory) : memory_(memory) {}
 
   /// Peers may store there for the sake of what has been given up.
   void add(MemorySpan span) { exposed_.push_back(span); }
@@ -42,9 +42,8 @@ class ExposedMemory {
 
  private:
   Status make_private(const MemorySpan& span, const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
-  const std::byte* begin_of(const MemorySpan& span) const { return arena_.heap(arena_.rank()) + span.offset; }
 
-  transport::HostArena& arena_;
+  transport::ReachableMemory& memory_;
   std::vector<MemorySpan> exposed_;
   /// Memory that nobody may use any more, and why.
   std::vector<std::pair<MemorySpan, std::string>> lost_;

@@ -51,6 +51,7 @@ class RecordingBackend : public backend::Backend {
   }
   void begin_epoch(const Thresholds&) override { recording.push_back("begin_epoch"); }
   MemoryPlace place_of(const Request&) const override { return {}; }
+  bool may_reduce_at(const MemoryPlaces&) const override { return false; }
   bool is_withdrawn(const MemoryPlace&, std::uint64_t) const override { return withdraws; }
 
   Recording take() { return std::exchange(recording, {}); }

@@ -16,18 +16,15 @@ HeapRange groups_range(const HostArena& host) {
 
 }  // namespace
 
-GroupPlaces::GroupPlaces(HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended)
-    : arena_(arena),
-      rank_(rank),
-      shares_memory_(shares_memory),
-      has_ended_(std::move(has_ended)),
-      map_(groups_range(arena)) {}
+GroupPlaces::GroupPlaces(HostArena& arena, int rank, bool shares_memory)
+    : arena_(arena), rank_(rank), shares_memory_(shares_memory), map_(groups_range(arena)) {}
 
-Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
+Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks, const HasEnded& has_ended) {
   std::lock_guard lock(mutex_);
-  sweep();
+  sweep(has_ended);
   GroupPart part;
-  part.call = static_cast<int>(std::find(calls_.begin(), calls_.end(), false) - calls_.begin());
+  part.call = static_cast<int>(std::find_if(parts_.begin(), parts_.end(), [](const auto& each) { return !each; }) -
+                               parts_.begin());
   if (part.call >= kCallBits) {
     return is_full();
   }
@@ -38,8 +35,8 @@ Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks) {
   }
   part.ranks = ranks;
   part.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
-  calls_.resize(std::max(calls_.size(), static_cast<std::size_t>(part.call) + 1));
-  calls_[static_cast<std::size_t>(part.call)] = true;
+  parts_.resize(std::max(parts_.size(), static_cast<std::size_t>(part.call) + 1));
+  parts_[static_cast<std::size_t>(part.call)] = part;
   return part;
 }
 
@@ -61,50 +58,61 @@ Result<GroupPlace> GroupPlaces::reserve_memory(int size) {
   return place;
 }
 
+/// Requires: the lock, as what follows.
 Status GroupPlaces::is_full() const {
   return Status::error(Code::out_of_memory, "no room for another process set: this rank belongs to " +
-                                                std::to_string(std::count(calls_.begin(), calls_.end(), true)) +
-                                                " of " + std::to_string(kCallBits) +
+                                                std::to_string(count_taken()) + " of " + std::to_string(kCallBits) +
                                                 " at most, and may share " +
                                                 std::to_string(arena_.layout().heap_bytes) +
                                                 " bytes of address space (ulimit -v); remove one that is not needed");
 }
 
-void GroupPlaces::sweep() {
-  std::erase_if(left_, [this](const GroupPart& part) {
-    const auto gone = [&](int member) { return has_ended_(part.ranks[static_cast<std::size_t>(member)]); };
+std::size_t GroupPlaces::count_taken() const {
+  return static_cast<std::size_t>(
+      std::count_if(parts_.begin(), parts_.end(), [](const auto& part) { return part.has_value(); }));
+}
+
+void GroupPlaces::sweep(const HasEnded& has_ended) {
+  std::erase_if(left_, [&](int call) {
+    const GroupPart& part = at(call);
+    const auto gone = [&](int member) { return has_ended(part.ranks[static_cast<std::size_t>(member)]); };
     const bool is_free =
         !shares_memory_ ||
         GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
     if (is_free) {
-      free(part);
+      free(call);
     }
     return is_free;
   });
 }
 
-void GroupPlaces::free(const GroupPart& part) {
+void GroupPlaces::free(int call) {
   if (shares_memory_) {
-    GroupArena::close(arena_, part.place);
-    map_.free(static_cast<std::int64_t>(part.place.offset));
+    GroupArena::close(arena_, at(call).place);
+    map_.free(static_cast<std::int64_t>(at(call).place.offset));
   }
-  calls_[static_cast<std::size_t>(part.call)] = false;
+  parts_[static_cast<std::size_t>(call)].reset();
 }
 
-void GroupPlaces::give_back(const GroupPart& part) {
+void GroupPlaces::give_back(int call) {
   std::lock_guard lock(mutex_);
-  free(part);
+  free(call);
 }
 
-void GroupPlaces::leave(GroupPart part) {
+void GroupPlaces::leave(int call, const HasEnded& has_ended) {
   std::lock_guard lock(mutex_);
-  left_.push_back(std::move(part));
-  sweep();
+  left_.push_back(call);
+  sweep(has_ended);
+}
+
+GroupPart GroupPlaces::part(int call) const {
+  std::lock_guard lock(mutex_);
+  return at(call);
 }
 
 std::size_t GroupPlaces::taken() const {
   std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::count(calls_.begin(), calls_.end(), true));
+  return count_taken();
 }
 
 }  // namespace ronde::transport

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -18,44 +19,50 @@ namespace ronde::transport {
 
 /// This rank's part of one group.
 struct GroupPart {
-  GroupPlace place;  ///< nothing where no memory is shared
-  std::uint64_t number = 0;     ///< where no memory is shared: never given out again
-  int call = 0;
-  int own = 0;             ///< this rank's number in the group
-  std::vector<int> ranks;  ///< of the job, in the order of the group
+  GroupPlace place;          ///< nothing where no memory is shared
+  std::uint64_t number = 0;  ///< where no memory is shared: never given out again
+  int call = 0;              ///< no other group that this rank has has it
+  int own = 0;               ///< this rank's number in the group
+  std::vector<int> ranks;    ///< of the job, in the order of the group
 };
 
 /// Any thread.
 class GroupPlaces {
  public:
+  /// Says of a rank of the job that its process has ended.
+  using HasEnded = std::function<bool(int)>;
+
   /// `arena`, the job's, must outlive this. `rank`: this one's in the job. `shares_memory`: in the arena, all ranks of
-  /// the job do. `has_ended` says of a rank of the job that its process has.
-  GroupPlaces(HostArena& arena, int rank, bool shares_memory, std::function<bool(int)> has_ended);
+  /// the job do.
+  GroupPlaces(HostArena& arena, int rank, bool shares_memory);
 
   /// A part for a group of these ranks, opened (GroupArena::open). OUT_OF_MEMORY if there is no room.
-  Result<GroupPart> reserve(const std::vector<int>& ranks);
-  /// Of a part that no member has made an arena of, nor will.
-  void give_back(const GroupPart& part);
+  Result<GroupPart> reserve(const std::vector<int>& ranks, const HasEnded& has_ended);
+  /// Of a part, by its call, that no member has made an arena of, nor will.
+  void give_back(int call);
   /// This rank's arena over it is gone.
-  void leave(GroupPart part);
+  void leave(int call, const HasEnded& has_ended);
+  /// The part. Requires: it is reserved.
+  GroupPart part(int call) const;
   /// How many parts are taken; those count that were left here and, when last looked, not by all members.
   std::size_t taken() const;
 
  private:
-  void sweep();
-  void free(const GroupPart& part);
+  void sweep(const HasEnded& has_ended);
+  void free(int call);
+  const GroupPart& at(int call) const { return *parts_[static_cast<std::size_t>(call)]; }
   Result<GroupPlace> reserve_memory(int size);
   Status is_full() const;
+  std::size_t count_taken() const;
 
   HostArena& arena_;
   const int rank_;
   const bool shares_memory_;
-  const std::function<bool(int)> has_ended_;
   mutable std::mutex mutex_;
-  HeapMap map_;   ///< guarded by mutex_, as all below
-  std::vector<bool> calls_;  ///< which numbers are taken
+  HeapMap map_;                                  ///< guarded by mutex_, as all below
+  std::vector<std::optional<GroupPart>> parts_;  ///< by call
   std::uint64_t next_number_ = 1;
-  std::vector<GroupPart> left_;  ///< here; not by all members when last looked
+  std::vector<int> left_;  ///< by their calls, those left here and not by all members when last looked
 };
 
 }  // namespace ronde::transport

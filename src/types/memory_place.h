@@ -1,14 +1,17 @@
-// Where a tensor lies in the heaps: each rank of a host has one, which all of them map (docs/architecture.md).
+// Where a tensor lies in memory that the other ranks of its group reach (docs/architecture.md). What a place says is
+// the backend's affair; others compare places and hand them on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/bytes.h"
 
 namespace ronde {
 
-/// Bytes from the beginning of a rank's heap; this: the tensor does not lie in it.
+/// A place is a count of bytes in the rank's own memory; this: the tensor lies where nobody else reaches it.
 inline constexpr std::int64_t kNoOffset = -1;
 
 /// Where one rank has a tensor: what is read and what is written, one and the same for work in place.
@@ -24,11 +27,15 @@ struct MemoryPlace {
   bool operator==(const MemoryPlace&) const = default;
 };
 
-/// One for each member of the group, by index; empty if the tensor is private memory on any of them. Offsets
-/// may differ, since every rank allocates for itself, but all lie alike within a line (kBucketLineBytes).
+/// One for each member of the group, by index; empty if the tensor is private memory on any of them. They may differ,
+/// since every rank allocates for itself.
 using MemoryPlaces = std::vector<MemoryPlace>;
 
-/// Bytes of one rank's heap.
+/// Whether a tensor that lies there is reduced where it lies, as far as that goes by its places: for the backend of the
+/// coordinator's rank to say. Else every rank takes it for private.
+using MayReduceAt = std::function<bool(const MemoryPlaces&)>;
+
+/// Bytes of a rank's memory that others reach.
 struct MemorySpan {
   std::size_t offset = 0;
   std::size_t bytes = 0;

@@ -83,7 +83,8 @@ struct Descriptor {
 
   // ---- This rank's own circumstances: not part of what must be equal, of == or of disagreement().
 
-  /// Where the one tensor begins in this rank's heap; not known: it is private, or there are several.
+  /// Where the one tensor begins in this rank's memory that others reach; not known: it is private, or there are
+  /// several.
   MemoryPlace memory_place;
   std::vector<std::int64_t> splits;  ///< as Request has them
 

@@ -77,6 +77,7 @@ class MessageBackend final : public Backend {
   }
   void begin_epoch(const Thresholds&) override {}
   MemoryPlace place_of(const Request&) const override { return {}; }
+  bool may_reduce_at(const MemoryPlaces&) const override { return false; }
   bool is_withdrawn(const MemoryPlace&, std::uint64_t) const override { return false; }
 
  private:

@@ -90,4 +90,12 @@ MemoryPlace place_in_heap(const transport::HostArena& arena, const Request& requ
   return to == kNoOffset ? MemoryPlace() : MemoryPlace(from, to);
 }
 
+bool lie_alike(const MemoryPlaces& places) {
+  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
+  const std::int64_t in_line = places.front().input % kLine;
+  return std::all_of(places.begin(), places.end(), [&](const MemoryPlace& place) {
+    return place.input % kLine == in_line && place.output % kLine == in_line;
+  });
+}
+
 }  // namespace ronde::backend

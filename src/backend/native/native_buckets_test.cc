@@ -90,5 +90,13 @@ TEST_F(NativeBucketsTest, ATensorInTheOwnHeapHasAPlaceIfItIsReducedAlone) {
   EXPECT_FALSE(place_in_heap(*world_[0], request_of(at, here)).is_known());
 }
 
+TEST(NativePlaces, AreOfUseIfAllLieAlikeWithinALine) {
+  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
+  EXPECT_TRUE(lie_alike({kLine + 8, 3 * kLine + 8}));
+  EXPECT_FALSE(lie_alike({kLine + 8, 3 * kLine + 16}));
+  EXPECT_TRUE(lie_alike({512, {512, 1024}}));
+  EXPECT_FALSE(lie_alike({512, {512, 1028}}));
+}
+
 }  // namespace
 }  // namespace ronde::backend

@@ -184,7 +184,7 @@ class BucketWorld {
       }
       sleeper.arm(transport::kWaiterSleeps);
       wrong = act_on_all(rank, any);
-      if (!any && wrong.empty() && sleeper.sleep_in_futex(30 * kSecond) == transport::Wake::timeout) {
+      if (!any && wrong.empty() && sleeper.sleep(30 * kSecond) == transport::Wake::timeout) {
         return "rank " + std::to_string(rank) + " was not woken";
       }
       sleeper.disarm();
