@@ -8,7 +8,7 @@ if(RONDE_TESTS AND NOT RONDE_SANITIZE STREQUAL "tsan")
   list(TRANSFORM in_worlds PREPEND "*/")
   set(left_out
     # Tensors in shared memory.
-    "*InTheHeap*" PointToPoint.ASendGivenUpInTheMiddleHarmsNoOther PointToPoint.WithoutRoomInTheHeap
+    "*InReachableMemory*" PointToPoint.ASendGivenUpInTheMiddleHarmsNoOther PointToPoint.WithoutRoomForSlots
     # They store into, or wait for, words of shared memory; what they show can happen there only.
     EngineEnd.ARankThatStopsInTheMiddleEndsTheGroupInTime EngineEnd.WhatIsReadOfARankThatHasGivenUpIsNoSuccess
     EngineEnd.RanksThatLeaveInTheMiddleAreNamed EngineEnd.ARankMayDoItsPartAndLeaveAtAnyMoment

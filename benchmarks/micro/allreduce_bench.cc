@@ -183,7 +183,7 @@ class Rank {
       plan_ = Plan();
       plan_.dtype = options_.dtype;
       plan_.members.push_back(
-          {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? places() : ronde::HeapPlaces()});
+          {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? places() : ronde::MemoryPlaces()});
       return [this] {
         const auto operation = start(channel_, plan_);
         spin_until(has_own_core_, [&] { return advance(*operation); });
@@ -223,8 +223,8 @@ class Rank {
   }
 
   /// The tensor's, the same on all ranks.
-  ronde::HeapPlaces places() const {
-    return ronde::HeapPlaces(static_cast<std::size_t>(options_.ranks), static_cast<std::int64_t>(kTensorAt));
+  ronde::MemoryPlaces places() const {
+    return ronde::MemoryPlaces(static_cast<std::size_t>(options_.ranks), static_cast<std::int64_t>(kTensorAt));
   }
   /// As long as something moves there is no pause.
   template <typename Machine>

@@ -36,20 +36,19 @@ std::vector<std::int64_t> rows_of(const std::vector<Descriptor>& descriptors, co
   return rows;
 }
 
-/// Where the tensor lies on each member; empty if one has none, has it in private memory, or has it otherwise within a
-/// line, where slices could not be cut on lines of all.
-HeapPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors) {
-  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
-  HeapPlaces places;
+/// Where the tensor lies on each member; empty if one has none or has it in private memory, or if it is not reduced
+/// there.
+MemoryPlaces places_of(const std::vector<bool>& has, const std::vector<Descriptor>& descriptors,
+                       const MayReduceAt& may_reduce_at) {
+  MemoryPlaces places;
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
-    const HeapPlace& place = descriptors[i].heap_place;
-    const std::int64_t in_line = descriptors.front().heap_place.input % kLine;
-    if (!has[i] || !place.is_known() || place.input % kLine != in_line || place.output % kLine != in_line) {
+    const MemoryPlace& place = descriptors[i].memory_place;
+    if (!has[i] || !place.is_known()) {
       return {};
     }
     places.push_back(place);
   }
-  return places;
+  return !may_reduce_at || may_reduce_at(places) ? places : MemoryPlaces();
 }
 
 /// Why it cannot be done while a rank has joined, with values of that one which change nothing; empty if it can. What
@@ -70,7 +69,8 @@ std::string obstacle_to_join(const Descriptor& asked) {
 
 }  // namespace
 
-Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held) {
+Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held,
+                 const MayReduceAt& may_reduce_at) {
   const Descriptor& first = held.first_descriptor();
   std::vector<int> joined;
   for (std::size_t i = 0; i < held.descriptors.size(); ++i) {
@@ -84,7 +84,7 @@ Answer answer_to(const Group& group, const std::string& name, const HeldRequest&
     return {.mismatch = joined_text(name, first, joined, obstacle)};
   }
   control::ExecEntry::Item item{name};
-  item.places = places_of(held.has, held.descriptors);
+  item.places = places_of(held.has, held.descriptors, may_reduce_at);
   for (std::size_t tensor = 0; makes_outputs(first.kind) && tensor < first.tensors.size(); ++tensor) {
     const auto root = static_cast<std::size_t>(has_root(first.kind) ? group.index_of(first.root) : 0);
     item.rows.push_back(rows_of(held.descriptors, first, root, tensor));

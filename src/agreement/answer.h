@@ -16,7 +16,8 @@ struct Answer {
   std::string mismatch = {};                          ///< why they cannot
 };
 
-/// Requires: a member has requested it.
-Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held);
+/// `may_reduce_at`: none: wherever members have it in memory that all reach. Requires: a member has requested it.
+Answer answer_to(const Group& group, const std::string& name, const HeldRequest& held,
+                 const MayReduceAt& may_reduce_at = {});
 
 }  // namespace ronde::agreement

@@ -68,15 +68,26 @@ TEST(Answer, WithoutAMemberThatHasJoinedSumsGoOnAndGathersDoNot) {
   EXPECT_THAT(gather.mismatch, HasSubstr("cannot be done while rank 11 has joined: only allreduce and barrier"));
 }
 
-TEST(Answer, SaysWhereTensorsLieIfAllMembersLieAlikeWithinALine) {
+TEST(Answer, SaysWhereTensorsLieIfTheyAreReducedThere) {
   Descriptor first = asks(OpKind::allreduce, {2});
   Descriptor second = first;
-  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
-  first.heap_place = kLine + 8;
-  second.heap_place = 3 * kLine + 8;
-  EXPECT_EQ(answer_to(kPair, "x", held_of({first, second})).item->places.size(), 2u);
-  second.heap_place = 3 * kLine + 16;
-  EXPECT_THAT(answer_to(kPair, "x", held_of({first, second})).item->places, IsEmpty());
+  MemoryPlaces asked;
+  const auto places = [&](bool may) {
+    asked.clear();
+    const MayReduceAt may_reduce_at = [&](const MemoryPlaces& all) {
+      asked = all;
+      return may;
+    };
+    return answer_to(kPair, "x", held_of({first, second}), may_reduce_at).item->places;
+  };
+  EXPECT_THAT(places(true), IsEmpty());
+  first.memory_place = 8;
+  EXPECT_THAT(places(true), IsEmpty()) << "private on one rank";
+  EXPECT_THAT(asked, IsEmpty()) << "where there is nothing to ask";
+  second.memory_place = {24, 40};
+  EXPECT_EQ(places(true), (MemoryPlaces{8, {24, 40}}));
+  EXPECT_THAT(places(false), IsEmpty());
+  EXPECT_EQ(asked, (MemoryPlaces{8, {24, 40}}));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ FusionKey fusion_key(const Descriptor& descriptor, int fusion_class) {
 
 // ---- What happened
 
-void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places,
+void BucketPlanner::on_exec(const std::string& name, const Descriptor& descriptor, const MemoryPlaces& places,
                             std::uint64_t asked, std::uint64_t answered, const std::string& planning_name,
                             std::uint32_t turn) {
   if (!is_plannable(descriptor) && !names_.contains(name)) {

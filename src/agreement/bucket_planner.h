@@ -44,7 +44,7 @@ class BucketPlanner {
 
   /// A name was answered with EXEC. `places`: of its tensor on the ranks.
   /// `planning_name`, `turn`: of an unnamed call, whose place is planned under `name` (call_bursts.h).
-  void on_exec(const std::string& name, const Descriptor& descriptor, const HeapPlaces& places, std::uint64_t asked,
+  void on_exec(const std::string& name, const Descriptor& descriptor, const MemoryPlaces& places, std::uint64_t asked,
                std::uint64_t answered, const std::string& planning_name = {}, std::uint32_t turn = 0);
   /// Ranks made the same unnamed call for this place and for others.
   void on_other_calls(const std::string& name);
@@ -111,7 +111,7 @@ class BucketPlanner {
 
   struct History {
     Descriptor descriptor;
-    HeapPlaces places;
+    MemoryPlaces places;
     bool known = false;
     bool never = false;  ///< refused
     bool alone = false;  ///< demoted

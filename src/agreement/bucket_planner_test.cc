@@ -17,12 +17,13 @@ class BucketPlannerTest : public testing::Test {
   static Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset) {
     Descriptor descriptor;
     descriptor.tensors = {{DType::float32, {elements}}};
-    descriptor.heap_place = offset;
+    descriptor.memory_place = offset;
     return descriptor;
   }
-  static HeapPlaces places(const Descriptor& descriptor) {
-    return descriptor.heap_place == kNoOffset ? HeapPlaces{}
-                                              : HeapPlaces{descriptor.heap_place, descriptor.heap_place.input + 128};
+  static MemoryPlaces places(const Descriptor& descriptor) {
+    return descriptor.memory_place == kNoOffset
+               ? MemoryPlaces{}
+               : MemoryPlaces{descriptor.memory_place, descriptor.memory_place.input + 128};
   }
   /// All of these were requested before the answer to any was read, then answered one after the other.
   void round(const std::vector<std::pair<std::string, Descriptor>>& names) {
@@ -280,7 +281,7 @@ TEST_F(BucketPlannerTest, WhatChangedOftenWaitsForTheEndOfTheStepLikeOthers) {
   EXPECT_THAT(proposed(), ElementsAre(ElementsAre("a", "b")));
 }
 
-TEST_F(BucketPlannerTest, AnotherPlaceInTheHeapIsAnotherDescriptor) {
+TEST_F(BucketPlannerTest, AnotherPlaceInMemoryIsAnotherDescriptor) {
   learn({{"a", tensor(1, 64)}});
   answer("a", tensor(1));
   EXPECT_THAT(planner_.take_retired(), ElementsAre(0u));

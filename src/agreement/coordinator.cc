@@ -9,8 +9,9 @@
 
 namespace ronde::agreement {
 
-Coordinator::Coordinator(Group group, control::SettingsEntry settings, BucketLayout* layout)
+Coordinator::Coordinator(Group group, control::SettingsEntry settings, BucketLayout* layout, MayReduceAt may_reduce_at)
     : group_(std::move(group)),
+      may_reduce_at_(std::move(may_reduce_at)),
       held_(group_.size()),
       labels_(group_.size()),
       calls_(group_.size()),
@@ -106,12 +107,12 @@ std::vector<int> Coordinator::missing_ranks(const HeldRequest& held) const {
 }
 
 void Coordinator::answer(const std::string& name, const HeldRequest& held) {
-  Answer answer = answer_to(group_, name, held);
+  Answer answer = answer_to(group_, name, held, may_reduce_at_);
   if (!answer.item) {
     append_error(name, held, Code::mismatch, -1, std::move(answer.mismatch));
     return;
   }
-  const HeapPlaces places = answer.item->places;
+  const MemoryPlaces places = answer.item->places;
   if (log_.empty() || !std::holds_alternative<control::ExecEntry>(log_.back())) {
     append(control::ExecEntry{});
   }

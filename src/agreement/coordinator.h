@@ -28,8 +28,9 @@ namespace ronde::agreement {
 
 class Coordinator {
  public:
-  /// `layout`: where buckets lie, which must outlive this; null: nothing is replayed.
-  Coordinator(Group group, control::SettingsEntry settings, BucketLayout* layout = nullptr);
+  /// `layout`: where buckets lie, which must outlive this; null: nothing is replayed. `may_reduce_at`: as answer_to().
+  Coordinator(Group group, control::SettingsEntry settings, BucketLayout* layout = nullptr,
+              MayReduceAt may_reduce_at = {});
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
@@ -106,6 +107,7 @@ class Coordinator {
   void log_left(int member);
 
   const Group group_;
+  const MayReduceAt may_reduce_at_;
   HeldRequests held_;
   RequestLabels labels_;
   std::uint64_t position_ = 0;  ///< entries of any kind logged so far

@@ -27,10 +27,10 @@ std::string Epochs::rank_text(int member) const {
 
 /// The planner hears of an unnamed call under its place's name, if the ranks agree on its planning name: a hint, so
 /// they may not.
-bool Epochs::on_exec(const std::string& name, const HeldRequest& held, const HeapPlaces& places,
+bool Epochs::on_exec(const std::string& name, const HeldRequest& held, const MemoryPlaces& places,
                      std::uint64_t position) {
   Descriptor descriptor = held.first_descriptor();
-  descriptor.heap_place = {};
+  descriptor.memory_place = {};
   const std::set<std::string> planning_names = held.all_planning_names();
   if (planning_names.empty()) {
     planner_.on_exec(name, descriptor, places, held.asked, position);

@@ -44,7 +44,7 @@ class Epochs {
   // ---- What happened. `position`: how many entries are logged by now.
 
   /// The name was answered with EXEC. True: it is the moment to put in force what is ready.
-  bool on_exec(const std::string& name, const HeldRequest& held, const HeapPlaces& places, std::uint64_t position);
+  bool on_exec(const std::string& name, const HeldRequest& held, const MemoryPlaces& places, std::uint64_t position);
   /// The same with ERROR.
   bool on_error(const std::string& name, const HeldRequest& held, std::uint64_t position);
   /// What is proposed after this is planned by this row.

@@ -122,7 +122,7 @@ class RankOfThreads final : public Sink {
   static Descriptor descriptor() {
     Descriptor made;
     made.tensors = {{DType::int64, {2}}};
-    made.heap_place = 64;
+    made.memory_place = 64;
     return made;
   }
   Lines& lines() { return shared_.lines[rank_]; }

@@ -57,9 +57,9 @@ struct NameSpec {
     Descriptor made;
     made.tensors.push_back({DType::float32, {elements + (variant == Variant::other_shape ? 1 : 0)}});
     made.planned_group = group;
-    made.heap_place = shared && variant != Variant::other_place
-                          ? (place + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
-                          : kNoOffset;
+    made.memory_place = shared && variant != Variant::other_place
+                            ? (place + 1) * 1024 + static_cast<std::int64_t>(rank) * 128
+                            : kNoOffset;
     return made;
   }
 };

@@ -14,7 +14,7 @@ class RoomsForTests final : public BucketLayout {
  public:
   explicit RoomsForTests(std::size_t count = 1000) : taken_(count) {}
 
-  int fusion_class(const HeapPlaces& places) const override { return places.empty() ? 0 : 1; }
+  int fusion_class(const MemoryPlaces& places) const override { return places.empty() ? 0 : 1; }
   BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits) const override {
     if (!bucket.members.front().places.empty()) {
       return BucketKind::direct;

@@ -27,7 +27,7 @@ Lane Member::step(Submit event, Sink& sink) {
 Lane Member::submit_slowly(const SubmitPlace& event, Sink& sink) {
   const BucketState& bucket = buckets()[event.bucket];
   Descriptor descriptor = bucket.agreed.members[event.place].descriptor;
-  descriptor.heap_place = event.heap_place;
+  descriptor.memory_place = event.memory_place;
   // The name may lie in another bucket by now, whose flag may be the same: that one's memory has no copy.
   const Flag copied = requests_.in_place(bucket, event.place).bucket == event.bucket ? event.copied : 0;
   return submit(bucket.names[event.place], std::move(descriptor), event.deadline, copied, sink);
@@ -51,7 +51,7 @@ Lane Member::submit(std::uint32_t index, Descriptor descriptor, Nanoseconds dead
     return Lane::failed;
   }
   entry.deadline = deadline;
-  entry.heap_place = descriptor.heap_place;
+  entry.memory_place = descriptor.memory_place;
   if (mode_ == Mode::failing) {  // fails with the death's error, once that may be told
     entry.descriptor = std::move(descriptor);
     requests_.table().move(entry, Lane::held);

@@ -211,7 +211,7 @@ Lane Member::step(const SubmitPlace& event, S& sink) {
     return submit_slowly(event, sink);
   }
   entry.deadline = event.deadline;
-  entry.heap_place = event.heap_place;
+  entry.memory_place = event.memory_place;
   requests_.put(event.bucket, event.place, entry, event.copied, sink);
   return Lane::placed;
 }

@@ -15,7 +15,7 @@ struct SubmitPlace {
   std::uint32_t place = 0;
   Flag copied = 0;  ///< the flag for which its data has been copied in; 0: not yet
   Nanoseconds deadline = kNever;
-  HeapPlace heap_place;
+  MemoryPlace memory_place;
 };
 struct Submit {
   std::string name;

@@ -16,7 +16,7 @@ namespace ronde::agreement {
 inline Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset) {
   Descriptor descriptor;
   descriptor.tensors = {{DType::float32, {elements}}};
-  descriptor.heap_place = offset;
+  descriptor.memory_place = offset;
   return descriptor;
 }
 

@@ -92,7 +92,7 @@ TEST_F(MemberTest, AnotherDescriptorIsRequestedInLearningAndBreaksInReplay) {
   EXPECT_EQ(member_.reason(), Reason::descriptor);
 }
 
-TEST_F(MemberTest, AnotherPlaceInTheHeapBreaksADirectBucketOnly) {
+TEST_F(MemberTest, AnotherPlaceInMemoryBreaksADirectBucketOnly) {
   enter(Mode::replay);
   EXPECT_EQ(submit("c", tensor(1, 8192)), Lane::placed);
   EXPECT_EQ(submit("d", tensor(100, 2048)), Lane::held);

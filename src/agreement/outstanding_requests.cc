@@ -53,7 +53,7 @@ void OutstandingRequests::put_call(std::uint32_t at, Call& call, S& sink) {
   entry.call = std::move(call.name);
   entry.deadline = call.deadline;
   entry.order = call.order;
-  entry.heap_place = call.descriptor.heap_place;
+  entry.memory_place = call.descriptor.memory_place;
   put(entry.bucket, entry.place, entry, 0, sink);
 }
 
@@ -203,7 +203,7 @@ void OutstandingRequests::hold_placed(std::uint32_t id, std::uint32_t place) {
   const std::uint32_t at = buckets_[id].names[place];
   RequestEntry& entry = table_[at];
   Descriptor descriptor = buckets_[id].agreed.members[place].descriptor;
-  descriptor.heap_place = entry.heap_place;
+  descriptor.memory_place = entry.memory_place;
   if (entry.call.empty()) {
     entry.descriptor = std::move(descriptor);
     table_.move(entry, Lane::held);

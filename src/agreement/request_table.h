@@ -41,7 +41,7 @@ struct alignas(64) RequestEntry {
   std::uint32_t bucket = kNowhere;  ///< in force, kNowhere if in none
   std::uint32_t place = 0;
   Nanoseconds deadline = kNever;
-  HeapPlace heap_place;
+  MemoryPlace memory_place;
   std::string name;
   std::string call;           ///< of a place of unnamed calls: the one that is in it
   std::uint64_t order = 0;    ///< of that call, or of this one, among this rank's

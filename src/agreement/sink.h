@@ -27,7 +27,7 @@ enum class Mode : std::uint8_t {
 /// Why a rank broke the replay. For reports and the planner; the protocol is the same for all.
 enum class Reason : std::uint8_t {
   none,
-  descriptor,  ///< another shape, type, place in the heap ... under a planned name
+  descriptor,  ///< another shape, type, place in memory ... under a planned name
   stall,       ///< a bucket stays half full here
   late_peers,  ///< a full bucket has waited too long for the others
   deadline,    ///< a request's time is up

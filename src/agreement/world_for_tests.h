@@ -322,7 +322,7 @@ class World : public WorldMoves {
     if (where && !dice_.one_in(4) &&
         fits(own.member.bucket(where->bucket).members[where->place], descriptor, static_cast<int>(i))) {
       const Flag flag = own.member.next_flag(where->bucket);
-      SubmitPlace event{where->bucket, where->place, 0, kNever, descriptor.heap_place};
+      SubmitPlace event{where->bucket, where->place, 0, kNever, descriptor.memory_place};
       if (!dice_.one_in(4)) {  // copied before the gate; else the member has it copied
         event.copied = flag;
         own.sink.copy_in(where->bucket, where->place, flag & kMaxInstance);

@@ -50,7 +50,7 @@ ronde_status ronde_alloc_shared(ronde_engine* engine, const char* name, size_t n
       return null_argument(data == nullptr ? "data" : "name");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    Result<std::shared_ptr<void>> buffer = runner->engine().shared_heap()->allocate(bytes);
+    Result<std::shared_ptr<void>> buffer = runner->engine().memory().allocate(bytes);
     if (!buffer) {
       return buffer.status().with_context("shared buffer '" + std::string(name, name_bytes) + "'");
     }

@@ -43,10 +43,13 @@ class Backend {
   /// On every rank between two epochs, when nothing is under way of any bucket. `thresholds`: the row in force.
   virtual void begin_epoch(const Thresholds& thresholds) = 0;
   /// Where the request's tensor lies in memory that peers reach, if it is to be reduced there. Any thread.
-  virtual HeapPlace place_of(const Request& request) const = 0;
+  virtual MemoryPlace place_of(const Request& request) const = 0;
+  /// Whether a tensor that lies there, a place for each rank, is reduced where it lies. Asked on the coordinator's rank
+  /// only; the others go by its answer.
+  virtual bool may_reduce_at(const MemoryPlaces& places) const = 0;
   /// Peers are kept out of the memory of so many bytes at the place, or part of it: nothing is reduced there. Requires:
   /// place.is_known(). Any thread.
-  virtual bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const = 0;
+  virtual bool is_withdrawn(const MemoryPlace& place, std::uint64_t bytes) const = 0;
 };
 
 }  // namespace ronde::backend

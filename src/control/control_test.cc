@@ -2,25 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/loopback/loopback.h"
-#include "transport/ring_link.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::control {
 namespace {
 
 struct Member {
-  std::unique_ptr<transport::HostArena> arena;
-  std::unique_ptr<transport::Transport> transport;
+  transport::LoopbackRank rank;
   std::unique_ptr<Control> control;
 };
 
 std::vector<Member> make_members(int size) {
   std::vector<Member> members;
-  for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
+  for (transport::LoopbackRank& rank : transport::loopback_host(size)) {
     Member member;
-    member.arena = std::move(arena);
-    member.transport = transport::make_ring_transport(*member.arena);
-    member.control = std::make_unique<Control>(member.transport.get(), static_cast<int>(members.size()), size);
+    member.rank = std::move(rank);
+    member.control = std::make_unique<Control>(member.rank.transport.get(), static_cast<int>(members.size()), size);
     members.push_back(std::move(member));
   }
   return members;

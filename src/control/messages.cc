@@ -9,7 +9,7 @@ namespace ronde {
 // ---- What messages are made of
 
 template <>
-inline constexpr auto kFields<HeapPlace> = std::tuple(&HeapPlace::input, &HeapPlace::output);
+inline constexpr auto kFields<MemoryPlace> = std::tuple(&MemoryPlace::input, &MemoryPlace::output);
 
 template <>
 inline constexpr auto kFields<ByteLimits> = std::tuple(&ByteLimits::inline_max, &ByteLimits::staged_max);

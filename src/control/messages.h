@@ -121,8 +121,8 @@ struct ExecEntry {
     std::string name;
     /// For each tensor what Plan::rows says of it; empty for kinds that need none.
     std::vector<std::vector<std::int64_t>> rows = {};
-    /// Where its tensor lies in the members' heaps; empty if one has it elsewhere.
-    HeapPlaces places = {};
+    /// Where its tensor lies in memory that the members reach; empty if one has it elsewhere.
+    MemoryPlaces places = {};
     /// While a member has joined: what the others asked for, so that it can take part.
     std::optional<Descriptor> descriptor = {};
     /// Not sent: the member that reads it notes whether a request of its own is part of it.
@@ -214,7 +214,7 @@ struct AcceptMessage {
   std::uint64_t id = 0;
 };
 
-/// The next bytes: in the payload, or `bytes` of them at `place` in the sender's heap until TAKEN.
+/// The next bytes: in the payload, or `bytes` of them at `place` in the sender's memory until TAKEN.
 struct PieceMessage {
   std::uint64_t id = 0;
   std::uint64_t bytes = 0;

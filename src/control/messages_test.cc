@@ -23,7 +23,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.waited = 4;
   request.position = 23;
   request.descriptor.planned_group = {5, 2};
-  request.descriptor.heap_place = 4096;
+  request.descriptor.memory_place = 4096;
   const Envelope back = round_trip({3, request});
   EXPECT_EQ(back.group, 3);
   const auto& message = std::get<RequestMessage>(back.message);
@@ -33,7 +33,7 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.timeout, 17);
   EXPECT_EQ(message.waited, 4);
   EXPECT_EQ(message.position, 23u);
-  EXPECT_EQ(message.descriptor.heap_place, 4096);
+  EXPECT_EQ(message.descriptor.memory_place, 4096);
 }
 
 TEST(Messages, EveryLogEntrySurvivesTheWire) {
@@ -56,12 +56,12 @@ TEST(Messages, EveryLogEntrySurvivesTheWire) {
   ASSERT_EQ(exec.items.size(), 2u);
   EXPECT_EQ(exec.items[1].name, "b");
   EXPECT_EQ(exec.items[1].rows, (std::vector<std::vector<std::int64_t>>{{1, 2}, {}}));
-  EXPECT_EQ(exec.items[1].places, HeapPlaces{});
+  EXPECT_EQ(exec.items[1].places, MemoryPlaces{});
   EXPECT_FALSE(exec.items[1].descriptor);
   Descriptor scalar;
   scalar.tensors = {{DType::float64, {}}};
   const auto joined = std::get<ExecEntry>(round_trip({0, ExecEntry{{{"c", {}, {128, 640}, scalar}}}}).message);
-  EXPECT_EQ(joined.items.at(0).places, (HeapPlaces{128, 640}));
+  EXPECT_EQ(joined.items.at(0).places, (MemoryPlaces{128, 640}));
   EXPECT_EQ(joined.items.at(0).descriptor, scalar);
 }
 

@@ -64,7 +64,7 @@ class AgreedPlans {
   /// From now on this rank does nothing for the plans under way.
   void abandon();
   /// What peers may store into for the sake of what abandon() has ended, or may have.
-  std::vector<HeapSpan> take_exposed() { return std::exchange(exposed_, {}); }
+  std::vector<MemorySpan> take_exposed() { return std::exchange(exposed_, {}); }
   /// The requests of what was abandoned; some may be done.
   std::vector<TicketPtr> take_abandoned();
 
@@ -78,7 +78,7 @@ class AgreedPlans {
   observe::Observer* observer_ = nullptr;
   bool peers_gave_up_ = false;
   std::vector<PlanRun> abandoned_;
-  std::vector<HeapSpan> exposed_;
+  std::vector<MemorySpan> exposed_;
   mutable std::mutex table_mutex_;
   std::optional<Thresholds> table_;  ///< guarded by table_mutex_: the last row that was read in the log
 };

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "engine/recording_backend_for_tests.h"
-#include "transport/host_peers.h"
-#include "transport/loopback/loopback.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::engine {
 namespace {
@@ -54,9 +53,8 @@ class HandMovedBackend final : public RecordingBackend {
 class AgreedPlansTest : public testing::Test {
  protected:
   AgreedPlansTest()
-      : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))),
-        peers_(*arenas_[0]),
-        other_(*arenas_[1]),
+      : peers_(*ranks_[0].peers),
+        other_(*ranks_[1].peers),
         loss_(peers_),
         replay_(group_, backend_, peers_, loss_, pending_, clock_),
         completion_(clock_, counters_),
@@ -89,8 +87,9 @@ class AgreedPlansTest : public testing::Test {
   }
 
   const Group group_{0, {0, 1}};
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  transport::HostPeers peers_, other_;
+  const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
+  transport::Peers& peers_;
+  transport::Peers& other_;
   Loss loss_;
   HandMovedBackend backend_;
   PendingTable pending_;

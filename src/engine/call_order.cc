@@ -107,7 +107,7 @@ std::uint64_t CallOrder::context_of(const Request& request) {
   return mix(context_);
 }
 
-std::string CallOrder::planning_name(const Request& request, const HeapPlace& place) {
+std::string CallOrder::planning_name(const Request& request, const MemoryPlace& place) {
   recent_.resize(kRecent);
   const std::uint64_t context = context_of(request);
   if (request.kind != OpKind::allreduce || context == 0) {
@@ -122,7 +122,7 @@ std::string CallOrder::planning_name(const Request& request, const HeapPlace& pl
   return name;
 }
 
-std::size_t CallOrder::index_of(std::uint64_t context, const HeapPlace& place) {
+std::size_t CallOrder::index_of(std::uint64_t context, const MemoryPlace& place) {
   if (places_seen_ == kMostPlaces) {
     places_.clear();
     places_seen_ = 0;

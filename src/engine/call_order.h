@@ -40,8 +40,8 @@ class CallOrder {
 
   /// Of a call that is about to be submitted, or of what belongs to one, which counts as none; empty if replay has no
   /// use for its kind. In the order of the submits, one thread at a time. `place`: where its tensor lies in this rank's
-  /// heap.
-  std::string planning_name(const Request& request, const HeapPlace& place);
+  /// memory.
+  std::string planning_name(const Request& request, const MemoryPlace& place);
 
   /// "noname.<barriers and joins>.<calls since>"
   static std::string name_of(std::uint64_t number);
@@ -54,7 +54,7 @@ class CallOrder {
 
   void forget_last();
   std::uint64_t context_of(const Request& request);
-  std::size_t index_of(std::uint64_t context, const HeapPlace& place);
+  std::size_t index_of(std::uint64_t context, const MemoryPlace& place);
 
   std::atomic<std::uint64_t> next_{1};
 

@@ -20,7 +20,7 @@ Request call(CallOrder& order, std::int64_t elements, OpKind kind = OpKind::allr
   return request;
 }
 
-std::string planned(CallOrder& order, std::int64_t elements, HeapPlace place = {}) {
+std::string planned(CallOrder& order, std::int64_t elements, MemoryPlace place = {}) {
   return order.planning_name(call(order, elements), place);
 }
 
@@ -78,8 +78,8 @@ TEST(CallOrderTest, PlacesInSharedMemoryAreToldApartByTheirOrder) {
   std::vector<std::string> names;
   for (int list = 0; list < 4; ++list) {  // in the first the window holds other calls too
     for (int i = 0; i < kPlaces; ++i) {
-      const std::string name = planned(here, 4, HeapPlace(4096 * i));
-      EXPECT_EQ(name, planned(there, 4, HeapPlace(128 + 8192 * i)));  // other offsets on another rank
+      const std::string name = planned(here, 4, MemoryPlace(4096 * i));
+      EXPECT_EQ(name, planned(there, 4, MemoryPlace(128 + 8192 * i)));  // other offsets on another rank
       if (list >= 2) {
         names.push_back(name);
       }

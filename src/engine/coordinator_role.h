@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "agreement/coordinator.h"
 #include "base/clock.h"
@@ -20,7 +21,9 @@ class CoordinatorRole {
   CoordinatorRole(const Group& group, Nanoseconds stall) : group_(group), stall_(stall) {}
 
   /// From now on this rank is the one.
-  void take(control::SettingsEntry settings, BucketLayout* layout) { coordinator_.emplace(group_, settings, layout); }
+  void take(control::SettingsEntry settings, BucketLayout* layout, MayReduceAt may_reduce_at = {}) {
+    coordinator_.emplace(group_, settings, layout, std::move(may_reduce_at));
+  }
   explicit operator bool() const { return coordinator_.has_value(); }
   agreement::Coordinator& operator*() { return *coordinator_; }
   agreement::Coordinator* operator->() { return &*coordinator_; }

@@ -31,14 +31,9 @@ DriverRole::DriverRole(EngineSet& engines, const Clock& clock, const Pacing& pac
       clock_(clock),
       pacing_(pacing),
       alarm_(alarm),
-      bell_(engines.job().arena().control(engines.job().arena().rank()).bell),
+      own_bell_(engines.job().connections().bell),
+      bell_(*own_bell_.line),
       news_fd_(engines.job().news_fd()) {}
-
-/// By which this process's driver sleeps.
-void DriverRole::ring_own_bell() {
-  transport::HostArena& arena = engines_.job().arena();
-  arena.ring(arena.rank());
-}
 
 /// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
 /// A driver about to go looks at the inbox after it has given up its role, see stop_driving().
@@ -168,7 +163,7 @@ Status DriverRole::sleep_as_driver(const Condition& satisfied, Nanoseconds limit
   const Nanoseconds now = clock_.now();
   if (!satisfied() && until > now) {
     const Nanoseconds limit = until == kNever ? kNever : until - now;
-    wake = news_fd_ < 0 ? bell_.sleep_in_futex(limit) : sleep_until_news(limit);
+    wake = news_fd_ < 0 ? bell_.sleep(limit) : sleep_until_news(limit);
   }
   bell_.disarm();
   if (wake == transport::Wake::interrupted && !satisfied()) {

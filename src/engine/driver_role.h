@@ -5,7 +5,7 @@
 // what they wait for has come or the role is free (wait_queue.h). The engine thread (engine_thread.h) drives when
 // nobody waits.
 //
-// Sleeping and waking between ranks goes by the arena's bell (transport/bell.h); where links have news that ring no
+// Sleeping and waking between ranks goes by the rank's bell (transport/bell.h); where links have news that ring no
 // bell sleepers poll for these too. Within the process the engine thread is woken by its alarm (thread_alarm.h), and
 // while buckets are replayed by nobody (Attention).
 #pragma once
@@ -40,6 +40,8 @@ class DriverRole {
 
   /// The progress lock: guards the engines' one-thread-at-a-time side.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  /// A driver that sleeps looks again.
+  void ring_own_bell() const { own_bell_.ring(); }
   /// Something was handed in: somebody must look at it.
   void kick();
   void kick_if_any_input() {
@@ -60,7 +62,7 @@ class DriverRole {
   Rest drive_until_rest(const Condition& is_wanted);
   /// It has found its sleep ended by the bell.
   void silence_bell();
-  int bell_fd() const { return engines_.job().arena().bell_fd(); }
+  int bell_fd() const { return own_bell_.event_fd; }
   int news_fd() const { return news_fd_; }
 
  private:
@@ -69,13 +71,13 @@ class DriverRole {
   transport::Wake sleep_until_news(Nanoseconds limit);
   void stop_driving();
   bool try_step(bool whole);
-  void ring_own_bell();
   Nanoseconds drive_as_thread(const Condition& is_wanted);
 
   EngineSet& engines_;
   const Clock& clock_;
   const Pacing pacing_;
   ThreadAlarm& alarm_;
+  const transport::OwnBell own_bell_;
   transport::Sleeper bell_;
   const int news_fd_;        ///< Engine::news_fd() of the job's
   bool minds_bell_ = false;  ///< engine thread only

@@ -26,15 +26,12 @@ Group or_everyone(Group group, int size) {
 
 }  // namespace
 
-Engine::Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group,
-               std::shared_ptr<SharedHeap> jobs_heap)
+Engine::Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group)
     : topology_(topology),
       settings_(settings),
       clock_(clock),
       connections_(std::move(connections)),
       peers_(*connections_.peers),
-      owns_heap_(!jobs_heap),
-      shared_heap_(owns_heap_ ? std::make_shared<SharedHeap>(*connections_.arena) : std::move(jobs_heap)),
       backend_(*connections_.backend),
       group_(or_everyone(std::move(group), topology.size)),
       control_(connections_.agreement.get(), topology.rank, topology.size),
@@ -45,8 +42,8 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       coordinator_(group_, settings.stall),
       completion_(clock, counters_),
       plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock}),
-      pairs_(group_, connections_.all_share_memory() ? connections_.arena.get() : nullptr, *shared_heap_, control_,
-             peers_, [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
+      pairs_(group_, *connections_.memory, control_, peers_,
+             [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
       unfinished_({submissions_, pending_, replay_, plans_, pairs_, completion_}, connections_, members_) {
   unfinished_.set_in_use([this](const std::byte* begin, std::size_t bytes) { return is_in_use(begin, bytes); });
   if (topology.rank == kCoordinator) {
@@ -54,12 +51,13 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
     control::SettingsEntry entry{settings.fusion_threshold, settings.fusion_small, {}};
     entry.limits = {thresholds.inlined, thresholds.staged};
     entry.ordered = backend_.is_ordered();
-    coordinator_.take(entry, settings.replay ? backend_.layout() : nullptr);
+    coordinator_.take(entry, settings.replay ? backend_.layout() : nullptr,
+                      [this](const MemoryPlaces& places) { return backend_.may_reduce_at(places); });
   }
 }
 
 Engine::~Engine() {
-  close_heap();
+  end_memory();
   // No request was ended: their callers' memory may be gone. What is lent is of all groups; one never used leaves it.
   if (connections_.mailbox && state_ != State::failed && counters_.requests.load(std::memory_order_relaxed) > 0) {
     connections_.mailbox->drop_lent();
@@ -471,20 +469,11 @@ void Engine::finish_leave() {
 }
 
 void Engine::serve_nobody() {
-  close_heap();
+  end_memory();
   control_.flush();
   state_ = State::failed;
   peers_.say_departed(transport::Departure::final);
   peers_.wake_others();
-}
-
-/// A peer that is stopped, not dead, may still read what callers have there: a group's are not given out again.
-void Engine::close_heap() {
-  if (owns_heap_) {
-    shared_heap_->close();
-  } else if (!everyone_left()) {
-    shared_heap_->distrust();
-  }
 }
 
 void Engine::fail(const Status& status) {
@@ -545,7 +534,7 @@ bool Engine::step_failing(Nanoseconds now) {
   const EndingErrors errors = ended_by_death(members_, loss_.lost());
   fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones(), End::in_loss);
   state_ = State::failed;
-  close_heap();
+  end_memory();
   return true;
 }
 

@@ -25,12 +25,11 @@
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
 #include "engine/settings.h"
-#include "engine/shared_heap.h"
 #include "engine/submissions.h"
 #include "engine/ticket.h"
 #include "engine/unfinished_work.h"
 #include "observe/observer.h"
-#include "transport/arena.h"
+#include "transport/reachable_memory.h"
 
 namespace ronde::engine {
 
@@ -56,11 +55,9 @@ enum class Leaving {
 
 class Engine {
  public:
-  /// `clock` must outlive the engine. One engine per arena. `group`: the ranks of the job that these members are, in
-  /// the order of the connections and the topology; none: they are the job. `jobs_heap`: with a group, that of the
-  /// job's engine.
-  Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group = {},
-         std::shared_ptr<SharedHeap> jobs_heap = nullptr);
+  /// `clock` must outlive the engine. `group`: the ranks of the job that these members are, in the order of the
+  /// connections and the topology; none: they are the job.
+  Engine(Topology topology, Connections connections, Settings settings, const Clock& clock, Group group = {});
   ~Engine();
 
   // ---- Any thread.
@@ -113,13 +110,12 @@ class Engine {
   const Settings& settings() const { return settings_; }
   const Counters& counters() const { return counters_; }
   const Replay::Counters& replay_counters() const { return replay_.counters(); }
-  transport::HostArena& arena() const { return *connections_.arena; }
   const Connections& connections() const { return connections_; }
   /// Connections::news_fd().
   int news_fd() const { return connections_.news_fd(); }
   const Clock& clock() const { return clock_; }
-  /// Where callers get memory that the other ranks map too; one for all engines of a job.
-  const std::shared_ptr<SharedHeap>& shared_heap() const { return shared_heap_; }
+  /// Where callers get memory that the other ranks reach.
+  transport::ReachableMemory& memory() const { return *connections_.memory; }
 
   // ---- One thread at a time (the progress lock).
 
@@ -190,7 +186,7 @@ class Engine {
   bool is_in_use(const std::byte* begin, std::size_t bytes) const;
   void note_left();
   void serve_nobody();
-  void close_heap();
+  void end_memory() { memory().end(everyone_left()); }
   int rank_of(int member) const { return members_.rank_of(member); }
 
   Topology topology_;
@@ -198,8 +194,6 @@ class Engine {
   const Clock& clock_;
   const Connections connections_;
   transport::Peers& peers_;
-  const bool owns_heap_;
-  std::shared_ptr<SharedHeap> shared_heap_;
   backend::Backend& backend_;
   Group group_;
   control::Control control_;

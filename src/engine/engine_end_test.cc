@@ -30,7 +30,7 @@ TEST(EngineEnd, ARankThatStopsInTheMiddleEndsTheGroupInTime) {
     tickets.push_back(
         world.submit(rank, with_timeout(test::allreduce("x", values[static_cast<std::size_t>(rank)]), 5 * kSecond)));
   }
-  while (world.engine(1).counters().plans == 0 && !world.engine(1).arena().control(1).ticks.published.value) {
+  while (world.engine(1).counters().plans == 0 && !world.has_published(1)) {
     world.step(0);
     world.step(1);
   }
@@ -80,9 +80,7 @@ TEST(EngineEnd, AStoppedCoordinatorIsNamedByThoseWhoWaitForIt) {
 // ---- Ranks that have given up
 
 /// Its callers have had an error, and may have anything in their memory by now.
-void give_up(LocalWorld& world, int rank) {
-  world.engine(rank).arena().control(rank).breaks.given_up.store(1, std::memory_order_release);
-}
+void give_up(LocalWorld& world, int rank) { world.peers(rank).say_given_up(); }
 
 TEST(EngineEnd, WhatIsReadOfARankThatHasGivenUpIsNoSuccess) {
   LocalWorld world(2);
@@ -91,7 +89,7 @@ TEST(EngineEnd, WhatIsReadOfARankThatHasGivenUpIsNoSuccess) {
   for (int rank : {0, 1}) {
     tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
   }
-  while (!world.engine(1).arena().control(1).ticks.published.value) {
+  while (!world.has_published(1)) {
     world.step(0);
     world.step(1);
   }
@@ -101,7 +99,7 @@ TEST(EngineEnd, WhatIsReadOfARankThatHasGivenUpIsNoSuccess) {
   EXPECT_EQ(tickets[1]->status().code(), Code::peer_left);
   EXPECT_EQ(tickets[1]->status().failed_rank(), 0);
   EXPECT_EQ(world.try_submit(1, test::barrier("later")).code(), Code::peer_left);
-  EXPECT_NE(world.engine(1).arena().control(1).breaks.given_up.load(), 0u) << "so that others do not count on it";
+  EXPECT_TRUE(world.peers(1).has_given_up(1)) << "so that others do not count on it";
 }
 
 TEST(EngineEnd, NorInReplay) {
@@ -186,7 +184,7 @@ TEST(EngineEnd, NorWhatWasSent) {
   give_up(world, 0);
   world.settle();
   EXPECT_FALSE(received->is_done() && received->status());
-  world.engine(0).arena().control(0).state.left.store(2);
+  world.peers(0).say_departed(transport::Departure::final);
   world.settle();
   ASSERT_TRUE(received->is_done());
   EXPECT_EQ(received->status().code(), Code::peer_left);
@@ -419,7 +417,7 @@ TEST(EngineEnd, ACoordinatorThatDiesBeforeItsLastWordWasReadIsWaitedForByNobody)
   world.settle();  // a thousand errors, more than there is room for
   world.engine(0).begin_leave();
   world.settle();
-  ASSERT_EQ(world.engine(0).arena().control(0).state.left, 1u) << "it has left, and could not say so";
+  ASSERT_EQ(world.peers(0).departure(0), transport::Departure::in_order) << "it has left, and could not say so";
   world.kill(0);
   world.resume(1);
   std::vector<float> more(1, 1);
@@ -461,7 +459,7 @@ TEST(EngineEnd, RanksThatLeaveInTheMiddleAreNamed) {
   for (int rank = 0; rank < 3; ++rank) {
     tickets.push_back(world.submit(rank, test::allreduce("x", values[static_cast<std::size_t>(rank)])));
   }
-  while (world.engine(2).arena().control(2).ticks.published.value == 0) {
+  while (!world.has_published(2)) {
     for (int rank = 0; rank < 3; ++rank) {
       world.step(rank);
     }
@@ -532,7 +530,7 @@ TEST(EngineEnd, ARankMayDoItsPartAndLeaveAtAnyMoment) {
   };
   world.step(1);
   world.step(2);
-  while (world.engine(0).arena().control(0).ticks.published.value == 0) {
+  while (!world.has_published(0)) {
     ASSERT_TRUE(world.step(0));
   }
   do_part_and_leave(2);

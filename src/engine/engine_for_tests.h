@@ -7,19 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "backend/native/native.h"
 #include "engine/engine.h"
-#include "transport/loopback/loopback.h"
+#include "engine/world_for_tests.h"
 
 namespace ronde::engine {
 
 inline std::unique_ptr<Engine> engine_of_first_rank(const Clock& clock, int ranks = 1) {
-  auto arenas = transport::make_loopback_world(ranks, transport::RegionLayout::for_size(ranks));
-  auto backend = backend::make_native_backend(*arenas.front());
   Topology topology;
   topology.size = topology.local_size = ranks;
-  return std::make_unique<Engine>(topology, Connections::on_host(std::move(arenas.front()), std::move(backend)),
-                                  Settings(), clock);
+  return std::make_unique<Engine>(topology, std::move(loopback_connections(ranks).front()), Settings(), clock);
 }
 
 inline TicketPtr small_reduction(const std::string& name, std::vector<float>& values, DoneCallback on_done = {}) {

@@ -30,8 +30,7 @@ bool step_of(Engine& engine) { return engine.step(); }
 
 }  // namespace
 
-EngineSet::EngineSet(std::unique_ptr<Engine> job)
-    : job_(std::move(job)), calls_(job_->arena().control(job_->arena().rank()).calls) {
+EngineSet::EngineSet(std::unique_ptr<Engine> job) : job_(std::move(job)), calls_(*job_->connections().calls) {
   introduce(*job_);
 }
 

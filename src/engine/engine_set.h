@@ -1,5 +1,5 @@
 // EngineSet: the engines of one process, moved on as one: that of the job, and one for each group (process set) that
-// this rank belongs to. A group's engine is an engine like any other, on an arena of its own (transport/group_arena.h),
+// this rank belongs to. A group's engine is an engine like any other, with connections of its own (group_connector.h),
 // so groups agree, replay and fail each by themselves, and whatever order two of them work in on different ranks,
 // neither waits for the other.
 //

@@ -66,10 +66,9 @@ void EngineThread::sleep(const DriverRole::Rest& rest) {
 }
 
 void EngineThread::notice_ends() {
-  transport::HostArena& arena = engines_.job().arena();
   for (const int peer : peers_.ended()) {
     engines_.notice_end(peer);
-    arena.ring(arena.rank());  // a sleeping driver shall look at it
+    role_.ring_own_bell();  // a sleeping driver shall look at it
   }
 }
 

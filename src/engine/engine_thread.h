@@ -14,7 +14,7 @@ namespace ronde::engine {
 
 class EngineThread {
  public:
-  /// All but `peers` must outlive the thread; `peers` goes by the ranks of the job's arena. SYSTEM_ERROR if there can
+  /// All but `peers` must outlive the thread; `peers` goes by the ranks of the job. SYSTEM_ERROR if there can
   /// be no thread.
   static Result<std::unique_ptr<EngineThread>> start(EngineSet& engines, DriverRole& role, CallbackQueue& callbacks,
                                                      ThreadAlarm& alarm, PeerProcesses peers, const Clock& clock);

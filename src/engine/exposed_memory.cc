@@ -8,31 +8,32 @@
 namespace ronde::engine {
 
 void ExposedMemory::take_back(const std::function<bool(const std::byte*, std::size_t)>& is_in_use) {
-  const std::vector<HeapSpan> spans = std::exchange(exposed_, {});
+  const std::vector<MemorySpan> spans = std::exchange(exposed_, {});
   // All of them first: they may lie in one page.
-  for (const HeapSpan& span : spans) {
-    arena_.withdraw(span.offset, span.bytes);
+  for (const MemorySpan& span : spans) {
+    memory_.withdraw(span);
   }
-  for (const HeapSpan& span : spans) {
+  for (const MemorySpan& span : spans) {
     if (const Status made = make_private(span, is_in_use); !made) {
       lost_.emplace_back(span, made.message());
     }
   }
 }
 
-Status ExposedMemory::make_private(const HeapSpan& span,
+Status ExposedMemory::make_private(const MemorySpan& span,
                                    const std::function<bool(const std::byte*, std::size_t)>& is_in_use) {
-  if (is_in_use(begin_of(span), span.bytes)) {
+  if (is_in_use(memory_.begin_of(span), span.bytes)) {
     return Status::error(Code::system_error, "another group of this process is at work in the same page");
   }
-  return arena_.make_private(span.offset, span.bytes);
+  return memory_.make_private(span);
 }
 
 Status ExposedMemory::with_memory_lost(Status status, const Ticket& ticket) const {
   for (const auto& [span, why] : lost_) {
     const auto& tensors = ticket.request().tensors;
-    if (std::any_of(tensors.begin(), tensors.end(),
-                    [begin = begin_of(span)](const RequestTensor& pair) { return pair.output.data == begin; })) {
+    if (std::any_of(tensors.begin(), tensors.end(), [begin = memory_.begin_of(span)](const RequestTensor& pair) {
+          return pair.output.data == begin;
+        })) {
       return Status::error(status.code(), status.message() + "; the memory of '" + ticket.name() +
                                               "' must not be used any more, since a rank that does not answer may "
                                               "still store into it (" +

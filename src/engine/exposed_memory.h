@@ -4,8 +4,8 @@
 // A tensor in shared memory that is reduced where it lies is written by the ranks itself. One of them may be stopped,
 // not dead, in the middle of that, and go on at any time. So before anybody is told of the error, the pages of such
 // outputs are replaced by others that no rank but this one has. From then on they are private for every group of this
-// process: heap_offset_of() does not know them, buckets that were planned there are left, and the heap does not give
-// their places out again.
+// process: ReachableMemory::place_of() does not know them, buckets that were planned there are left, and their places
+// are not given out again.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 #include "base/status.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
-#include "transport/arena.h"
-#include "types/heap_places.h"
+#include "transport/reachable_memory.h"
+#include "types/memory_place.h"
 
 namespace ronde::engine {
 
 /// Under the progress lock.
 class ExposedMemory {
  public:
-  /// `arena`, whose own heap it is about, must outlive this.
-  explicit ExposedMemory(transport::HostArena& arena) : arena_(arena) {}
+  /// `memory`, this rank's, must outlive this.
+  explicit ExposedMemory(transport::ReachableMemory& memory) : memory_(memory) {}
 
   /// Peers may store there for the sake of what has been given up.
-  void add(HeapSpan span) { exposed_.push_back(span); }
+  void add(MemorySpan span) { exposed_.push_back(span); }
   bool is_empty() const { return exposed_.empty(); }
   /// No peer can: they are at work no more.
   void forget() { exposed_.clear(); }
@@ -41,13 +41,12 @@ class ExposedMemory {
   Status with_memory_lost(Status status, const Ticket& ticket) const;
 
  private:
-  Status make_private(const HeapSpan& span, const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
-  const std::byte* begin_of(const HeapSpan& span) const { return arena_.heap(arena_.rank()) + span.offset; }
+  Status make_private(const MemorySpan& span, const std::function<bool(const std::byte*, std::size_t)>& is_in_use);
 
-  transport::HostArena& arena_;
-  std::vector<HeapSpan> exposed_;
+  transport::ReachableMemory& memory_;
+  std::vector<MemorySpan> exposed_;
   /// Memory that nobody may use any more, and why.
-  std::vector<std::pair<HeapSpan, std::string>> lost_;
+  std::vector<std::pair<MemorySpan, std::string>> lost_;
 };
 
 /// A request that may be done in shared memory, in one of the pages of these bytes, is under way.

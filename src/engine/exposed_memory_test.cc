@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "transport/loopback/loopback.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::engine {
 namespace {
@@ -31,20 +31,24 @@ TicketPtr reduction(std::byte* input, std::byte* output, std::size_t bytes, OpKi
 
 class ExposedMemoryTest : public testing::Test {
  protected:
-  ExposedMemoryTest()
-      : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))), exposed_(*arenas_[0]) {}
-  std::byte* at(std::size_t offset) { return arenas_[0]->heap(0) + offset; }
+  std::byte* at(std::size_t offset) { return static_cast<std::byte*>(held_.get()) + offset; }
+  MemorySpan span_at(std::size_t offset) {
+    return {static_cast<std::size_t>(memory_.place_of(held_.get(), 1)) + offset, 64};
+  }
+  bool is_withdrawn(std::size_t offset) { return memory_.place_of(at(offset), 64) == kNoOffset; }
 
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  ExposedMemory exposed_;
+  const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
+  transport::ReachableMemory& memory_ = *ranks_[0].memory;
+  const std::shared_ptr<void> held_ = memory_.allocate(1 << 17).value();
+  ExposedMemory exposed_{memory_};
 };
 
 TEST_F(ExposedMemoryTest, IsWithdrawnAsAWholeBeforeAnyOfItIsReplaced) {
-  exposed_.add({0, 64});
-  exposed_.add({1 << 16, 64});
+  exposed_.add(span_at(0));
+  exposed_.add(span_at(1 << 16));
   std::vector<bool> second_is_withdrawn;
   exposed_.take_back([&](const std::byte*, std::size_t) {
-    second_is_withdrawn.push_back(arenas_[0]->is_withdrawn(1 << 16, 64));
+    second_is_withdrawn.push_back(is_withdrawn(1 << 16));
     return false;
   });
   EXPECT_THAT(second_is_withdrawn, ElementsAre(true, true));
@@ -52,8 +56,8 @@ TEST_F(ExposedMemoryTest, IsWithdrawnAsAWholeBeforeAnyOfItIsReplaced) {
 }
 
 TEST_F(ExposedMemoryTest, WhatIsInUseElsewhereIsLostAndItsCallerHearsSo) {
-  exposed_.add({0, 64});
-  exposed_.add({1 << 16, 64});
+  exposed_.add(span_at(0));
+  exposed_.add(span_at(1 << 16));
   exposed_.take_back([&](const std::byte* begin, std::size_t) { return begin == at(0); });
   const Status status = Status::error(Code::peer_lost, "rank 1 died").with_rank(1);
   const Status lost = exposed_.with_memory_lost(status, *reduction(at(0), at(0), 64));
@@ -65,10 +69,10 @@ TEST_F(ExposedMemoryTest, WhatIsInUseElsewhereIsLostAndItsCallerHearsSo) {
 }
 
 TEST_F(ExposedMemoryTest, WhereNoPeerIsAtWorkNothingHappens) {
-  exposed_.add({0, 64});
+  exposed_.add(span_at(0));
   exposed_.forget();
   EXPECT_TRUE(exposed_.is_empty());
-  EXPECT_FALSE(arenas_[0]->is_withdrawn(0, 64));
+  EXPECT_FALSE(is_withdrawn(0));
 }
 
 TEST_F(ExposedMemoryTest, AReductionUnderWayInOneOfThePagesIsSeen) {

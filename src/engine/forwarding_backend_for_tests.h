@@ -23,8 +23,9 @@ class ForwardingBackend : public backend::Backend {
     return inner_->prepare(bucket, thresholds);
   }
   void begin_epoch(const Thresholds& thresholds) override { inner_->begin_epoch(thresholds); }
-  HeapPlace place_of(const Request& request) const override { return inner_->place_of(request); }
-  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
+  MemoryPlace place_of(const Request& request) const override { return inner_->place_of(request); }
+  bool may_reduce_at(const MemoryPlaces& places) const override { return inner_->may_reduce_at(places); }
+  bool is_withdrawn(const MemoryPlace& place, std::uint64_t bytes) const override {
     return inner_->is_withdrawn(place, bytes);
   }
 

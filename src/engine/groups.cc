@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/native/native.h"
 #include "base/bytes.h"
 #include "engine/callback_queue.h"
 #include "engine/engine.h"
-#include "transport/group_arena.h"
 
 namespace ronde::engine {
 
@@ -30,13 +28,13 @@ Status only_outside_of_callbacks(const char* what) {
 
 }  // namespace
 
-Groups::Groups(ParentJob& job, const collectives::Table& table)
-    : job_(job),
-      table_(table),
-      places_(job.engine().arena(), own_rank(), job.engine().connections().all_share_memory(),
-              [&job](int rank) { return job.engine().has_ended(rank); }) {}
-
 int Groups::own_rank() const { return job_.engine().topology().rank; }
+
+GroupConnector& Groups::connector() const { return *job_.engine().connections().groups; }
+
+GroupConnector::HasEnded Groups::has_ended() const {
+  return [&job = job_](int rank) { return job.engine().has_ended(rank); };
+}
 
 Status Groups::check_ranks(std::vector<int> ranks) const {
   std::sort(ranks.begin(), ranks.end());
@@ -60,7 +58,7 @@ Status Groups::check_ranks(std::vector<int> ranks) const {
 std::vector<std::byte> Groups::encode(const Word& word) {
   ByteWriter writer;
   write_numbers(writer, word.numbers);
-  write_numbers(writer, word.place);
+  write_numbers(writer, word.part);
   writer.put(static_cast<std::int32_t>(word.problem.code()));
   writer.put_string(word.problem.message());
   return writer.take();
@@ -71,7 +69,7 @@ Result<std::vector<Groups::Word>> Groups::decode(std::span<const std::byte> byte
   std::vector<Word> words(count);
   for (Word& word : words) {
     word.numbers = read_numbers<std::int64_t>(reader);
-    word.place = read_numbers<std::int64_t>(reader);
+    word.part = read_numbers<std::int64_t>(reader);
     const auto code = reader.get<std::int32_t>();
     const std::string problem = reader.get_string();
     word.problem = code == 0 ? Status() : Status::error(static_cast<Code>(code), problem);
@@ -142,7 +140,7 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> wanted, exchange("ronde.process_set.add", own));
   if (Status agreed = compare(wanted); !agreed) {
     if (part) {
-      places_.give_back(*part);
+      connector().give_back(*part);
     }
     return agreed;
   }
@@ -163,7 +161,7 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
   if (!opened) {
     engine.reset();
     if (part) {
-      places_.leave(std::move(*part));
+      connector().leave(*part, has_ended());
     }
     return opened;
   }
@@ -175,13 +173,11 @@ Result<std::int32_t> Groups::make(std::vector<int> ranks) {
 Groups::Word Groups::reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part) {
   Word own{{ranks.begin(), ranks.end()}, {}, check_ranks(ranks)};
   if (own.problem && std::find(ranks.begin(), ranks.end(), own_rank()) != ranks.end()) {
-    Result<GroupPart> reserved = places_.reserve(ranks);
+    Result<GroupPart> reserved = connector().reserve(ranks, has_ended());
     own.problem = reserved.status();
     if (reserved) {
       part = std::move(reserved).value();
-      own.place = part->number != 0
-                      ? std::vector<std::int64_t>{static_cast<std::int64_t>(part->number)}
-                      : std::vector<std::int64_t>{static_cast<std::int64_t>(part->place.offset), part->call};
+      own.part = part->word;
     }
   }
   return own;
@@ -202,51 +198,22 @@ Status Groups::compare(const std::vector<Word>& wanted) const {
   return {};
 }
 
-/// Over the members' parts of the heap. `members`: their first words, in the order of the group.
-Result<Connections> Groups::connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const {
-  const Engine& job = job_.engine();
-  const transport::HeapParts parts = transport::HeapParts::of(job.arena().layout());
-  std::vector<transport::GroupMember> places;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const std::vector<std::int64_t>& place = members[i].place;
-    if (place.size() != 2 || place[0] < static_cast<std::int64_t>(parts.groups) ||
-        place[0] >= static_cast<std::int64_t>(parts.callers) ||
-        place[0] % static_cast<std::int64_t>(transport::kHugePageBytes) != 0 || place[1] < 0 ||
-        place[1] >= transport::kCallBits) {
-      return Status::error(Code::internal, "rank " + std::to_string(part.ranks[i]) +
-                                               " has told no place of its part of a process set, or an impossible one");
-    }
-    places.push_back({part.ranks[i], static_cast<std::size_t>(place[0]), static_cast<int>(place[1])});
-  }
-  auto arena = std::make_unique<transport::GroupArena>(job.arena(), std::move(places), part.place);
-  std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena, table_);
-  return Connections::on_host(std::move(arena), std::move(backend));
-}
-
-/// Over the job's links. The group goes by the first member's number.
-Result<Connections> Groups::connect_by_links(const GroupPart& part, const std::vector<Word>& members) const {
-  const std::vector<std::int64_t>& number = members.front().place;
-  if (number.size() != 1 || number[0] >> 32 != part.ranks.front()) {
-    return Status::error(Code::internal, "rank " + std::to_string(part.ranks.front()) +
-                                             " has told no number of a process set, or an impossible one");
-  }
-  return job_.engine().connections().of_group(part.ranks, part.own, static_cast<std::uint64_t>(number[0]), part.call);
-}
-
 /// This rank's engine of the group.
 Result<std::shared_ptr<Engine>> Groups::open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                              Nanoseconds timeout) {
   Engine& job = job_.engine();
-  RONDE_ASSIGN_OR_RETURN(Connections connections,
-                         part.number != 0 ? connect_by_links(part, members) : connect_in_memory(part, members));
+  std::vector<std::vector<std::int64_t>> words;
+  for (const Word& member : members) {
+    words.push_back(member.part);
+  }
+  RONDE_ASSIGN_OR_RETURN(Connections connections, connector().connect(part, words));
   Topology topology;
   topology.rank = topology.local_rank = part.own;
   topology.size = topology.local_size = static_cast<int>(part.ranks.size());
   topology.epoch = job.topology().epoch;
   Settings settings = job.settings();
   settings.timeout = timeout;
-  return std::make_shared<Engine>(topology, std::move(connections), settings, job.clock(), Group{id, part.ranks},
-                                  job.shared_heap());
+  return std::make_shared<Engine>(topology, std::move(connections), settings, job.clock(), Group{id, part.ranks});
 }
 
 void Groups::add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
@@ -275,7 +242,7 @@ Result<std::int32_t> Groups::make_with_members(const std::vector<int>& ranks, co
   RONDE_ASSIGN_OR_RETURN(const std::vector<Word> members, meet(meeting, "/wanted", own, word));
   if (Status all = first_problem(members, ranks); !all) {
     if (part) {
-      places_.give_back(*part);
+      connector().give_back(*part);
     }
     return all;
   }
@@ -289,7 +256,7 @@ Result<std::int32_t> Groups::make_with_members(const std::vector<int>& ranks, co
   const Status opened = all ? first_problem(all.value(), ranks) : all.status();
   if (!opened) {
     made = opened;
-    places_.leave(std::move(*part));
+    connector().leave(*part, has_ended());
     return opened;
   }
   add(id, ranks, std::move(part), std::move(made).value());
@@ -345,7 +312,7 @@ Status Groups::leave(std::int32_t id) {
   }
   const Status left = job_.leave_group(id);
   if (part) {
-    places_.leave(std::move(*part));
+    connector().leave(*part, has_ended());
   }
   return left;
 }

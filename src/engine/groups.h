@@ -2,8 +2,8 @@
 //
 // Process sets (Horovod), by collectives of the whole job:
 //
-//     make      1. every rank tells all which ranks it wants, which must be the same, and where its part of the group's
-//                  arena lies (transport/group_arena.h), which it has opened
+//     make      1. every rank tells all which ranks it wants, which must be the same, and the word of its part of the
+//                  group, which it has reserved (group_connector.h)
 //               2. each member makes its engine on it, and all tell all how that went: from then on every member's is
 //                  there, and the group is known
 //     destroy   1. every rank tells all which group it means
@@ -29,9 +29,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "collectives/tuning/table.h"
 #include "engine/connections.h"
-#include "engine/group_places.h"
 #include "engine/settings.h"
 #include "engine/ticket.h"
 #include "store/store.h"
@@ -71,8 +69,8 @@ struct Meeting {
 /// Any thread.
 class Groups {
  public:
-  /// `table`: by which groups reduce. `job` must outlive this.
-  Groups(ParentJob& job, const collectives::Table& table);
+  /// `job` must outlive this. Its connections can make groups (Connections::groups).
+  explicit Groups(ParentJob& job) : job_(job) {}
 
   /// Collective over all ranks of the job, in the same order of calls on all; one at a time. The ranks are sorted.
   /// Gives the id, the same on all ranks, members or not; ids begin at 1 and are not used again. INVALID_ARGUMENT,
@@ -86,7 +84,8 @@ class Groups {
   /// and not submitted by all members fails.
   Status destroy(std::int32_t group);
 
-  const GroupPlaces& places() const { return places_; }
+  /// How many groups this rank has a part of (GroupConnector::taken()).
+  std::size_t taken() const { return connector().taken(); }
 
  private:
   struct Known {
@@ -96,9 +95,8 @@ class Groups {
   /// What a rank has to say.
   struct Word {
     std::vector<std::int64_t> numbers;
-    std::vector<std::int64_t> place =
-        {};               ///< of a member: its offset and its call, or its number where no memory is shared
-    Status problem = {};  ///< why it cannot go on
+    std::vector<std::int64_t> part = {};  ///< of a member: GroupPart::word
+    Status problem = {};                  ///< why it cannot go on
   };
 
   static std::vector<std::byte> encode(const Word& word);
@@ -108,20 +106,18 @@ class Groups {
   static Result<std::vector<Word>> meet(const Meeting& meeting, const std::string& what, int own, const Word& word);
   Word reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part);
   Status compare(const std::vector<Word>& wanted) const;
-  Result<Connections> connect_in_memory(const GroupPart& part, const std::vector<Word>& members) const;
-  Result<Connections> connect_by_links(const GroupPart& part, const std::vector<Word>& members) const;
   Result<std::shared_ptr<Engine>> open(const GroupPart& part, std::int32_t id, const std::vector<Word>& members,
                                        Nanoseconds timeout);
   void add(std::int32_t id, const std::vector<int>& ranks, std::optional<GroupPart> part,
            std::shared_ptr<Engine> engine);
   Status check_ranks(std::vector<int> ranks) const;
   int own_rank() const;
+  GroupConnector& connector() const;
+  GroupConnector::HasEnded has_ended() const;
   bool knows(std::int32_t id);
   Status leave(std::int32_t id);
 
   ParentJob& job_;
-  const collectives::Table table_;
-  GroupPlaces places_;
   std::mutex collective_mutex_;  ///< one collective of the whole job at a time; taken before mutex_
   std::mutex mutex_;
   std::int32_t next_id_ = 1;                   ///< guarded by collective_mutex_

@@ -1,4 +1,4 @@
-// Groups of ranks: as threads over one loopback arena, on the real clock. Between processes: tests/ranks/groups.cc.
+// Groups of ranks: as threads over one loopback host, on the real clock. Between processes: tests/ranks/groups.cc.
 #include "engine/groups.h"
 
 #include <gmock/gmock.h>
@@ -6,7 +6,6 @@
 
 #include "engine/runners_for_tests.h"
 #include "store/memory_store.h"
-#include "transport/group_arena.h"
 
 namespace ronde::engine {
 namespace {
@@ -284,7 +283,7 @@ TEST(Groups, MembersMakeThemAlone) {
       ASSERT_TRUE(job[rank].wait(*ticket, kNever));
       EXPECT_TRUE(ticket->status()) << ticket->status().message();
       EXPECT_EQ(message, std::vector<float>(3, 1));
-      const auto memory = job[rank].engine().shared_heap()->allocate(8 * (static_cast<std::size_t>(rank) + 1));
+      const auto memory = job[rank].engine().memory().allocate(8 * (static_cast<std::size_t>(rank) + 1));
       ASSERT_TRUE(memory);
       EXPECT_TRUE(job[rank].groups().destroy(pair.value()));
       EXPECT_EQ(job[rank].groups().destroy(pair.value()).code(), Code::invalid_argument);
@@ -316,7 +315,7 @@ TEST(Groups, WhatTheyLeaveIsUsedAgain) {
       ASSERT_TRUE(id) << id.status().message();
       EXPECT_EQ(sum_in(job, rank, id.value(), "x"), 3.0f);
       EXPECT_TRUE(job[rank].groups().destroy(id.value()));
-      EXPECT_LE(job[rank].groups().places().taken(), 2u) << "the other one may not have gone yet";
+      EXPECT_LE(job[rank].groups().taken(), 2u) << "the other one may not have gone yet";
     }
   });
 }
@@ -355,43 +354,6 @@ TEST(Groups, ThoseAtRestAreNotLookedAtUntilTheyAreCalled) {
       ASSERT_TRUE(job[rank].release(*ticket));
     }
   });
-}
-
-TEST(GroupArena, ReachesTheCallersPartOfTheHeap) {
-  const auto hosts = transport::make_loopback_world(3, transport::RegionLayout::for_size(3));
-  const transport::HeapParts parts = transport::HeapParts::of(hosts[0]->layout());
-  const std::size_t bytes = transport::GroupArena::least_bytes(2);
-  // Each member has its part where it likes.
-  const transport::GroupPlace places[] = {{parts.groups, bytes}, {parts.groups + transport::kHugePageBytes, bytes}};
-  ASSERT_TRUE(transport::GroupArena::open(*hosts[0], places[0], 2));
-  ASSERT_TRUE(transport::GroupArena::open(*hosts[2], places[1], 2));
-  const std::vector<transport::GroupMember> members = {{0, places[0].offset, 7}, {2, places[1].offset, 0}};
-  auto first = std::make_unique<transport::GroupArena>(*hosts[0], members, places[0]);
-  auto second = std::make_unique<transport::GroupArena>(*hosts[2], members, places[1]);
-  EXPECT_EQ(first->rank(), 0);
-  EXPECT_EQ(second->rank(), 1);
-  EXPECT_EQ(second->region(0), hosts[0]->heap(0) + parts.groups);
-  first->control(0).ticks.published.value = 5;
-  EXPECT_EQ(second->control(0).ticks.published.value, 5u);
-  EXPECT_GT(first->engine_bytes(), 0u);
-  // What lies in the callers' part of a rank has an offset there for all members.
-  ASSERT_TRUE(hosts[0]->commit(parts.callers, 4096));
-  std::byte* const tensor = hosts[0]->heap(0) + parts.callers;
-  const std::int64_t offset = first->heap_offset_of(tensor, 4096);
-  ASSERT_GE(offset, static_cast<std::int64_t>(first->engine_bytes()));
-  EXPECT_EQ(second->heap(0) + offset, tensor);
-  EXPECT_LE(static_cast<std::size_t>(offset), first->layout().heap_bytes - 4096);
-  // Who rings for the group says so.
-  second->ring_others();
-  EXPECT_EQ(hosts[0]->control(0).calls.words[0], 1u << 7);
-  EXPECT_EQ(hosts[2]->control(2).calls.words[0], 0u);
-  // Its part is free once the others have left.
-  const auto lives = [](int) { return false; };
-  EXPECT_FALSE(transport::GroupArena::has_been_left(*hosts[0], places[0], 2, 0, lives));
-  EXPECT_TRUE(transport::GroupArena::has_been_left(*hosts[0], places[0], 2, 0, [](int member) { return member == 1; }));
-  second.reset();
-  EXPECT_TRUE(transport::GroupArena::has_been_left(*hosts[0], places[0], 2, 0, lives));
-  EXPECT_FALSE(transport::GroupArena::has_been_left(*hosts[2], places[1], 2, 1, lives));
 }
 
 }  // namespace

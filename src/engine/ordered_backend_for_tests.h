@@ -88,7 +88,7 @@ class OrderedCollective final : public PersistentCollective {
   bool was_void() const override { return inner_->was_void(); }
   std::uint64_t published_by(int rank) const override { return inner_->published_by(rank); }
   std::vector<int> waiting_for() const override { return inner_->waiting_for(); }
-  std::vector<HeapSpan> exposed() const override { return inner_->exposed(); }
+  std::vector<MemorySpan> exposed() const override { return inner_->exposed(); }
 
  private:
   const std::unique_ptr<PersistentCollective> inner_;

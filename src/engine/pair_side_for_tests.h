@@ -12,24 +12,19 @@
 #include <vector>
 
 #include "engine/pair_context.h"
-#include "engine/shared_heap.h"
-#include "transport/host_peers.h"
-#include "transport/loopback/loopback.h"
-#include "transport/ring_link.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::engine {
 
 class PairSide : public testing::Test {
  protected:
-  PairSide() : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))) {
-    for (auto& arena : arenas_) {
-      transports_.push_back(transport::make_ring_transport(*arena));
-      controls_.push_back(std::make_unique<control::Control>(transports_.back().get(), arena->rank(), 2));
+  PairSide() {
+    for (const transport::LoopbackRank& rank : ranks_) {
+      controls_.push_back(std::make_unique<control::Control>(rank.transport.get(), rank.peers->self(), 2));
     }
-    peers_ = std::make_unique<transport::HostPeers>(*arenas_[0]);
-    context_.emplace(PairContext{group_, *controls_[0], *peers_, [this](const TicketPtr& ticket, Status status) {
-                                   ends_.emplace_back(ticket->name(), std::move(status));
-                                 }});
+    context_.emplace(PairContext{
+        group_, *controls_[0], *ranks_[0].peers,
+        [this](const TicketPtr& ticket, Status status) { ends_.emplace_back(ticket->name(), std::move(status)); }});
   }
 
   /// What has come to rank 1 since, of this kind and no other.
@@ -75,11 +70,8 @@ class PairSide : public testing::Test {
   }
 
   Group group_{0, {0, 1}};
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
   std::vector<std::unique_ptr<control::Control>> controls_;
-  std::unique_ptr<transport::Peers> peers_;
-  std::shared_ptr<SharedHeap> heap_ = std::make_shared<SharedHeap>(*arenas_[0]);
   std::optional<PairContext> context_;
   std::vector<std::pair<std::string, Status>> ends_;
 };

@@ -16,7 +16,7 @@ namespace ronde::engine {
 struct Agreed {
   const Request* request = nullptr;
   std::vector<std::vector<std::int64_t>> rows;
-  HeapPlaces places = {};  ///< of its one tensor
+  MemoryPlaces places = {};  ///< of its one tensor
 };
 
 struct PlannedWork {

@@ -14,11 +14,11 @@ constexpr std::size_t kPairBudgetBytes = std::size_t{1} << 20;
 
 }  // namespace
 
-PointToPoint::PointToPoint(const Group& group, transport::HostArena* arena, SharedHeap& heap, control::Control& control,
+PointToPoint::PointToPoint(const Group& group, transport::ReachableMemory& memory, control::Control& control,
                            const transport::Peers& peers, std::function<void(const TicketPtr&, Status)> finish)
     : context_{group, control, peers, std::move(finish)},
-      sends_(context_, arena, heap),
-      recvs_(context_, arena),
+      sends_(context_, memory),
+      recvs_(context_, memory),
       gone_(static_cast<std::size_t>(peers.size())),
       may_have_said_more_(static_cast<std::size_t>(peers.size()), true) {}
 

@@ -10,14 +10,14 @@
 //     GIVE UP id   <--------------------------->  a time limit, a shutdown, or types that do not fit: both fail. The
 //                                                 receiver answers the sender's with its own
 //
-// A piece lies in a staging slot of the sender's heap, which the receiver has mapped, so long messages are copied twice
-// and the rings carry a line for each 128 KiB. Without a heap the piece is in the message itself. Slots belong to a
-// receiver: one that is stopped keeps only its own sends waiting.
+// A piece lies in a staging slot of the sender's, which the receiver reaches, so long messages are copied twice and the
+// links carry a line for each 128 KiB. Without slots the piece is in the message itself. Slots belong to a receiver:
+// one that is stopped keeps only its own sends waiting.
 //
 // A send is over when the receiver has the data, never before: two ranks that both block in send() wait for each other.
 // One of them must recv first, or both use the asynchronous forms.
 //
-// Why nothing waits for ever that could go on: whoever drives the engine reads the rings and calls advance() in every
+// Why nothing waits for ever that could go on: whoever drives the engine reads the links and calls advance() in every
 // step, whatever else is under way, so ACCEPT, PIECE and TAKEN are answered while collectives wait, and the other way
 // round; no collective needs a send, no send a collective. A recv waits for its offer only, a piece for the TAKEN of
 // the one that had its slot, whose receiver has its memory and owes nobody anything first. An offer without a recv, and
@@ -36,17 +36,15 @@
 #include "engine/pair_context.h"
 #include "engine/recvs.h"
 #include "engine/sends.h"
-#include "engine/shared_heap.h"
-#include "transport/arena.h"
+#include "transport/reachable_memory.h"
 
 namespace ronde::engine {
 
 /// Under the progress lock.
 class PointToPoint {
  public:
-  /// `group`: the members, by their numbers. `arena`: where they share memory, by the same numbers; null: they share
-  /// none. `finish` ends a ticket. All of them must outlive this.
-  PointToPoint(const Group& group, transport::HostArena* arena, SharedHeap& heap, control::Control& control,
+  /// `group`: the members, by their numbers. `finish` ends a ticket. All of them must outlive this.
+  PointToPoint(const Group& group, transport::ReachableMemory& memory, control::Control& control,
                const transport::Peers& peers, std::function<void(const TicketPtr&, Status)> finish);
 
   /// Requires: is_pairwise(kind), validate() has passed it.

@@ -239,7 +239,7 @@ TEST(PointToPoint, ASendGivenUpInTheMiddleHarmsNoOther) {
   expect_ok(second);
   EXPECT_EQ(target, newer);
   // Nothing was put away for good: its slots are used again.
-  const auto next_place = [&] { return world.engine(0).shared_heap()->allocate(std::size_t{512} << 10).value().get(); };
+  const auto next_place = [&] { return world.engine(0).memory().allocate(std::size_t{512} << 10).value().get(); };
   void* const before = next_place();
   for (int i = 0; i < 20; ++i) {
     const TicketPtr each = world.submit(0, with_timeout(send("s3", newer, 1, 2), kSecond));
@@ -309,11 +309,11 @@ TEST(PointToPoint, WhoLeavesFinishesWhatHasMetAndFailsTheRest) {
 }
 
 // Where a rank can have no staging memory, the bytes go in the messages.
-TEST(PointToPoint, WithoutRoomInTheHeap) {
+TEST(PointToPoint, WithoutRoomForSlots) {
   LocalWorld world(2);
   std::vector<std::shared_ptr<void>> all;
-  for (std::size_t bytes = transport::kLoopbackHeapBytes; bytes >= 4096;) {
-    Result<std::shared_ptr<void>> some = world.engine(0).shared_heap()->allocate(bytes);
+  for (std::size_t bytes = std::size_t{1} << 40; bytes >= 4096;) {
+    Result<std::shared_ptr<void>> some = world.engine(0).memory().allocate(bytes);
     if (some) {
       all.push_back(*some);
     } else {

@@ -50,8 +50,9 @@ class RecordingBackend : public backend::Backend {
     return std::unique_ptr<PersistentCollective>(std::make_unique<RecordingCollective>(bucket, recording));
   }
   void begin_epoch(const Thresholds&) override { recording.push_back("begin_epoch"); }
-  HeapPlace place_of(const Request&) const override { return {}; }
-  bool is_withdrawn(const HeapPlace&, std::uint64_t) const override { return withdraws; }
+  MemoryPlace place_of(const Request&) const override { return {}; }
+  bool may_reduce_at(const MemoryPlaces&) const override { return false; }
+  bool is_withdrawn(const MemoryPlace&, std::uint64_t) const override { return withdraws; }
 
   Recording take() { return std::exchange(recording, {}); }
 

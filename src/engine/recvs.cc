@@ -113,11 +113,8 @@ Status Recvs::read(int from, control::PieceMessage message, Nanoseconds now) {
   for (const control::PieceMessage& piece : incoming.pieces) {
     told += piece.bytes;
   }
-  const auto heap = arena_ == nullptr ? 0 : static_cast<std::int64_t>(arena_->layout().heap_bytes);
-  const bool in_heap = message.place != kNoOffset;
-  const bool lies_well = in_heap ? message.place >= 0 && message.place <= heap &&
-                                       message.bytes <= static_cast<std::uint64_t>(heap - message.place)
-                                 : message.bytes == message.payload.size();
+  const bool lies_well = message.place == kNoOffset ? message.bytes == message.payload.size()
+                                                    : memory_.find(from, message.place, message.bytes) != nullptr;
   if (message.bytes == 0 || message.bytes > offered_bytes(incoming.offer) - told || !lies_well) {
     return context_.damaged(from, "a piece of a message that cannot be");
   }
@@ -152,7 +149,7 @@ bool Recvs::copy_pieces(const Key& key, Incoming& incoming, std::size_t& budget,
     const control::PieceMessage piece = std::move(incoming.pieces.front());
     incoming.pieces.pop_front();
     const void* const from = piece.place == kNoOffset ? static_cast<const void*>(piece.payload.data())
-                                                      : arena_->heap(key.first) + piece.place;
+                                                      : memory_.find(key.first, piece.place, piece.bytes);
     std::memcpy(pair_data(*incoming.ticket) + incoming.received, from, piece.bytes);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (context_.peers.has_given_up(key.first)) {

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "engine/pair_context.h"
-#include "transport/arena.h"
+#include "transport/reachable_memory.h"
 
 namespace ronde::engine {
 
@@ -22,7 +22,7 @@ namespace ronde::engine {
 class Recvs {
  public:
   /// As PointToPoint.
-  Recvs(const PairContext& context, const transport::HostArena* arena) : context_(context), arena_(arena) {}
+  Recvs(const PairContext& context, const transport::ReachableMemory& memory) : context_(context), memory_(memory) {}
 
   /// Takes an offer, or waits for one.
   void submit(const TicketPtr& ticket, Nanoseconds now);
@@ -89,7 +89,7 @@ class Recvs {
   void forget_empty();
 
   const PairContext& context_;
-  const transport::HostArena* const arena_;
+  const transport::ReachableMemory& memory_;
   std::map<Key, Incoming> incoming_;  ///< that have a recv
   std::map<Tag, Waiting> waiting_;
   Nanoseconds next_look_ = kNever;

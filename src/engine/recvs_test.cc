@@ -27,7 +27,7 @@ class RecvsTest : public PairSide {
   }
 
   std::vector<char> values_;
-  Recvs recvs_{*context_, arenas_[0].get()};
+  Recvs recvs_{*context_, *ranks_[0].memory};
 };
 
 TEST_F(RecvsTest, WhoComesSecondTakesWhatWaits) {
@@ -61,14 +61,15 @@ TEST_F(RecvsTest, ARecvOfAnotherRankOrTagTakesNothing) {
   EXPECT_FALSE(recvs_.is_empty());
 }
 
-TEST_F(RecvsTest, PiecesComeFromTheHeapOrInMessages) {
+TEST_F(RecvsTest, PiecesComeFromTheSendersMemoryOrInMessages) {
   const std::size_t bytes = 3 * kShortMessageBytes;
   recvs_.submit(recv(bytes), 0);
   recvs_.read(1, offer(7, bytes), 0);
   ASSERT_EQ(told<control::AcceptMessage>().at(0).id, 7u);
-  // In the sender's heap, at a place that only it chooses.
-  const std::int64_t place = 4096;
-  std::memset(arenas_[1]->heap(1) + place, 5, kShortMessageBytes);
+  // In the sender's memory, at a place that only it chooses.
+  const std::shared_ptr<void> slot = ranks_[1].memory->allocate(kShortMessageBytes).value();
+  const std::int64_t place = ranks_[1].memory->place_of(slot.get(), kShortMessageBytes);
+  std::memset(slot.get(), 5, kShortMessageBytes);
   ASSERT_TRUE(recvs_.read(1, control::PieceMessage{.id = 7, .bytes = kShortMessageBytes, .place = place}, 0));
   control::PieceMessage carried{.id = 7, .bytes = 2 * kShortMessageBytes};
   carried.payload.assign(carried.bytes, 6);
@@ -95,8 +96,7 @@ TEST_F(RecvsTest, WhatCannotBeIsDamage) {
   };
   EXPECT_EQ(piece(bytes + 1, 0), Code::internal) << "more than was offered";
   EXPECT_EQ(piece(0, 0), Code::internal);
-  const auto heap = static_cast<std::int64_t>(arenas_[0]->layout().heap_bytes);
-  EXPECT_EQ(piece(16, heap - 15), Code::internal) << "beyond the sender's heap";
+  EXPECT_EQ(piece(16, std::numeric_limits<std::int64_t>::max() - 16), Code::internal) << "beyond the sender's memory";
   EXPECT_EQ(piece(16, -8), Code::internal);
   EXPECT_EQ(piece(16, kNoOffset), Code::internal) << "neither there nor in the message";
 }

@@ -85,7 +85,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
     }
   } held{actions_.run(at.bucket).tickets()[at.place]};
   held.ticket = ticket;
-  held.lane = step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().heap_place});
+  held.lane = step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().memory_place});
   return true;
 }
 
@@ -94,7 +94,7 @@ bool Replay::find_place(Ticket& ticket, const Descriptor& descriptor) {
   if (!where || !fits(member_.bucket(where->bucket).members[where->place], descriptor, peers_.self())) {
     return false;
   }
-  ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.heap_place});
+  ticket.set_place({member_.epoch(), where->bucket, where->place, descriptor.memory_place});
   return true;
 }
 
@@ -131,7 +131,7 @@ void Replay::refused(const std::string& name) {
 
 Descriptor Replay::described(const Request& request) const {
   Descriptor descriptor = describe(request);
-  descriptor.heap_place = backend_.place_of(request);
+  descriptor.memory_place = backend_.place_of(request);
   return descriptor;
 }
 
@@ -353,12 +353,12 @@ void Replay::leave_withdrawn_places() {
   }
 }
 
-std::vector<HeapSpan> Replay::exposed() const {
+std::vector<MemorySpan> Replay::exposed() const {
   Locked gate(gate_);
-  std::vector<HeapSpan> all;
+  std::vector<MemorySpan> all;
   for (const std::unique_ptr<BucketRun>& run : actions_.runs()) {
     if (run && run->is_in_force()) {
-      for (HeapSpan& span : run->collective().exposed()) {
+      for (MemorySpan& span : run->collective().exposed()) {
         all.push_back(std::move(span));
       }
     }

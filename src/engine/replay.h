@@ -81,7 +81,7 @@ class Replay {
   /// any more.
   bool peers_gave_up() const { return peers_gave_up_; }
   /// What of this rank's memory peers may store into because of what is published.
-  std::vector<HeapSpan> exposed() const;
+  std::vector<MemorySpan> exposed() const;
   /// What agreement is told of a request: its descriptor, and where its tensor lies if peers reach it there. Any
   /// thread.
   Descriptor described(const Request& request) const;

@@ -98,8 +98,8 @@ void ReplayActions::send(control::Message message) {
 }
 
 Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanoseconds deadline) {
-  if (is_withdrawn(message.descriptor.heap_place, message.descriptor)) {
-    message.descriptor.heap_place = {};  // it was described before that
+  if (is_withdrawn(message.descriptor.memory_place, message.descriptor)) {
+    message.descriptor.memory_place = {};  // it was described before that
   }
   if (const TicketPtr ticket = pending_.find(message.name)) {
     if (deadline == kNever) {  // it was placed without looking at the clock

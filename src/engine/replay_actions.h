@@ -75,7 +75,7 @@ class ReplayActions final : public agreement::Sink {
   Counters& counters() { return counters_; }
   const Counters& counters() const { return counters_; }
   /// Peers are kept out of it.
-  bool is_withdrawn(const HeapPlace& place, const Descriptor& descriptor) const {
+  bool is_withdrawn(const MemoryPlace& place, const Descriptor& descriptor) const {
     return place.is_known() && backend_.is_withdrawn(place, payload_bytes(descriptor));
   }
 

@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/recording_backend_for_tests.h"
-#include "transport/host_peers.h"
-#include "transport/loopback/loopback.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::engine {
 namespace {
@@ -17,10 +16,9 @@ using testing::IsEmpty;
 /// Rank 0 of 2.
 class ReplayActionsTest : public testing::Test {
  protected:
-  ReplayActionsTest() : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))) {
-    peers_ = std::make_unique<transport::HostPeers>(*arenas_[0]);
-    loss_ = std::make_unique<Loss>(*peers_);
-    actions_ = std::make_unique<ReplayActions>(member_, backend_, *peers_, *loss_, pending_, clock_);
+  ReplayActionsTest() {
+    loss_ = std::make_unique<Loss>(*ranks_[0].peers);
+    actions_ = std::make_unique<ReplayActions>(member_, backend_, *ranks_[0].peers, *loss_, pending_, clock_);
   }
   void read(control::Message entry) { member_.step(agreement::LogRead{std::move(entry)}, *actions_); }
   /// Bucket 0, of "a" and "b", is in force.
@@ -54,8 +52,7 @@ class ReplayActionsTest : public testing::Test {
     return all;
   }
 
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  std::unique_ptr<transport::Peers> peers_;
+  const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
   std::unique_ptr<Loss> loss_;
   RecordingBackend backend_;
   PendingTable pending_;
@@ -78,10 +75,10 @@ TEST_F(ReplayActionsTest, WhatHasNoPlaceIsARequestToTheCoordinator) {
 
 TEST_F(ReplayActionsTest, APlaceInWithdrawnMemoryIsToldToNobody) {
   Descriptor descriptor = bucket_of(1).members.front().descriptor;
-  descriptor.heap_place = 128;
+  descriptor.memory_place = 128;
   backend_.withdraws = true;
   member_.step(agreement::Submit{"x", descriptor}, *actions_);
-  EXPECT_FALSE(messages<control::RequestMessage>(take()).at(0).descriptor.heap_place.is_known());
+  EXPECT_FALSE(messages<control::RequestMessage>(take()).at(0).descriptor.memory_place.is_known());
 }
 
 TEST_F(ReplayActionsTest, ABucketThatTheBackendRefusesIsRefusedAndNotFreed) {
@@ -144,7 +141,7 @@ TEST_F(ReplayActionsTest, ABreakIsToldToThePeersAndCancelsWhatIsInForce) {
   take();
   backend_.take();
   member_.step(agreement::LocalReason{agreement::Reason::deadline, 0}, *actions_);
-  EXPECT_EQ(transport::HostPeers(*arenas_[1]).frozen_in(0), 1u);
+  EXPECT_EQ(ranks_[1].peers->frozen_in(0), 1u);
   EXPECT_TRUE(actions_->replays()) << "until it is decided";
   member_.step(agreement::AllFrozen{}, *actions_);
   EXPECT_THAT(backend_.take(), ElementsAre("0: cancel"));

@@ -402,17 +402,17 @@ TEST(Replay, TheCoordinatorGoesWhileABucketWaitsForALateRank) {
 
 // ---- Tensors in shared memory
 
-TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {
+TEST_P(ReplayWorlds, TensorsInReachableMemoryAreReducedWhereTheyLie) {
   LocalWorld world(GetParam());
   constexpr std::size_t kElements = 100003;
   std::vector<std::shared_ptr<void>> buckets;
   std::vector<std::shared_ptr<void>> others;
   for (int rank = 0; rank < world.size(); ++rank) {
     // Each rank has allocated something else before, so the offsets differ.
-    auto other = world.engine(rank).shared_heap()->allocate(static_cast<std::size_t>(rank) * 5000);
+    auto other = world.engine(rank).memory().allocate(static_cast<std::size_t>(rank) * 5000);
     ASSERT_TRUE(other) << other.status().message();
     others.push_back(*other);
-    auto bucket = world.engine(rank).shared_heap()->allocate(kElements * sizeof(float));
+    auto bucket = world.engine(rank).memory().allocate(kElements * sizeof(float));
     ASSERT_TRUE(bucket) << bucket.status().message();
     buckets.push_back(*bucket);
   }
@@ -447,11 +447,11 @@ TEST_P(ReplayWorlds, TensorsInTheHeapAreReducedWhereTheyLie) {
   }
 }
 
-TEST_P(ReplayWorlds, ResultsElsewhereInTheHeapAreWrittenThere) {
+TEST_P(ReplayWorlds, ResultsElsewhereInReachableMemoryAreWrittenThere) {
   LocalWorld world(GetParam());
   constexpr std::size_t kElements = 100003;
   const auto allocate = [&](int rank) {
-    auto bucket = world.engine(rank).shared_heap()->allocate(kElements * sizeof(float));
+    auto bucket = world.engine(rank).memory().allocate(kElements * sizeof(float));
     EXPECT_TRUE(bucket) << bucket.status().message();
     return bucket ? *bucket : nullptr;
   };

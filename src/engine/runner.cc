@@ -15,12 +15,12 @@ constexpr Nanoseconds kLetDownLimit = 500 * kMillisecond;
 
 }  // namespace
 
-Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock, const collectives::Table& table)
+Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
     : engines_(std::move(engine)),
       clock_(clock),
       callbacks_(engines_.job().topology().rank),
       role_(engines_, clock, Pacing::of(engines_.job().topology().local_size, cores_of_this_process()), alarm_),
-      groups_(*this, table),
+      groups_(*this),
       timeline_(engines_.job().topology().rank, engines_.job().topology().size, clock,
                 [this](observe::Observer* observer) {
                   const auto lock = role_.lock();
@@ -38,21 +38,15 @@ void Runner::set_hooks(Engine& engine) {
                    });
 }
 
-Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock,
-                                              const collectives::Table& table) {
-  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock, table));
+Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock) {
+  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock));
   RONDE_RETURN_IF_ERROR(runner->start_thread());
   return runner;
 }
 
 Status Runner::start_thread() {
   RONDE_RETURN_IF_ERROR(alarm_.open());
-  const transport::HostArena& arena = engine().arena();
-  std::vector<int> processes;
-  for (int peer = 0; peer < arena.size(); ++peer) {
-    processes.push_back(peer == arena.rank() ? -1 : arena.peer_fd(peer));
-  }
-  RONDE_ASSIGN_OR_RETURN(PeerProcesses peers, PeerProcesses::watch(std::move(processes)));
+  RONDE_ASSIGN_OR_RETURN(PeerProcesses peers, PeerProcesses::watch(engine().connections().processes));
   RONDE_ASSIGN_OR_RETURN(thread_, EngineThread::start(engines_, role_, callbacks_, alarm_, std::move(peers), clock_));
   return {};
 }

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 
-#include "collectives/tuning/table.h"
 #include "engine/callback_queue.h"
 #include "engine/driver_role.h"
 #include "engine/engine_set.h"
@@ -23,10 +22,8 @@ namespace ronde::engine {
 
 class Runner final : private ParentJob {
  public:
-  /// Starts the engine thread; all signals are blocked in it. Errors: a timer descriptor or thread is refused. `table`:
-  /// by which groups that are made reduce.
-  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, const Clock& clock,
-                                               const collectives::Table& table = collectives::Table::built_in());
+  /// Starts the engine thread; all signals are blocked in it. Errors: a timer descriptor or thread is refused.
+  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, const Clock& clock);
   /// Leaves at once (as leave_now) if neither shutdown() nor leave_now() was called.
   ~Runner();
   Runner(const Runner&) = delete;
@@ -91,7 +88,7 @@ class Runner final : private ParentJob {
   static bool in_callback() { return CallbackQueue::runs_in_this_thread(); }
 
  private:
-  Runner(std::unique_ptr<Engine> engine, const Clock& clock, const collectives::Table& table);
+  Runner(std::unique_ptr<Engine> engine, const Clock& clock);
 
   Status start_thread();
   Status call(const TicketPtr& ticket) override;

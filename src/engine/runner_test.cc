@@ -1,4 +1,4 @@
-// Ranks as threads over one loopback arena, each with its runner and engine thread, on the real clock.
+// Ranks as threads over one loopback host, each with its runner and engine thread, on the real clock.
 #include "engine/runner.h"
 
 #include <gmock/gmock.h>
@@ -173,7 +173,7 @@ TEST(Runner, ASleepingDriverMindsWhatOtherThreadsHandIn) {
   const TicketPtr slow = sum("slow", first);
   ASSERT_TRUE(job[0].submit_to_wait(slow));
   std::thread driver([&] { EXPECT_TRUE(job[0].wait(*slow, kNever)); });
-  const auto& bell = job[0].engine().arena().control(0).bell.state;
+  const auto& bell = job[0].engine().connections().bell.line->state;
   while (bell.load() != transport::kWaiterSleeps) {
     std::this_thread::yield();
   }

@@ -1,4 +1,4 @@
-// Job: ranks as threads over one loopback arena, each with its runner and engine thread, on the real clock.
+// Job: ranks as threads over one loopback host, each with its runner and engine thread, on the real clock.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,10 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "backend/native/native.h"
 #include "engine/runner.h"
+#include "engine/world_for_tests.h"
 #include "support/log_guard.h"
-#include "transport/loopback/loopback.h"
 
 namespace ronde::engine {
 
@@ -21,16 +20,14 @@ class Job {
   /// Puts something between a rank's engine and its backend.
   using Wrap = std::function<std::unique_ptr<backend::Backend>(int rank, std::unique_ptr<backend::Backend>)>;
   explicit Job(int size, Settings settings = {}, const Wrap& wrap = {}) {
-    for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
+    for (Connections& connections : loopback_connections(size)) {
       Topology topology;
-      topology.rank = topology.local_rank = arena->rank();
+      topology.rank = topology.local_rank = connections.peers->self();
       topology.size = topology.local_size = size;
-      auto backend = backend::make_native_backend(*arena);
       if (wrap) {
-        backend = wrap(arena->rank(), std::move(backend));
+        connections.backend = wrap(topology.rank, std::move(connections.backend));
       }
-      auto engine = std::make_unique<Engine>(topology, Connections::on_host(std::move(arena), std::move(backend)),
-                                             settings, clock_);
+      auto engine = std::make_unique<Engine>(topology, std::move(connections), settings, clock_);
       Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), clock_);
       EXPECT_TRUE(runner) << runner.status().message();
       runners_.push_back(std::move(*runner));

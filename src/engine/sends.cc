@@ -9,13 +9,17 @@ namespace ronde::engine {
 
 namespace {
 
-/// What goes in one message where there is no heap: little through rings in shared memory, which are small.
-constexpr std::size_t kRingPayloadBytes = 4096;
+/// Of a piece in a message between members who reach each other's memory, where this one has no slots: the links
+/// between such members are short.
+constexpr std::size_t kLittleBytes = 4096;
 
 }  // namespace
 
-Sends::Sends(const PairContext& context, const transport::HostArena* arena, SharedHeap& heap)
-    : context_(context), arena_(arena), heap_(heap), staging_(static_cast<std::size_t>(context.peers.size())) {}
+Sends::Sends(const PairContext& context, transport::ReachableMemory& memory)
+    : context_(context),
+      memory_(memory),
+      carried_bytes_(memory.reaches_members() ? kLittleBytes : StagingSlots::kSlotBytes),
+      staging_(static_cast<std::size_t>(context.peers.size())) {}
 
 /// The request's limit, from now on.
 Nanoseconds Sends::until(Nanoseconds now, const Ticket& ticket) {
@@ -61,7 +65,7 @@ bool Sends::send_piece(std::uint64_t id, Outgoing& outgoing) {
   const std::size_t left = outgoing.bytes - outgoing.sent;
   const std::byte* const from = pair_data(*outgoing.ticket) + outgoing.sent;
   control::PieceMessage piece{.id = id};
-  if (staging.open(heap_, arena_)) {
+  if (staging.open(memory_)) {
     if (staging.is_full()) {
       return false;
     }
@@ -74,7 +78,7 @@ bool Sends::send_piece(std::uint64_t id, Outgoing& outgoing) {
     if (!context_.control.flush(outgoing.to)) {
       return false;  // the ring is full; the receiver rings when it has made room
     }
-    piece.bytes = std::min(left, arena_ == nullptr ? StagingSlots::kSlotBytes : kRingPayloadBytes);
+    piece.bytes = std::min(left, carried_bytes_);
     piece.payload.assign(reinterpret_cast<const char*>(from), piece.bytes);
   }
   outgoing.sent += piece.bytes;

@@ -24,7 +24,7 @@ namespace ronde::engine {
 class Sends {
  public:
   /// As PointToPoint.
-  Sends(const PairContext& context, const transport::HostArena* arena, SharedHeap& heap);
+  Sends(const PairContext& context, transport::ReachableMemory& memory);
 
   /// Offers it to the receiver, who may be served.
   void submit(const TicketPtr& ticket, Nanoseconds now);
@@ -79,8 +79,8 @@ class Sends {
   Nanoseconds until(Nanoseconds now, const Ticket& ticket);
 
   const PairContext& context_;
-  const transport::HostArena* const arena_;
-  SharedHeap& heap_;
+  transport::ReachableMemory& memory_;
+  const std::size_t carried_bytes_;  ///< of a piece that goes in its message, at most
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Outgoing> outgoing_;  ///< by number
   std::size_t accepted_ = 0;                    ///< of outgoing_; none that is given up

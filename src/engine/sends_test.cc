@@ -25,7 +25,7 @@ class SendsTest : public PairSide {
   }
 
   std::vector<char> values_;
-  Sends sends_{*context_, arenas_[0].get(), *heap_};
+  Sends sends_{*context_, *ranks_[0].memory};
 };
 
 TEST_F(SendsTest, AShortMessageGoesInTheOfferAndIsOverWhenItWasTaken) {

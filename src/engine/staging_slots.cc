@@ -4,19 +4,24 @@
 
 namespace ronde::engine {
 
-bool StagingSlots::open(SharedHeap& heap, const transport::HostArena* arena) {
-  if (arena != nullptr && !memory_ && !refused_) {
-    Result<std::shared_ptr<void>> memory = heap.allocate(kSlots * kSlotBytes);
-    refused_ = !memory;
-    if (memory) {
-      memory_ = std::move(*memory);
-      place_ = arena->heap_offset_of(memory_.get(), kSlots * kSlotBytes);
-      for (int slot = kSlots - 1; slot >= 0; --slot) {
-        free_.push_back(slot);
-      }
-    }
+bool StagingSlots::open(transport::ReachableMemory& memory) {
+  if (memory_ || refused_) {
+    return memory_ != nullptr;
   }
-  return memory_ != nullptr;
+  refused_ = true;
+  if (!memory.reaches_members()) {
+    return false;
+  }
+  Result<std::shared_ptr<void>> slots = memory.allocate(kSlots * kSlotBytes);
+  if (!slots) {
+    return false;
+  }
+  memory_ = std::move(*slots);
+  place_ = memory.place_of(memory_.get(), kSlots * kSlotBytes);
+  for (int slot = kSlots - 1; slot >= 0; --slot) {
+    free_.push_back(slot);
+  }
+  return true;
 }
 
 StagingSlots::Slot StagingSlots::take() {

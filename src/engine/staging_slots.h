@@ -1,6 +1,6 @@
-// StagingSlots: memory of this rank's heap through which long messages go to one receiver, who has it mapped: a few
-// slots, each with a piece until the receiver has taken it. They belong to one receiver: one that is stopped keeps only
-// its own messages waiting.
+// StagingSlots: memory of this rank through which long messages go to one receiver, who reaches it: a few slots, each
+// with a piece until the receiver has taken it. They belong to one receiver: one that is stopped keeps only its own
+// messages waiting.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/shared_heap.h"
-#include "transport/arena.h"
+#include "transport/reachable_memory.h"
 
 namespace ronde::engine {
 
@@ -22,12 +21,11 @@ class StagingSlots {
   struct Slot {
     int number = 0;
     std::byte* memory = nullptr;
-    std::int64_t place = 0;  ///< of the memory, in the heap
+    std::int64_t place = 0;  ///< of the memory
   };
 
-  /// Takes the memory, at the first call. False if there is none, now and for good: pieces go in messages then.
-  /// `arena`: where the heap lies, null where no memory is shared.
-  bool open(SharedHeap& heap, const transport::HostArena* arena);
+  /// Takes the slots, at the first call. False if there are none, now and for good: pieces go in messages then.
+  bool open(transport::ReachableMemory& memory);
   bool is_full() const { return free_.empty(); }
   /// Requires: open() and not is_full().
   Slot take();
@@ -37,7 +35,7 @@ class StagingSlots {
   std::shared_ptr<void> memory_;
   std::int64_t place_ = 0;
   std::vector<int> free_;
-  bool refused_ = false;
+  bool refused_ = false;  ///< once it was asked for in vain
 };
 
 }  // namespace ronde::engine

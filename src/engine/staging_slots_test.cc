@@ -4,22 +4,20 @@
 
 #include <set>
 
-#include "transport/loopback/loopback.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::engine {
 namespace {
 
 class StagingSlotsTest : public testing::Test {
  protected:
-  StagingSlotsTest() : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))) {}
-
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  std::shared_ptr<SharedHeap> heap_ = std::make_shared<SharedHeap>(*arenas_[0]);
+  const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
+  transport::ReachableMemory& memory_ = *ranks_[0].memory;
   StagingSlots slots_;
 };
 
 TEST_F(StagingSlotsTest, ThePeerFindsEachSlotAtItsPlace) {
-  ASSERT_TRUE(slots_.open(*heap_, arenas_[0].get()));
+  ASSERT_TRUE(slots_.open(memory_));
   std::set<std::int64_t> places;
   for (int i = 0; i < StagingSlots::kSlots; ++i) {
     ASSERT_FALSE(slots_.is_full());
@@ -32,7 +30,8 @@ TEST_F(StagingSlotsTest, ThePeerFindsEachSlotAtItsPlace) {
   ASSERT_EQ(places.size(), static_cast<std::size_t>(StagingSlots::kSlots)) << "no two share memory";
   int next = 1;
   for (const std::int64_t place : places) {
-    const std::byte* seen = arenas_[1]->heap(0) + place;
+    const std::byte* seen = ranks_[1].memory->find(0, place, StagingSlots::kSlotBytes);
+    ASSERT_NE(seen, nullptr);
     EXPECT_EQ(seen[0], std::byte(next));
     EXPECT_EQ(seen[StagingSlots::kSlotBytes - 1], std::byte(next + 1));
     ++next;
@@ -40,7 +39,7 @@ TEST_F(StagingSlotsTest, ThePeerFindsEachSlotAtItsPlace) {
 }
 
 TEST_F(StagingSlotsTest, WhatIsGivenBackIsTakenAgain) {
-  ASSERT_TRUE(slots_.open(*heap_, arenas_[0].get()));
+  ASSERT_TRUE(slots_.open(memory_));
   std::vector<StagingSlots::Slot> taken;
   while (!slots_.is_full()) {
     taken.push_back(slots_.take());
@@ -52,12 +51,14 @@ TEST_F(StagingSlotsTest, WhatIsGivenBackIsTakenAgain) {
 }
 
 TEST_F(StagingSlotsTest, WithoutRoomItIsRefusedForGood) {
-  heap_->close();
-  EXPECT_FALSE(slots_.open(*heap_, arenas_[0].get()));
-  EXPECT_FALSE(slots_.open(*std::make_shared<SharedHeap>(*arenas_[0]), arenas_[0].get())) << "asked once";
+  memory_.end(true);
+  EXPECT_FALSE(slots_.open(memory_));
+  EXPECT_FALSE(slots_.open(*ranks_[1].memory)) << "asked once";
 }
 
-TEST_F(StagingSlotsTest, WithoutSharedMemoryThereAreNone) { EXPECT_FALSE(slots_.open(*heap_, nullptr)); }
+TEST_F(StagingSlotsTest, WhereMembersDoNotReachEachOthersMemoryThereAreNone) {
+  EXPECT_FALSE(slots_.open(*transport::unreached_memory(ranks_[0])));
+}
 
 }  // namespace
 }  // namespace ronde::engine

@@ -6,8 +6,7 @@
 #include <memory>
 
 #include "engine/recording_backend_for_tests.h"
-#include "transport/host_peers.h"
-#include "transport/loopback/loopback.h"
+#include "transport/loopback/host_for_tests.h"
 
 namespace ronde::engine {
 namespace {
@@ -20,8 +19,7 @@ using testing::IsEmpty;
 class SubmissionsTest : public testing::Test {
  protected:
   SubmissionsTest()
-      : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))),
-        peers_(*arenas_[0]),
+      : peers_(*ranks_[0].peers),
         loss_(peers_),
         replay_(group_, backend_, peers_, loss_, pending_, clock_),
         submissions_(group_, 0, backend_, pending_, replay_, requests_) {}
@@ -52,8 +50,8 @@ class SubmissionsTest : public testing::Test {
   }
 
   const Group group_{0, {0, 1}};
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
-  transport::HostPeers peers_;
+  const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
+  transport::Peers& peers_;
   Loss loss_;
   RecordingBackend backend_;
   PendingTable pending_;

@@ -90,7 +90,7 @@ class Ticket {
     std::uint32_t epoch = 0;
     std::uint32_t bucket = 0;
     std::uint32_t place = 0;
-    HeapPlace heap_place;
+    MemoryPlace memory_place;
   };
   const Place& place() const { return place_; }
   /// The only one of its bucket, last time: then no other can keep the bucket from being full.

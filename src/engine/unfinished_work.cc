@@ -41,10 +41,10 @@ void UnfinishedWork::end_all(const Reason& reason, const Status& later_ones, End
   if (join) {
     tickets.push_back(std::move(join));
   }
-  for (const HeapSpan& span : stages_.plans.take_exposed()) {
+  for (const MemorySpan& span : stages_.plans.take_exposed()) {
     exposed_.add(span);
   }
-  for (const HeapSpan& span : stages_.replay.exposed()) {
+  for (const MemorySpan& span : stages_.replay.exposed()) {
     exposed_.add(span);  // now that nothing more is published
   }
   if (connections_.mailbox) {

@@ -39,7 +39,7 @@ class UnfinishedWork {
   using IsInUse = std::function<bool(const std::byte*, std::size_t)>;
 
   UnfinishedWork(Stages stages, const Connections& connections, const GroupMembers& members)
-      : stages_(stages), connections_(connections), members_(members), exposed_(*connections.arena) {}
+      : stages_(stages), connections_(connections), members_(members), exposed_(*connections.memory) {}
   void set_in_use(IsInUse is_in_use) { is_in_use_ = std::move(is_in_use); }
 
   /// Ends agreement with `reason`; returns the tickets that were still in it.

@@ -1,4 +1,4 @@
-// WaitQueue: threads of this process that wait while another one drives. They sleep on one futex word, which changes
+// WaitQueue: threads of this process that wait while another one drives. They sleep on one word, which changes
 // whenever something that one of them waits for may have come: a ticket has ended, or nobody drives any more.
 //
 // Who calls stores first what the sleepers shall see, then has a fence, then looks whether anybody sleeps. A sleeper
@@ -42,7 +42,7 @@ class WaitQueue {
  private:
   void call();
 
-  std::atomic<std::uint32_t> calls_{0};  ///< futex word
+  std::atomic<std::uint32_t> calls_{0};  ///< slept on (base/futex.h)
   std::atomic<int> sleepers_{0};
 };
 

@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
+#include "engine/world_connections.h"
 #include "site/membership.h"
 #include "store/interfaces.h"
 #include "store/store_client.h"
@@ -140,11 +141,9 @@ struct Met {
 Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
                              std::vector<int> first_of = {}) {
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
-  Connections connections = Connections::by_messages(
+  return connect_by_messages(
       std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->ring(bell->rank()); },
-      std::move(first_of));
-  connections.links_for_groups = std::move(links.groups);
-  return connections;
+      std::move(first_of), std::move(links.groups));
 }
 
 transport::TcpOptions tcp_options(const Settings& settings) {
@@ -297,11 +296,11 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
                               cores_of_this_process(), collectives::TableCache::of_this_user);
   if (met.arena) {
     std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*met.arena, plan.table);
-    met.connections = Connections::on_host(std::move(met.arena), std::move(backend));
+    met.connections = connect_on_host(std::move(met.arena), std::move(backend), plan.table);
   }
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner,
-                         Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock),
-                                       clock, plan.table));
+  RONDE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Runner> runner,
+      Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock), clock));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

@@ -21,10 +21,14 @@
 #include <string>
 
 #include "base/status.h"
+#include "transport/bell.h"
+#include "transport/group_calls.h"
+#include "transport/line.h"
+#include "transport/peer_info.h"
+#include "transport/rules_line.h"
 
 namespace ronde::transport {
 
-inline constexpr std::size_t kLineBytes = 128;
 /// Ranks of one host; the quiet set has one bit for each.
 inline constexpr int kMaxHostRanks = 256;
 /// Regions and heaps begin at multiples of this in every process, so that the kernel can use huge pages.
@@ -32,11 +36,6 @@ inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 /// What a rank's heap has if the process may have that much address space; what LocalWorld and loopback have.
 inline constexpr std::size_t kMostHeapBytes = std::size_t{256} << 30;
 inline constexpr std::size_t kLoopbackHeapBytes = std::size_t{128} << 20;
-
-/// Who sleeps in this rank: one of the states of bell.h, which holds the two sides of it.
-struct alignas(kLineBytes) BellLine {
-  std::atomic<std::uint32_t> state{0};
-};
 
 /// Where a rank stands in the life of the world.
 struct alignas(kLineBytes) StateLine {
@@ -62,21 +61,6 @@ struct TickLines {
   TickLine published;  ///< my input of this tick is in my staging slot
   TickLine reduced;    ///< my slice of this tick is in my result slot, and I read nobody's input of this tick any more
   TickLine copied;     ///< I read nothing of this tick any more, from anybody
-};
-
-/// Numbers that the ranks of a host must have alike and of which the first rank's are everyone's; their meaning is that
-/// of collectives/tuning/table.h. Written once by the owner of the region, before it takes part in any collective.
-struct alignas(kLineBytes) RulesLine {
-  std::atomic<std::uint64_t> is_set{0};  ///< release, after the numbers
-  std::uint64_t numbers[8] = {};
-};
-
-/// Groups that a rank may belong to at one time.
-inline constexpr int kCallBits = 4096;
-
-/// Which of a rank's groups are called (group_calls.h), a bit for each. Set by any rank, cleared by the owner.
-struct alignas(kLineBytes) CallLine {
-  std::atomic<std::uint64_t> words[kCallBits / 64] = {};
 };
 
 /// Shared memory that this rank is about to make, in bytes: the kernel does not count it as used yet, so that who asks
@@ -139,11 +123,6 @@ struct HeapParts {
   std::size_t callers = 0;
 
   static HeapParts of(const RegionLayout& host);
-};
-
-struct PeerInfo {
-  std::string host;
-  int pid = 0;  ///< as the peer itself sees it; for messages only
 };
 
 class HostArena {

@@ -64,7 +64,7 @@ bool Sleeper::arm_unless_waiter_sleeps() {
   return armed;
 }
 
-Wake Sleeper::sleep_in_futex(Nanoseconds limit) {
+Wake Sleeper::sleep(Nanoseconds limit) {
   // Always with a time limit: the kernel restarts a futex wait without one after a handler installed with SA_RESTART,
   // and the caller would never see the signal.
   constexpr Nanoseconds kLongest = 3600 * kSecond;

@@ -19,14 +19,20 @@
 // rank), the ringer needs to know one word only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "transport/arena.h"
+#include "transport/line.h"
 
 namespace ronde::transport {
+
+/// Who sleeps in this rank: one of the states below.
+struct alignas(kLineBytes) BellLine {
+  std::atomic<std::uint32_t> state{0};
+};
 
 /// The states of BellLine.
 inline constexpr std::uint32_t kAwake = 0;  ///< nobody needs to ring
@@ -44,6 +50,15 @@ void ring_bell(BellLine& bell, int event_fd);
 /// bells of all peers.
 void ring_bell_after_fence(BellLine& bell, int event_fd);
 
+/// This rank's own bell, by which its peers wake it and its threads each other.
+struct OwnBell {
+  BellLine* line = nullptr;
+  int event_fd = -1;
+
+  /// As ring_bell().
+  void ring() const { ring_bell(*line, event_fd); }
+};
+
 /// How a sleep ended.
 enum class Wake {
   rung,  ///< somebody rang, maybe before the sleep began
@@ -54,7 +69,7 @@ enum class Wake {
 /// The sleeping side, used by one thread of the owning rank at a time:
 ///
 ///     sleeper.arm(kWaiterSleeps);
-///     if (!something_to_do()) sleeper.sleep_in_futex(limit);   // with kEngineSleeps: poll() the eventfd
+///     if (!something_to_do()) sleeper.sleep(limit);   // with kEngineSleeps: poll() the eventfd
 ///     sleeper.disarm();
 ///
 /// A waiter that arms over an engine thread already asleep takes the bell from it: peers then wake the waiter only,
@@ -70,7 +85,7 @@ class Sleeper {
   bool arm_unless_waiter_sleeps();
   /// Sleeps until somebody rings, `limit` nanoseconds have passed or this thread has handled a signal (also one whose
   /// handler was installed with SA_RESTART). Requires: arm(kWaiterSleeps). The state may still be armed afterwards.
-  Wake sleep_in_futex(Nanoseconds limit);
+  Wake sleep(Nanoseconds limit);
   /// Awake again: nobody needs to ring any more.
   void disarm();
 

@@ -46,16 +46,16 @@ TEST(Bell, ARingBetweenArmingAndSleepingIsNotLost) {
   Sleeper sleeper(bell);
   sleeper.arm(kWaiterSleeps);
   ring_bell(bell, -1);
-  EXPECT_EQ(sleeper.sleep_in_futex(kLongEnough), Wake::rung);
+  EXPECT_EQ(sleeper.sleep(kLongEnough), Wake::rung);
 }
 
 TEST(Bell, SleepEndsAtItsLimit) {
   BellLine bell;
   Sleeper sleeper(bell);
   sleeper.arm(kWaiterSleeps);
-  EXPECT_EQ(sleeper.sleep_in_futex(2 * kMillisecond), Wake::timeout);
-  EXPECT_EQ(sleeper.sleep_in_futex(0), Wake::timeout);
-  EXPECT_EQ(sleeper.sleep_in_futex(-5), Wake::timeout);
+  EXPECT_EQ(sleeper.sleep(2 * kMillisecond), Wake::timeout);
+  EXPECT_EQ(sleeper.sleep(0), Wake::timeout);
+  EXPECT_EQ(sleeper.sleep(-5), Wake::timeout);
   sleeper.disarm();
   EXPECT_EQ(bell.state.load(), kAwake);
 }
@@ -74,7 +74,7 @@ TEST(Bell, ASignalInterruptsEvenWithARestartingHandler) {
   std::thread thread([&] {
     Sleeper sleeper(bell);
     sleeper.arm(kWaiterSleeps);
-    wake = sleeper.sleep_in_futex(kNever);
+    wake = sleeper.sleep(kNever);
     over.store(true);
   });
   // A signal that comes before the system call interrupts nothing, so send until it is over.
@@ -97,7 +97,7 @@ void play(std::atomic<int>& turn, int mine, int other, int rounds, BellLine& own
         break;
       }
       sleeper.arm(kWaiterSleeps);
-      if (turn.load(std::memory_order_acquire) != mine && sleeper.sleep_in_futex(kLongEnough) == Wake::timeout) {
+      if (turn.load(std::memory_order_acquire) != mine && sleeper.sleep(kLongEnough) == Wake::timeout) {
         timeouts.fetch_add(1);
         return;
       }

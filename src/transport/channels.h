@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "transport/arena.h"
+#include "transport/peer_info.h"
 #include "transport/pipe.h"
 #include "transport/tcp/silence.h"
 #include "transport/transport.h"

@@ -11,9 +11,17 @@
 #include <atomic>
 #include <cstdint>
 
-#include "transport/arena.h"
+#include "transport/line.h"
 
 namespace ronde::transport {
+
+/// Groups that a rank may belong to at one time.
+inline constexpr int kCallBits = 4096;
+
+/// Which of a rank's groups are called, a bit for each. Set by any rank, cleared by the owner.
+struct alignas(kLineBytes) CallLine {
+  std::atomic<std::uint64_t> words[kCallBits / 64] = {};
+};
 
 inline std::atomic<std::uint64_t>& call_word(CallLine& line, int call) { return line.words[call / 64]; }
 inline std::uint64_t call_bit(int call) { return std::uint64_t{1} << (call % 64); }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "transport/host_peers.h"
 #include "transport/loopback/links.h"
 #include "transport/loopback/loopback.h"

@@ -288,7 +288,7 @@ TEST_P(LinkConformance, ThreadsThatSleepOnTheirBells) {
         continue;
       }
       sleeper.arm(kWaiterSleeps);
-      if (!step() && !finished() && sleeper.sleep_in_futex(20 * kSecond) == Wake::timeout) {
+      if (!step() && !finished() && sleeper.sleep(20 * kSecond) == Wake::timeout) {
         timeouts.fetch_add(1);
         return;
       }

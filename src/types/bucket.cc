@@ -52,7 +52,7 @@ std::uint64_t payload_bytes(const Bucket& bucket) {
 
 bool fits(const BucketMember& member, const Descriptor& descriptor, int index) {
   return member.descriptor == descriptor &&
-         (member.places.empty() || member.places[static_cast<std::size_t>(index)] == descriptor.heap_place);
+         (member.places.empty() || member.places[static_cast<std::size_t>(index)] == descriptor.memory_place);
 }
 
 void write(ByteWriter& writer, const Bucket& bucket) {
@@ -71,7 +71,7 @@ Bucket read_bucket(ByteReader& reader) {
   for (BucketMember& member : bucket.members) {
     member.name = reader.get_string();
     member.descriptor = read_descriptor(reader);
-    member.places = read_heap_places(reader);
+    member.places = read_memory_places(reader);
     member.planning_name = reader.get_string();
     member.turn = reader.get<std::uint32_t>();
   }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 #include "types/request.h"
 
 namespace ronde {
@@ -21,9 +21,9 @@ namespace ronde {
 /// completes an instance differs (has_done_words()).
 enum class BucketKind : std::int32_t {
   inlined = 0,  ///< the payload lies in the flag's line; complete once all have published, there is no done flag
-  staged = 1,   ///< private tensors through input and result slots in the heap
+  staged = 1,   ///< private tensors through input and result slots
   ordered = 2,  ///< private and larger: through chunk slots that all ordered buckets share, in the leader's order
-  direct = 3,   ///< the tensors themselves lie in the ranks' heaps
+  direct = 3,   ///< the tensors themselves lie where all ranks reach them
 };
 
 /// "inline", ...; "unknown" for a number that names no kind.
@@ -44,8 +44,8 @@ inline constexpr std::uint64_t kBucketLineBytes =
 
 struct BucketMember {
   std::string name;
-  Descriptor descriptor;   ///< whose heap_place is not known
-  HeapPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
+  Descriptor descriptor;     ///< whose memory_place is not known
+  MemoryPlaces places = {};  ///< empty: every rank takes its tensor for private, wherever it lies
   /// Unnamed calls take this place, each under a name of its own: their planning name; else empty.
   std::string planning_name = {};
   /// Which of the places of that planning name it is: its calls take them in turn.

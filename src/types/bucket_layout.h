@@ -14,7 +14,7 @@ class BucketLayout {
  public:
   virtual ~BucketLayout() = default;
   /// Tensors that are reduced alike may share a bucket if they are of one class. `places`: as BucketMember has them.
-  virtual int fusion_class(const HeapPlaces& places) const = 0;
+  virtual int fusion_class(const MemoryPlaces& places) const = 0;
   /// For Bucket::kind of this one, which has none yet. `limits`: those in force for what is agreed just now.
   virtual BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits) const = 0;
   /// For Bucket::layout of this one, which has none yet; none if there is no room for it.

@@ -23,12 +23,12 @@ TEST(Bucket, AMemberThatAllShareWantsEachRanksOwnPlace) {
   BucketMember member = bucket_of(BucketKind::direct, {4}).members[0];
   Descriptor descriptor = member.descriptor;
   EXPECT_TRUE(fits(member, descriptor, 0));
-  descriptor.heap_place = 64;
+  descriptor.memory_place = 64;
   EXPECT_TRUE(fits(member, descriptor, 0)) << "a member taken for private may lie anywhere";
   member.places = {64, 192};
   EXPECT_TRUE(fits(member, descriptor, 0));
   EXPECT_FALSE(fits(member, descriptor, 1));
-  descriptor.heap_place = 192;
+  descriptor.memory_place = 192;
   EXPECT_FALSE(fits(member, descriptor, 0));
   EXPECT_TRUE(fits(member, descriptor, 1));
   descriptor.tensors[0].shape = {5};

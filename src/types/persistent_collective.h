@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "types/bucket.h"
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 #include "types/operation.h"
 #include "types/request.h"
 
@@ -59,7 +59,7 @@ class PersistentCollective {
   virtual std::vector<int> waiting_for() const = 0;
   /// What of this rank's memory peers may store into as long as the published instance is neither completed nor
   /// cancelled.
-  virtual std::vector<HeapSpan> exposed() const { return {}; }
+  virtual std::vector<MemorySpan> exposed() const { return {}; }
 };
 
 }  // namespace ronde

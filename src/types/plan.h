@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 #include "types/op.h"
 #include "types/tensor.h"
 
@@ -17,9 +17,9 @@ struct PlanMember {
   std::string name;
   Tensor input;
   Tensor output;
-  /// Where the tensor lies in the ranks' heaps, if all ranks have it there, result included; else empty. An all-reduce
-  /// whose members all have places is done in the tensors themselves.
-  HeapPlaces places = {};
+  /// Where the tensor lies in memory that all ranks reach, if it does so on all, result included; else empty. An
+  /// all-reduce whose members all have places is done in the tensors themselves.
+  MemoryPlaces places = {};
 };
 
 /// All members of a plan have the same dtype. Executed by every rank of the group with its own pointers, in the same
@@ -36,7 +36,7 @@ struct Plan {
   /// alltoall, gather, scatter: of what rank i has for rank j, at i * ranks + j. Else empty.
   std::vector<std::vector<std::int64_t>> rows;
 
-  /// All of it lies in the ranks' heaps.
+  /// All of it lies in memory that all ranks reach.
   bool is_shared() const {
     return !members.empty() &&
            std::none_of(members.begin(), members.end(), [](const PlanMember& member) { return member.places.empty(); });

@@ -290,7 +290,7 @@ void write(ByteWriter& writer, const Descriptor& descriptor) {
   }
   writer.put(descriptor.planned_group.id);
   writer.put(descriptor.planned_group.size);
-  write(writer, descriptor.heap_place);
+  write(writer, descriptor.memory_place);
   write_numbers(writer, descriptor.splits);
 }
 
@@ -312,7 +312,7 @@ Descriptor read_descriptor(ByteReader& reader) {
   }
   descriptor.planned_group.id = reader.get<std::uint64_t>();
   descriptor.planned_group.size = reader.get<std::uint32_t>();
-  descriptor.heap_place = read_heap_place(reader);
+  descriptor.memory_place = read_memory_place(reader);
   descriptor.splits = read_numbers<std::int64_t>(reader);
   return descriptor;
 }

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "types/group.h"
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 #include "types/operations.h"
 #include "types/tensor.h"
 
@@ -83,8 +83,9 @@ struct Descriptor {
 
   // ---- This rank's own circumstances: not part of what must be equal, of == or of disagreement().
 
-  /// Where the one tensor begins in this rank's heap; not known: it is private, or there are several.
-  HeapPlace heap_place;
+  /// Where the one tensor begins in this rank's memory that others reach; not known: it is private, or there are
+  /// several.
+  MemoryPlace memory_place;
   std::vector<std::int64_t> splits;  ///< as Request has them
 
   bool operator==(const Descriptor& other) const;

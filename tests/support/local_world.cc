@@ -12,20 +12,12 @@
 
 #include "backend/native/native.h"
 #include "engine/ordered_backend_for_tests.h"
+#include "engine/world_connections.h"
 #include "transport/loopback/loopback.h"
 
 namespace ronde::test {
 
 namespace {
-
-std::vector<engine::Connections> connected_by_memory(int size) {
-  std::vector<engine::Connections> all;
-  for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
-    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
-    all.push_back(engine::Connections::on_host(std::move(arena), std::move(backend)));
-  }
-  return all;
-}
 
 std::string_view medium() {
   const char* const text = std::getenv("RONDE_TEST_MEDIUM");
@@ -48,7 +40,7 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
     std::vector<transport::PeerInfo> who(static_cast<std::size_t>(links.size()), {"loopback", ::getpid()});
     const std::shared_ptr<transport::Transport> messages(std::shared_ptr<void>(), &links.transport(rank));
     const std::shared_ptr<transport::Transport> agreements(std::shared_ptr<void>(), &agreement.transport(rank));
-    all.push_back(engine::Connections::by_messages(
+    all.push_back(engine::connect_by_messages(
         std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()), std::move(who),
         rank, {messages, agreements}, [] {}, first_of_hosts(links.size())));
   }
@@ -56,6 +48,18 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
 }
 
 }  // namespace
+
+std::vector<engine::Connections> LocalWorld::connected_by_memory(int size) {
+  std::vector<engine::Connections> all;
+  for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
+    published_.push_back(&arena->control(arena->rank()).ticks.published.value);
+    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+    all.push_back(engine::connect_on_host(std::move(arena), std::move(backend)));
+  }
+  return all;
+}
+
+bool LocalWorld::has_published(int rank) const { return published_[static_cast<std::size_t>(rank)]->load() != 0; }
 
 bool LocalWorld::is_by_messages() { return medium() == "messages" || medium() == "hosts"; }
 

@@ -1,9 +1,11 @@
-// LocalWorld: n engines in one process over the loopback arena, or over loopback links if RONDE_TEST_MEDIUM is
-// "messages" or, with ranks that are two to a host, "hosts" (ctest runs the engine's tests all ways), a fake clock, no
-// threads. With RONDE_TEST_ORDERED=1 the backends need one order of all that the ranks launch, and a world fails its
+// LocalWorld: n engines in one process over the memory of a loopback host, or over loopback links if RONDE_TEST_MEDIUM
+// is "messages" or, with ranks that are two to a host, "hosts" (ctest runs the engine's tests all ways), a fake clock,
+// no threads. With RONDE_TEST_ORDERED=1 the backends need one order of all that the ranks launch, and a world fails its
 // test if they did otherwise. The test moves them by hand, in any interleaving, and sees every state.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>
@@ -35,6 +37,10 @@ class LocalWorld {
 
   int size() const { return static_cast<int>(engines_.size()); }
   engine::Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
+  /// What the rank says to the others of its life, and they to it.
+  transport::Peers& peers(int rank) { return *engine(rank).connections().peers; }
+  /// The rank has begun a plan, and the others see its part of it. Requires: they share memory.
+  bool has_published(int rank) const;
   FakeClock& clock() { return clock_; }
   LogGuard& log() { return log_; }
 
@@ -59,13 +65,15 @@ class LocalWorld {
   void wait(int rank, engine::Ticket& ticket);
 
  private:
+  std::vector<engine::Connections> connected_by_memory(int size);
   std::uint64_t all_news() const;
 
   LogGuard log_;
   FakeClock clock_;
   std::unique_ptr<transport::LoopbackNet> links_;  ///< null where memory is shared
   std::unique_ptr<transport::LoopbackNet> agreement_;
-  std::shared_ptr<engine::LaunchOrder> order_;  ///< where it counts
+  std::shared_ptr<engine::LaunchOrder> order_;                ///< where it counts
+  std::vector<const std::atomic<std::uint64_t>*> published_;  ///< by rank: how much, where memory is shared
   std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<bool> dead_;
   std::vector<std::vector<int>> untold_;  ///< by rank: whose end its links tell it after what came before it

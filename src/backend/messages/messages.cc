@@ -20,7 +20,7 @@ using collectives::messages::MessageLimits;
 /// Buckets lie nowhere, and all move alike.
 class NoLayout final : public BucketLayout {
  public:
-  int fusion_class(const HeapPlaces&) const override { return 0; }
+  int fusion_class(const MemoryPlaces&) const override { return 0; }
   BucketKind kind_of(const Bucket&, const ByteLimits&) const override { return BucketKind::staged; }
   std::optional<std::string> place(const Bucket&) override { return std::string(); }
   void take_back(const Bucket&) override {}
@@ -76,8 +76,9 @@ class MessageBackend final : public Backend {
     return made;
   }
   void begin_epoch(const Thresholds&) override {}
-  HeapPlace place_of(const Request&) const override { return {}; }
-  bool is_withdrawn(const HeapPlace&, std::uint64_t) const override { return false; }
+  MemoryPlace place_of(const Request&) const override { return {}; }
+  bool may_reduce_at(const MemoryPlaces&) const override { return false; }
+  bool is_withdrawn(const MemoryPlace&, std::uint64_t) const override { return false; }
 
  private:
   /// A bucket that the backend knows as long as it lives.

@@ -32,8 +32,9 @@ class NativeBackend final : public Backend {
     return buckets_.prepare(bucket, thresholds);
   }
   void begin_epoch(const Thresholds& thresholds) override { buckets_.begin_epoch(thresholds); }
-  HeapPlace place_of(const Request& request) const override { return place_in_heap(arena_, request); }
-  bool is_withdrawn(const HeapPlace& place, std::uint64_t bytes) const override {
+  MemoryPlace place_of(const Request& request) const override { return place_in_heap(arena_, request); }
+  bool may_reduce_at(const MemoryPlaces& places) const override { return lie_alike(places); }
+  bool is_withdrawn(const MemoryPlace& place, std::uint64_t bytes) const override {
     return arena_.is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
            arena_.is_withdrawn(static_cast<std::size_t>(place.output), bytes);
   }

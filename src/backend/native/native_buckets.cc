@@ -74,7 +74,7 @@ Status NativeBuckets::open_lane() {
   return {};
 }
 
-HeapPlace place_in_heap(const transport::HostArena& arena, const Request& request) {
+MemoryPlace place_in_heap(const transport::HostArena& arena, const Request& request) {
   if (request.kind != OpKind::allreduce || request.tensors.size() != 1) {
     return {};
   }
@@ -87,7 +87,15 @@ HeapPlace place_in_heap(const transport::HostArena& arena, const Request& reques
   };
   const std::int64_t from = offset_of(pair.input.data);
   const std::int64_t to = pair.input.data == pair.output.data || from == kNoOffset ? from : offset_of(pair.output.data);
-  return to == kNoOffset ? HeapPlace() : HeapPlace(from, to);
+  return to == kNoOffset ? MemoryPlace() : MemoryPlace(from, to);
+}
+
+bool lie_alike(const MemoryPlaces& places) {
+  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
+  const std::int64_t in_line = places.front().input % kLine;
+  return std::all_of(places.begin(), places.end(), [&](const MemoryPlace& place) {
+    return place.input % kLine == in_line && place.output % kLine == in_line;
+  });
 }
 
 }  // namespace ronde::backend

@@ -38,6 +38,8 @@ class NativeBuckets {
 
 /// Where in the own heap an all-reduce's tensor lies if it is one; the only form that can be reduced where it lies. Any
 /// thread.
-HeapPlace place_in_heap(const transport::HostArena& arena, const Request& request);
+MemoryPlace place_in_heap(const transport::HostArena& arena, const Request& request);
+/// All lie alike within a line, inputs and outputs: else slices could not be cut on lines of all ranks.
+bool lie_alike(const MemoryPlaces& places);
 
 }  // namespace ronde::backend

@@ -38,7 +38,7 @@ TEST_F(NativeBucketsTest, MakesEveryKind) {
   for (const BucketKind kind : {BucketKind::inlined, BucketKind::staged, BucketKind::ordered, BucketKind::direct}) {
     Bucket bucket = bucket_of(kind, 8);
     if (kind == BucketKind::direct) {
-      bucket.members[0].places = {HeapPlace(1 << 20), HeapPlace(2 << 20)};
+      bucket.members[0].places = {MemoryPlace(1 << 20), MemoryPlace(2 << 20)};
     }
     auto made = buckets_.prepare(bucket, {});
     ASSERT_TRUE(made) << bucket_kind_name(kind) << ": " << made.status().message();
@@ -52,7 +52,7 @@ TEST_F(NativeBucketsTest, RefusesWhatItCannotCarryOut) {
   EXPECT_THAT(buckets_.prepare(bucket, {}).status().message(), HasSubstr("bucket 0 cannot be made: its layout"));
   EXPECT_THAT(buckets_.prepare(bucket_of(BucketKind::direct, 8), {}).status().message(), HasSubstr("lie elsewhere"));
   Bucket of_three = bucket_of(BucketKind::direct, 8);
-  of_three.members[0].places.resize(3, HeapPlace(0));
+  of_three.members[0].places.resize(3, MemoryPlace(0));
   EXPECT_THAT(buckets_.prepare(of_three, {}).status().message(), HasSubstr("lie elsewhere"));
   Bucket adasum = bucket_of(BucketKind::staged, 8);
   adasum.members[0].descriptor.reduce_op = ReduceOp::adasum;
@@ -81,13 +81,21 @@ TEST_F(NativeBucketsTest, ATensorInTheOwnHeapHasAPlaceIfItIsReducedAlone) {
     request.tensors = {{{input, DType::float32, {8}, {}}, {output, DType::float32, {8}, {}}}};
     return request;
   };
-  EXPECT_EQ(place_in_heap(*world_[0], request_of(at, at)), HeapPlace(1 << 20));
-  EXPECT_EQ(place_in_heap(*world_[0], request_of(at, at + 64)), HeapPlace(1 << 20, (1 << 20) + 64));
+  EXPECT_EQ(place_in_heap(*world_[0], request_of(at, at)), MemoryPlace(1 << 20));
+  EXPECT_EQ(place_in_heap(*world_[0], request_of(at, at + 64)), MemoryPlace(1 << 20, (1 << 20) + 64));
   EXPECT_FALSE(place_in_heap(*world_[0], request_of(at + 2, at + 2)).is_known()) << "not at an element";
   EXPECT_FALSE(place_in_heap(*world_[0], request_of(at, at, OpKind::broadcast)).is_known());
   float here[8] = {};
   EXPECT_FALSE(place_in_heap(*world_[0], request_of(here, here)).is_known());
   EXPECT_FALSE(place_in_heap(*world_[0], request_of(at, here)).is_known());
+}
+
+TEST(NativePlaces, AreOfUseIfAllLieAlikeWithinALine) {
+  constexpr auto kLine = static_cast<std::int64_t>(kBucketLineBytes);
+  EXPECT_TRUE(lie_alike({kLine + 8, 3 * kLine + 8}));
+  EXPECT_FALSE(lie_alike({kLine + 8, 3 * kLine + 16}));
+  EXPECT_TRUE(lie_alike({512, {512, 1024}}));
+  EXPECT_FALSE(lie_alike({512, {512, 1028}}));
 }
 
 }  // namespace

@@ -43,8 +43,8 @@
 #include "reduce/reduce.h"
 #include "transport/arena.h"
 #include "types/bucket.h"
-#include "types/heap_places.h"
 #include "types/instance_word.h"
+#include "types/memory_place.h"
 #include "types/persistent_collective.h"
 
 namespace ronde::collectives {

@@ -44,10 +44,10 @@ class DirectBucket final : public HostBucket {
 
   std::uint64_t published_by(int rank) const override { return line(rank).published.instance(epoch()); }
   std::vector<int> waiting_for() const override { return is_reduced_ ? not_done() : not_published(); }
-  std::vector<HeapSpan> exposed() const override {
-    std::vector<HeapSpan> spans;
+  std::vector<MemorySpan> exposed() const override {
+    std::vector<MemorySpan> spans;
     for (const BucketMember& member : description().members) {
-      const HeapPlace& own = member.places[static_cast<std::size_t>(rank())];
+      const MemoryPlace& own = member.places[static_cast<std::size_t>(rank())];
       if (is_published() && payload_bytes(member.descriptor) > 0) {
         spans.push_back({static_cast<std::size_t>(own.output), payload_bytes(member.descriptor)});
       }

@@ -45,7 +45,7 @@ class HostLayouts final : public BucketLayout {
   HostLayouts(std::uint64_t heap_bytes, int ranks);
 
   /// All private, or all in the ranks' heaps.
-  int fusion_class(const HeapPlaces& places) const override { return places.empty() ? 0 : 1; }
+  int fusion_class(const MemoryPlaces& places) const override { return places.empty() ? 0 : 1; }
   /// Direct in the heaps; else by its bytes: an inline bucket in which unnamed calls take part has less room.
   BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits) const override;
   std::optional<std::string> place(const Bucket& bucket) override;

@@ -44,7 +44,7 @@ TEST(BucketLayout, ItsTextIsReadBackAndNoOtherIs) {
 TEST(HostLayouts, KindsByPlaceAndBytes) {
   const HostLayouts layouts(1 << 20, 2);
   const ByteLimits limits{56, 500};
-  const auto kind_of = [&](std::int64_t elements, HeapPlaces places = {}, const std::string& planning_name = {}) {
+  const auto kind_of = [&](std::int64_t elements, MemoryPlaces places = {}, const std::string& planning_name = {}) {
     Bucket bucket = bucket_of(BucketKind::inlined, {elements});
     bucket.members.front().places = std::move(places);
     bucket.members.front().planning_name = planning_name;

@@ -82,7 +82,7 @@ class BucketWorld {
         tensors.push_back({entry.input, entry.output});
         // Afresh, since a job is used again after a break and in place its input is gone.
         const std::vector<std::byte>& content = job.input_content[rank][tensor];
-        std::byte* const shared = shared_tensor(rank, index, tensor, &HeapPlace::input);
+        std::byte* const shared = shared_tensor(rank, index, tensor, &MemoryPlace::input);
         std::copy(content.begin(), content.end(),
                   shared != nullptr ? shared : static_cast<std::byte*>(entry.input.data));
         ++tensor;
@@ -112,7 +112,7 @@ class BucketWorld {
       return bucket.instance() == instance ? "" : "an instance was counted that is not done";
     }
     for (std::size_t tensor = 0; tensor < cases_[index].instances[instance].elements.size(); ++tensor) {
-      if (const std::byte* const shared = shared_tensor(rank, index, tensor, &HeapPlace::output)) {
+      if (const std::byte* const shared = shared_tensor(rank, index, tensor, &MemoryPlace::output)) {
         const Tensor& output = jobs_[index][instance].plans[rank].members[tensor].output;
         std::memcpy(output.data, shared, output.bytes());
       }
@@ -184,7 +184,7 @@ class BucketWorld {
       }
       sleeper.arm(transport::kWaiterSleeps);
       wrong = act_on_all(rank, any);
-      if (!any && wrong.empty() && sleeper.sleep_in_futex(30 * kSecond) == transport::Wake::timeout) {
+      if (!any && wrong.empty() && sleeper.sleep(30 * kSecond) == transport::Wake::timeout) {
         return "rank " + std::to_string(rank) + " was not woken";
       }
       sleeper.disarm();
@@ -267,7 +267,7 @@ class BucketWorld {
   }
 
   /// Where a direct bucket's tensor, or its result, lies; null for the other kinds.
-  std::byte* shared_tensor(std::size_t rank, std::size_t index, std::size_t tensor, std::int64_t HeapPlace::*which) {
+  std::byte* shared_tensor(std::size_t rank, std::size_t index, std::size_t tensor, std::int64_t MemoryPlace::*which) {
     for (const BucketMember& member : cases_[index].bucket.members) {
       std::size_t before = 0;
       for (const Descriptor::Spec& spec : member.descriptor.tensors) {

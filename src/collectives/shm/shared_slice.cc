@@ -63,7 +63,7 @@ SharedSlice::SharedSlice(transport::HostArena& arena, const reduce::Reduction& r
       outputs_(ranks_) {
   for (const Extent& extent : mine_) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const HeapPlace& place = tensors[extent.tensor].places[rank];
+      const MemoryPlace& place = tensors[extent.tensor].places[rank];
       std::byte* const heap = arena.heap(static_cast<int>(rank)) + extent.begin;
       begins_.push_back({heap + place.input, heap + place.output});
     }

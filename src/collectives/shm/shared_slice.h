@@ -5,9 +5,9 @@
 // that is possible: 2N, against (5 - 2/p) N where memory is private.
 //
 // Cuts lie on line boundaries in memory, so that no two ranks ever write one line; a tensor lies alike within a line on
-// all ranks (types/heap_places.h). They are a pure function of sizes, p and where in its line each tensor begins, hence
-// the same on every rank; heap offsets of tensors are multiples of their element's size, hence so are the cuts. What is
-// small enough for a line or two per rank is one rank's altogether.
+// all ranks (types/memory_place.h). They are a pure function of sizes, p and where in its line each tensor begins,
+// hence the same on every rank; heap offsets of tensors are multiples of their element's size, hence so are the cuts.
+// What is small enough for a line or two per rank is one rank's altogether.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 #include "collectives/budget.h"
 #include "reduce/reduce.h"
 #include "transport/arena.h"
-#include "types/heap_places.h"
+#include "types/memory_place.h"
 
 namespace ronde::collectives {
 
 struct SharedTensor {
-  HeapPlaces places;  ///< not empty
+  MemoryPlaces places;  ///< not empty
   std::size_t bytes = 0;
 };
 

@@ -64,7 +64,7 @@ TEST(SharedSlice, OfATinyTensorIsOneRanksAltogether) {
 std::size_t move_to_heaps(Job& job, const std::vector<std::byte*>& heaps, std::size_t at) {
   for (std::size_t member = 0; member < job.expected[0].size(); ++member) {
     at += 16;
-    HeapPlaces places;
+    MemoryPlaces places;
     const std::size_t room = (job.expected[0][member].size() / transport::kLineBytes + 2) * transport::kLineBytes;
     const std::size_t ranks_room = (heaps.size() + 1) * transport::kLineBytes;
     for (std::size_t rank = 0; rank < heaps.size(); ++rank) {

@@ -38,7 +38,7 @@ class World final : public JobWorld {
       if (progress == Progress::idle) {
         sleeper.arm(transport::kWaiterSleeps);
         progress = operation.advance();
-        if (progress == Progress::idle && sleeper.sleep_in_futex(30 * kSecond) == transport::Wake::timeout) {
+        if (progress == Progress::idle && sleeper.sleep(30 * kSecond) == transport::Wake::timeout) {
           return false;
         }
         sleeper.disarm();

@@ -16,7 +16,7 @@
 #include "engine/histories/simulated_net_for_tests.h"
 #include "engine/histories/submissions_for_tests.h"
 #include "engine/histories/watched_backend_for_tests.h"
-#include "transport/loopback/loopback.h"
+#include "engine/world_for_tests.h"
 
 namespace ronde::engine::histories {
 
@@ -260,8 +260,8 @@ class WorldState {
     own.made.resize(names);
     own.slots.resize(names);
     std::vector<transport::PeerInfo> who(static_cast<std::size_t>(scenario().ranks), {"simulated", ::getpid()});
-    Connections connections = Connections::by_messages(
-        arena_of(index), std::move(who), index, net_.links(index), [&own] { own.has_news = true; }, history_.first_of);
+    Connections connections = linked_connections(
+        index, std::move(who), net_.links(index), [&own] { own.has_news = true; }, history_.first_of);
     auto backend =
         std::make_unique<WatchedBackend>(std::move(connections.backend), index, history_.thresholds, refusals_, fault_);
     own.backend = backend.get();
@@ -279,15 +279,6 @@ class WorldState {
     own.engine = std::make_unique<Engine>(topology, std::move(connections), settings, own.clock);
     own.engine->set_hooks(
         [] {}, [this](const TicketPtr& ticket, const Status&, const std::shared_ptr<void>&) { called_back(*ticket); });
-  }
-  /// Engines over links use nothing of it but its heap's bookkeeping; it is made once, since it takes long.
-  static std::shared_ptr<transport::HostArena> arena_of(int index) {
-    static thread_local std::map<int, std::shared_ptr<transport::HostArena>> arenas;
-    std::shared_ptr<transport::HostArena>& arena = arenas[index];
-    if (!arena) {
-      arena = std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front());
-    }
-    return arena;
   }
 
   void fill(std::size_t index, Submission& made) const {

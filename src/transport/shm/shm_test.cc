@@ -252,7 +252,7 @@ bool wait_for(HostArena& arena, const std::function<bool()>& arrived) {
       sleeper.disarm();
       return true;
     }
-    if (sleeper.sleep_in_futex(kPatience) == Wake::timeout) {
+    if (sleeper.sleep(kPatience) == Wake::timeout) {
       return false;
     }
   }

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "base/version.h"
-#include "transport/arena.h"
+#include "transport/peer_info.h"
 
 namespace ronde::transport {
 

@@ -16,12 +16,12 @@
 #include "transport/arena.h"
 #include "transport/heap_map.h"
 
-namespace ronde::engine {
+namespace ronde::transport {
 
 /// Any thread.
 class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
-  explicit SharedHeap(transport::HostArena& arena);
+  explicit SharedHeap(HostArena& arena);
 
   /// Zeroed memory at a multiple of a page, freed with the last copy. OUT_OF_MEMORY if the machine, the container or
   /// the heap has no room; nothing has happened then. A job of one rank, which shares with nobody, gets private memory.
@@ -36,9 +36,9 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   void free(std::int64_t offset, std::size_t bytes, std::uint64_t given_out_in);
 
   std::mutex mutex_;
-  transport::HostArena* arena_;  ///< null once closed
-  transport::HeapMap map_;
+  HostArena* arena_;  ///< null once closed
+  HeapMap map_;
   std::uint64_t period_ = 0;  ///< one ends with each distrust()
 };
 
-}  // namespace ronde::engine
+}  // namespace ronde::transport

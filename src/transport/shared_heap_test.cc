@@ -1,4 +1,4 @@
-#include "engine/shared_heap.h"
+#include "transport/shared_heap.h"
 
 #include <gtest/gtest.h>
 
@@ -6,17 +6,17 @@
 
 #include "transport/loopback/loopback.h"
 
-namespace ronde::engine {
+namespace ronde::transport {
 namespace {
 
 class SharedHeapTest : public testing::Test {
  protected:
-  SharedHeapTest() : arenas_(transport::make_loopback_world(2, transport::RegionLayout::for_size(2))) {
+  SharedHeapTest() : arenas_(make_loopback_world(2, RegionLayout::for_size(2))) {
     for (auto& arena : arenas_) {
       heaps_.push_back(std::make_shared<SharedHeap>(*arena));
     }
   }
-  std::vector<std::unique_ptr<transport::HostArena>> arenas_;
+  std::vector<std::unique_ptr<HostArena>> arenas_;
   std::vector<std::shared_ptr<SharedHeap>> heaps_;
 };
 
@@ -28,7 +28,7 @@ TEST_F(SharedHeapTest, TheSameOrderGivesTheSameOffsetsOutsideTheEnginesRange) {
     ASSERT_TRUE(second);
     const std::int64_t offset = arenas_[0]->heap_offset_of(first->get(), bytes);
     EXPECT_EQ(offset, arenas_[1]->heap_offset_of(second->get(), bytes));
-    EXPECT_GE(offset, static_cast<std::int64_t>(transport::HeapParts::of(arenas_[0]->layout()).callers));
+    EXPECT_GE(offset, static_cast<std::int64_t>(HeapParts::of(arenas_[0]->layout()).callers));
   }
 }
 
@@ -89,4 +89,4 @@ TEST_F(SharedHeapTest, MemoryOutlivesTheArena) {
 }
 
 }  // namespace
-}  // namespace ronde::engine
+}  // namespace ronde::transport

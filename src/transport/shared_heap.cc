@@ -1,4 +1,4 @@
-#include "engine/shared_heap.h"
+#include "transport/shared_heap.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,13 +9,13 @@
 #include "base/memory_room.h"
 #include "base/round_up.h"
 
-namespace ronde::engine {
+namespace ronde::transport {
 
 namespace {
 
 Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
   const std::uint64_t room = memory_room();
-  void* data = bytes > room ? nullptr : std::aligned_alloc(transport::kPageAlign, bytes);
+  void* data = bytes > room ? nullptr : std::aligned_alloc(kPageAlign, bytes);
   if (data == nullptr) {
     return Status::error(Code::out_of_memory, "no memory for a bucket of " + std::to_string(bytes) + " bytes");
   }
@@ -25,13 +25,13 @@ Result<std::shared_ptr<void>> private_memory(std::size_t bytes) {
 
 }  // namespace
 
-SharedHeap::SharedHeap(transport::HostArena& arena)
+SharedHeap::SharedHeap(HostArena& arena)
     : arena_(&arena),
-      map_({static_cast<std::int64_t>(transport::HeapParts::of(arena.layout()).callers),
+      map_({static_cast<std::int64_t>(HeapParts::of(arena.layout()).callers),
             static_cast<std::int64_t>(arena.layout().heap_bytes)}) {}
 
 Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
-  const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), transport::kPageAlign);
+  const std::size_t bytes = round_up(std::max<std::size_t>(wanted, 1), kPageAlign);
   if (bytes < wanted) {
     return Status::error(Code::out_of_memory, "no range of " + std::to_string(wanted) + " bytes exists");
   }
@@ -46,7 +46,7 @@ Result<std::shared_ptr<void>> SharedHeap::allocate(std::size_t wanted) {
     return Status::error(Code::out_of_memory,
                          "a rank of this host may not map enough address space to share memory (ulimit -v)");
   }
-  const std::optional<std::int64_t> offset = map_.allocate(bytes, transport::kPageAlign);
+  const std::optional<std::int64_t> offset = map_.allocate(bytes, kPageAlign);
   if (!offset) {
     return Status::error(Code::out_of_memory, "no range of " + std::to_string(bytes) + " bytes is left of the " +
                                                   std::to_string(arena_->layout().heap_bytes) +
@@ -85,4 +85,4 @@ void SharedHeap::close() {
   arena_ = nullptr;
 }
 
-}  // namespace ronde::engine
+}  // namespace ronde::transport
