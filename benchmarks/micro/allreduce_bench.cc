@@ -29,7 +29,7 @@
 #include "collectives/persistent/ordered_lane.h"
 #include "collectives/shm/select.h"
 #include "collectives/shm/shared_slice.h"
-#include "transport/shm/processes_for_tests.h"
+#include "transport/shm/testing/processes.h"
 
 namespace {
 

@@ -11,7 +11,7 @@ namespace ronde::agreement {
 
 namespace {
 
-/// What replay can do: any reduction of tensors of one type. Everything else stays in learning.
+/// What replay can do: any reduction of tensors of one type. Everything else stays in negotiation.
 bool is_plannable(const Descriptor& descriptor) {
   return descriptor.kind == OpKind::allreduce && descriptor.reduce_op != ReduceOp::adasum &&
          !descriptor.tensors.empty() &&

@@ -1,5 +1,5 @@
-// Bucket planner: what to replay. It sees every answer of learning, keeps for each name what is needed to decide, and
-// makes buckets of names (docs/agreement.md, "Planning"). Pure: the coordinator tells it what happened and asks.
+// Bucket planner: what to replay. It sees every answer of negotiation, keeps for each name what is needed to decide,
+// and makes buckets of names (docs/agreement.md, "Planning"). Pure: the coordinator tells it what happened and asks.
 //
 // Nothing here is needed for safety: any bucket may be put in force at any position of the log, if it is in phase.
 //
@@ -56,7 +56,7 @@ class BucketPlanner {
   void plan_anew(const std::string& name);
   /// All ranks have made the bucket ready.
   void on_prepared(std::uint32_t id);
-  /// A rank has no memory for it: its names stay in learning.
+  /// A rank has no memory for it: its names stay in negotiation.
   void refuse(std::uint32_t id);
   /// INSTALL or ADD of these was logged.
   void on_in_force(const std::vector<std::uint32_t>& ids);

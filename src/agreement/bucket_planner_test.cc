@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agreement/layout_for_tests.h"
+#include "agreement/testing/layout.h"
 
 namespace ronde::agreement {
 namespace {
@@ -156,7 +156,7 @@ TEST_F(BucketPlannerTest, SmallNamesWaitForTheEndOfTheStepOrLoosePatience) {
   EXPECT_THAT(proposed(false), ElementsAre(ElementsAre("a")));
 }
 
-// Trap 9: of this step one member was answered in learning already, the other not.
+// Trap 9: of this step one member was answered in negotiation already, the other not.
 TEST_F(BucketPlannerTest, ABucketIsInstalledOnlyInPhase) {
   learn({{"a", tensor(1)}, {"b", tensor(1)}});
   EXPECT_THAT(planner_.installable(0), ElementsAre(0u));

@@ -5,7 +5,7 @@
 // when the n-th request of that name has come from every member that has not joined, or when its time is up.
 //
 // With a layout it plans as well: which names are replayed as which bucket and when that is put in force (epochs.h);
-// where buckets lie its backend says (types/bucket_layout.h). Without one, all stays in learning.
+// where buckets lie its backend says (types/bucket_layout.h). Without one, all stays in negotiation.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agreement/coordinator.h"
-#include "agreement/layout_for_tests.h"
+#include "agreement/testing/layout.h"
 
 namespace ronde::agreement {
 namespace {
@@ -149,7 +149,7 @@ TEST_F(CoordinatorPlansTest, BucketsThatAreNotUsedAreRetiredAndForgotten) {
   EXPECT_THAT(log(), ElementsAre("exec y", "prepare 2"));
 }
 
-TEST_F(CoordinatorPlansTest, WithoutALayoutEverythingStaysInLearning) {
+TEST_F(CoordinatorPlansTest, WithoutALayoutEverythingStaysInNegotiation) {
   Coordinator plain(Group{0, {0, 1}}, {4000, 400, {}});
   for (int i = 0; i < 5; ++i) {
     for (int member : {0, 1}) {

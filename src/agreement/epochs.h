@@ -1,4 +1,4 @@
-// Epochs: the coordinator's part in replay. It hears what is answered in learning, plans buckets from it
+// Epochs: the coordinator's part in replay. It hears what is answered in negotiation, plans buckets from it
 // (bucket_planner.h), has them prepared, and says which are put in force and retired when. An epoch begins with an
 // INSTALL and is over once every member has left it.
 //

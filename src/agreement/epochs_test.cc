@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agreement/layout_for_tests.h"
+#include "agreement/testing/layout.h"
 
 namespace ronde::agreement {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "agreement/coordinator.h"
-#include "agreement/layout_for_tests.h"
 #include "agreement/member.h"
+#include "agreement/testing/layout.h"
 #include "support/effort.h"
 
 namespace ronde::agreement {
@@ -25,8 +25,8 @@ constexpr int kBreakEvery = 50;
 struct alignas(kBucketLineBytes) Lines {
   std::atomic<Flag> pub{0};
   std::atomic<Flag> done{0};
-  std::atomic<std::uint64_t> learning_pub{0};
-  std::atomic<std::uint64_t> learning_done{0};
+  std::atomic<std::uint64_t> negotiated_pub{0};
+  std::atomic<std::uint64_t> negotiated_done{0};
   alignas(kBucketLineBytes) std::atomic<std::uint32_t> frozen{0};
 };
 
@@ -105,7 +105,7 @@ class RankOfThreads final : public Sink {
   void send_leave() override { bug("nobody leaves"); }
   void settings(const control::SettingsEntry&) override {}
   void table(const Thresholds&) override {}
-  void execute(std::vector<control::ExecEntry::Item> items) override { to_learn_ += items.size(); }
+  void execute(std::vector<control::ExecEntry::Item> items) override { to_negotiate_ += items.size(); }
   void launch(std::uint32_t) override { bug("the group is not ordered"); }
   void prepare(const Bucket& bucket) override { outbox_.emplace_back(control::PreparedMessage{bucket.id, false}); }
   void install(std::uint32_t, std::span<const std::uint32_t>, bool) override {}
@@ -191,19 +191,19 @@ class RankOfThreads final : public Sink {
 
   void learn() {
     std::lock_guard gate(gate_);
-    const auto reached_it = [this](std::uint64_t word) { return word >= learning_; };
-    if (learning_stage_ == 0 && learning_ < to_learn_) {
-      ++learning_;
-      lines().learning_pub.store(learning_, std::memory_order_release);
-      learning_stage_ = 1;
+    const auto reached_it = [this](std::uint64_t word) { return word >= negotiated_; };
+    if (negotiated_stage_ == 0 && negotiated_ < to_negotiate_) {
+      ++negotiated_;
+      lines().negotiated_pub.store(negotiated_, std::memory_order_release);
+      negotiated_stage_ = 1;
     }
-    if (learning_stage_ == 1 && everyone(&Lines::learning_pub, reached_it)) {
+    if (negotiated_stage_ == 1 && everyone(&Lines::negotiated_pub, reached_it)) {
       reduce_slice();
-      lines().learning_done.store(learning_, std::memory_order_release);
-      learning_stage_ = 2;
+      lines().negotiated_done.store(negotiated_, std::memory_order_release);
+      negotiated_stage_ = 2;
     }
-    if (learning_stage_ == 2 && everyone(&Lines::learning_done, reached_it)) {
-      learning_stage_ = 0;
+    if (negotiated_stage_ == 2 && everyone(&Lines::negotiated_done, reached_it)) {
+      negotiated_stage_ = 0;
       const std::string name = "t";
       member_.step(Executed{name}, *this);
       completed_.fetch_add(1, std::memory_order_release);
@@ -254,9 +254,9 @@ class RankOfThreads final : public Sink {
   std::mutex gate_;
   Member member_;  ///< guarded by gate_, as all below
   std::vector<control::Message> outbox_;
-  std::uint64_t to_learn_ = 0;
-  std::uint64_t learning_ = 0;
-  int learning_stage_ = 0;
+  std::uint64_t to_negotiate_ = 0;
+  std::uint64_t negotiated_ = 0;
+  int negotiated_stage_ = 0;
   std::atomic<int> completed_{0};
   std::uint64_t replayed_ = 0;
   std::uint64_t breaks_ = 0;

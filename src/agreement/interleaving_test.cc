@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "agreement/world_for_tests.h"
+#include "agreement/testing/world.h"
 #include "support/effort.h"
 
 namespace ronde::agreement::testing_world {

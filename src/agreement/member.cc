@@ -202,7 +202,7 @@ void Member::after_instance(const BucketState& bucket, Sink& sink) {
 /// What was cancelled, and what came during the break, goes to the coordinator; then END. Whoever reads END knows that
 /// this rank touches the epoch's memory no more, and has its requests already (they came before it).
 void Member::leave_epoch(Sink& sink) {
-  mode_ = Mode::learn;
+  mode_ = Mode::negotiate;
   control::EndMessage end{
       epoch(), buckets().most_instances(), std::exchange(missing_, {}), {}, requests_.calls().take_crowded()};
   if (own_ == 0) {
@@ -244,7 +244,7 @@ void Member::try_join(Sink& sink) {
   if (join_ != Wish::called || (has_outstanding() && !broken(Trap::join_with_outstanding))) {
     return;
   }
-  if (mode_ == Mode::learn || (mode_ == Mode::replay && broken(Trap::join_does_not_break))) {
+  if (mode_ == Mode::negotiate || (mode_ == Mode::replay && broken(Trap::join_does_not_break))) {
     join_ = Wish::sent;
     sink.send_join();
   } else if (!over()) {
@@ -259,7 +259,7 @@ void Member::step(const LeaveCalled&, Sink& sink) {
   if (leave_ != Wish::no || over()) {
     return;
   }
-  leave_ = mode_ == Mode::learn ? Wish::sent : Wish::wanted;
+  leave_ = mode_ == Mode::negotiate ? Wish::sent : Wish::wanted;
   if (leave_ == Wish::sent) {
     sink.send_leave();
   } else if (mode_ == Mode::replay) {
@@ -376,7 +376,7 @@ void Member::read(control::Message entry, Sink& sink) {
 /// name belongs to their next.
 void Member::read_join_done(const control::JoinDoneEntry& entry, Sink& sink) {
   // All may have joined before they read an INSTALL, at which an ordered group is frozen and reads on.
-  if (join_ != Wish::sent || (mode_ != Mode::learn && mode_ != Mode::frozen)) {
+  if (join_ != Wish::sent || (mode_ != Mode::negotiate && mode_ != Mode::frozen)) {
     sink.bug("all have joined, and this rank has not");
   }
   join_ = Wish::no;
@@ -442,7 +442,7 @@ void Member::read_error(const control::ErrorEntry& entry, Sink& sink) {
 
 void Member::read_install(const control::InstallEntry& entry, Sink& sink) {
   requests_.count_labelled_entry();
-  if (mode_ != Mode::learn || !buckets().begin_epoch(entry.epoch)) {
+  if (mode_ != Mode::negotiate || !buckets().begin_epoch(entry.epoch)) {
     sink.bug("INSTALL before this rank has left the epoch before");
     return;
   }

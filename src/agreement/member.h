@@ -12,19 +12,19 @@
 //               the slot's request changes): copy the data in, outside the gate, for the flag next_flag(bucket) (which
 //               changes at install() and complete() only: keep it in an atomic of the engine's own), then
 //               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says
-//               copy_in() again, or sends the request into learning. A bucket that is not in force any more is no error
-//               either: the request goes by its name; of one that is retired the names are gone: step(Submit), as for
-//               everything else. Requires that the name's previous request is over.
+//               copy_in() again, or sends the request into negotiation. A bucket that is not in force any more is no
+//               error either: the request goes by its name; of one that is retired the names are gone: step(Submit), as
+//               for everything else. Requires that the name's previous request is over.
 //  polling      For every bucket with is_published(): all pub >= its flag and stage none: step(AllPublished); own slice
 //               finished: step(Reduced); stage reduced and all done words >= flag: step(AllDone) (not for inline).
 //               frozen words: one equal to epoch() in replay: step(PeerFrozen); all equal to epoch() in mode frozen (a
 //               rank that has left counts as frozen): read all pub words, then step(AllFrozen) with the minimum.
 //  log          step(LogRead) with every entry as it comes; what must not be read during a break is kept here.
 //  timers       half full buckets (is_half_full), full ones that wait for peers, deadlines: step(LocalReason). In mode
-//               learn the coordinator keeps the limits.
+//               negotiate the coordinator keeps the limits.
 //  ordered      A group whose log says so (SettingsEntry::ordered) polls no pub and frozen words: the sink sends
 //               FULL and FROZEN, what sink.launch() names is what all have published, and BREAK is the decision.
-//  deaths       stop the learning lane's work, then step(Lost); when every survivor's quiet word says as much (or the
+//  deaths       stop the negotiated path's work, then step(Lost); when every survivor's quiet word says as much (or the
 //               limit has passed) step(AllQuiet).
 //
 // Where requests are, and how far their buckets, is kept by OutstandingRequests (outstanding_requests.h); here is what
@@ -93,7 +93,7 @@ class Member {
     std::uint32_t bucket = 0;
     std::uint32_t place = 0;
   };
-  /// Where this name is planned in the epoch in force; in mode learn nowhere.
+  /// Where this name is planned in the epoch in force; in mode negotiate nowhere.
   std::optional<Where> where(const std::string& name) const;
   /// Unnamed calls of this planning name have places in the epoch in force.
   bool is_planned(const std::string& planning_name) const { return requests_.calls().contains(planning_name); }
@@ -157,7 +157,7 @@ class Member {
   bool in_break() const { return mode_ == Mode::frozen || mode_ == Mode::drain; }
   bool over() const { return mode_ == Mode::failing || mode_ == Mode::failed; }
   bool reads_log() const {
-    return mode_ == Mode::learn || mode_ == Mode::replay || (mode_ == Mode::frozen && ordered_);
+    return mode_ == Mode::negotiate || mode_ == Mode::replay || (mode_ == Mode::frozen && ordered_);
   }
   template <typename S>
   void finish_instance(std::uint32_t id, S& sink);
@@ -184,7 +184,7 @@ class Member {
 
   Group group_;
   int own_;
-  Mode mode_ = Mode::learn;
+  Mode mode_ = Mode::negotiate;
   OutstandingRequests requests_;
   RefusedCalls refused_;
   std::deque<control::Message> later_;  ///< log entries that came during a break

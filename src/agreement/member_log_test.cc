@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agreement/member_fixture_for_tests.h"
+#include "agreement/testing/member_fixture.h"
 
 namespace ronde::agreement {
 namespace {
@@ -151,7 +151,7 @@ TEST_F(MemberLogTest, AddOfAnEpochThatIsOverHereSendsAgain) {
   sink_.take();
   read(control::AddEntry{1, {0}});
   EXPECT_THAT(sink_.take(), ElementsAre("request a label 2 until 7"));
-  EXPECT_EQ(member_.mode(), Mode::learn);
+  EXPECT_EQ(member_.mode(), Mode::negotiate);
 }
 
 TEST_F(MemberLogTest, JoinDoneWithoutJoinIsABug) {

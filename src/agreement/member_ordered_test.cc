@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agreement/member_fixture_for_tests.h"
+#include "agreement/testing/member_fixture.h"
 
 namespace ronde::agreement {
 namespace {
@@ -59,7 +59,7 @@ TEST_F(OrderedMemberTest, WhatIsLaunchedBeforeBreakIsFinishedAndNothingElse) {
   EXPECT_FALSE(member_.is_decided(1));
   EXPECT_THAT(sink_.take(), IsEmpty());
   finish(2);
-  EXPECT_EQ(member_.mode(), Mode::learn);
+  EXPECT_EQ(member_.mode(), Mode::negotiate);
   EXPECT_THAT(sink_.take(),
               ElementsAre("complete 2 instance 1", HasSubstr("request c"), "ended 1", HasSubstr("end 1")));
 }
@@ -67,7 +67,7 @@ TEST_F(OrderedMemberTest, WhatIsLaunchedBeforeBreakIsFinishedAndNothingElse) {
 TEST_F(OrderedMemberTest, ABreakOfNothingIsOverAtOnce) {
   publish_c_and_d();
   read(control::BreakEntry{1});
-  EXPECT_EQ(member_.mode(), Mode::learn);
+  EXPECT_EQ(member_.mode(), Mode::negotiate);
 }
 
 TEST_F(OrderedMemberTest, WhoHasAReasonSaysSoAndReadsOn) {
@@ -86,7 +86,7 @@ TEST_F(OrderedMemberTest, WhoHasAReasonSaysSoAndReadsOn) {
   finish(1);
   EXPECT_THAT(sink_.take(), ElementsAre("complete 1 instance 1"));
   read(control::BreakEntry{1});
-  EXPECT_EQ(member_.mode(), Mode::learn);
+  EXPECT_EQ(member_.mode(), Mode::negotiate);
   EXPECT_EQ(member_.lane("a"), Lane::sent);
   EXPECT_EQ(member_.lane("d"), Lane::sent);
 }
@@ -125,7 +125,7 @@ TEST_F(OrderedMemberTest, AJoinReturnsWhileItIsFrozen) {
   EXPECT_THAT(sink_.take(), ElementsAre("join_done 0"));
   EXPECT_EQ(submit_a(), Lane::held);
   read(control::BreakEntry{2});
-  EXPECT_EQ(member_.mode(), Mode::learn);
+  EXPECT_EQ(member_.mode(), Mode::negotiate);
   EXPECT_EQ(member_.lane("a"), Lane::sent);
 }
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agreement/member_fixture_for_tests.h"
+#include "agreement/testing/member_fixture.h"
 
 namespace ronde::agreement {
 namespace {
@@ -42,7 +42,7 @@ TEST_P(WhileWorking, WhatIsInNoBucketIsRequestedBeside) {
   EXPECT_EQ(member_.mode(), GetParam());
 }
 
-TEST_F(MemberTest, InLearningAPlannedNameIsRequested) {
+TEST_F(MemberTest, InNegotiationAPlannedNameIsRequested) {
   EXPECT_EQ(submit_a(), Lane::sent);
   EXPECT_EQ(member_.step(SubmitPlace{2, 0, 0, 9, 1024}, sink_), Lane::sent);
   EXPECT_THAT(sink_.take(), ElementsAre("request a label 0 until 7", "request d label 0 until 9"));
@@ -82,7 +82,7 @@ TEST_P(DuringABreak, APlannedSubmitIsHeld) {
   EXPECT_THAT(sink_.take(), IsEmpty());
 }
 
-TEST_F(MemberTest, AnotherDescriptorIsRequestedInLearningAndBreaksInReplay) {
+TEST_F(MemberTest, AnotherDescriptorIsRequestedInNegotiationAndBreaksInReplay) {
   EXPECT_EQ(submit("a", tensor(3)), Lane::sent);
   read(control::ExecEntry{{{"a"}}});
   member_.step(Executed{"a"}, sink_);
@@ -125,7 +125,7 @@ TEST_P(WhileWorking, TwoRequestsOfOneNameAtATimeAreABug) {
 
 TEST_F(MemberTest, AReasonToBreakFreezesReplayOnly) {
   freeze();
-  EXPECT_THAT(sink_.take(), IsEmpty()) << "in learning the coordinator acts";
+  EXPECT_THAT(sink_.take(), IsEmpty()) << "in negotiation the coordinator acts";
   enter(Mode::replay);
   submit_a();
   sink_.take();
@@ -135,7 +135,7 @@ TEST_F(MemberTest, AReasonToBreakFreezesReplayOnly) {
   EXPECT_THAT(sink_.take(), IsEmpty());
   decide({});
   EXPECT_THAT(sink_.take(), ElementsAre("request a label 1 until 7", "ended 1", "end 1 instances 0 missing b"));
-  EXPECT_EQ(member_.mode(), Mode::learn);
+  EXPECT_EQ(member_.mode(), Mode::negotiate);
 }
 
 TEST_P(Afterwards, AReasonToBreakIsNoneAnyMore) {
@@ -150,7 +150,7 @@ TEST_P(Afterwards, AReasonToBreakIsNoneAnyMore) {
 
 // ---- Join and leave
 
-TEST_F(MemberTest, JoinWaitsForItsOwnRequestsInLearning) {
+TEST_F(MemberTest, JoinWaitsForItsOwnRequestsInNegotiation) {
   submit_a();
   sink_.take();
   member_.step(JoinCalled{}, sink_);
@@ -235,7 +235,7 @@ TEST_F(MemberTest, LeaveGoesOutAfterTheEpoch) {
   EXPECT_THAT(sink_.take(), IsEmpty());
 }
 
-TEST_F(MemberTest, LeaveInLearningGoesOutAtOnceAndAnInstallThatCrossesItBreaks) {
+TEST_F(MemberTest, LeaveInNegotiationGoesOutAtOnceAndAnInstallThatCrossesItBreaks) {
   member_.step(LeaveCalled{}, sink_);
   EXPECT_THAT(sink_.take(), ElementsAre("leave"));
   read(control::InstallEntry{1, {1}});
@@ -245,7 +245,7 @@ TEST_F(MemberTest, LeaveInLearningGoesOutAtOnceAndAnInstallThatCrossesItBreaks) 
 // ---- Instances
 
 TEST_P(WhileWorking, AnInstanceOfADirectBucket) {
-  if (GetParam() == Mode::learn) {
+  if (GetParam() == Mode::negotiate) {
     member_.step(AllPublished{2}, sink_);
     expect_bug();
     member_.step(Reduced{2}, sink_);
@@ -270,7 +270,7 @@ TEST_P(WhileWorking, AnInstanceOfADirectBucket) {
   member_.step(AllDone{2}, sink_);
   if (GetParam() == Mode::drain) {
     EXPECT_THAT(sink_.take(), ElementsAre("complete 2 instance 1", "ended 1", "end 1 instances 1"));
-    EXPECT_EQ(member_.mode(), Mode::learn);
+    EXPECT_EQ(member_.mode(), Mode::negotiate);
   } else {
     EXPECT_THAT(sink_.take(), ElementsAre("complete 2 instance 1"));
     EXPECT_EQ(member_.instances(2), 1u);

@@ -1,7 +1,7 @@
 // Where requests go, by itself. What the member makes of it in each of its modes: member_test.cc.
 #include "agreement/outstanding_requests.h"
 
-#include "agreement/member_fixture_for_tests.h"
+#include "agreement/testing/member_fixture.h"
 
 namespace ronde::agreement {
 namespace {

@@ -27,7 +27,7 @@ enum class Lane : std::uint8_t {
   placed,     ///< in its bucket
   held,       ///< waits for the end of a break
   queued,     ///< only as what a submit came to: an unnamed call behind another in its place
-  executing,  ///< answered, under way in the learning lane
+  executing,  ///< answered, under way in the negotiated path
   failed,     ///< only as what a submit came to
 };
 

@@ -16,8 +16,8 @@
 namespace ronde::agreement {
 
 enum class Mode : std::uint8_t {
-  learn,    ///< no bucket is in force: everything goes to the coordinator
-  replay,   ///< buckets are in force
+  negotiate,  ///< no bucket is in force: everything goes to the coordinator
+  replay,     ///< buckets are in force
   frozen,   ///< publishes nothing more in this epoch, waits until all ranks are frozen (in an ordered group: for BREAK)
   drain,    ///< knows which instances count; finishes them
   failing,  ///< a rank has died; waits until every survivor is quiet
@@ -57,8 +57,8 @@ class Sink {
   virtual void complete(std::uint32_t bucket, std::uint64_t instance) = 0;
   /// The instance is over and nothing came of it: its requests go to the coordinator.
   virtual void voided(std::uint32_t bucket) = 0;
-  /// Bring the tensor of this place in for this instance, which the submitter has not (a request of learning that moves
-  /// into its bucket at INSTALL; a copy made for an older epoch). Nothing to do where buckets need no copy.
+  /// Bring the tensor of this place in for this instance, which the submitter has not (a request of negotiation that
+  /// moves into its bucket at INSTALL; a copy made for an older epoch). Nothing to do where buckets need no copy.
   virtual void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) = 0;
 
   // ---- Breaks and deaths.

@@ -142,19 +142,19 @@ ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) 
     const auto replayed = [&](std::atomic<std::uint64_t> engine::Replay::Counters::*which) {
       return engines.sum([=](const engine::Engine& each) { return (each.replay_counters().*which).load(); });
     };
-    using Learning = engine::Counters;
+    using Negotiation = engine::Counters;
     using Replaying = engine::Replay::Counters;
     const ronde_counters all = {counters->struct_size,
-                                counted(&Learning::requests),
-                                counted(&Learning::plans),
-                                counted(&Learning::fused_tensors),
-                                counted(&Learning::bytes_reduced),
-                                counted(&Learning::control_messages),
+                                counted(&Negotiation::requests),
+                                counted(&Negotiation::plans),
+                                counted(&Negotiation::fused_tensors),
+                                counted(&Negotiation::bytes_reduced),
+                                counted(&Negotiation::control_messages),
                                 replayed(&Replaying::entries),
                                 replayed(&Replaying::installs),
                                 replayed(&Replaying::breaks),
                                 replayed(&Replaying::instances),
-                                counted(&Learning::direct_bytes) + replayed(&Replaying::direct_bytes),
+                                counted(&Negotiation::direct_bytes) + replayed(&Replaying::direct_bytes),
                                 store::strangers()};
     std::memcpy(counters, &all, std::min(counters->struct_size, sizeof all));  // callers may know fewer or more
     return {};

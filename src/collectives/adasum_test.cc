@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "collectives/worlds_for_tests.h"
+#include "collectives/testing/worlds.h"
 #include "reduce/adasum.h"
 
 namespace ronde::collectives {

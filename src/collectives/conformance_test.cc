@@ -2,17 +2,16 @@
 // and between hosts of several ranks.
 #include <gtest/gtest.h>
 
-#include "collectives/worlds_for_tests.h"
+#include "collectives/testing/worlds.h"
 #include "support/effort.h"
 
 namespace ronde::collectives {
 namespace {
 
-constexpr DType kAllTypes[] = {DType::uint8,      DType::int8,        DType::int16,      DType::int32,
-                               DType::uint16,     DType::int64,       DType::float16,    DType::float32,
-                               DType::float64,    DType::boolean,     DType::bfloat16,   DType::complex64,
-                               DType::complex128, DType::float8_e4m3, DType::float8_e5m2, DType::uint32,
-                               DType::uint64};
+constexpr DType kAllTypes[] = {
+    DType::uint8,      DType::int8,        DType::int16,       DType::int32,   DType::uint16,   DType::int64,
+    DType::float16,    DType::float32,     DType::float64,     DType::boolean, DType::bfloat16, DType::complex64,
+    DType::complex128, DType::float8_e4m3, DType::float8_e5m2, DType::uint32,  DType::uint64};
 
 bool can_reduce(DType dtype, ReduceOp op) { return reduce::supports({dtype, op, 1.0, 1.0}).is_ok(); }
 

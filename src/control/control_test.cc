@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/loopback/host_for_tests.h"
+#include "transport/loopback/testing/host.h"
 
 namespace ronde::control {
 namespace {

@@ -35,7 +35,7 @@ Status AgreedPlans::add(const std::vector<control::ExecEntry::Item>& items) {
     const Nanoseconds now = context_.clock.now();
     observer_->batch(context_.group.id, now);
     for (const TicketPtr& ticket : tickets.value()) {
-      if (!ticket->is_stand_in()) {
+      if (!ticket->is_of_joined_rank()) {
         observer_->agreed(ticket->request(), now);
       }
     }
@@ -59,7 +59,7 @@ void AgreedPlans::started(const PlanRun& run) {
     return;
   }
   for (const TicketPtr& ticket : run.owners) {
-    if (!ticket->is_stand_in()) {
+    if (!ticket->is_of_joined_rank()) {
       observer_->started(ticket->request(), run.plan, context_.clock.now());
     }
   }
@@ -80,7 +80,7 @@ void AgreedPlans::finished(const PlanRun& run, const Status& status) {
     }
   }
   for (const TicketPtr& ticket : run.owners) {
-    if (observer_ != nullptr && !ticket->is_stand_in()) {
+    if (observer_ != nullptr && !ticket->is_of_joined_rank()) {
       observer_->stopped(ticket->request(), context_.clock.now());
     }
     if (ticket->plan_finished(status)) {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/recording_backend_for_tests.h"
-#include "transport/loopback/host_for_tests.h"
+#include "engine/testing/recording_backend.h"
+#include "transport/loopback/testing/host.h"
 
 namespace ronde::engine {
 namespace {
@@ -55,8 +55,8 @@ class AgreedPlansTest : public testing::Test {
   AgreedPlansTest()
       : peers_(*ranks_[0].peers),
         other_(*ranks_[1].peers),
-        loss_(peers_),
-        replay_(group_, backend_, peers_, loss_, pending_, clock_),
+        deaths_(peers_),
+        replay_(group_, backend_, peers_, deaths_, pending_, clock_),
         completion_(clock_, counters_),
         plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock_}) {
     plans_.use_settings({1000, 400, {}});
@@ -90,7 +90,7 @@ class AgreedPlansTest : public testing::Test {
   const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
   transport::Peers& peers_;
   transport::Peers& other_;
-  Loss loss_;
+  Deaths deaths_;
   HandMovedBackend backend_;
   PendingTable pending_;
   FakeClock clock_;

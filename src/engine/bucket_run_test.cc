@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/recording_backend_for_tests.h"
+#include "engine/testing/recording_backend.h"
 
 namespace ronde::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "engine/messages_for_tests.h"
+#include "engine/testing/messages.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {

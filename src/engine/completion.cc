@@ -49,7 +49,7 @@ bool Completion::finish_all(std::vector<TicketPtr>& completed) {
 }
 
 void Completion::end(const TicketPtr& ticket, Status status) {
-  if (ticket->is_stand_in()) {
+  if (ticket->is_of_joined_rank()) {
     ticket->finish(std::move(status));
     return;  // nobody here has asked for it
   }

@@ -37,7 +37,7 @@ DriverRole::DriverRole(EngineSet& engines, const Clock& clock, const Pacing& pac
 
 /// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
 /// A driver about to go looks at the inbox after it has given up its role, see stop_driving().
-void DriverRole::kick() {
+void DriverRole::wake_driver() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (driver_.load(std::memory_order_relaxed)) {
     ring_own_bell();
@@ -74,7 +74,7 @@ Status DriverRole::wait_until(const Condition& satisfied, Nanoseconds limit) {
       } held{*this};
       return drive(satisfied, limit_at);
     }
-    kick_if_any_input();  // what this thread has submitted is in nobody's hands yet, and the driver may sleep
+    wake_driver_if_any_input();  // what this thread has submitted is in nobody's hands yet, and the driver may sleep
     Status status;
     {
       WaitQueue::Seat seat(waiters_);
@@ -187,7 +187,7 @@ transport::Wake DriverRole::sleep_until_news(Nanoseconds limit) {
 
 void DriverRole::stop_driving() {
   // The engine thread looks at these two in the other order, so it does not take a loop of waits for the end of one.
-  lingering_.store(true, std::memory_order_relaxed);
+  driver_has_gone_.store(true, std::memory_order_relaxed);
   driver_.store(false, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   waiters_.call_if_any();  // one of them takes the role, unless its own ticket is done: so the timer runs in any case
@@ -230,7 +230,7 @@ Nanoseconds DriverRole::drive_as_thread(const Condition& is_wanted) {
   if (engines_.has_input()) {
     return 0;  // it came before the others knew that they must wake this thread again
   }
-  if (lingering_.exchange(false) && !engines_.has_outstanding()) {
+  if (driver_has_gone_.exchange(false) && !engines_.has_outstanding()) {
     alarm_.ring_soon(false);
     return engines_.next_timer();
   }

@@ -43,10 +43,10 @@ class DriverRole {
   /// A driver that sleeps looks again.
   void ring_own_bell() const { own_bell_.ring(); }
   /// Something was handed in: somebody must look at it.
-  void kick();
-  void kick_if_any_input() {
+  void wake_driver();
+  void wake_driver_if_any_input() {
     if (engines_.has_input()) {
-      kick();
+      wake_driver();
     }
   }
   /// Until it is satisfied, which steps or the call of on_finished() make it; by driving or by sleeping. TIMED_OUT once
@@ -83,12 +83,12 @@ class DriverRole {
   bool minds_bell_ = false;  ///< engine thread only
   Attention attention_;
 
-  bool driver_steps_ = false;                ///< guarded by mutex_: it is the driver that steps
-  std::mutex mutex_;                         ///< the progress lock
-  std::atomic<bool> driver_{false};          ///< a waiting thread has the driver's role
-  std::atomic<bool> lingering_{false};       ///< a driver has gone since this was last looked at
-  std::atomic<bool> slept_to_limit_{false};  ///< the last driver, and saw nothing move afterwards
-  WaitQueue waiters_;                        ///< that do not drive
+  bool driver_steps_ = false;                 ///< guarded by mutex_: it is the driver that steps
+  std::mutex mutex_;                          ///< the progress lock
+  std::atomic<bool> driver_{false};           ///< a waiting thread has the driver's role
+  std::atomic<bool> driver_has_gone_{false};  ///< a driver has gone since this was last looked at
+  std::atomic<bool> slept_to_limit_{false};   ///< the last driver, and saw nothing move afterwards
+  WaitQueue waiters_;                         ///< that do not drive
 };
 
 }  // namespace ronde::engine

@@ -9,7 +9,7 @@
 
 #include "base/poll_for.h"
 #include "engine/callback_queue.h"
-#include "engine/engine_for_tests.h"
+#include "engine/testing/engine.h"
 
 namespace ronde::engine {
 namespace {
@@ -98,10 +98,10 @@ TEST_F(DriverRoleTest, WhileOneDrivesOthersAreTold) {
 
 TEST_F(DriverRoleTest, WithoutADriverTheEngineThreadIsWoken) {
   EXPECT_FALSE(has_rung(alarm_.bell()));
-  role_->kick_if_any_input();
+  role_->wake_driver_if_any_input();
   EXPECT_FALSE(has_rung(alarm_.bell())) << "there is nothing to look at";
   submit();
-  role_->kick_if_any_input();
+  role_->wake_driver_if_any_input();
   EXPECT_TRUE(has_rung(alarm_.bell()));
 }
 

@@ -35,9 +35,9 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       backend_(*connections_.backend),
       group_(or_everyone(std::move(group), topology.size)),
       control_(connections_.agreement.get(), topology.rank, topology.size),
-      loss_(peers_),
-      members_(group_, connections_, loss_),
-      replay_(group_, backend_, peers_, loss_, pending_, clock),
+      deaths_(peers_),
+      members_(group_, connections_, deaths_),
+      replay_(group_, backend_, peers_, deaths_, pending_, clock),
       submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, counters_.requests),
       coordinator_(group_, settings.stall),
       completion_(clock, counters_),
@@ -70,7 +70,7 @@ bool Engine::step() {
   const Nanoseconds now = clock_.now();
   transport::Mailbox* const mailbox = connections_.mailbox.get();
   bool moved = mailbox != nullptr && receive_news();
-  if (state_ != State::working || loss_.any()) {
+  if (state_ != State::working || deaths_.any()) {
     return step_failing(now) || moved;
   }
   if (mailbox != nullptr && !mailbox->status()) {
@@ -111,8 +111,8 @@ bool Engine::step() {
 bool Engine::receive_news() {
   const bool moved = peers_.receive();
   for (int peer = 0; peer < peers_.size(); ++peer) {
-    if (peer != peers_.self() && !loss_.is_gone(peer) && connections_.mailbox->has_ended(peer)) {
-      loss_.notice(peer);
+    if (peer != peers_.self() && !deaths_.is_gone(peer) && connections_.mailbox->has_ended(peer)) {
+      deaths_.notice(peer);
     }
   }
   return moved;
@@ -122,7 +122,7 @@ bool Engine::poll() {
   if (connections_.mailbox) {
     return step();  // what peers publish comes the same way as all else
   }
-  if (state_ != State::working || loss_.any() || replay_.advance_buckets() == Progress::idle) {
+  if (state_ != State::working || deaths_.any() || replay_.advance_buckets() == Progress::idle) {
     return false;
   }
   const bool any_completed = apply_outcome(0);
@@ -314,7 +314,7 @@ void Engine::check_time(Nanoseconds now) {
 }
 
 bool Engine::may_rest() const {
-  const bool is_settled = state_ == State::failed || (state_ == State::working && !loss_.any());
+  const bool is_settled = state_ == State::failed || (state_ == State::working && !deaths_.any());
   return is_settled && leaving() != Leaving::waiting && !has_outstanding() && !has_input() && !only_replays() &&
          plans_.is_idle() && !pairs_.is_moving();
 }
@@ -421,7 +421,7 @@ Leaving Engine::leaving() const {
   if (state_ == State::failed) {
     return Leaving::over;
   }
-  const bool unreachable = !coordinator_ && (members_.has_gone(kCoordinator) || loss_.is_gone(kCoordinator));
+  const bool unreachable = !coordinator_ && (members_.has_gone(kCoordinator) || deaths_.is_gone(kCoordinator));
   if (state_ == State::failing || !plans_.is_idle() || pairs_.is_moving()) {
     return Leaving::waiting;
   }
@@ -503,8 +503,8 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   state_ = State::failing;
   failing_since_ = now;
   plans_.abandon();
-  replay_.stop(loss_.lost());
-  if (loss_.any()) {
+  replay_.stop(deaths_.lost());
+  if (deaths_.any()) {
     return;
   }
   const EndingErrors errors = ended_in_the_middle(members_, late, departed);
@@ -526,12 +526,12 @@ bool Engine::step_failing(Nanoseconds now) {
   if (state_ == State::working) {
     start_failing(now, {}, false);
   }
-  loss_.learn_from_peers();
-  replay_.stop(loss_.lost());
-  if (!loss_.are_all_quiet() && now < failing_since_ + settings_.quiet_timeout) {
+  deaths_.learn_from_peers();
+  replay_.stop(deaths_.lost());
+  if (!deaths_.are_all_quiet() && now < failing_since_ + settings_.quiet_timeout) {
     return false;
   }
-  const EndingErrors errors = ended_by_death(members_, loss_.lost());
+  const EndingErrors errors = ended_by_death(members_, deaths_.lost());
   fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones(), End::in_loss);
   state_ = State::failed;
   end_memory();
@@ -558,8 +558,8 @@ bool Engine::is_in_use(const std::byte* begin, std::size_t bytes) const {
 /// A peer has given up what this rank has its part in, so there is no result. True if this rank gives up too.
 bool Engine::give_up_too(Nanoseconds now) {
   now = now == 0 ? clock_.now() : now;
-  loss_.learn_from_peers();  // they may have done so because of a death
-  if (loss_.any()) {
+  deaths_.learn_from_peers();  // they may have done so because of a death
+  if (deaths_.any()) {
     step_failing(now);
   } else {
     start_failing(now, members_.given_up(), true);

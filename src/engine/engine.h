@@ -19,8 +19,8 @@
 #include "engine/connections.h"
 #include "engine/coordinator_role.h"
 #include "engine/counters.h"
+#include "engine/deaths.h"
 #include "engine/group_members.h"
-#include "engine/loss.h"
 #include "engine/pending_table.h"
 #include "engine/point_to_point.h"
 #include "engine/replay.h"
@@ -98,8 +98,8 @@ class Engine {
   /// Before a caller waits for the ticket.
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
-  void notice_end(int peer) { loss_.notice(peer); }
-  bool has_ended(int peer) const { return loss_.is_gone(peer); }
+  void notice_end(int peer) { deaths_.notice(peer); }
+  bool has_ended(int peer) const { return deaths_.is_gone(peer); }
   bool has_outstanding() const { return completion_.has_outstanding(); }
   /// The last request to be submitted here has failed since other ranks did not come in time, and none is outstanding:
   /// there is little use in waiting for them once more.
@@ -200,7 +200,7 @@ class Engine {
   PendingTable pending_;
   Counters counters_;
   TicketPtr join_;  ///< under way
-  Loss loss_;
+  Deaths deaths_;
   const GroupMembers members_;
   Replay replay_;
   Submissions submissions_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "engine/forwarding_backend_for_tests.h"
+#include "engine/testing/forwarding_backend.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {

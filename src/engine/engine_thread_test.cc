@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "engine/engine_for_tests.h"
+#include "engine/testing/engine.h"
 
 namespace ronde::engine {
 namespace {
@@ -47,7 +47,7 @@ TEST_F(EngineThreadTest, DrivesWhileNobodyWaitsAndRunsCallbacks) {
   std::promise<Status> told;
   start();
   submit([&](const TicketPtr&, const Status& status) { told.set_value(status); });
-  role_->kick();
+  role_->wake_driver();
   std::future<Status> end = told.get_future();
   ASSERT_EQ(end.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   EXPECT_TRUE(end.get());

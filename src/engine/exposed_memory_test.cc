@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "transport/loopback/host_for_tests.h"
+#include "transport/loopback/testing/host.h"
 
 namespace ronde::engine {
 namespace {

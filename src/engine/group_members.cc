@@ -29,7 +29,7 @@ Status GroupMembers::left_job(int member) const {
 bool GroupMembers::has_gone(int member) const {
   const transport::Departure departure = peers_.departure(member);
   return departure == transport::Departure::final ||
-         (departure == transport::Departure::in_order && loss_.is_gone(member));
+         (departure == transport::Departure::in_order && deaths_.is_gone(member));
 }
 
 template <typename Predicate>
@@ -56,7 +56,7 @@ bool GroupMembers::may_any_touch() const {
 }
 
 bool GroupMembers::may_touch(int member) const {
-  return !loss_.is_gone(member) && !has_gone(member) && !peers_.has_given_up(member) && !loss_.is_quiet(member);
+  return !deaths_.is_gone(member) && !has_gone(member) && !peers_.has_given_up(member) && !deaths_.is_quiet(member);
 }
 
 }  // namespace ronde::engine

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "engine/connections.h"
-#include "engine/loss.h"
+#include "engine/deaths.h"
 #include "types/group.h"
 
 namespace ronde::engine {
@@ -16,8 +16,8 @@ namespace ronde::engine {
 class GroupMembers {
  public:
   /// All of them must outlive this.
-  GroupMembers(const Group& group, const Connections& connections, const Loss& loss)
-      : group_(group), connections_(connections), peers_(*connections.peers), loss_(loss) {}
+  GroupMembers(const Group& group, const Connections& connections, const Deaths& deaths)
+      : group_(group), connections_(connections), peers_(*connections.peers), deaths_(deaths) {}
 
   int rank_of(int member) const { return group_.ranks[static_cast<std::size_t>(member)]; }
   /// "rank 3 (host a, pid 12)", with why its connection has ended if it has.
@@ -44,7 +44,7 @@ class GroupMembers {
   const Group& group_;
   const Connections& connections_;
   const transport::Peers& peers_;
-  const Loss& loss_;
+  const Deaths& deaths_;
 };
 
 }  // namespace ronde::engine

@@ -45,8 +45,8 @@ class GroupMembersTest : public testing::Test {
   GroupMembersTest()
       : peers_(*new SaidPeers(3)),
         connections_(made(std::unique_ptr<transport::Peers>(&peers_))),
-        loss_(peers_),
-        members_(group_, connections_, loss_) {}
+        deaths_(peers_),
+        members_(group_, connections_, deaths_) {}
 
   static Connections made(std::unique_ptr<transport::Peers> peers) {
     Connections connections;
@@ -62,7 +62,7 @@ class GroupMembersTest : public testing::Test {
   const Group group_{4, {3, 5, 8}};
   SaidPeers& peers_;  // of connections_
   Connections connections_;
-  Loss loss_;
+  Deaths deaths_;
   GroupMembers members_;
 };
 
@@ -79,9 +79,9 @@ TEST_F(GroupMembersTest, OneHasGoneWhenNothingMoreCanComeOfIt) {
   EXPECT_THAT(members_.gone(), IsEmpty());
   peers_.departures[1] = transport::Departure::in_order;
   EXPECT_FALSE(members_.has_gone(1)) << "it still serves the others";
-  loss_.notice(1);
+  deaths_.notice(1);
   EXPECT_TRUE(members_.has_gone(1));
-  EXPECT_FALSE(loss_.any()) << "no loss";
+  EXPECT_FALSE(deaths_.any()) << "no loss";
   peers_.departures[2] = transport::Departure::final;
   EXPECT_THAT(members_.gone(), ElementsAre(1, 2));
   peers_.departures[0] = transport::Departure::final;
@@ -93,7 +93,7 @@ TEST_F(GroupMembersTest, MemoryIsSafeWhenEachOtherHasGoneDiedStoppedOrGivenUp) {
   peers_.gave_up[1] = true;
   EXPECT_THAT(members_.given_up(), ElementsAre(1));
   EXPECT_TRUE(members_.may_any_touch()) << "member 2";
-  loss_.notice(2);
+  deaths_.notice(2);
   EXPECT_FALSE(members_.may_any_touch());
 }
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/runners_for_tests.h"
+#include "engine/testing/runners.h"
 #include "store/memory_store.h"
 
 namespace ronde::engine {
@@ -46,7 +46,7 @@ TEST(Groups, EachAddsUpItsOwn) {
       ASSERT_TRUE(id) << id.status().message();
       EXPECT_EQ(id.value(), static_cast<int>(i) + 1);
     }
-    for (int step = 0; step < 50; ++step) {  // from learning into replay
+    for (int step = 0; step < 50; ++step) {  // from negotiation into replay
       for (std::size_t i = 0; i < sets.size(); ++i) {
         if (has(sets[i], rank)) {
           EXPECT_EQ(sum_in(job, rank, static_cast<int>(i) + 1, "x", step % 7 == 0 ? 30000 : 5), expected_sum(sets[i]));

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/forwarding_backend_for_tests.h"
+#include "engine/testing/forwarding_backend.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {

@@ -1,7 +1,7 @@
 // Worlds whose backend needs one order of all that the ranks launch: buckets that fill in another order on each rank,
 // breaks, joins, ranks that leave, stop or die. All of the engine's tests of worlds run over such a backend besides
 // (cmake/engine_by_messages.cmake).
-#include "engine/ordered_backend_for_tests.h"
+#include "engine/testing/ordered_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/steps_for_tests.h"
+#include "engine/testing/steps.h"
 #include "support/effort.h"
 
 namespace ronde::engine {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/ordered_backend_for_tests.h"
-#include "engine/runners_for_tests.h"
+#include "engine/testing/ordered_backend.h"
+#include "engine/testing/runners.h"
 #include "support/effort.h"
 
 namespace ronde::engine {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/joined_ticket.h"
 #include "engine/planner.h"
-#include "engine/stand_in.h"
 
 namespace ronde::engine {
 
@@ -18,7 +18,7 @@ Result<std::vector<TicketPtr>> tickets_of(const std::vector<control::ExecEntry::
     if (item.is_own) {
       ticket = pending.find(item.name);
     } else if (item.descriptor) {
-      ticket = make_stand_in(item.name, *item.descriptor, group.id);
+      ticket = make_joined_ticket(item.name, *item.descriptor, group.id);
     }
     if (!ticket) {
       return Status::error(Code::internal, "agreed on '" + item.name + "', which nobody here holds");

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/messages_for_tests.h"
 #include "engine/point_to_point.h"
+#include "engine/testing/messages.h"
 #include "support/local_world.h"
 
 namespace ronde::engine {

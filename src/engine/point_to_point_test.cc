@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "engine/messages_for_tests.h"
+#include "engine/testing/messages.h"
 #include "support/effort.h"
 #include "support/local_world.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "engine/pair_side_for_tests.h"
+#include "engine/testing/pair_side.h"
 
 namespace ronde::engine {
 namespace {

@@ -8,7 +8,7 @@ namespace ronde::engine {
 
 namespace {
 
-using Locked = std::lock_guard<Gate>;
+using Locked = std::lock_guard<SpinLock>;
 
 /// Of many, so many tickets are placed under one hold of the gate, or so many bytes of them, which are copied in: some
 /// microseconds.
@@ -20,14 +20,14 @@ constexpr int kCoordinatorMember = 0;
 
 }  // namespace
 
-Replay::Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
-               const Clock& clock)
+Replay::Replay(Group group, backend::Backend& backend, transport::Peers& peers, Deaths& deaths,
+               const PendingTable& pending, const Clock& clock)
     : backend_(backend),
       peers_(peers),
       clock_(clock),
       group_id_(group.id),
       member_(std::move(group), peers.self()),
-      actions_(member_, backend, peers, loss, pending, clock) {}
+      actions_(member_, backend, peers, deaths, pending, clock) {}
 
 // ---- Submitting
 

@@ -17,8 +17,8 @@
 
 #include "agreement/member.h"
 #include "backend/backend.h"
-#include "base/gate.h"
-#include "engine/loss.h"
+#include "base/spin_lock.h"
+#include "engine/deaths.h"
 #include "engine/pending_table.h"
 #include "engine/replay_actions.h"
 #include "engine/ticket.h"
@@ -35,7 +35,7 @@ class Replay {
   using Launch = ReplayActions::Launch;
   using Outcome = ReplayActions::Outcome;
 
-  Replay(Group group, backend::Backend& backend, transport::Peers& peers, Loss& loss, const PendingTable& pending,
+  Replay(Group group, backend::Backend& backend, transport::Peers& peers, Deaths& deaths, const PendingTable& pending,
          const Clock& clock);
 
   // ---- Any thread.
@@ -149,7 +149,7 @@ class Replay {
   const Clock& clock_;
   const std::int32_t group_id_;
 
-  mutable Gate gate_;
+  mutable SpinLock gate_;
   agreement::Member member_;  ///< guarded by gate_
   ReplayActions actions_;
   bool peers_gave_up_ = false;

@@ -14,7 +14,7 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
     watch_.add(bucket);
   }
   TicketPtr& ticket = run.tickets()[place];
-  if (!ticket) {  // it is an unnamed call, or comes from learning
+  if (!ticket) {  // it is an unnamed call, or comes from negotiation
     const std::string& name = member_.request_in(bucket, place);
     ticket = placing_ && placing_->name() == name ? placing_ : pending_.find(name);
   }

@@ -18,7 +18,7 @@
 #include "backend/backend.h"
 #include "engine/bucket_run.h"
 #include "engine/bucket_watch.h"
-#include "engine/loss.h"
+#include "engine/deaths.h"
 #include "engine/pending_table.h"
 #include "engine/ticket.h"
 #include "transport/peers.h"
@@ -55,9 +55,9 @@ class ReplayActions final : public agreement::Sink {
   };
 
   /// All of them must outlive this. `member`: the one whose calls come here.
-  ReplayActions(const agreement::Member& member, backend::Backend& backend, transport::Peers& peers, Loss& loss,
+  ReplayActions(const agreement::Member& member, backend::Backend& backend, transport::Peers& peers, Deaths& deaths,
                 const PendingTable& pending, const Clock& clock)
-      : member_(member), backend_(backend), peers_(peers), loss_(loss), pending_(pending), clock_(clock) {}
+      : member_(member), backend_(backend), peers_(peers), deaths_(deaths), pending_(pending), clock_(clock) {}
 
   // ---- Any thread.
 
@@ -118,7 +118,7 @@ class ReplayActions final : public agreement::Sink {
   void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
   void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
   void send_frozen(std::uint32_t epoch, agreement::Reason reason) override;
-  void store_quiet(const agreement::RankSet&) override { loss_.say_quiet(); }
+  void store_quiet(const agreement::RankSet&) override { deaths_.say_quiet(); }
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
   void send_end(control::EndMessage message) override { send(std::move(message)); }
   void send_join() override { send(control::JoinMessage{last_call_}); }
@@ -145,7 +145,7 @@ class ReplayActions final : public agreement::Sink {
   const agreement::Member& member_;
   backend::Backend& backend_;
   transport::Peers& peers_;
-  Loss& loss_;
+  Deaths& deaths_;
   const PendingTable& pending_;
   const Clock& clock_;
   Counters counters_;

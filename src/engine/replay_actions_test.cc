@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/recording_backend_for_tests.h"
-#include "transport/loopback/host_for_tests.h"
+#include "engine/testing/recording_backend.h"
+#include "transport/loopback/testing/host.h"
 
 namespace ronde::engine {
 namespace {
@@ -17,8 +17,8 @@ using testing::IsEmpty;
 class ReplayActionsTest : public testing::Test {
  protected:
   ReplayActionsTest() {
-    loss_ = std::make_unique<Loss>(*ranks_[0].peers);
-    actions_ = std::make_unique<ReplayActions>(member_, backend_, *ranks_[0].peers, *loss_, pending_, clock_);
+    deaths_ = std::make_unique<Deaths>(*ranks_[0].peers);
+    actions_ = std::make_unique<ReplayActions>(member_, backend_, *ranks_[0].peers, *deaths_, pending_, clock_);
   }
   void read(control::Message entry) { member_.step(agreement::LogRead{std::move(entry)}, *actions_); }
   /// Bucket 0, of "a" and "b", is in force.
@@ -53,7 +53,7 @@ class ReplayActionsTest : public testing::Test {
   }
 
   const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
-  std::unique_ptr<Loss> loss_;
+  std::unique_ptr<Deaths> deaths_;
   RecordingBackend backend_;
   PendingTable pending_;
   FakeClock clock_;

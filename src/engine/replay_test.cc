@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "engine/steps_for_tests.h"
+#include "engine/testing/steps.h"
 #include "support/effort.h"
 #include "support/local_world.h"
 
@@ -322,8 +322,8 @@ TEST(Replay, ARequestHeldInABreakHasALimit) {
   EXPECT_EQ(ticket->status().failed_rank(), 1);
 }
 
-// A request that was learning moves into its bucket by ADD: from then on clocks must be watched.
-TEST(Replay, WhatComesIntoABucketFromLearningIsWatched) {
+// A request that was negotiated moves into its bucket by ADD: from then on clocks must be watched.
+TEST(Replay, WhatComesIntoABucketFromNegotiationIsWatched) {
   Steps steps(2);
   for (int i = 0; i < 6; ++i) {
     ASSERT_NO_FATAL_FAILURE(steps.step({{"x", 5}}));

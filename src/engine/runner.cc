@@ -58,7 +58,7 @@ void Runner::start_probing(ProbeTask task) {
       std::move(task), [this] { return engine().counters().bytes_reduced.load(std::memory_order_relaxed); },
       [this](const Thresholds& row) {
         engine().propose_table(row);
-        role_.kick();
+        role_.wake_driver();
       });
 }
 
@@ -82,7 +82,7 @@ Status Runner::refuse_call(std::int32_t group, std::uint64_t number, const std::
     engine.refuse_call(number, why);
     return Status();
   }));
-  role_.kick();
+  role_.wake_driver();
   return {};
 }
 
@@ -101,14 +101,14 @@ Status Runner::submit_to_wait(const TicketPtr& ticket) {
 
 Status Runner::submit(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(submit_to_wait(ticket));
-  role_.kick_if_any_input();
+  role_.wake_driver_if_any_input();
   return {};
 }
 
 Status Runner::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
   RONDE_RETURN_IF_ERROR(engines_.hand_in(ticket->request().group,
                                          [&](Engine& engine) { return engine.resubmit(ticket, std::move(owner)); }));
-  role_.kick_if_any_input();  // of a bucket that is not full yet nobody needs to hear
+  role_.wake_driver_if_any_input();  // of a bucket that is not full yet nobody needs to hear
   return {};
 }
 
@@ -119,7 +119,7 @@ Status Runner::submit_all(std::span<const TicketPtr> tickets) {
   for (const TicketPtr& ticket : tickets.subspan(submitted)) {
     ticket->finish(first);
   }
-  role_.kick_if_any_input();
+  role_.wake_driver_if_any_input();
   return first;
 }
 
@@ -128,7 +128,7 @@ Status Runner::cancel(const TicketPtr& ticket) {
     engine.cancel(ticket);
     return Status();
   }));
-  role_.kick();
+  role_.wake_driver();
   return {};
 }
 
@@ -158,7 +158,7 @@ void Runner::tell_wanted(Ticket& ticket) {
 
 void Runner::want(Ticket& ticket) {
   tell_wanted(ticket);
-  role_.kick_if_any_input();
+  role_.wake_driver_if_any_input();
 }
 
 Status Runner::wait(Ticket& ticket, Nanoseconds limit) {
@@ -210,7 +210,7 @@ void Runner::add_group(std::shared_ptr<Engine> engine, int call) {
     const auto lock = role_.lock();
     engines_.add(std::move(engine), call);
   }
-  role_.kick();  // a peer that has come here sooner may have rung already
+  role_.wake_driver();  // a peer that has come here sooner may have rung already
 }
 
 Status Runner::leave_group(std::int32_t group) {

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <future>
 
-#include "engine/runners_for_tests.h"
+#include "engine/testing/runners.h"
 #include "support/effort.h"
 #include "support/local_world.h"
 

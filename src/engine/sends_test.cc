@@ -1,7 +1,7 @@
 // The sender's half, with the test as the receiver.
 #include "engine/sends.h"
 
-#include "engine/pair_side_for_tests.h"
+#include "engine/testing/pair_side.h"
 
 namespace ronde::engine {
 namespace {

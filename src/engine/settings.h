@@ -23,8 +23,8 @@ struct Settings {
   Nanoseconds quiet_timeout = 500 * kMillisecond;
   /// RONDE_FUSION_THRESHOLD: bytes of a fused plan at most; 0: nothing is fused. The coordinator's value is everyone's.
   std::uint64_t fusion_threshold = 128ull << 20;
-  /// RONDE_REPLAY: 0 keeps every request in learning, that is, agreed by messages each time. The coordinator's value is
-  /// everyone's.
+  /// RONDE_REPLAY: 0 keeps every request in negotiation, that is, agreed by messages each time. The coordinator's value
+  /// is everyone's.
   bool replay = true;
   /// RONDE_PROBE: 0 neither measures the table of thresholds in the background nor uses one that was measured.
   bool probe = true;

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "transport/loopback/host_for_tests.h"
+#include "transport/loopback/testing/host.h"
 
 namespace ronde::engine {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "engine/recording_backend_for_tests.h"
-#include "transport/loopback/host_for_tests.h"
+#include "engine/testing/recording_backend.h"
+#include "transport/loopback/testing/host.h"
 
 namespace ronde::engine {
 namespace {
@@ -20,8 +20,8 @@ class SubmissionsTest : public testing::Test {
  protected:
   SubmissionsTest()
       : peers_(*ranks_[0].peers),
-        loss_(peers_),
-        replay_(group_, backend_, peers_, loss_, pending_, clock_),
+        deaths_(peers_),
+        replay_(group_, backend_, peers_, deaths_, pending_, clock_),
         submissions_(group_, 0, backend_, pending_, replay_, requests_) {}
 
   TicketPtr ticket(const std::string& name, OpKind kind = OpKind::allreduce) {
@@ -52,7 +52,7 @@ class SubmissionsTest : public testing::Test {
   const Group group_{0, {0, 1}};
   const std::vector<transport::LoopbackRank> ranks_ = transport::loopback_host(2);
   transport::Peers& peers_;
-  Loss loss_;
+  Deaths deaths_;
   RecordingBackend backend_;
   PendingTable pending_;
   FakeClock clock_;

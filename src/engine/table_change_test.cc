@@ -128,8 +128,8 @@ TEST_P(TableChange, BetweenPlansThatAreQueued) {
   }
 }
 
-// Learning and replay in a random mix, breaks too: names that come now and then, another shape now and then.
-TEST_P(TableChange, InTheMiddleOfLearningAndReplay) {
+// Negotiation and replay in a random mix, breaks too: names that come now and then, another shape now and then.
+TEST_P(TableChange, InTheMiddleOfNegotiationAndReplay) {
   std::uint64_t replayed = 0;
   for (int round = 0; round < effort(200); ++round) {
     auto names = kNames;

@@ -127,8 +127,8 @@ class Ticket {
   /// Its one output is this number, [1] of int32.
   void give(std::int32_t number);
   /// Not a caller's: this rank has joined and takes part with these neutral values, which `memory` owns.
-  void stand_in(std::shared_ptr<void> memory) { stand_in_ = std::move(memory); }
-  bool is_stand_in() const { return stand_in_ != nullptr; }
+  void give_joined_memory(std::shared_ptr<void> memory) { joined_memory_ = std::move(memory); }
+  bool is_of_joined_rank() const { return joined_memory_ != nullptr; }
   const DoneCallback& on_done() const { return on_done_; }
   /// Something that must live until the callback has run: set before each submit, taken when it has finished. Without a
   /// callback nothing is kept: the owner of a slot's ticket would own itself.
@@ -176,7 +176,7 @@ class Ticket {
   std::shared_ptr<List> list_;
   std::vector<std::int64_t> received_splits_;
   std::shared_ptr<void> owner_;
-  std::shared_ptr<void> stand_in_;
+  std::shared_ptr<void> joined_memory_;
   Status plans_status_;
   int plans_left_ = 0;
   int source_ = -1;

@@ -12,7 +12,7 @@
 #include "base/unique_fd.h"
 #include "site/layout.h"
 #include "site/private_file.h"
-#include "site/variables_for_tests.h"
+#include "site/testing/variables.h"
 #include "store/private_folder.h"
 
 namespace ronde::site {

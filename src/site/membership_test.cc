@@ -6,7 +6,7 @@
 #include <map>
 #include <thread>
 
-#include "site/variables_for_tests.h"
+#include "site/testing/variables.h"
 
 namespace ronde::site {
 namespace {

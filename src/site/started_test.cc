@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "site/variables_for_tests.h"
+#include "site/testing/variables.h"
 
 namespace ronde::site {
 namespace {

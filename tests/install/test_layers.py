@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
 FOLDERS = ("agreement", "control", "types", "engine")
 #: Where the parts are chosen: of a job, and of the jobs and hosts in one process that tests run over.
-CHOOSERS = ("engine/world.", "engine/world_connections.", "engine/world_for_tests.")
-CHOSEN_FOR_TESTS = {"engine/world_connections.h", "engine/world_for_tests.h", "transport/loopback/host_for_tests.h"}
+CHOOSERS = ("engine/world.", "engine/world_connections.", "engine/testing/world.")
+CHOSEN_FOR_TESTS = {"engine/world_connections.h", "engine/testing/world.h", "transport/loopback/testing/host.h"}
 #: A futex within a process shares nothing.
 PRIVATE_FUTEX = "base/futex.h"
 OF_SHARED_MEMORY = {"arena", "heap", "futex", "region"}

@@ -32,7 +32,7 @@ struct ronde::DTypeOf<Element<dtype, Bits>> : ronde::DTypeIs<dtype> {};
 namespace ronde::test {
 namespace {
 
-constexpr int kSteps = 12;  ///< of which the first are learning, the others replay
+constexpr int kSteps = 12;  ///< of which the first are negotiation, the others replay
 
 /// Numbers that another rounding rounds otherwise, and every other one so small that sums and averages are subnormal.
 /// Nothing infinite, no NaN.

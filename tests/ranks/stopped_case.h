@@ -39,7 +39,7 @@ struct Case {
 };
 
 inline std::string text_of(const Case& what) {
-  return what.name + (what.replay ? ", replayed" : ", learning") + ", stops at " + std::to_string(what.stops_at);
+  return what.name + (what.replay ? ", replayed" : ", negotiation") + ", stops at " + std::to_string(what.stops_at);
 }
 
 inline float sum_of_ranks() { return static_cast<float>(size() * (size() + 1)) / 2; }

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "backend/native/native.h"
-#include "engine/ordered_backend_for_tests.h"
+#include "engine/testing/ordered_backend.h"
 #include "engine/world_connections.h"
 #include "transport/loopback/loopback.h"
 

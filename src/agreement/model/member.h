@@ -70,7 +70,7 @@ class MemberHalf : public Half {
 
   bool lose_patience() {
     const bool waits = std::any_of(me_.calls.begin(), me_.calls.end(), [](const Call& call) {
-      return call.lane == Lane::placed || call.lane == Lane::queued;
+      return call.stage == CallStage::placed || call.stage == CallStage::queued;
     });
     if (me_.mode != Mode::replay || !study_.scenario.has_timers || !waits) {
       return false;
@@ -89,7 +89,7 @@ class MemberHalf : public Half {
 
   /// All have published: compares the numbers, and begins its slice if they are equal.
   bool begin(int b) {
-    if (me_.mode == Mode::learn || me_.published[b] == 0 || me_.stage[b] != Stage::none || !all_published(b)) {
+    if (me_.mode == Mode::negotiate || me_.published[b] == 0 || me_.stage[b] != Stage::none || !all_published(b)) {
       return false;
     }
     const bool compares = !broken(Fault::numbers_not_compared) &&
@@ -162,7 +162,7 @@ class MemberHalf : public Half {
         return false;
       }
     }
-    me_.mode = Mode::learn;
+    me_.mode = Mode::negotiate;
     me_.in_force = 0;
     me_.places = {};
     me_.turn = {};
@@ -170,12 +170,12 @@ class MemberHalf : public Half {
     me_.decided = {};
     me_.published = {};
     for (Call& call : me_.calls) {
-      const bool is_queued = call.lane == Lane::queued && !broken(Fault::queue_not_sent_in_a_break);
-      call.lane = call.lane == Lane::placed || is_queued ? Lane::held : call.lane;
+      const bool is_queued = call.stage == CallStage::queued && !broken(Fault::queue_not_sent_in_a_break);
+      call.stage = call.stage == CallStage::placed || is_queued ? CallStage::held : call.stage;
       call.at = is_queued ? Byte{0} : call.at;
     }
     for (int index = 0; index < me_.next; ++index) {
-      if (me_.calls[index].lane == Lane::held) {
+      if (me_.calls[index].stage == CallStage::held) {
         send_or_fail(index);
       }
     }
@@ -184,7 +184,7 @@ class MemberHalf : public Half {
   }
 
   bool read() {
-    if ((me_.mode != Mode::learn && me_.mode != Mode::replay) || me_.position >= state_.entries) {
+    if ((me_.mode != Mode::negotiate && me_.mode != Mode::replay) || me_.position >= state_.entries) {
       return false;
     }
     const Entry entry = state_.log[me_.position++];
@@ -196,7 +196,7 @@ class MemberHalf : public Half {
     if (entry.kind == Entry::Kind::error) {
       read_error(entry);
     } else if (entry.kind == Entry::Kind::install) {
-      if (me_.mode != Mode::learn) {
+      if (me_.mode != Mode::negotiate) {
         bad(text("INSTALL within an epoch, rank", own_));
       }
       me_.epoch = entry.number;
@@ -224,7 +224,7 @@ class MemberHalf : public Half {
   Byte flag(int b) const { return FlagWord::encode(me_.epoch, static_cast<std::uint64_t>(instance(b))); }
   int parity(int b) const { return instance(b) & 1; }
   int word_parity(int b) const { return broken(Fault::one_word_for_both_parities) ? 0 : parity(b); }
-  bool has_ended(int index) const { return me_.calls[index].lane >= Lane::succeeded; }
+  bool has_ended(int index) const { return me_.calls[index].stage >= CallStage::succeeded; }
   int published_by(int other, int b) {
     int most = 0;
     for (const Byte word : words(other).flag[b]) {
@@ -255,7 +255,7 @@ class MemberHalf : public Half {
     state_.up[own_][count++] = message;
   }
   void send_request(int index, Byte calls_before = 0) {
-    me_.calls[index].lane = Lane::sent;
+    me_.calls[index].stage = CallStage::sent;
     send({Message::Kind::request, me_.calls[index].number, static_cast<Byte>(index), me_.label, calls_before});
   }
   void send_or_fail(int index, Byte calls_before = 0) {
@@ -292,7 +292,7 @@ class MemberHalf : public Half {
   }
 
   void refuse(int index) {
-    me_.calls[index].lane = Lane::failed;
+    me_.calls[index].stage = CallStage::failed;
     if (broken(Fault::refused_call_not_counted)) {
       return;
     }
@@ -337,7 +337,7 @@ class MemberHalf : public Half {
     if (me_.places[at / kPlaces][at % kPlaces] == 0 && first_queued(at) < 0) {
       put(index, at);
     } else {
-      me_.calls[index].lane = Lane::queued;
+      me_.calls[index].stage = CallStage::queued;
       me_.calls[index].at = at;
     }
     return true;
@@ -345,7 +345,7 @@ class MemberHalf : public Half {
 
   int first_queued(int at) const {
     for (int index = 0; index < kOps; ++index) {
-      if (me_.calls[index].lane == Lane::queued && me_.calls[index].at == at) {
+      if (me_.calls[index].stage == CallStage::queued && me_.calls[index].at == at) {
         return index;
       }
     }
@@ -354,7 +354,7 @@ class MemberHalf : public Half {
 
   void put(int index, int at) {
     const int b = at / kPlaces;
-    me_.calls[index].lane = Lane::placed;
+    me_.calls[index].stage = CallStage::placed;
     me_.calls[index].at = 0;
     me_.places[b][at % kPlaces] = static_cast<Byte>(index + 1);
     for (int place = 0; place < study_.places[b]; ++place) {
@@ -403,7 +403,7 @@ class MemberHalf : public Half {
     }
     for (int place = 0; place < study_.places[b]; ++place) {
       Call& call = me_.calls[me_.places[b][place] - 1];
-      call.lane = broken(Fault::void_calls_not_sent) ? Lane::fresh : Lane::held;
+      call.stage = broken(Fault::void_calls_not_sent) ? CallStage::fresh : CallStage::held;
     }
     clear(b);
     if (me_.mode == Mode::replay && !broken(Fault::void_does_not_break)) {
@@ -427,7 +427,7 @@ class MemberHalf : public Half {
   // ---- The log
 
   bool is_moved_by(int index, int buckets) const {
-    return me_.calls[index].lane == Lane::sent && study_.is_planned(op_of(own_, index).hint, buckets);
+    return me_.calls[index].stage == CallStage::sent && study_.is_planned(op_of(own_, index).hint, buckets);
   }
 
   void move_calls(int buckets) {
@@ -452,7 +452,7 @@ class MemberHalf : public Half {
     const bool by_order = broken(Fault::requests_without_number) && entry.number < kFirstBarrier;
     for (int index = 0; index < me_.next; ++index) {
       const Call& call = me_.calls[index];
-      if (call.lane == Lane::sent && (by_order || call.number == entry.number)) {
+      if (call.stage == CallStage::sent && (by_order || call.number == entry.number)) {
         return index;
       }
     }
@@ -494,7 +494,7 @@ class MemberHalf : public Half {
     if (well && !study_.must_succeed[op.meets]) {
       bad(text("a call succeeds that no call of every rank matches, rank", own_));
     }
-    call.lane = well ? Lane::succeeded : Lane::failed;
+    call.stage = well ? CallStage::succeeded : CallStage::failed;
     if (me_.waits_for == index + 1) {
       me_.waited = static_cast<Byte>(me_.waited | 1 << index);
       me_.waits_for = 0;

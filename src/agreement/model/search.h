@@ -164,25 +164,26 @@ class Search {
 
   /// Nothing more can happen: every call must have ended, on all ranks alike, and well if it is the same on all.
   bool check_end(const State& state) {
-    std::array<Lane, kNumbers> ends{};
+    std::array<CallStage, kNumbers> ends{};
     for (int r = 0; r < study_.ranks && violation_.empty(); ++r) {
       const auto& program = study_.programs[static_cast<std::size_t>(r)];
       const Rank& rank = state.ranks[r];
       for (std::size_t word = 0; word < program.size(); ++word) {
         const Op& op = program[word];
         const bool is_wait = op.kind == Op::Kind::wait;
-        const Lane lane = rank.calls[word].lane;
+        const CallStage call_stage = rank.calls[word].stage;
         const std::string which = "word " + std::to_string(word) + " of rank " + std::to_string(r);
-        if (word >= rank.next || (!is_wait && lane < Lane::succeeded)) {
+        if (word >= rank.next || (!is_wait && call_stage < CallStage::succeeded)) {
           violation_ = "nothing moves, and " + which + " has not ended";
           return false;
         }
-        Lane& other = ends[op.meets];
-        if (!is_wait && other != Lane::fresh && other != lane) {
+        CallStage& other = ends[op.meets];
+        if (!is_wait && other != CallStage::fresh && other != call_stage) {
           violation_ = which + " ends otherwise than on another rank";
         }
-        other = is_wait ? other : lane;
-        if (!is_wait && study_.must_succeed[op.meets] && !study_.scenario.has_limits && lane != Lane::succeeded) {
+        other = is_wait ? other : call_stage;
+        if (!is_wait && study_.must_succeed[op.meets] && !study_.scenario.has_limits &&
+            call_stage != CallStage::succeeded) {
           violation_ = "a call that all ranks make alike fails: " + which;
         }
       }

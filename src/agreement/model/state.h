@@ -10,18 +10,18 @@
 
 namespace ronde::agreement::calls_model {
 
-enum class Mode : Byte { learn, replay, frozen, drain };
-enum class Lane : Byte { fresh, queued, placed, sent, held, succeeded, failed };
+enum class Mode : Byte { negotiate, replay, frozen, drain };
+enum class CallStage : Byte { fresh, queued, placed, sent, held, succeeded, failed };
 enum class Stage : Byte { none, reducing, reduced };
 
 struct Call {
-  Lane lane = Lane::fresh;
+  CallStage stage = CallStage::fresh;
   Byte number = 0;  ///< of a barrier: its name
   Byte at = 0;      ///< of a queued call: the place that it waits for
 };
 
 struct Rank {
-  Mode mode = Mode::learn;
+  Mode mode = Mode::negotiate;
   Byte epoch = 0;
   Byte label = 0;      ///< entries read that move or fail calls
   Byte position = 0;   ///< in the part of the log that is kept

@@ -3,7 +3,7 @@
 // RONDE_AGREEMENT_MUTANTS. The name of a mutation is the one in docs/agreement.md.
 #include <gtest/gtest.h>
 
-#include "agreement/world_for_tests.h"
+#include "agreement/testing/world.h"
 
 namespace ronde::agreement::testing_world {
 namespace {

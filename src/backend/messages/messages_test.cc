@@ -6,8 +6,8 @@
 
 #include <random>
 
-#include "collectives/jobs_for_tests.h"
 #include "collectives/schedule/message_channel.h"
+#include "collectives/testing/jobs.h"
 #include "support/effort.h"
 #include "transport/loopback/links.h"
 

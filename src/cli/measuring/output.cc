@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/measuring/report/report/plot.h"
+#include "cli/measuring/report/plot.h"
 #include "cli/measuring/workload/sizes.h"
 
 namespace ronde::cli {

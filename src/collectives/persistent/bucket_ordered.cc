@@ -1,9 +1,9 @@
-// Large private tensors: when the bucket's turn comes in the lane (ordered_lane.h), the all-reduce of the learning
+// Large private tensors: when the bucket's turn comes in the lane (ordered_lane.h), the all-reduce of the negotiation
 // lane, over the lane's channel.
-#include "collectives/alone.h"
 #include "collectives/persistent/bucket_kinds.h"
 #include "collectives/persistent/ordered_lane.h"
 #include "collectives/shm/select.h"
+#include "collectives/single_rank.h"
 
 namespace ronde::collectives {
 
@@ -55,7 +55,7 @@ class OrderedBucket final : public HostBucket {
         return Progress::idle;
       }
       const bool is_trivial = size() == 1 || list().bytes() == 0;
-      operation_ = is_trivial ? allreduce_alone(plan_) : staged_allreduce(lane_.channel(), plan_);
+      operation_ = is_trivial ? allreduce_of_single_rank(plan_) : staged_allreduce(lane_.channel(), plan_);
     }
     const Progress progress = operation_->advance();
     if (progress != Progress::done) {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "collectives/budget.h"
-#include "collectives/persistent/bucket_world_for_tests.h"
+#include "collectives/persistent/testing/bucket_world.h"
 #include "store/memory_store.h"
 #include "support/effort.h"
 #include "transport/loopback/loopback.h"
-#include "transport/shm/processes_for_tests.h"
+#include "transport/shm/testing/processes.h"
 
 namespace ronde::collectives {
 namespace {

@@ -2,7 +2,7 @@
 // ranks of two hosts in order, have the bits of one host.
 #include <gtest/gtest.h>
 
-#include "collectives/schedule/message_world_for_tests.h"
+#include "collectives/schedule/testing/message_world.h"
 
 namespace ronde::collectives {
 namespace {

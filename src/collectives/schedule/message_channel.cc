@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "collectives/adasum.h"
-#include "collectives/alone.h"
 #include "collectives/parts.h"
 #include "collectives/schedule/barrier_schedule.h"
 #include "collectives/schedule/chain_schedule.h"
@@ -15,6 +14,7 @@
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/schedule_run.h"
 #include "collectives/schedule/two_phase_schedule.h"
+#include "collectives/single_rank.h"
 
 namespace ronde::collectives::messages {
 
@@ -72,7 +72,7 @@ std::unique_ptr<Operation> reduce_whole(MessageChannel& channel, const Plan& pla
 
 std::unique_ptr<Operation> allreduce(MessageChannel& channel, const Plan& plan) {
   if (plan.bytes() == 0) {
-    return allreduce_alone(plan);
+    return allreduce_of_single_rank(plan);
   }
   if (plan.reduce_op == ReduceOp::adasum) {
     return adasum_allreduce(
@@ -199,17 +199,17 @@ struct Algorithm {
 };
 
 constexpr Algorithm kAlgorithms[] = {
-    {OpKind::allreduce, allreduce, allreduce_alone},
-    {OpKind::broadcast, broadcast, copy_alone},
-    {OpKind::allgather, exchange_parts, copy_alone},
-    {OpKind::alltoall, exchange_parts, copy_alone},
-    {OpKind::gather, exchange_parts, copy_alone},
-    {OpKind::scatter, exchange_parts, copy_alone},
-    {OpKind::reduce, exchange_parts, allreduce_alone},
-    {OpKind::reducescatter, exchange_parts, allreduce_alone},
+    {OpKind::allreduce, allreduce, allreduce_of_single_rank},
+    {OpKind::broadcast, broadcast, copy_of_single_rank},
+    {OpKind::allgather, exchange_parts, copy_of_single_rank},
+    {OpKind::alltoall, exchange_parts, copy_of_single_rank},
+    {OpKind::gather, exchange_parts, copy_of_single_rank},
+    {OpKind::scatter, exchange_parts, copy_of_single_rank},
+    {OpKind::reduce, exchange_parts, allreduce_of_single_rank},
+    {OpKind::reducescatter, exchange_parts, allreduce_of_single_rank},
     {OpKind::barrier, barrier, nullptr},
-    {OpKind::scan, scan, allreduce_alone},
-    {OpKind::exscan, exscan, exscan_alone},
+    {OpKind::scan, scan, allreduce_of_single_rank},
+    {OpKind::exscan, exscan, exscan_of_single_rank},
 };
 
 const Algorithm* find(OpKind kind) {

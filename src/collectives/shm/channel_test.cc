@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/shm/world_for_tests.h"
+#include "collectives/shm/testing/world.h"
 
 namespace ronde::collectives {
 namespace {

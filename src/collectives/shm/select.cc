@@ -7,7 +7,6 @@
 
 #include "base/round_up.h"
 #include "collectives/adasum.h"
-#include "collectives/alone.h"
 #include "collectives/shm/allgather.h"
 #include "collectives/shm/barrier.h"
 #include "collectives/shm/broadcast.h"
@@ -16,6 +15,7 @@
 #include "collectives/shm/one_shot.h"
 #include "collectives/shm/scan.h"
 #include "collectives/shm/two_phase.h"
+#include "collectives/single_rank.h"
 
 namespace ronde::collectives {
 
@@ -23,7 +23,7 @@ namespace {
 
 std::unique_ptr<Operation> allreduce(HostChannel& channel, const Plan& plan) {
   if (plan.bytes() == 0) {
-    return allreduce_alone(plan);
+    return allreduce_of_single_rank(plan);
   }
   if (plan.reduce_op == ReduceOp::adasum) {
     return adasum_allreduce(
@@ -54,17 +54,18 @@ struct Algorithm {
 };
 
 constexpr Algorithm kAlgorithms[] = {
-    {OpKind::allreduce, allreduce, allreduce_alone, Slots::from_beginning},  // or as slots_of_allreduce() has it
-    {OpKind::broadcast, staged_broadcast, copy_alone, Slots::from_beginning},
-    {OpKind::allgather, staged_allgather, copy_alone, Slots::from_beginning},
-    {OpKind::alltoall, staged_alltoall, copy_alone, Slots::whole},
-    {OpKind::gather, staged_gather, copy_alone, Slots::whole},
-    {OpKind::scatter, staged_scatter, copy_alone, Slots::whole},
-    {OpKind::reduce, staged_reduce, allreduce_alone, Slots::whole},
-    {OpKind::reducescatter, staged_reducescatter, allreduce_alone, Slots::whole},
+    {OpKind::allreduce, allreduce, allreduce_of_single_rank,
+     Slots::from_beginning},  // or as slots_of_allreduce() has it
+    {OpKind::broadcast, staged_broadcast, copy_of_single_rank, Slots::from_beginning},
+    {OpKind::allgather, staged_allgather, copy_of_single_rank, Slots::from_beginning},
+    {OpKind::alltoall, staged_alltoall, copy_of_single_rank, Slots::whole},
+    {OpKind::gather, staged_gather, copy_of_single_rank, Slots::whole},
+    {OpKind::scatter, staged_scatter, copy_of_single_rank, Slots::whole},
+    {OpKind::reduce, staged_reduce, allreduce_of_single_rank, Slots::whole},
+    {OpKind::reducescatter, staged_reducescatter, allreduce_of_single_rank, Slots::whole},
     {OpKind::barrier, [](HostChannel& channel, const Plan&) { return flag_barrier(channel); }, nullptr, Slots::none},
-    {OpKind::scan, staged_scan, allreduce_alone, Slots::from_beginning},
-    {OpKind::exscan, staged_exscan, exscan_alone, Slots::from_beginning},
+    {OpKind::scan, staged_scan, allreduce_of_single_rank, Slots::from_beginning},
+    {OpKind::exscan, staged_exscan, exscan_of_single_rank, Slots::from_beginning},
 };
 
 const Algorithm* find(OpKind kind) {

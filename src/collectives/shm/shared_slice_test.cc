@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/shm/world_for_tests.h"
+#include "collectives/shm/testing/world.h"
 #include "support/effort.h"
 
 namespace ronde::collectives {
@@ -85,7 +85,7 @@ std::size_t move_to_heaps(Job& job, const std::vector<std::byte*>& heaps, std::s
   return at;
 }
 
-/// Jobs whose tensors lie in the heaps, beside others whose do not, through the learning lane.
+/// Jobs whose tensors lie in the heaps, beside others whose do not, through the negotiated path.
 class DirectAllreduce : public testing::TestWithParam<int> {};
 
 TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {

@@ -2,7 +2,7 @@
 // its own, in which only its own region is writable: a store into a peer's slot would be a crash.
 #include <gtest/gtest.h>
 
-#include "collectives/shm/world_for_tests.h"
+#include "collectives/shm/testing/world.h"
 #include "store/memory_store.h"
 #include "transport/shm/shm.h"
 

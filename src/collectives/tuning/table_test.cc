@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "collectives/shm/world_for_tests.h"
+#include "collectives/shm/testing/world.h"
 
 namespace ronde::collectives {
 namespace {

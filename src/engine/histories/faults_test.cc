@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/log.h"
-#include "engine/histories/world_for_tests.h"
+#include "engine/histories/testing/world.h"
 
 namespace ronde::engine::histories {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
-#include "engine/histories/world_for_tests.h"
+#include "engine/histories/testing/world.h"
 #include "support/effort.h"
 
 namespace ronde::engine::histories {

@@ -15,7 +15,7 @@
 #include "store/memory_store.h"
 #include "transport/loopback/loopback.h"
 #include "transport/mapping.h"
-#include "transport/shm/processes_for_tests.h"
+#include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {
 namespace {

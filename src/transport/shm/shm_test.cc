@@ -19,7 +19,7 @@
 #include "store/memory_store.h"
 #include "transport/bell.h"
 #include "transport/ring_link.h"
-#include "transport/shm/processes_for_tests.h"
+#include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {
 namespace {

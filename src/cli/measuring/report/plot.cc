@@ -1,4 +1,4 @@
-#include "cli/measuring/report/report/plot.h"
+#include "cli/measuring/report/plot.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/measuring/report/report/format.h"
+#include "cli/measuring/report/format.h"
 #include "cli/measuring/workload/sizes.h"
 
 namespace ronde::cli {

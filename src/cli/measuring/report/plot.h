@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/measuring/report/report/report.h"
+#include "cli/measuring/report/report.h"
 
 namespace ronde::cli {
 

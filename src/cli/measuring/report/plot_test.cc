@@ -1,4 +1,4 @@
-#include "cli/measuring/report/report/plot.h"
+#include "cli/measuring/report/plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

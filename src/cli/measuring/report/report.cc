@@ -1,11 +1,11 @@
-#include "cli/measuring/report/report/report.h"
+#include "cli/measuring/report/report.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "cli/measuring/report/report/format.h"
+#include "cli/measuring/report/format.h"
 #include "cli/measuring/workload/sizes.h"
 
 namespace ronde::cli {

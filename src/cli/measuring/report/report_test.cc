@@ -1,4 +1,4 @@
-#include "cli/measuring/report/report/report.h"
+#include "cli/measuring/report/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "cli/measuring/report/report/report.h"
+#include "cli/measuring/report/report.h"
 #include "cli/measuring/timing/contestant.h"
 #include "cli/measuring/timing/start_line.h"
 #include "cli/measuring/workload/options.h"
