@@ -1,6 +1,6 @@
 // The world of the interleaving test: ranks with the real Member, the real Coordinator, simulated words, memory and
 // FIFOs, and the checks of what the protocol promises (docs/agreement.md, "What is checked"). What may move, and when,
-// is in world_moves_for_tests.h.
+// is in world_moves.h.
 #pragma once
 
 #include <array>
