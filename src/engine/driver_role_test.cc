@@ -28,7 +28,7 @@ class DriverRoleTest : public testing::Test {
     engines_.job().set_hooks([this] { role_->on_finished(); }, {});
   }
   TicketPtr submit() {
-    const TicketPtr ticket = small_reduction("x", values_);
+    const TicketPtr ticket = sum("x", values_);
     EXPECT_TRUE(engines_.job().submit(ticket));
     return ticket;
   }

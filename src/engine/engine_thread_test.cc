@@ -31,7 +31,7 @@ class EngineThreadTest : public testing::Test {
     thread_ = std::move(*started);
   }
   void submit(DoneCallback on_done) {
-    EXPECT_TRUE(engines_.job().submit(small_reduction("x", values_, std::move(on_done))));
+    EXPECT_TRUE(engines_.job().submit(sum("x", values_, std::move(on_done))));
   }
 
   RealClock clock_;

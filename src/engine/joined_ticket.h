@@ -1,4 +1,4 @@
-// Stand-in: what a rank that has joined does for a request of the others. They have agreed without it, but the
+// Joined ticket: what a rank that has joined does for a request of the others. They have agreed without it, but the
 // algorithms need every rank: it takes part with values that change no result, and drops what comes out.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace ronde::engine {
 
-/// The tickets of the items, in their order, with outputs of the size that was agreed; a stand-in where this rank has
+/// The tickets of the items, in their order, with outputs of the size that was agreed; a joined ticket where this rank has
 /// joined. `own`: this rank's number in the group. INTERNAL if nobody here holds an item. Throws std::bad_alloc.
 Result<std::vector<TicketPtr>> tickets_of(const std::vector<control::ExecEntry::Item>& items,
                                           const PendingTable& pending, const Group& group, int own);

@@ -99,6 +99,14 @@ def test_paths_and_names_exist(page, tree):
     assert not missing
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "src").glob("*/README.md")), ids=page_id)
+def test_a_folders_table_names_its_sources(page):
+    """The first column of a table in a folder's page: its sources, without their ends."""
+    named = [name for row in re.findall(r"^\| (`.+?`) \|", text_of(page), flags=re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+    assert named
+    assert not [name for name in named if not any(page.parent.glob(f"{name}.*"))]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_named_targets_and_scripts_exist(page):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

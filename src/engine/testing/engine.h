@@ -18,9 +18,12 @@ inline std::unique_ptr<Engine> engine_of_first_rank(const Clock& clock, int rank
   return std::make_unique<Engine>(topology, std::move(loopback_connections(ranks).front()), Settings(), clock);
 }
 
-inline TicketPtr small_reduction(const std::string& name, std::vector<float>& values, DoneCallback on_done = {}) {
+/// In place; `values` must outlive the ticket.
+inline TicketPtr sum(const std::string& name, std::vector<float>& values, DoneCallback on_done = {},
+                     std::int32_t group = 0) {
   Request request;
   request.name = name;
+  request.group = group;
   Tensor tensor;
   tensor.data = values.data();
   tensor.shape = {static_cast<std::int64_t>(values.size())};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/runner.h"
+#include "engine/testing/engine.h"
 #include "engine/testing/world.h"
 #include "support/log_guard.h"
 
@@ -64,17 +65,5 @@ class Job {
   std::vector<std::unique_ptr<Runner>> runners_;
   bool shut_down_ = false;
 };
-
-inline TicketPtr sum(const std::string& name, std::vector<float>& values, DoneCallback on_done = {},
-                     std::int32_t group = 0) {
-  Request request;
-  request.name = name;
-  request.group = group;
-  Tensor tensor;
-  tensor.data = values.data();
-  tensor.shape = {static_cast<std::int64_t>(values.size())};
-  request.tensors.push_back({tensor, tensor});
-  return std::make_shared<Ticket>(std::move(request), std::move(on_done));
-}
 
 }  // namespace ronde::engine

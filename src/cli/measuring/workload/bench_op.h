@@ -34,7 +34,7 @@ struct BenchOpTraits {
   bool at_root_only = false;  ///< the others have nothing to check
   bool is_share = false;      ///< of each part this rank has its share, not all of it
   bool makes_output = false;  ///< the result lies in memory that the library makes
-  /// Of the bytes of one rank's input, what must pass a rank's link whatever the algorithm (summary.h).
+  /// Of the bytes of one rank's input, what must pass a rank's link whatever the algorithm (report/report.h).
   double (*bus_factor)(double ranks);
 };
 
