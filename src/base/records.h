@@ -4,8 +4,7 @@
 //   inline constexpr auto kFields<Point> = std::tuple(&Point::x, &Point::y);
 //
 // put(writer, point) and get(reader, point) both follow from it, so what one writes is what the other reads. Fields are
-// numbers, enumerations, texts, lists, optional values and other records. A type with bytes of its own making has
-// write(ByteWriter&, const T&), read(ByteReader&, T&) and kLeastBytes<T>.
+// numbers, enumerations, texts, lists, optional values and other records.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +42,7 @@ constexpr std::size_t least_bytes() {
         },
         kFields<T>);
   } else {
-    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>, "say kFields or kLeastBytes for it");
+    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>, "say kFields for it");
     return sizeof(T);
   }
 }
@@ -83,10 +82,8 @@ void put(ByteWriter& writer, const T& value) {
     writer.put_string(value);
   } else if constexpr (std::is_same_v<T, bool>) {
     writer.put(static_cast<std::uint8_t>(value));
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-    writer.put(value);
   } else {
-    write(writer, value);
+    writer.put(value);
   }
 }
 
@@ -119,10 +116,8 @@ void get(ByteReader& reader, T& value) {
     value = reader.get_string();
   } else if constexpr (std::is_same_v<T, bool>) {
     value = reader.get<std::uint8_t>() != 0;
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-    value = reader.get<T>();
   } else {
-    read(reader, value);
+    value = reader.get<T>();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "collectives/testing/worlds.h"
 #include "reduce/adasum.h"

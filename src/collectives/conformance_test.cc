@@ -2,6 +2,8 @@
 // and between hosts of several ranks.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "collectives/testing/worlds.h"
 #include "support/effort.h"
 

@@ -19,12 +19,24 @@ inline constexpr auto kFields<Thresholds> = std::tuple(&Thresholds::inlined, &Th
                                                        &Thresholds::chunk, &Thresholds::stream);
 
 template <>
-inline constexpr std::size_t kLeastBytes<Descriptor> = 1;
-static void read(ByteReader& reader, Descriptor& descriptor) { descriptor = read_descriptor(reader); }
+inline constexpr auto kFields<Descriptor::Spec> = std::tuple(&Descriptor::Spec::dtype, &Descriptor::Spec::shape);
 
 template <>
-inline constexpr std::size_t kLeastBytes<Bucket> = 1;
-static void read(ByteReader& reader, Bucket& bucket) { bucket = read_bucket(reader); }
+inline constexpr auto kFields<PlannedGroup> = std::tuple(&PlannedGroup::id, &PlannedGroup::size);
+
+template <>
+inline constexpr auto kFields<Descriptor> = std::tuple(&Descriptor::kind, &Descriptor::reduce_op, &Descriptor::root,
+                                                       &Descriptor::prescale, &Descriptor::postscale,
+                                                       &Descriptor::tensors, &Descriptor::planned_group,
+                                                       &Descriptor::memory_place, &Descriptor::splits);
+
+template <>
+inline constexpr auto kFields<BucketMember> = std::tuple(&BucketMember::name, &BucketMember::descriptor,
+                                                         &BucketMember::places, &BucketMember::planning_name,
+                                                         &BucketMember::turn);
+
+template <>
+inline constexpr auto kFields<Bucket> = std::tuple(&Bucket::id, &Bucket::kind, &Bucket::layout, &Bucket::members);
 
 // ---- The messages: each one's fields in their order on the wire
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/bytes.h"
+
 namespace ronde::control {
 namespace {
 
@@ -24,6 +26,10 @@ TEST(Messages, RequestSurvivesTheWire) {
   request.position = 23;
   request.descriptor.planned_group = {5, 2};
   request.descriptor.memory_place = 4096;
+  request.descriptor.splits = {5, 0, 7};
+  request.call_site = "train.py:12";
+  request.planning_name = "noname.loss";
+  request.call_number = 11;
   const Envelope back = round_trip({3, request});
   EXPECT_EQ(back.group, 3);
   const auto& message = std::get<RequestMessage>(back.message);
@@ -34,6 +40,10 @@ TEST(Messages, RequestSurvivesTheWire) {
   EXPECT_EQ(message.waited, 4);
   EXPECT_EQ(message.position, 23u);
   EXPECT_EQ(message.descriptor.memory_place, 4096);
+  EXPECT_EQ(message.descriptor.splits, request.descriptor.splits);
+  EXPECT_EQ(message.call_site, request.call_site);
+  EXPECT_EQ(message.planning_name, request.planning_name);
+  EXPECT_EQ(message.call_number, 11u);
 }
 
 TEST(Messages, EveryLogEntrySurvivesTheWire) {

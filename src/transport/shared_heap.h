@@ -1,10 +1,10 @@
-// SharedHeap: the part of this rank's heap that callers get buckets from: memory that every rank of the host maps, so
+// SharedHeap: the part of this rank's heap that callers get buffers from: memory that every rank of the host maps, so
 // that an all-reduce of what lies in it is done in the tensors themselves (collectives/shm/direct.h).
 //
 // Allocation is local: no rank is asked. That is enough, because every rank maps every other's whole heap, and a
 // tensor's offset travels with its request.
 //
-// A bucket is ordinary memory of its owner for as long as it likes, also after shutdown: it keeps the mapping alive.
+// A buffer is ordinary memory of its owner for as long as it likes, also after shutdown: it keeps the mapping alive.
 // The peers' views end with their arenas.
 #pragma once
 

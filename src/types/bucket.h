@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bytes.h"
 #include "types/memory_place.h"
 #include "types/request.h"
 
@@ -76,9 +75,5 @@ std::uint64_t payload_bytes(const Bucket& bucket);
 
 /// Whether a request with this descriptor may take the member's place, on the rank with this index in the group.
 bool fits(const BucketMember& member, const Descriptor& descriptor, int index);
-
-void write(ByteWriter& writer, const Bucket& bucket);
-/// Requires a check of reader.ok() afterwards; what is read from a broken record is harmless.
-Bucket read_bucket(ByteReader& reader);
 
 }  // namespace ronde

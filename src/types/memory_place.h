@@ -7,8 +7,6 @@
 #include <functional>
 #include <vector>
 
-#include "base/bytes.h"
-
 namespace ronde {
 
 /// A place is a count of bytes in the rank's own memory; this: the tensor lies where nobody else reaches it.
@@ -40,10 +38,5 @@ struct MemorySpan {
   std::size_t offset = 0;
   std::size_t bytes = 0;
 };
-
-void write(ByteWriter& writer, const MemoryPlace& place);
-MemoryPlace read_memory_place(ByteReader& reader);
-void write(ByteWriter& writer, const MemoryPlaces& places);
-MemoryPlaces read_memory_places(ByteReader& reader);
 
 }  // namespace ronde

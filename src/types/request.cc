@@ -274,49 +274,6 @@ std::string descriptor_text(const Descriptor& descriptor) {
   return text;
 }
 
-void write(ByteWriter& writer, const Descriptor& descriptor) {
-  writer.put(descriptor.kind);
-  writer.put(descriptor.reduce_op);
-  writer.put(static_cast<std::int32_t>(descriptor.root));
-  writer.put(descriptor.prescale);
-  writer.put(descriptor.postscale);
-  writer.put(static_cast<std::uint32_t>(descriptor.tensors.size()));
-  for (const Descriptor::Spec& spec : descriptor.tensors) {
-    writer.put(spec.dtype);
-    writer.put(static_cast<std::uint32_t>(spec.shape.size()));
-    for (std::int64_t extent : spec.shape) {
-      writer.put(extent);
-    }
-  }
-  writer.put(descriptor.planned_group.id);
-  writer.put(descriptor.planned_group.size);
-  write(writer, descriptor.memory_place);
-  write_numbers(writer, descriptor.splits);
-}
-
-Descriptor read_descriptor(ByteReader& reader) {
-  Descriptor descriptor;
-  descriptor.kind = reader.get<OpKind>();
-  descriptor.reduce_op = reader.get<ReduceOp>();
-  descriptor.root = reader.get<std::int32_t>();
-  descriptor.prescale = reader.get<double>();
-  descriptor.postscale = reader.get<double>();
-  const std::size_t tensors = reader.get_count(8);
-  descriptor.tensors.resize(tensors);
-  for (Descriptor::Spec& spec : descriptor.tensors) {
-    spec.dtype = reader.get<DType>();
-    spec.shape.resize(reader.get_count(8));
-    for (std::int64_t& extent : spec.shape) {
-      extent = reader.get<std::int64_t>();
-    }
-  }
-  descriptor.planned_group.id = reader.get<std::uint64_t>();
-  descriptor.planned_group.size = reader.get<std::uint32_t>();
-  descriptor.memory_place = read_memory_place(reader);
-  descriptor.splits = read_numbers<std::int64_t>(reader);
-  return descriptor;
-}
-
 Status validate(const Request& request, const Group& group, int rank) {
   const OperationTraits& operation = traits(request.kind);
   if (!operation.is_known) {

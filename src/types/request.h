@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "types/group.h"
@@ -102,10 +101,6 @@ std::string disagreement(const Descriptor& a, const Descriptor& b);
 
 /// "allreduce (sum) of float32 [2, 3]"
 std::string descriptor_text(const Descriptor& descriptor);
-
-void write(ByteWriter& writer, const Descriptor& descriptor);
-/// Requires a check of reader.ok() afterwards; what is read from a broken record is harmless.
-Descriptor read_descriptor(ByteReader& reader);
 
 /// Everything about a request that its own rank can check: INVALID_ARGUMENT or NOT_IMPLEMENTED with a sentence that
 /// names the tensor. `rank`: the global rank that asks.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "collectives/shm/testing/world.h"
 #include "support/effort.h"
 

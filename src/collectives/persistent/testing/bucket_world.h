@@ -1,6 +1,7 @@
 // For tests: a world of ranks that run buckets, several at once, each through many instances.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
