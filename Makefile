@@ -21,7 +21,7 @@ help:  ## this list
 demo: setup  ## two processes train a convolutional network on real images, and a short report
 	@tools/demo
 
-test:  ## build, run the tests, print a table (STAGES=ci: what takes longer, by sanitizers, with 8 ranks, by PyTorch's own tests; STAGES="build-dev ctest-dev": only those)
+test:  ## build, run the tests, print a table (STAGES=ci: what takes longer, by sanitizers, with 8 ranks, by PyTorch's own tests; STAGES="build-release ctest-release": only those)
 	@$(PYTHON) tools/test $(STAGES)
 
 setup:  ## system packages, .venv, and Ronde installed in it

@@ -12,6 +12,12 @@ option(RONDE_UNITS "compile several sources as one" ON)
 option(RONDE_TEST_UNITS "compile several tests as one" ON)
 option(RONDE_PRECOMPILED "compile the standard library's headers once" OFF)
 
+# GCC frees memory that precompiled headers have filled, time and again, in vain: without, a test takes a quarter less time
+# to compile, and its compiler 1.1 GB in place of 0.9. Linked where headers are precompiled.
+add_library(ronde_precompiled INTERFACE)
+target_compile_options(ronde_precompiled INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=1000> $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=2000000>)
+
 set(ronde_standard_headers <algorithm> <array> <atomic> <charconv> <chrono> <condition_variable> <cstdint> <cstring>
   <deque> <functional> <map> <memory> <mutex> <optional> <span> <sstream> <string> <string_view> <thread> <tuple>
   <unordered_map> <utility> <variant> <vector>)
@@ -23,10 +29,11 @@ function(ronde_fast_library target)
     if(NOT TARGET ronde_library_headers)
       file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/library_headers.cc" CONTENT "")
       add_library(ronde_library_headers STATIC "${PROJECT_BINARY_DIR}/library_headers.cc")
-      target_link_libraries(ronde_library_headers PRIVATE ronde_warnings)
+      target_link_libraries(ronde_library_headers PRIVATE ronde_warnings ronde_precompiled)
       target_precompile_headers(ronde_library_headers PRIVATE ${ronde_standard_headers})
     endif()
     target_precompile_headers(${target} REUSE_FROM ronde_library_headers)
+    target_link_libraries(${target} PRIVATE ronde_precompiled)
   endif()
   ronde_fast_program(${target})
 endfunction()
@@ -57,6 +64,13 @@ function(ronde_fast_program target)
       set(text "")
       set(in_unit 0)
     endif()
+  endforeach()
+endfunction()
+
+# ronde_cold(targets...): nobody waits for these; optimised lightly they take three quarters of the time to compile.
+function(ronde_cold)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endforeach()
 endfunction()
 

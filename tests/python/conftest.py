@@ -9,9 +9,10 @@ text. Any is silent until the deadline, or ends: fail, and the pool is built ane
 ranks may then be out of step. A warning of Ronde's in a worker's output fails the test too.
 
 Options of the mark: ``deadline`` in seconds; ``fresh=True`` for processes of the test's own, which must also end in
-order; ``warnings=True`` if the test means to cause a warning.
+order; ``warnings=True`` if the test means to cause a warning; ``long=(3,)`` for the sizes in which it carries the mark ``long``.
 
 A test for several sizes is for any: ``RONDE_TEST_RANKS=4,8`` runs all such, and no others, in jobs of 4 and of 8 ranks.
+``RONDE_TEST_RANKS=fewest`` runs each test once, in the smallest of its jobs that has more than one rank.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _DEADLINE_S = 180.0  # it only ends what hangs
 _POOLS = pytest.StashKey[Dict[int, RankPool]]()
 _ZYGOTE = pytest.StashKey[ZygoteProcess]()
 _IS_WORKER = "RONDE_TEST_WORKER" in os.environ
-_OTHER_SIZES = tuple(int(size) for size in os.environ.get("RONDE_TEST_RANKS", "").split(",") if size)
+_WANTED = os.environ.get("RONDE_TEST_RANKS", "")
+_FEWEST = _WANTED == "fewest"
+_OTHER_SIZES = () if _FEWEST else tuple(int(size) for size in _WANTED.split(",") if size)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("RONDE_PROBE", "0")
     config.addinivalue_line(
         "markers",
-        "ranks(*sizes, fresh=False, deadline=180, warnings=False): run the test in jobs of so many ranks",
+        "ranks(*sizes, fresh=False, deadline=180, warnings=False, long=()): run the test in jobs of so many ranks",
     )
     config.stash[_POOLS] = {}
 
@@ -49,8 +52,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is not None:
         if "world" not in metafunc.fixturenames:
             metafunc.fixturenames.append("world")
-        sizes = _OTHER_SIZES if _OTHER_SIZES and _is_for_any_size(mark) else mark.args
-        metafunc.parametrize("world", sizes, ids=[f"r{size}" for size in sizes])
+        metafunc.parametrize("world", [_parameter(size, mark) for size in _sizes(mark)])
+
+
+def _sizes(mark: pytest.Mark) -> Tuple[int, ...]:
+    if _OTHER_SIZES and _is_for_any_size(mark):
+        return _OTHER_SIZES
+    return (min(mark.args, key=lambda size: (size == 1, size)),) if _FEWEST else mark.args
+
+
+def _parameter(size: int, mark: pytest.Mark) -> Any:
+    marks = [pytest.mark.long] if size in mark.kwargs.get("long", ()) else []
+    return pytest.param(size, id=f"r{size}", marks=marks)
 
 
 @pytest.fixture

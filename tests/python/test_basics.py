@@ -18,7 +18,7 @@ def test_topology(hvd, rank, world):
     assert sorted(hvd.allgather_object(rank)) == list(range(world))
 
 
-ALONE = "import horovod.torch as hvd; hvd.init(); print(hvd.size())"
+ALONE = "import ronde.numpy as hvd; hvd.init(); print(hvd.size())"
 
 
 @pytest.mark.parametrize(

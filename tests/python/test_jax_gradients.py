@@ -11,7 +11,7 @@ import pytest
 import ronde.jax as rj
 from ronde.exceptions import InvalidArgumentError, UnsupportedError
 
-FEW = pytest.mark.ranks(2, 3)
+FEW = pytest.mark.ranks(2, 3, long=(3,))
 BOTH = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "at_once"])
 
 

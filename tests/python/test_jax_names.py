@@ -11,7 +11,7 @@ from jax import lax
 
 import ronde.jax as rj
 
-FEW = pytest.mark.ranks(2, 3)
+FEW = pytest.mark.ranks(2, 3, long=(3,))
 
 
 def total(x):

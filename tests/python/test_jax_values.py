@@ -11,7 +11,7 @@ import pytest
 import ronde.jax as rj
 
 WORLDS = pytest.mark.ranks(1, 2, 3, 5)
-FEW = pytest.mark.ranks(2, 3)
+FEW = pytest.mark.ranks(2, 3, long=(3,))
 BOTH = pytest.mark.parametrize("way", [jax.jit, lambda function: function], ids=["jit", "at_once"])
 TYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.uint8, np.uint16, np.uint32, np.complex64]
 REDUCED = {

@@ -138,7 +138,7 @@ def test_the_last_line_names_who_left_with_0():
 
 
 def test_less_shared_memory_than_gradients_take():
-    ended = run_job(2, "little_memory.py")
+    ended = run_job(2, "little_memory.py", forked=True)
     assert ended.code == 0, ended.output
     assert ended.lines("shared:") == ["shared: [True, False, False]"] * 2, ended.output
     assert len(ended.lines("Ronde: some gradients stay in private memory")) == 2, ended.output

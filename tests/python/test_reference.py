@@ -111,6 +111,7 @@ def test_every_public_name_says_what_it_takes_and_raises(module):
     assert not lacking, "\n".join(lacking)
 
 
+@pytest.mark.long
 def test_the_pages_are_made_and_lead_from_one_name_to_the_next(tmp_path):
     assert TOOL["build"](sys.executable, tmp_path) == 0
     assert {str(page.relative_to(tmp_path)) for page in tmp_path.rglob("*.html")} == {
