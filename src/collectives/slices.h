@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::collectives {
 

@@ -9,7 +9,7 @@
 #include "engine/group_connector.h"
 #include "transport/bell.h"
 #include "transport/group_calls.h"
-#include "transport/mailbox.h"
+#include "transport/messages/mailbox.h"
 #include "transport/peer_info.h"
 #include "transport/peers.h"
 #include "transport/reachable_memory.h"

@@ -8,13 +8,13 @@
 
 #include "backend/messages/messages.h"
 #include "backend/native/native.h"
-#include "transport/arena_memory.h"
-#include "transport/group_arena.h"
+#include "transport/arena/arena_memory.h"
+#include "transport/arena/group_arena.h"
 #include "transport/group_calls.h"
-#include "transport/group_places.h"
-#include "transport/host_peers.h"
-#include "transport/message_peers.h"
-#include "transport/ring_link.h"
+#include "transport/arena/group_places.h"
+#include "transport/arena/host_peers.h"
+#include "transport/messages/message_peers.h"
+#include "transport/arena/ring_link.h"
 
 namespace ronde::engine {
 

@@ -9,7 +9,7 @@
 
 #include "collectives/tuning/table.h"
 #include "engine/connections.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::engine {
 

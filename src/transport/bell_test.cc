@@ -8,7 +8,7 @@
 #include <atomic>
 #include <thread>
 
-#include "transport/mapped_arena.h"
+#include "transport/arena/mapped_arena.h"
 
 namespace ronde::transport {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "transport/host_peers.h"
+#include "transport/arena/host_peers.h"
 #include "transport/loopback/links.h"
 #include "transport/loopback/loopback.h"
-#include "transport/message_peers.h"
+#include "transport/messages/message_peers.h"
 
 namespace ronde::transport {
 namespace {

@@ -84,8 +84,8 @@ def test_nothing_of_shared_memory_is_known(folder):
 @pytest.mark.parametrize(
     "line",
     [
-        '#include "transport/arena.h"',
-        '#include "transport/host_peers.h"',
+        '#include "transport/arena/arena.h"',
+        '#include "transport/arena/host_peers.h"',
         '#include "backend/native/native.h"',
         '#include "collectives/persistent/bucket.h"',
         "  transport::HostArena& arena_;",

@@ -40,6 +40,7 @@ def same_everywhere(hvd, values):
     assert all(each == everyones[0] for each in everyones)
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2, fresh=True)
 def test_a_model_that_only_rank_0_has_built(hvd, world):
     import tensorflow as tf
@@ -49,6 +50,7 @@ def test_a_model_that_only_rank_0_has_built(hvd, world):
             check_start(tf, hvd, optimizers, resumes)
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2, fresh=True)
 def test_momentum_is_corrected_when_the_rate_changes(hvd, world):
     import tensorflow as tf

@@ -53,30 +53,24 @@ def test_on_tensorflow(keras, hvd, world, kind):
     check_fit(keras, hvd, hvd.rank(), world, kind)
 
 
-@pytest.mark.ranks(1, 3, 4)
+@pytest.mark.ranks(1, 3, 4, long=(4,))
 def test_on_tensorflow_with_other_numbers_of_ranks(keras, hvd, world):
     check_fit(keras, hvd, hvd.rank(), world, "adam")
 
 
-@pytest.mark.ranks(2, fresh=True)
-def test_on_torch(world):
-    os.environ["KERAS_BACKEND"] = "torch"
-    keras = importlib.import_module("keras")
-    assert keras.backend.backend() == "torch"
-    hvd = importlib.import_module("ronde.keras")
-    for kind in KINDS:
-        check_fit(keras, hvd, hvd.rank(), world, kind)
-    check_callbacks(keras, hvd, hvd.rank(), world)
-    check_saving(keras, hvd, world)
-
-
 @pytest.mark.ranks(2, fresh=True, deadline=300)
-def test_on_jax(world):
-    os.environ["KERAS_BACKEND"] = "jax"
+@pytest.mark.parametrize("backend, kinds", [
+    ("torch", ["adam", "accumulating"]),
+    ("jax", ["adam", "accumulating"]),
+    pytest.param("torch", KINDS, marks=pytest.mark.long),
+    pytest.param("jax", KINDS, marks=pytest.mark.long),
+])
+def test_on_another_backend(world, backend, kinds):
+    os.environ["KERAS_BACKEND"] = backend
     keras = importlib.import_module("keras")
-    assert keras.backend.backend() == "jax"
+    assert keras.backend.backend() == backend
     hvd = importlib.import_module("ronde.keras")
-    for kind in KINDS:
+    for kind in kinds:
         check_fit(keras, hvd, hvd.rank(), world, kind)
     check_callbacks(keras, hvd, hvd.rank(), world)
     check_saving(keras, hvd, world)
@@ -250,6 +244,23 @@ def test_passes_are_accumulated(keras, hvd):
             np.testing.assert_allclose(mine, theirs, atol=TOLERANCE)
     with pytest.raises(ValueError, match="give one of the two"):
         hvd.DistributedOptimizer(keras.optimizers.SGD(gradient_accumulation_steps=3), backward_passes_per_step=2)
+
+
+@pytest.mark.ranks(2)
+def test_a_broadcast_while_passes_are_accumulated(keras, hvd, rank, world):
+    """Each rank's share stays its own: the first fit ends with three batches, of which the optimizer has applied two."""
+    inputs, targets = training.make_data(0, 1, steps=3)
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.06, gradient_accumulation_steps=2))
+    plain, model = (training.make_model(keras, seed) for seed in (0, rank))
+    plain.compile(keras.optimizers.SGD(0.06, gradient_accumulation_steps=2), "mse")
+    model.compile(optimizer, "mse")
+    batch = training.GLOBAL_BATCH
+    for _ in range(2):
+        plain.fit(inputs, targets, batch_size=batch, shuffle=False, verbose=0)
+        model.fit(inputs[rank::world], targets[rank::world], batch_size=batch // world, shuffle=False, verbose=0,
+                  callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+        for mine, theirs in zip(model.get_weights(), plain.get_weights()):
+            np.testing.assert_allclose(mine, theirs, atol=TOLERANCE)
 
 
 @pytest.mark.ranks(2)

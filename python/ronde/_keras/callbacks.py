@@ -9,7 +9,7 @@ import numpy as np
 
 from ronde import _process
 from ronde import numpy as rnp
-from ronde._keras.variables import assign, broadcast_variables, optimizer_variables, sync_from_jax, values_of
+from ronde._keras.variables import assign, broadcast_training, sync_from_jax, values_of
 from ronde._reduce_ops import Min
 from ronde.exceptions import InvalidArgumentError
 
@@ -52,9 +52,7 @@ class BroadcastGlobalVariables:
 
     def _broadcast(self) -> None:
         sync_from_jax(self.model)
-        known = {id(variable) for variable in self._local}
-        everything = [*self.model.weights, *optimizer_variables(getattr(self.model, "optimizer", None), self.model)]
-        broadcast_variables([variable for variable in everything if id(variable) not in known], self.root_rank)
+        broadcast_training(self.model, getattr(self.model, "optimizer", None), self.root_rank, self._local)
         self.broadcast_done = True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from ronde import _process
-from ronde._keras.variables import assign, broadcast_variables, optimizer_variables, sync_from_jax, values_of
+from ronde._keras.variables import assign, broadcast_training, optimizer_variables, sync_from_jax, values_of
 from ronde._objects import broadcast_object
 from ronde.elastic.state import ObjectState
 from ronde.exceptions import InvalidArgumentError
@@ -53,6 +53,7 @@ class KerasState(ObjectState):
 
     def sync(self) -> None:
         """As :meth:`ronde.elastic.State.sync`. Raises CollectiveError if the exchange fails."""
-        broadcast_variables(self._variables(), root_rank=0)
+        sync_from_jax(self.model)
+        broadcast_training(self.model, self.optimizer, root_rank=0)
         self._save_values()
         super().sync()

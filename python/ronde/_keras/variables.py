@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Iterable, List, Sequence
+from typing import Any, Iterable, List, Sequence, Tuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ronde import numpy as rnp
 from ronde.exceptions import MismatchError
 from ronde.process_sets import ProcessSet, global_process_set
 
-__all__ = ["assign", "broadcast_variables", "optimizer_variables", "rebuild_if_empty", "sync_from_jax", "values_of"]
+__all__ = ["assign", "broadcast_training", "broadcast_variables", "optimizer_variables", "rebuild_if_empty", "sync_from_jax", "values_of"]
 
 
 def _of_sessions() -> Any:
@@ -91,6 +91,31 @@ def broadcast_variables(
     for handle in handles:
         rnp.synchronize(handle)
     assign(listed, arrays)
+
+
+def broadcast_training(model: Any, optimizer: Any, root_rank: int, without: Iterable[Any] = ()) -> None:
+    """Gives every rank the weights of rank ``root_rank``'s model and the variables of its optimizer, but for ``without``.
+
+    Gradients that are accumulated over several batches differ from rank to rank. Where all ranks have made as many batches each
+    keeps its own: the root's in their place would be counted by every rank, and the others' be lost.
+
+    Raises CollectiveError if the work fails.
+    """
+    own = list(without)
+    everything = [*model.weights, *optimizer_variables(optimizer, model)]
+    accumulators, batches = _accumulated(optimizer)
+    everyones = rnp.allgather(np.array([batches]), name="keras.batches").tolist()
+    if len(set(everyones)) == 1:
+        own += accumulators
+    known = {id(variable) for variable in own}
+    broadcast_variables([variable for variable in everything if id(variable) not in known], root_rank)
+
+
+def _accumulated(optimizer: Any) -> Tuple[List[Any], int]:
+    """What Keras 3 accumulates gradients in, and over how many batches it has since it was made; -1: it does not."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # LossScaleOptimizer's
+    accumulators = list(getattr(inner, "_accumulated_gradients", ()))
+    return accumulators, int(values_of([inner._iterations])[0]) if accumulators else -1
 
 
 def rebuild_if_empty(optimizer: Any, model: Any) -> None:

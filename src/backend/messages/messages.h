@@ -5,7 +5,7 @@
 
 #include "backend/backend.h"
 #include "collectives/schedule/rank_layout.h"
-#include "transport/mailbox.h"
+#include "transport/messages/mailbox.h"
 
 namespace ronde::backend {
 

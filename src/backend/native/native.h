@@ -5,7 +5,7 @@
 
 #include "backend/backend.h"
 #include "collectives/tuning/table.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::backend {
 

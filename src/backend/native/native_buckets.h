@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "collectives/persistent/bucket_layout.h"
 #include "collectives/persistent/ordered_lane.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 #include "types/persistent_collective.h"
 #include "types/thresholds.h"
 

@@ -41,7 +41,7 @@
 #include "collectives/slices.h"
 #include "collectives/tuning/table.h"
 #include "reduce/reduce.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 #include "types/bucket.h"
 #include "types/instance_word.h"
 #include "types/memory_place.h"

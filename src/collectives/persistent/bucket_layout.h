@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "transport/heap_map.h"
+#include "transport/arena/heap_map.h"
 #include "types/bucket.h"
 #include "types/bucket_layout.h"
 

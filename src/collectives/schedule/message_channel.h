@@ -8,7 +8,7 @@
 
 #include "collectives/schedule/rank_layout.h"
 #include "collectives/schedule/schedule_run.h"
-#include "transport/mailbox.h"
+#include "transport/messages/mailbox.h"
 #include "types/operation.h"
 #include "types/plan.h"
 

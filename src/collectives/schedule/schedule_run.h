@@ -10,7 +10,7 @@
 #include "collectives/gather_list.h"
 #include "collectives/schedule/schedule.h"
 #include "reduce/reduce.h"
-#include "transport/mailbox.h"
+#include "transport/messages/mailbox.h"
 #include "types/operation.h"
 #include "types/plan.h"
 

@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "collectives/tuning/table.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::collectives {
 

@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::collectives {
 

@@ -15,7 +15,7 @@
 
 #include "collectives/budget.h"
 #include "reduce/reduce.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 #include "types/memory_place.h"
 
 namespace ronde::collectives {

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/core_set.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::collectives {
 

@@ -7,7 +7,7 @@
 #include "transport/hosts/own_arena.h"
 #include "transport/hosts/ring_pipe.h"
 #include "transport/loopback/loopback.h"
-#include "transport/ring_link.h"
+#include "transport/arena/ring_link.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
 

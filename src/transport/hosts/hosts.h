@@ -15,8 +15,8 @@
 #include "base/job_key.h"
 #include "base/status.h"
 #include "store/store.h"
-#include "transport/arena.h"
-#include "transport/channels.h"
+#include "transport/arena/arena.h"
+#include "transport/messages/channels.h"
 #include "transport/tcp/tcp.h"
 
 namespace ronde::transport {

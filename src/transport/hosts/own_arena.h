@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::transport {
 

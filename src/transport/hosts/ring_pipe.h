@@ -2,7 +2,7 @@
 // lies nothing; behind each message lies a u64, its channel.
 #pragma once
 
-#include "transport/pipe.h"
+#include "transport/messages/pipe.h"
 
 namespace ronde::transport {
 

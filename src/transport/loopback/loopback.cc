@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "transport/bell.h"
-#include "transport/mapped_arena.h"
+#include "transport/arena/mapped_arena.h"
 
 namespace ronde::transport {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::transport {
 

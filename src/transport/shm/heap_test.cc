@@ -14,7 +14,7 @@
 #include "base/memory_room.h"
 #include "store/memory_store.h"
 #include "transport/loopback/loopback.h"
-#include "transport/mapping.h"
+#include "transport/arena/mapping.h"
 #include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {

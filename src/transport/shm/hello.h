@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::transport {
 

@@ -13,7 +13,7 @@
 #include "base/host_name.h"
 #include "base/version.h"
 #include "transport/bell.h"
-#include "transport/mapped_arena.h"
+#include "transport/arena/mapped_arena.h"
 #include "transport/shm/hello.h"
 
 namespace ronde::transport {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "store/store.h"
-#include "transport/arena.h"
+#include "transport/arena/arena.h"
 
 namespace ronde::transport {
 

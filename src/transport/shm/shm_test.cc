@@ -18,7 +18,7 @@
 
 #include "store/memory_store.h"
 #include "transport/bell.h"
-#include "transport/ring_link.h"
+#include "transport/arena/ring_link.h"
 #include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {

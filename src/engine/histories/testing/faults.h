@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/pipe.h"
+#include "transport/messages/pipe.h"
 
 namespace ronde::engine::histories {
 
@@ -39,7 +39,7 @@ enum class Fault : std::uint8_t {
   kCount,
 };
 
-/// The head of a message of collectives, as transport/mailbox.cc has it.
+/// The head of a message of collectives, as transport/messages/mailbox.cc has it.
 struct MessageHead {
   std::uint32_t collective = 0;
   std::uint32_t stage = 0;
@@ -49,7 +49,7 @@ struct MessageHead {
 };
 inline constexpr std::uint32_t kNotes = ~std::uint32_t{0};
 inline constexpr std::uint32_t kPublished = ~std::uint32_t{0};  ///< in place of a stage, as message_bucket.cc has it
-/// What a note says, as transport/message_peers.h has it.
+/// What a note says, as transport/messages/message_peers.h has it.
 enum class NoteWord : std::uint32_t { departed, frozen, quiet, given_up, wake, kCount };
 
 inline MessageHead head_of(const std::vector<std::byte>& bytes) {

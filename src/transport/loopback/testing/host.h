@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "transport/arena_memory.h"
-#include "transport/host_peers.h"
+#include "transport/arena/arena_memory.h"
+#include "transport/arena/host_peers.h"
 #include "transport/loopback/loopback.h"
-#include "transport/ring_link.h"
+#include "transport/arena/ring_link.h"
 
 namespace ronde::transport {
 

@@ -1,0 +1,38 @@
+// Channels: the links of a job, and of its groups, over one pipe to each other rank, whatever the pipes are.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "transport/peer_info.h"
+#include "transport/messages/pipe.h"
+#include "transport/tcp/silence.h"
+#include "transport/transport.h"
+
+namespace ronde::transport {
+
+/// What connects one rank with all others. Any thread.
+struct JobLinks {
+  GroupLinks job;
+  std::shared_ptr<LinksForGroups> groups;
+  std::vector<PeerInfo> who;  ///< by rank
+};
+
+/// What news of pipes are waited for with. Made before links are, while a rank can still say that it has none.
+struct NewsDescriptors {
+  UniqueFd epoll;
+  UniqueFd timer;
+
+  /// SYSTEM_ERROR if the kernel gives no more descriptors.
+  static Result<NewsDescriptors> make();
+};
+
+/// Over the pipes to all ranks, this rank's own being null. The last of these links to go sends what is kept, for up to
+/// half a second, and lets go of what lies `beneath` the pipes then. A link whose peer's host has vanished, by
+/// `timeout`, has ended.
+JobLinks links_over(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, const HostTimeout& timeout,
+                    NewsDescriptors news, std::shared_ptr<void> beneath = nullptr);
+
+}  // namespace ronde::transport
