@@ -10,11 +10,11 @@
 #include "backend/native/native.h"
 #include "transport/arena/arena_memory.h"
 #include "transport/arena/group_arena.h"
-#include "transport/group_calls.h"
 #include "transport/arena/group_places.h"
 #include "transport/arena/host_peers.h"
-#include "transport/messages/message_peers.h"
 #include "transport/arena/ring_link.h"
+#include "transport/group_calls.h"
+#include "transport/messages/message_peers.h"
 
 namespace ronde::engine {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/arena/rules_line.h"
+#include "transport/rules_line.h"
 #include "types/thresholds.h"
 
 namespace ronde::collectives {

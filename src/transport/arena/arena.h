@@ -25,7 +25,7 @@
 #include "transport/group_calls.h"
 #include "transport/line.h"
 #include "transport/peer_info.h"
-#include "transport/arena/rules_line.h"
+#include "transport/rules_line.h"
 
 namespace ronde::transport {
 

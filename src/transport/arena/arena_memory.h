@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "transport/arena/arena.h"
-#include "transport/reachable_memory.h"
 #include "transport/arena/shared_heap.h"
+#include "transport/reachable_memory.h"
 
 namespace ronde::transport {
 

@@ -4,10 +4,10 @@
 #include <set>
 #include <utility>
 
+#include "transport/arena/ring_link.h"
 #include "transport/hosts/own_arena.h"
 #include "transport/hosts/ring_pipe.h"
 #include "transport/loopback/loopback.h"
-#include "transport/arena/ring_link.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/bell.h"
 #include "transport/arena/mapped_arena.h"
+#include "transport/bell.h"
 
 namespace ronde::transport {
 

@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "transport/peer_info.h"
 #include "transport/messages/pipe.h"
+#include "transport/peer_info.h"
 #include "transport/tcp/silence.h"
 #include "transport/transport.h"
 

@@ -13,8 +13,8 @@
 
 #include "base/memory_room.h"
 #include "store/memory_store.h"
-#include "transport/loopback/loopback.h"
 #include "transport/arena/mapping.h"
+#include "transport/loopback/loopback.h"
 #include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {

@@ -12,8 +12,8 @@
 
 #include "base/host_name.h"
 #include "base/version.h"
-#include "transport/bell.h"
 #include "transport/arena/mapped_arena.h"
+#include "transport/bell.h"
 #include "transport/shm/hello.h"
 
 namespace ronde::transport {

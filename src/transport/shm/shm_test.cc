@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "store/memory_store.h"
-#include "transport/bell.h"
 #include "transport/arena/ring_link.h"
+#include "transport/bell.h"
 #include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {

@@ -1,7 +1,7 @@
-// SimulatedNet: what connects the ranks of a history: a pipe from each to each other (transport/messages/pipe.h), which carries
-// data and agreement in the order in which they were sent, as TCP does. When a message arrives, whether links have
-// room, and how much of what a rank has sent outlives it, is up to whoever drives the history. What is lent is read as
-// late as it may be, so that who gives the memory away too early is found out.
+// SimulatedNet: what connects the ranks of a history: a pipe from each to each other (transport/messages/pipe.h), which
+// carries data and agreement in the order in which they were sent, as TCP does. When a message arrives, whether links
+// have room, and how much of what a rank has sent outlives it, is up to whoever drives the history. What is lent is
+// read as late as it may be, so that who gives the memory away too early is found out.
 #pragma once
 
 #include <algorithm>

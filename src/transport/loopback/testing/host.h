@@ -8,8 +8,8 @@
 
 #include "transport/arena/arena_memory.h"
 #include "transport/arena/host_peers.h"
-#include "transport/loopback/loopback.h"
 #include "transport/arena/ring_link.h"
+#include "transport/loopback/loopback.h"
 
 namespace ronde::transport {
 
