@@ -53,7 +53,7 @@ def test_on_tensorflow(keras, hvd, world, kind):
     check_fit(keras, hvd, hvd.rank(), world, kind)
 
 
-@pytest.mark.ranks(1, 3, 4, long=(4,))
+@pytest.mark.ranks(1, 3, 4, long=(3, 4))
 def test_on_tensorflow_with_other_numbers_of_ranks(keras, hvd, world):
     check_fit(keras, hvd, hvd.rank(), world, "adam")
 

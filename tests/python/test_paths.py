@@ -103,14 +103,14 @@ def start(how: str, folder: Path, **environment: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [long, pytest.param(link, marks=pytest.mark.long)])
-@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize("how", [*STARTS[:-1], pytest.param(STARTS[-1], marks=pytest.mark.long)])
 def test_folder_for_temporary_files(how, folder, short):
     made = folder(short)
     start(how, made, TMPDIR=str(made))
 
 
 @pytest.mark.parametrize("how", ["ronde run", pytest.param("torch.distributed, ronde run", marks=pytest.mark.long),
-                                 "torch.distributed, mp.spawn"])
+                                 pytest.param("torch.distributed, mp.spawn", marks=pytest.mark.long)])
 def test_folder_of_the_session(how, short):
     made = odd(short)
     start(how, made, XDG_RUNTIME_DIR=str(made))

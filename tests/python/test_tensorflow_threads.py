@@ -53,7 +53,7 @@ def check_several_frameworks(tf, hvd):
 
 
 @pytest.mark.ranks(2, fresh=True)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_pool_of_few_threads(world, threads):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
