@@ -17,7 +17,7 @@
 //
 // In phase. The n-th instance of a bucket takes the next request of each member. These are of the same step only if all
 // members have had equally many answers since they were last together: in force, in the round from which the bucket
-// was planned, or in two steps in a row that can be told apart.
+// was planned, or in two steps in a row of which the bounds are known.
 #pragma once
 
 #include <array>

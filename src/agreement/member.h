@@ -7,14 +7,13 @@
 // One small lock, the gate, around every call, those that only look included. Any thread submits; everything else comes
 // from the thread that holds the progress lock. Nothing here blocks, calls back or sleeps.
 //
-//  submitting   A slot that knows its (bucket, place) (look it up by where() when sink.install() says so, forget it
-//  when
-//               the slot's request changes): copy the data in, outside the gate, for the flag next_flag(bucket) (which
-//               changes at install() and complete() only: keep it in an atomic of the engine's own), then
-//               step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member says
-//               copy_in() again, or sends the request into negotiation. A bucket that is not in force any more is no
-//               error either: the request goes by its name; of one that is retired the names are gone: step(Submit), as
-//               for everything else. Requires that the name's previous request is over.
+//  submitting   A slot that knows its (bucket, place), which where() tells once sink.install() says so, and which is
+//               forgotten when the slot's request changes: copy the data in, outside the gate, for the flag
+//               next_flag(bucket) (which changes at install() and complete() only: keep it in an atomic of the engine's
+//               own), then step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member
+//               says copy_in() again, or sends the request into negotiation. A bucket that is not in force any more is
+//               no error either: the request goes by its name; of one that is retired the names are gone: step(Submit),
+//               as for everything else. Requires that the name's previous request is over.
 //  polling      For every bucket with is_published(): all pub >= its flag and stage none: step(AllPublished); own slice
 //               finished: step(Reduced); stage reduced and all done words >= flag: step(AllDone) (not for inline).
 //               frozen words: one equal to epoch() in replay: step(PeerFrozen); all equal to epoch() in mode frozen (a

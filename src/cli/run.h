@@ -1,4 +1,4 @@
-// `ronde run`: starts a job on this machine.
+// `ronde run`: starts a job on this machine, or on several.
 #pragma once
 
 #include <string>

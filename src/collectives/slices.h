@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "transport/arena/arena.h"
+#include "transport/line.h"
 
 namespace ronde::collectives {
 

@@ -6,7 +6,7 @@
 // takes to get full: the rest of it may not be coming in this step. One that is full here and not everywhere waits a
 // second at first, so that what else is in the epoch is not held up for ever, and each time twice as long, up to 64 s:
 // ranks may be late in every step for reasons of their own. That is forgotten once several instances have gone by
-// quickly: who waits now waits for something else, which may never come.
+// quickly: a wait after that has another cause, which may last for ever.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "transport/tcp/checksum.h"
+#include "transport/integrity.h"
 
 namespace ronde::engine {
 

@@ -39,7 +39,7 @@ std::string signal_name(int number);
 
 /// Of ends in the order in which they came, one of them a failure: which rank failed first. That whose process did,
 /// unless a call of it had failed and another, that failed too, had left its job before. Its index in `ends`, which are
-/// reordered: who had ended, or left, in order before it; it; the others.
+/// reordered: first those that had ended, or left, before it, in their order, then it, then the others.
 std::size_t put_first_failure_first(std::vector<RankEnd>& ends);
 
 /// "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1", and at its end

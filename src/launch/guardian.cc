@@ -17,7 +17,7 @@
 
 #include "launch/guardian_channel.h"
 #include "launch/process_tree.h"
-#include "store/private_folder.h"
+#include "store/folder_owner.h"
 
 namespace ronde::launch {
 

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include "base/boot_id.h"
-#include "store/private_folder.h"
 
 namespace ronde::store {
 
@@ -74,6 +73,26 @@ void remove_abandoned_folders(const std::string& parent) {
       }
     }
   }
+}
+
+void remove_private_folder(const std::string& path) {
+  // O_NOFOLLOW and names relative to the descriptor: nobody can lead the removal elsewhere.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR* folder = fd < 0 ? nullptr : ::fdopendir(fd);
+  if (folder == nullptr) {
+    if (fd >= 0) {
+      ::close(fd);
+    }
+    return;
+  }
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") {
+      ::unlinkat(fd, entry->d_name, 0);
+    }
+  }
+  ::closedir(folder);
+  ::rmdir(path.c_str());
 }
 
 }  // namespace ronde::store

@@ -17,4 +17,8 @@ UniqueFd claim_folder(const std::string& folder);
 /// and whose owner has gone.
 void remove_abandoned_folders(const std::string& parent);
 
+/// Removes such a folder with the files in it, whoever's it is; folders inside it, and thus it, stay. What is not there
+/// any more is no failure.
+void remove_private_folder(const std::string& path);
+
 }  // namespace ronde::store

@@ -1,7 +1,5 @@
 #include "store/private_folder.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -72,26 +70,6 @@ PrivateFolder::~PrivateFolder() {
   if (!path_.empty() && owner_ == ::getpid()) {
     remove_private_folder(path_);
   }
-}
-
-void remove_private_folder(const std::string& path) {
-  // O_NOFOLLOW and names relative to the descriptor: nobody can lead the removal elsewhere.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR* folder = fd < 0 ? nullptr : ::fdopendir(fd);
-  if (folder == nullptr) {
-    if (fd >= 0) {
-      ::close(fd);
-    }
-    return;
-  }
-  while (const dirent* entry = ::readdir(folder)) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") {
-      ::unlinkat(fd, entry->d_name, 0);
-    }
-  }
-  ::closedir(folder);
-  ::rmdir(path.c_str());
 }
 
 }  // namespace ronde::store

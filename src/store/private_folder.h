@@ -36,8 +36,4 @@ class PrivateFolder {
 /// The parents to try, in order.
 std::vector<std::string> folder_candidates(const char* xdg_runtime_dir, const char* tmpdir);
 
-/// Removes a folder of create() with the files in it, whoever's it is; folders inside it, and thus it, stay. What is
-/// not there any more is no failure.
-void remove_private_folder(const std::string& path);
-
 }  // namespace ronde::store

@@ -9,6 +9,7 @@
 
 #include <fstream>
 
+#include "store/folder_owner.h"
 namespace ronde::store {
 namespace {
 

@@ -39,7 +39,8 @@ class Link {
   virtual void send_lent(Parts parts) { send_parts(parts); }
   /// Keeps what is lent.
   virtual void keep_lent() {}
-  /// What is lent is memory no more. If something is, the message ends in the middle, and this link sends nothing more.
+  /// The memory of what is lent is about to go. If something is lent still, the message ends in the middle, and this
+  /// link sends nothing more.
   virtual void drop_lent() {}
   /// Takes memory for large messages to come, which need none of their own then.
   virtual void recycle(std::vector<std::byte>&&) {}

@@ -1,5 +1,5 @@
-// InstanceWord: how far a rank is in replay, in one word: the epoch above, the instance below. The epoch stands for the
-// plan and makes every older word harmless: to a reader in another epoch it shows instance 0.
+// InstanceWord: how far a rank is in replay, in one word: the epoch in its high bits, the instance in its low ones. The
+// epoch stands for the plan and makes every older word harmless: to a reader in another epoch it shows instance 0.
 //
 // One codec for what shared memory holds (collectives/persistent/bucket.h), for agreement and its histories
 // (agreement/flags.h) and for the exhaustive model (agreement/model), which counts in words of eight bits.

@@ -10,7 +10,7 @@
 
 namespace ronde {
 
-/// Which one rank has another part than the others: Request::root.
+/// Whether one rank, Request::root, has a part of its own, and which.
 enum class Root {
   none,
   from,  ///< its tensor counts

@@ -247,6 +247,27 @@ def test_passes_are_accumulated(keras, hvd):
 
 
 @pytest.mark.ranks(2)
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("local", ["", "scale", "first", "second"])
+def test_variables_that_gradients_overwrite(keras, hvd, rank, world, passes, local):
+    """As scales of float8: Keras assigns them, before it clips what else there is."""
+    variables = {name: keras.Variable(np.zeros(2, "float32"), name=name) for name in ("scale", "first", "second")}
+    variables["scale"].overwrite_with_gradient = True
+    optimizer = hvd.DistributedOptimizer(
+        keras.optimizers.SGD(1.0), backward_passes_per_step=passes, average_aggregated_gradients=True
+    )
+    if local:
+        optimizer.register_local_var(variables[local])
+    optimizer.build(list(variables.values()))
+    for _ in range(passes):
+        gradients = [keras.ops.full((2,), (rank + 1.0) * scale) for scale in (1, 10, 100)]
+        optimizer.apply(gradients, list(variables.values()))
+    for (name, variable), sign in zip(variables.items(), (1, -10, -100)):
+        expected = sign * ((rank + 1.0) / world if name == local else 1.5)  # a local one is scaled too, as by Horovod
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(variable), [expected] * 2, rtol=1e-6)
+
+
+@pytest.mark.ranks(2)
 def test_a_broadcast_while_passes_are_accumulated(keras, hvd, rank, world):
     """Each rank's share stays its own: the first fit ends with three batches, of which the optimizer has applied two."""
     inputs, targets = training.make_data(0, 1, steps=3)

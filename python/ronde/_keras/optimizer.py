@@ -63,9 +63,11 @@ class _Reducing:
             own = self._trainable_variables  # type: ignore[attr-defined] # a mixin's
         variables = list(own)
         if _reduces_before_clipping(self):
-            object.__setattr__(
-                self, "_ronde_variables", [each for gradient, each in zip(gradients, variables) if gradient is not None]
-            )
+            gradients = _with_overwriting_reduced(self, gradients, variables)
+            clipped = [
+                each for gradient, each in zip(gradients, variables) if gradient is not None and not _is_overwritten(each)
+            ]
+            object.__setattr__(self, "_ronde_variables", clipped)
         else:
             gradients = _reduced(self, gradients, variables)
         return super().apply(gradients, None if trainable_variables is None else variables)  # type: ignore[misc] # a mixin's
@@ -146,6 +148,27 @@ def _reduced(optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any])
     if reduction.factor == 1:
         return reduced
     return [None if each is None else each * reduction.factor for each in reduced]
+
+
+def _is_overwritten(variable: Any) -> bool:
+    """Whether Keras assigns the "gradient" to the variable, in place of a step: scales of float8, for example."""
+    return bool(getattr(variable, "overwrite_with_gradient", False))
+
+
+def _with_overwriting_reduced(optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+    """Keras assigns these in each pass, and never hands them to _clip_gradients(): they are reduced in each."""
+    at = [
+        index
+        for index, (gradient, variable) in enumerate(zip(gradients, variables))
+        if gradient is not None and _is_overwritten(variable)
+    ]
+    result = list(gradients)
+    if at:
+        reduction = _reduction_of(optimizer)
+        reduced = reduction.reduce([result[index] for index in at], [variables[index] for index in at], reduction.local)
+        for index, gradient in zip(at, reduced):
+            result[index] = gradient
+    return result
 
 
 def _reduces_before_clipping(optimizer: Any) -> bool:

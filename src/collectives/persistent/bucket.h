@@ -10,16 +10,15 @@
 // has completed. A rank publishes instance k + 1 only when it has completed k, so a peer is at most one instance ahead.
 //
 // What is reused, and why that is safe. "r has completed k" needs everyone's word of k.
-//  - inline and one-shot: complete on all `published`; no done word. Line and slot alternate by the instance's parity:
-//  r
-//    writes those of k + 2 after it has completed k + 1, which everyone published after having completed, hence read,
-//    k.
+//  - inline and one-shot: complete on all `published`; no done word. Line and slot alternate by the parity of the
+//    instance. r writes those of k + 2 after it has completed k + 1, which everyone published after having completed,
+//    hence read, k.
 //  - two-phase: the slots alternate too. One input and one result slot would do, since everyone stores `done` of k
-//  after its
-//    last look at an input slot and publishes k + 1 after its last look at a result slot; but rewriting at once what
-//    the peer has just read was measured at twice the time at 64 KiB.
+//    after its last look at an input slot and publishes k + 1 after its last look at a result slot. But to rewrite at
+//    once what the peer has just read was measured at twice the time at 64 KiB.
 //  - direct: r writes its tensors for k + 1 after it has completed k, that is, after everyone's last store to them.
 //  - ordered: a channel of its own (channel.h), whose operations all ranks run in the one order that the leader gives.
+//
 // Unnamed calls. A bucket in which they take part says beside `published` which calls these are, in one word `calls`.
 // Whoever sees all `published` compares the words before it reads any data; if they differ the instance is void: it is
 // over at once, on every rank alike, and nothing was touched. The word alternates by parity as the slots do, and for

@@ -4,7 +4,7 @@
 // four phases, of which the first and the last are in hosts, the others between them.
 //
 // Pipeline. Chunk c is in phase 0 while chunk c-1 is in phase 1, c-5 in 2 and c-6 in 3, so that hosts and wire work at
-// the same time, and the wire has something to carry while hosts are late. Some chunks' partial sums are in scratch:
+// the same time, and the wire has four chunks to carry while hosts are late. Some chunks' partial sums are in scratch:
 // what phase 1 of a chunk has sent has been received once phase 2 of that chunk has come.
 #pragma once
 

@@ -6,9 +6,9 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "transport/host_timeout.h"
 #include "transport/messages/pipe.h"
 #include "transport/peer_info.h"
-#include "transport/tcp/silence.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {

@@ -22,7 +22,7 @@ struct Announced {
   PeerInfo who;
   std::string address;  ///< at which it listens
   std::uint16_t port = 0;
-  std::uint8_t integrity = 0;  ///< an Integrity (checksum.h)
+  std::uint8_t integrity = 0;  ///< an Integrity (integrity.h)
   std::string failure;         ///< why it cannot take part; empty if it can
 
   std::vector<std::byte> encode() const;

@@ -9,12 +9,6 @@
 
 namespace ronde::transport {
 
-/// What protects the messages of a connection; RONDE_TCP_INTEGRITY.
-enum class Integrity : std::uint8_t {
-  off,       ///< "off"
-  checksum,  ///< "checksum": against what happens by chance
-};
-
 /// XXH3 of 64 bits, with a running state.
 class Checksum {
  public:

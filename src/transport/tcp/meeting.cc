@@ -38,7 +38,7 @@ constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
 void set_options(int socket, const HostTimeout& timeout) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  timeout.set_up(socket);
+  have_kernel_watch(socket, timeout);
 }
 
 /// Connects this rank with all others.

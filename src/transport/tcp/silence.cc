@@ -57,15 +57,15 @@ bool Silence::look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout
          now - asked_since_ >= timeout.tick();
 }
 
-void HostTimeout::set_up(int socket) const {
-  if (!is_ever()) {
+void have_kernel_watch(int socket, const HostTimeout& timeout) {
+  if (!timeout.is_ever()) {
     return;
   }
   const auto set = [&](int level, int name, std::int64_t value) {
     const int number = static_cast<int>(std::min<std::int64_t>(value, 32767));
     ::setsockopt(socket, level, name, &number, sizeof number);
   };
-  const std::int64_t seconds = std::max<std::int64_t>(3, limit_ / kSecond);
+  const std::int64_t seconds = std::max<std::int64_t>(3, timeout.limit() / kSecond);
   const std::int64_t idle = std::max<std::int64_t>(1, seconds * 3 / 10);
   const std::int64_t interval = std::max<std::int64_t>(1, seconds / 10);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -73,7 +73,7 @@ void HostTimeout::set_up(int socket) const {
   set(IPPROTO_TCP, TCP_KEEPINTVL, interval);
   // Several, so that some may be lost on the way.
   set(IPPROTO_TCP, TCP_KEEPCNT, std::max<std::int64_t>(1, (seconds - idle) / interval - 1));
-  set(IPPROTO_TCP, kRtoMaxMs, std::max(kLeastRtoMax, limit_ / 5) / kMillisecond);
+  set(IPPROTO_TCP, kRtoMaxMs, std::max(kLeastRtoMax, timeout.limit() / 5) / kMillisecond);
 }
 
 }  // namespace ronde::transport

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "transport/host_timeout.h"
 
 namespace ronde::transport {
 
@@ -18,29 +19,12 @@ struct Owed {
 /// Of a socket that is no TCP socket: nothing is under way.
 Owed owed_by(int socket);
 
-/// Within which time a host that has vanished is noticed.
-class HostTimeout {
- public:
-  /// All of it happens within `limit`, of at least 3 s, after the last word; kNever: a silent host is waited for.
-  explicit HostTimeout(Nanoseconds limit) : limit_(limit) {}
+/// The kernel's own watch over a connection of which nothing is under way, and the longest that it lets pass before it
+/// asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a process of
+/// it was stopped for long is noticed later.
+void have_kernel_watch(int socket, const HostTimeout& timeout);
 
-  bool is_ever() const { return limit_ != kNever; }
-  Nanoseconds limit() const { return limit_; }
-  /// How often connections are looked at while something is under way.
-  Nanoseconds tick() const { return limit_ / 20; }
-  /// So long nothing comes only of a host that is not there: one that is answers whatever it is asked, and where
-  /// nothing is under way set_up() has it asked as well.
-  Nanoseconds longest_silence() const { return limit_ / 4 * 3; }
-  /// The kernel's own watch over a connection of which nothing is under way, and the longest that it lets pass before
-  /// it asks again where something is. Kernels before Linux 6.15 have no such: there a host that vanishes after a
-  /// process of it was stopped for long is noticed later.
-  void set_up(int socket) const;
-
- private:
-  Nanoseconds limit_;
-};
-
-/// Of one connection, which `timeout` has set up.
+/// Of one connection, which the kernel watches too.
 class Silence {
  public:
   /// Takes in what is owed now. True if the peer's host has vanished: nothing has come from it for too long, and it

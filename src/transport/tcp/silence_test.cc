@@ -96,7 +96,7 @@ TEST(OwedBy, NothingIsUnderWayInAnIdleConnection) {
 TEST(OwedBy, AProcessThatDoesNotReadIsNotSilent) {
   const Connection connection;
   const HostTimeout timeout(3 * kSecond);
-  timeout.set_up(connection.near.get());
+  have_kernel_watch(connection.near.get(), timeout);
   fill(connection.near.get());
   Silence silence;
   const RealClock clock;

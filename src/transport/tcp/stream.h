@@ -16,6 +16,7 @@
 #include "base/forked_children.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "transport/integrity.h"
 #include "transport/messages/pipe.h"
 #include "transport/tcp/checksum.h"
 #include "transport/tcp/silence.h"

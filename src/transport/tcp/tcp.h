@@ -10,9 +10,9 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "store/store.h"
+#include "transport/integrity.h"
 #include "transport/messages/channels.h"
 #include "transport/peer_info.h"
-#include "transport/tcp/checksum.h"
 #include "transport/tcp/silence.h"
 
 namespace ronde::transport {
