@@ -4,12 +4,12 @@
     def test_sum(hvd): ...
 
 The session's own process only reports. A marked test runs at once in all workers of a pool, one pool per world size,
-kept from test to test; all workers are forked from one process, so that PyTorch is loaded once (rank_zygote.py). All ranks pass: pass. Any fails: fail, with every failing rank's
-text. Any is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any failure, since the
+kept from test to test; all workers are forked from one process, so that PyTorch is loaded once (rank_zygote.py). All ranks
+pass: pass. Any fails: fail, with every failing rank's text. Any is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any failure, since the
 ranks may then be out of step. A warning of Ronde's in a worker's output fails the test too.
 
 Options of the mark: ``deadline`` in seconds; ``fresh=True`` for processes of the test's own, which must also end in
-order; ``warnings=True`` if the test means to cause a warning; ``long=(3,)`` for the sizes in which it carries the mark ``long``.
+order; ``warnings=True`` if the test means to cause a warning; ``long=(3,)``: with three ranks it carries the mark ``long``.
 
 A test for several sizes is for any: ``RONDE_TEST_RANKS=4,8`` runs all such, and no others, in jobs of 4 and of 8 ranks.
 ``RONDE_TEST_RANKS=fewest`` runs each test once, in the smallest of its jobs that has more than one rank.

@@ -24,6 +24,7 @@ class Reduction(NamedTuple):
     """What a distributed optimizer knows besides."""
 
     reduce: Reduce
+    reduce_overwriting: Reduce  # by Max
     key_of: Callable[[Any], Any]
     local: Set[Any]  # keys of variables
     factor: float  # by which gradients of several passes are multiplied: Keras divides by the number of passes
@@ -63,7 +64,8 @@ class _Reducing:
             own = self._trainable_variables  # type: ignore[attr-defined] # a mixin's
         variables = list(own)
         if _reduces_before_clipping(self):
-            gradients = _with_overwriting_reduced(self, gradients, variables)
+            # Keras assigns these in each pass, and never hands them to _clip_gradients().
+            gradients = _with_overwriting_reduced(self, gradients, variables, gradients)
             clipped = [
                 each for gradient, each in zip(gradients, variables) if gradient is not None and not _is_overwritten(each)
             ]
@@ -144,10 +146,12 @@ def _reduction_of(optimizer: Any) -> Reduction:
 
 def _reduced(optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
     reduction = _reduction_of(optimizer)
-    reduced = reduction.reduce(gradients, variables, reduction.local)
-    if reduction.factor == 1:
-        return reduced
-    return [None if each is None else each * reduction.factor for each in reduced]
+    # None in the place of what is reduced otherwise, so that the places, by which requests are named, stay.
+    stepped = [None if _is_overwritten(variable) else gradient for gradient, variable in zip(gradients, variables)]
+    reduced = reduction.reduce(stepped, variables, reduction.local)
+    if reduction.factor != 1:
+        reduced = [None if each is None else each * reduction.factor for each in reduced]
+    return _with_overwriting_reduced(optimizer, gradients, variables, reduced)
 
 
 def _is_overwritten(variable: Any) -> bool:
@@ -155,20 +159,17 @@ def _is_overwritten(variable: Any) -> bool:
     return bool(getattr(variable, "overwrite_with_gradient", False))
 
 
-def _with_overwriting_reduced(optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-    """Keras assigns these in each pass, and never hands them to _clip_gradients(): they are reduced in each."""
-    at = [
-        index
-        for index, (gradient, variable) in enumerate(zip(gradients, variables))
-        if gradient is not None and _is_overwritten(variable)
-    ]
-    result = list(gradients)
-    if at:
-        reduction = _reduction_of(optimizer)
-        reduced = reduction.reduce([result[index] for index in at], [variables[index] for index in at], reduction.local)
-        for index, gradient in zip(at, reduced):
-            result[index] = gradient
-    return result
+def _with_overwriting_reduced(
+    optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any], others: Sequence[Any]
+) -> List[Any]:
+    """``others``, and where Keras overwrites the variable the greatest gradient of all ranks, as Keras takes the greatest of
+    several passes: one process has it of the whole batch."""
+    own = [gradient if _is_overwritten(variable) else None for gradient, variable in zip(gradients, variables)]
+    if all(each is None for each in own):
+        return list(others)
+    reduction = _reduction_of(optimizer)
+    greatest = reduction.reduce_overwriting(own, variables, reduction.local)
+    return [other if mine is None else most for mine, most, other in zip(own, greatest, others)]
 
 
 def _reduces_before_clipping(optimizer: Any) -> bool:
@@ -182,11 +183,19 @@ def _put(optimizer: Any, reduction: Reduction) -> None:
     optimizer.__class__ = type(base.__name__, (mixin, base), known)
 
 
-def wrap(optimizer: Any, reduce: Reduce, key_of: Callable[[Any], Any], passes: int, average_passes: bool) -> Any:
+def wrap(
+    optimizer: Any,
+    reduce: Reduce,
+    reduce_overwriting: Reduce,
+    key_of: Callable[[Any], Any],
+    passes: int,
+    average_passes: bool,
+) -> Any:
     """The optimizer itself, changed.
 
     Args:
         reduce: what is done with gradients.
+        reduce_overwriting: with those by which Keras overwrites variables.
         key_of: tells variables apart.
         passes: over how many gradients are accumulated, by Keras's ``gradient_accumulation_steps``.
         average_passes: whether they are averaged; else they are added.
@@ -199,7 +208,7 @@ def wrap(optimizer: Any, reduce: Reduce, key_of: Callable[[Any], Any], passes: i
     if passes != 1:
         _accumulate(getattr(optimizer, "inner_optimizer", optimizer), passes)
         factor = 1.0 if average_passes else float(passes)
-    _put(optimizer, Reduction(reduce, key_of, set(), factor))
+    _put(optimizer, Reduction(reduce, reduce_overwriting, key_of, set(), factor))
     return optimizer
 
 

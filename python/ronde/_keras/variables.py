@@ -11,7 +11,15 @@ from ronde import numpy as rnp
 from ronde.exceptions import MismatchError
 from ronde.process_sets import ProcessSet, global_process_set
 
-__all__ = ["assign", "broadcast_training", "broadcast_variables", "optimizer_variables", "rebuild_if_empty", "sync_from_jax", "values_of"]
+__all__ = [
+    "assign",
+    "broadcast_training",
+    "broadcast_variables",
+    "optimizer_variables",
+    "rebuild_if_empty",
+    "sync_from_jax",
+    "values_of",
+]
 
 
 def _of_sessions() -> Any:

@@ -8,8 +8,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
 import keras
 
 from ronde import process_sets
-from ronde._reduce_ops import Average, reduce_op
+from ronde._reduce_ops import Average, Max, reduce_op
 from ronde.exceptions import InvalidArgumentError, UnsupportedError
+from ronde.keras.compression import Compression
 from ronde.process_sets import ProcessSet, global_process_set, group_of
 
 #: How many groups, or the variables of each.
@@ -98,6 +99,11 @@ class Reduction:
             for place, tensor, (_, context) in zip(bundle, reduced, packed):
                 results[place] = self.compression.decompress(tensor, context)
         return results
+
+    def of_overwriting(self) -> Reduction:
+        """The same for gradients by which Keras overwrites variables: the greatest of all ranks, or each rank's own."""
+        name = f"{self.name}.overwriting"
+        return Reduction(name, Compression.none, Max, process_set=self.process_set, scale_local_gradients=False)
 
     def _bundles(self, places: List[int], variables: Sequence[Any]) -> List[List[int]]:
         if not places:

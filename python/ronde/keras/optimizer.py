@@ -78,7 +78,9 @@ def DistributedOptimizer(
         name or f"Distributed{type(optimizer).__name__}", compression, op, gradient_predivide_factor, num_groups or groups,
         process_set, scale_local_gradients,
     )
-    return _wrapping.wrap(optimizer, reduction, key_of, backward_passes_per_step, average_aggregated_gradients)
+    return _wrapping.wrap(
+        optimizer, reduction, reduction.of_overwriting(), key_of, backward_passes_per_step, average_aggregated_gradients
+    )
 
 
 def PartialDistributedOptimizer(

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from ronde import _abi, process_sets
-from ronde._reduce_ops import Adasum, Average, Sum, reduce_op
+from ronde._reduce_ops import Adasum, Average, Max, Sum, reduce_op
 from ronde.exceptions import InvalidArgumentError
 from ronde.tensorflow import _differentiable, _native
 from ronde.tensorflow._arguments import tensor_of
@@ -45,6 +45,10 @@ class Settings:
             raise InvalidArgumentError("gradient_predivide_factor is 0; give a number to divide gradients by", 1)
         if isinstance(self.groups, int) and self.groups < 0:
             raise InvalidArgumentError(f"num_groups is {self.groups}; expected 0, for none, or more", 1)
+
+    def of_overwriting(self) -> Settings:
+        """The same for gradients by which Keras overwrites variables: the greatest of all ranks, or each rank's own."""
+        return Settings(f"{self.name}.overwriting", op=Max, process_set=self.process_set, scale_local_gradients=False)
 
     def call(self, name: str) -> Call:
         """The request for one gradient, or one group, of this name."""

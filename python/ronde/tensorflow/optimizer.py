@@ -75,7 +75,8 @@ def DistributedOptimizer(
         )
     reduce = functools.partial(reduce_gradients, settings)
     if hasattr(optimizer, "apply") and hasattr(optimizer, "stateless_apply"):
-        return wrap_keras3(optimizer, reduce, ref_of, backward_passes_per_step, average_aggregated_gradients)
+        overwriting = functools.partial(reduce_gradients, settings.of_overwriting())
+        return wrap_keras3(optimizer, reduce, overwriting, ref_of, backward_passes_per_step, average_aggregated_gradients)
     if hasattr(optimizer, "apply_gradients"):
         helper = helper_of(backward_passes_per_step, reduce, average_aggregated_gradients, settings.name)
         return wrap_keras2(optimizer, reduce, helper)
