@@ -48,7 +48,7 @@ def used_by(folder: Path, rank: int) -> Set[str]:
     return set(json.loads((folder / f"used.{rank}").read_bytes()))
 
 
-@pytest.mark.ranks(1, 3, 4, 8, fresh=True, long=(8,))
+@pytest.mark.ranks(1, 3, 4, 8, fresh=True, long=(4, 8))
 def test_other_numbers_of_ranks(hvd, rank):
     """As in a job of its own, but that PyTorch is loaded already."""
     from all_of_horovod import check_job, used

@@ -52,6 +52,7 @@ def test_program_of_the_page(tmp_path):
     assert first == second < 0.01
 
 
+@pytest.mark.long
 def test_benchmark():
     ended = run_job(2, str(ROOT / "benchmarks" / "frameworks" / "arrays.py"), "--quick")
     assert ended.code == 0, ended.output

@@ -39,6 +39,7 @@ def test_any_order(hvd, rank, world):
             assert result.shape == (int(name[1:]) * 37 + 1,) and bool((result == world * (world + 1) / 2).all())
 
 
+@pytest.mark.long
 @pytest.mark.ranks(3, deadline=300)
 def test_resnet50_in_another_order_on_each_rank(hvd, rank, world):
     sizes = resnet50_sizes()
@@ -88,7 +89,8 @@ def test_poll_and_synchronize(hvd, rank):
 
 
 @pytest.mark.ranks(2)
-def test_who_polls_while_another_thread_waits(hvd, rank, world):
+@pytest.mark.parametrize("times", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_who_polls_while_another_thread_waits(hvd, rank, world, times):
     """Until that has what it waits for, and the operation is freed under the eyes of who polls."""
     handles = []
     is_over = threading.Event()
@@ -102,7 +104,7 @@ def test_who_polls_while_another_thread_waits(hvd, rank, world):
     poller = threading.Thread(target=poll)
     poller.start()
     try:
-        for _ in range(1000):
+        for _ in range(times):
             handles[:] = [hvd.allreduce_async(torch.ones(n), op=hvd.Sum) for n in (1, 300, 600)]
             assert all(bool((hvd.synchronize(handle) == world).all()) for handle in handles)
     finally:

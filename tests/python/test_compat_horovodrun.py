@@ -32,7 +32,7 @@ def bare(output: str) -> list[str]:
     return [re.sub(r"^\[\d+\] ", "", line) for line in output.splitlines()]
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_script(ranks):
     ended = horovodrun("-np", str(ranks), "-H", f"localhost:{ranks}", *SCRIPT, "--lr", "0.1", "--", "-np")
     assert (ended.returncode, ended.stderr.count("to stderr")) == (0, ranks), ended.stderr

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from launching import run_job
 
 FRAMEWORKS = ["lightning", "accelerate", "transformers", "ignite"]
 
 
+@pytest.mark.long
 def test_they_train_to_the_last_bit_as_one_process(tmp_path):
     ended = run_job(2, "with_each.py", *FRAMEWORKS, limit_s=240.0, forked=True, TMPDIR=str(tmp_path))
     assert ended.code == 0, ended.output

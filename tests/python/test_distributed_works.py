@@ -91,6 +91,7 @@ def test_who_drops_a_work_gets_its_results_all_the_same(rank, world):
     assert_comes(lambda: torch.equal(together, gathered(world)) and torch.equal(torch.cat(parts), gathered(world)))
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2)
 def test_the_collector_may_end_works_while_others_are_handed_over(group, rank, world):
     """At each of the first allocations after a future was asked for: before, while and after the thread is started."""

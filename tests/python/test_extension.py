@@ -367,7 +367,7 @@ def test_gradients_in_several_passes_and_frozen(hvd, rank):
 
 @pytest.mark.ranks(2)
 def test_steps_leave_nothing_behind(hvd, rank):
-    """100,000 gradients."""
+    """Of 45,000 gradients."""
     parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(300)]
     named = [(f"p{i}", parameter) for i, parameter in enumerate(parameters)]
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.0), named_parameters=named)
@@ -384,7 +384,7 @@ def test_steps_leave_nothing_behind(hvd, rank):
         return [sys.getrefcount(each) for each in objects], sys.getallocatedblocks()
 
     steps(20)
-    (counts, blocks), (counts_after, blocks_after) = steps(20), steps(500)
+    (counts, blocks), (counts_after, blocks_after) = steps(20), steps(150)
     assert counts == counts_after and blocks_after - blocks < 1000
 
 

@@ -186,6 +186,6 @@ def test_names(hvd, rank, world):
 
 
 @FEW
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_random_programs(hvd, rank, world, seed):
     random_jax_programs.run(seed, rank, world)

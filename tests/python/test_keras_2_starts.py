@@ -97,6 +97,7 @@ def check_start(tf, hvd, optimizers, resumes):
     same_everywhere(hvd, [*model.get_weights(), *values_of(model.optimizer.variables)])
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2, fresh=True)
 def test_graph_mode(hvd, world):
     import tensorflow as tf

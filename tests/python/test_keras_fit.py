@@ -311,7 +311,7 @@ def test_what_is_refused(keras, hvd):
         hvd.broadcast_variables(model.weights[: 1 + hvd.rank()], 0)
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(2, 3, long=(3,))
 def test_values(keras, hvd, world):
     rank = hvd.rank()
     np.testing.assert_array_equal(hvd.allreduce([1.0, rank], op=hvd.Sum), [world, sum(range(world))])

@@ -10,6 +10,7 @@ ELEMENTS = 2**31 + 4099
 MARKS = [0, 2**30, 2**31 - 1, 2**31, 2**31 + 1, ELEMENTS - 1]
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2, deadline=300)
 def test_allreduce_in_place(hvd, rank):
     tensor = torch.ones(ELEMENTS, dtype=torch.int8)
@@ -22,6 +23,7 @@ def test_allreduce_in_place(hvd, rank):
     assert int(tensor.min()) == int(tensor.max()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2, deadline=300)
 def test_alltoall_of_more_rows_than_int32_counts(hvd, rank):
     rows = [ELEMENTS, 2] if rank == 1 else [1, 3]

@@ -62,7 +62,7 @@ def one_life(hvd, cycle, kept):
         hvd.barrier()
 
 
-@pytest.mark.ranks(2, 3, fresh=True)
+@pytest.mark.ranks(2, 3, fresh=True, long=(3,))
 def test_many_lives(hvd):
     model = torch.nn.Linear(8, 4)
     kept = model, hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
@@ -91,7 +91,7 @@ def torch_group(cycle):
     return dist.new_group()
 
 
-@pytest.mark.ranks(2, 3, fresh=True)
+@pytest.mark.ranks(2, 3, fresh=True, long=(3,))
 def test_groups_of_torch_end_with_the_job(hvd):
     """In another job their ids are other groups'."""
     size = hvd.size()

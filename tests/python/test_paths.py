@@ -103,7 +103,7 @@ def start(how: str, folder: Path, **environment: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [long, pytest.param(link, marks=pytest.mark.long)])
-@pytest.mark.parametrize("how", [*STARTS[:-1], pytest.param(STARTS[-1], marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", [*STARTS[:4], *(pytest.param(how, marks=pytest.mark.long) for how in STARTS[4:])])
 def test_folder_for_temporary_files(how, folder, short):
     made = folder(short)
     start(how, made, TMPDIR=str(made))
@@ -116,7 +116,7 @@ def test_folder_of_the_session(how, short):
     start(how, made, XDG_RUNTIME_DIR=str(made))
 
 
-@pytest.mark.parametrize("how", ["ronde run", "torch.distributed, mp.spawn"])
+@pytest.mark.parametrize("how", ["ronde run", pytest.param("torch.distributed, mp.spawn", marks=pytest.mark.long)])
 def test_a_name_that_is_no_text(how, short):
     made = Path(os.fsdecode(os.fsencode(short) + b"/caf\xe9"))
     made.mkdir()

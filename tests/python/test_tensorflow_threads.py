@@ -67,6 +67,7 @@ def test_a_pool_of_few_threads(world, threads):
         check_several_frameworks(tf, hvd)
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2, fresh=True)
 def test_independent_calls_of_a_session(world):
     """A graph of version 1 runs in any order, with one thread too; the ranks make what they reduce in opposite orders."""

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 namespace ronde::transport {
 
@@ -19,6 +21,23 @@ constexpr int kRtoMaxMs = 44;  // Linux 6.15 and newer; others refuse it
 #endif
 /// The kernel takes no less.
 constexpr Nanoseconds kLeastRtoMax = kSecond;
+
+/// What Linux tells of a connection since 4.6, by <linux/tcp.h>; <netinet/tcp.h> has its beginning alone in glibc.
+struct LongTcpInfo {
+  std::array<std::byte, 104> beginning;
+  std::uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
+  std::uint32_t segs_out, segs_in, notsent_bytes, min_rtt, data_segs_in, data_segs_out;
+};
+
+/// See Owed::news. Segments without data are acknowledgements and probes.
+std::optional<std::uint64_t> news_from(int socket) {
+  LongTcpInfo info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || length < sizeof info) {
+    return std::nullopt;
+  }
+  return info.bytes_acked + info.bytes_received + (info.segs_in - info.data_segs_in);
+}
 
 }  // namespace
 
@@ -37,6 +56,7 @@ Owed owed_by(int socket) {
   if (info.tcpi_unacked == 0) {  // probes: the time between these grows apart from that
     owed.asked_every <<= std::min<int>(info.tcpi_backoff, 16);
   }
+  owed.news = news_from(socket);
   int longest_ms = 0;
   length = sizeof longest_ms;
   if (::getsockopt(socket, IPPROTO_TCP, kRtoMaxMs, &longest_ms, &length) == 0) {
@@ -47,13 +67,21 @@ Owed owed_by(int socket) {
   return owed;
 }
 
+/// A peer's kernel that hears nothing sends what it sent last again and again, and the kernel here counts that as
+/// heard: its segment is not old, since it ends where the last acknowledgement did. Of what tells that something was
+/// heard without it, the probes of such a kernel count as news, but not as heard. So both must say so.
 bool Silence::look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout) {
+  if (!owed.news || owed.news != news_) {
+    news_ = owed.news;
+    heard_at_ = now - owed.heard_before;
+  }
   if (!owed.is_asked) {
     asked_since_ = kNever;
     return false;
   }
   asked_since_ = std::min(asked_since_, now);
-  return owed.heard_before >= timeout.longest_silence() && owed.heard_before >= owed.asked_every / 2 * 3 &&
+  const Nanoseconds silent = now - heard_at_;
+  return silent >= timeout.longest_silence() && silent >= owed.asked_every / 2 * 3 &&
          now - asked_since_ >= timeout.tick();
 }
 

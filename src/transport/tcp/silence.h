@@ -3,6 +3,9 @@
 // answer says whether it is there, and no byte of ours is needed.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "base/clock.h"
 #include "transport/host_timeout.h"
 
@@ -13,7 +16,10 @@ struct Owed {
   bool under_way = false;      ///< bytes that the peer's kernel has not acknowledged yet, sent or not
   bool is_asked = false;       ///< the peer's kernel has been sent what it must answer, and has not answered
   Nanoseconds asked_every{};   ///< how long the kernel here lets pass before it sends that again
-  Nanoseconds heard_before{};  ///< so long ago something last came from the peer's kernel
+  Nanoseconds heard_before{};  ///< so long ago something last came from the peer's kernel, be it for the second time
+  /// Grows with what comes that is new: of a host that hears nothing any more comes only what it has said before.
+  /// Kernels before Linux 4.6 do not tell.
+  std::optional<std::uint64_t> news;
 };
 
 /// Of a socket that is no TCP socket: nothing is under way.
@@ -27,13 +33,15 @@ void have_kernel_watch(int socket, const HostTimeout& timeout);
 /// Of one connection, which the kernel watches too.
 class Silence {
  public:
-  /// Takes in what is owed now. True if the peer's host has vanished: nothing has come from it for too long, and it
+  /// Takes in what is owed now. True if the peer's host has vanished: nothing new has come from it for too long, and it
   /// owes an answer, as it did at an earlier call, at least a tick ago. Since the peer's process may have been stopped,
   /// with no room for long, the kernel here may have asked seldom: not before it has asked again.
   bool look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout);
 
  private:
   Nanoseconds asked_since_ = kNever;
+  Nanoseconds heard_at_ = 0;
+  std::optional<std::uint64_t> news_;
 };
 
 }  // namespace ronde::transport

@@ -17,8 +17,8 @@ constexpr Nanoseconds kStart = 1000 * kSecond;
 
 const HostTimeout kTimeout(10 * kSecond);
 
-Owed asked(Nanoseconds heard_before, Nanoseconds asked_every = kSecond) {
-  return {true, true, asked_every, heard_before};
+Owed asked(Nanoseconds heard_before, Nanoseconds asked_every = kSecond, std::optional<std::uint64_t> news = {}) {
+  return {true, true, asked_every, heard_before, news};
 }
 
 /// Of a connection that is looked at once a tick.
@@ -30,7 +30,7 @@ bool vanishes(const Owed& owed) {
 TEST(Silence, EndsWhereNothingComesThoughItIsAsked) {
   EXPECT_FALSE(vanishes(asked(kTimeout.longest_silence() - 1)));
   EXPECT_TRUE(vanishes(asked(kTimeout.longest_silence())));
-  EXPECT_FALSE(vanishes({true, false, kSecond, 3600 * kSecond})) << "nothing was asked";
+  EXPECT_FALSE(vanishes({true, false, kSecond, 3600 * kSecond, {}})) << "nothing was asked";
 }
 
 TEST(Silence, AQuestionHasTimeToBeAnswered) {
@@ -49,6 +49,38 @@ TEST(Silence, AProcessThatWasStoppedForLongIsAskedSeldom) {
   EXPECT_FALSE(vanishes(asked(silence, silence)));
   EXPECT_FALSE(vanishes(asked(2 * silence, 2 * silence)));
   EXPECT_TRUE(vanishes(asked(3 * silence, 2 * silence)));
+}
+
+/// As of a host that hears nothing any more, and repeats what it has said.
+TEST(Silence, WhatIsSaidAgainIsNoAnswer) {
+  Silence silence;
+  const Nanoseconds every = kTimeout.tick();
+  const auto looks_until = [&](Nanoseconds end, const auto& owed_at) {
+    Nanoseconds at = kStart;
+    while (at < end && !silence.look(owed_at(at), at, kTimeout)) {
+      at += every;
+    }
+    return at;
+  };
+  const Nanoseconds end = looks_until(kStart + 10 * kTimeout.limit(), [](auto) { return asked(0, kSecond, 7); });
+  EXPECT_LE(end, kStart + kTimeout.limit());
+  EXPECT_GE(end, kStart + kTimeout.longest_silence());
+}
+
+TEST(Silence, WhoSaysSomethingNewIsThere) {
+  Silence silence;
+  std::uint64_t news = 0;
+  for (Nanoseconds at = kStart; at < kStart + 10 * kTimeout.limit(); at += kTimeout.longest_silence() / 2) {
+    ASSERT_FALSE(silence.look(asked(0, kSecond, ++news), at, kTimeout));
+  }
+}
+
+/// Probes of a host that hears nothing are new segments each, which the kernel here does not count as heard.
+TEST(Silence, WhatTheKernelDoesNotCountAsHeardIsNoAnswer) {
+  Silence silence;
+  EXPECT_FALSE(silence.look(asked(kTimeout.longest_silence(), kSecond, 1), kStart, kTimeout));
+  const Nanoseconds later = kTimeout.tick();
+  EXPECT_TRUE(silence.look(asked(kTimeout.longest_silence() + later, kSecond, 2), kStart + later, kTimeout));
 }
 
 TEST(HostTimeout, AllOfItIsWithinTheLimit) {
@@ -90,6 +122,26 @@ TEST(OwedBy, NothingIsUnderWayInAnIdleConnection) {
   const Connection connection;
   EXPECT_FALSE(owed_by(connection.near.get()).under_way);
   EXPECT_FALSE(owed_by(connection.near.get()).is_asked);
+}
+
+TEST(OwedBy, WhatTheOtherEndSendsOrAcknowledgesIsNews) {
+  const Connection connection;
+  const RealClock clock;
+  const auto news = [&] { return owed_by(connection.near.get()).news; };
+  const auto comes_after = [&](const std::optional<std::uint64_t>& before) {
+    for (const Nanoseconds end = clock.now() + 10 * kSecond; news() == before && clock.now() < end;) {
+      ::poll(nullptr, 0, 1);
+    }
+    return news() != before;
+  };
+  const auto first = news();
+  ASSERT_TRUE(first.has_value()) << "the kernel is older than Linux 4.6";
+  EXPECT_EQ(news(), first);
+  ASSERT_EQ(::send(connection.far.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(comes_after(first));
+  const auto second = news();
+  ASSERT_EQ(::send(connection.near.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(comes_after(second));
 }
 
 /// The kernel answers for a process that does not read.
