@@ -1,12 +1,12 @@
-// CallBursts: which of several unnamed calls that look alike a call is.
+// CallBursts: tells apart unnamed calls that look alike.
 //
-// Calls that follow the same calls have one planning name. A program may make many such before it waits for any: a list
-// of tensors of one shape, say. Each then needs a place of its own, so that the list is reduced at once and may be
-// fused. The coordinator sees that in negotiation: a call that was requested, on any rank, only after that rank had
-// read the answer of the one before begins a new burst; its index in the burst is its place. Calls that a program makes
-// without waiting for those before count as requested together with the first (engine/unwaited_calls.h). This rests on
-// nothing but what ranks say in negotiation. In force, ranks count: the j-th call of a planning name since the entry
-// takes place j modulo the length of the burst.
+// Unnamed calls with one history (the same calls before them) have one planning name. A program may make many such
+// before it waits for any: one for each tensor of a list of equal shapes, say. This is a burst. Each call of a burst
+// needs a place of its own in the buckets, so that the list is reduced at once and may be fused: its index in the
+// burst. Where a burst begins the coordinator sees in negotiation: with a call that was requested, on any rank, only
+// after that rank had read the answer of the call before. Calls that a program makes without waiting for those before
+// count as requested together with the first (engine/requests/unwaited_calls.h). Once buckets are in force ranks count
+// for themselves: the j-th call of a planning name since then takes place j modulo the length of the burst.
 //
 // So all places of a planning name come into force at one position of the log, and between two bursts. A length that
 // was guessed wrongly costs a break; it never pairs calls, which the numbers do.

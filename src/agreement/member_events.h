@@ -35,8 +35,10 @@ struct Refused {
 struct AllPublished {
   std::uint32_t bucket = 0;
 };
-/// This rank's slice of it is finished, and done (staged: mid; ordered: its own; inline: none) stored =
-/// next_flag(bucket) (release). A rank that fails may have given it up, and has stored nothing then.
+/// This rank's slice of it is finished, and its flag says so: it was stored as next_flag(bucket), with release order.
+/// Which flag that is depends on the kind of the bucket: of a staged one the flag between reducing and copying out, of
+/// an ordered one this rank's own, of an inline one none. A rank that fails may have given the instance up, and has
+/// stored nothing then.
 struct Reduced {
   std::uint32_t bucket = 0;
 };

@@ -1,7 +1,7 @@
 // From the C interface's structs to the engine's values, every field checked.
 #pragma once
 
-#include "engine/world.h"
+#include "engine/process/world.h"
 #include "ronde/ronde.h"
 #include "types/request.h"
 

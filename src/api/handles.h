@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/process/runner.h"
 #include "ronde/ronde.h"
 
 struct ronde_engine {

@@ -8,7 +8,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/of_this_thread.h"
-#include "engine/other_launchers.h"
+#include "engine/process/other_launchers.h"
 #include "store/leave_note.h"
 
 namespace ronde::api {

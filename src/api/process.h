@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/world.h"
+#include "engine/process/world.h"
 
 namespace ronde::api {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/host_name.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
 #include "cli/host_options.h"
 #include "doctor/doctor.h"
 

@@ -9,7 +9,7 @@
 #include "cli/agent.h"
 #include "cli/bench/bench.h"
 #include "cli/doctor.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
 #include "cli/run.h"
 #include "cli/trace.h"
 #include "launch/ending.h"

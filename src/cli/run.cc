@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/host_name.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
 #include "cli/host_options.h"
 #include "launch/environment.h"
 #include "launch/hosts_job.h"

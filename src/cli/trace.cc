@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/help.h"
+#include "cli/help/help.h"
 #include "cli/trace_merge.h"
 
 namespace ronde::cli {

@@ -1,5 +1,5 @@
 // What ranks say to each other: to agree, requests to the coordinator and its answers, the log (docs/agreement.md); and
-// what passes between the two ranks of a send and a recv (engine/point_to_point.h).
+// what passes between the two ranks of a send and a recv (engine/p2p/point_to_point.h).
 //
 // The log is totally ordered per group: every member gets the same entries in the same order and reads them at its own
 // pace. A request carries the label of its sender: how many ERROR, INSTALL and ADD entries it had read when it was
@@ -141,7 +141,8 @@ struct ErrorEntry {
   std::vector<std::int32_t> joined = {};
 };
 
-/// Make your side of this bucket ready: its memory, a zero line, landing slots; answer PREPARED. Sent once per bucket.
+/// The receiver makes its side of this bucket ready: its memory, its line of flags, all zero, and the slots of that
+/// line into which peers copy inline payloads. It answers PREPARED. Sent once per bucket.
 struct PrepareEntry {
   Bucket bucket;
 };

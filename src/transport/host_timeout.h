@@ -7,7 +7,8 @@ namespace ronde::transport {
 
 class HostTimeout {
  public:
-  /// All of it happens within `limit`, of at least 3 s, after the last word; kNever: a silent host is waited for.
+  /// A host is known to have vanished within `limit` (at least 3 s) after the last that came from it; kNever: it is
+  /// waited for.
   explicit HostTimeout(Nanoseconds limit) : limit_(limit) {}
 
   bool is_ever() const { return limit_ != kNever; }

@@ -34,10 +34,11 @@ class Link {
     }
     send(message);
   }
-  /// The same, but what has no room is only lent in place of being kept: it must stay as it is until flush() says true
-  /// or keep_lent() was called. The first part is kept always.
+  /// The same, but what has no room in the pipe is not copied: the link reads it later from where it lies. It is lent:
+  /// the caller leaves it there unchanged until flush() says true or keep_lent() was called. The first part, a header,
+  /// is copied always.
   virtual void send_lent(Parts parts) { send_parts(parts); }
-  /// Keeps what is lent.
+  /// Copies what is lent, so that its owner may change it.
   virtual void keep_lent() {}
   /// The memory of what is lent is about to go. If something is lent still, the message ends in the middle, and this
   /// link sends nothing more.
@@ -65,8 +66,8 @@ class Transport {
   virtual ~Transport() = default;
   /// The link to another rank of the world. Requires: peer is not this rank. Owned by the transport.
   virtual Link& link(int peer) = 0;
-  /// Sees what has come since. Links that must ask the kernel receive nothing that comes later. Of a group's links
-  /// nothing happens: the job's engine, which is stepped before any group's, looks for all.
+  /// Sees what has come since the last call. Links that must ask the kernel receive only what has come by then. A
+  /// group's transport does nothing here: the job's engine, which is stepped before any group's, looks for all.
   virtual void look() {}
   /// A descriptor that is readable when something has come, or room was made for what a link keeps, since the last
   /// look(), of which the rank's bell does not ring; -1 if it rings for all. Owned by the transport.

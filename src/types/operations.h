@@ -18,13 +18,13 @@ enum class Root {
   peer,  ///< two ranks of the group do it by themselves; the root is the other one
 };
 
-/// How the first extents of inputs and outputs follow from the ranks' (rows of a tensor). Where they do, agreement
-/// tells them and the ticket owns the output's memory.
+/// Rows are slices along a tensor's first extent. Says how many rows the output of a rank has. Where that is not what
+/// its input has, agreement tells each rank the number and the ticket owns the output's memory.
 enum class Rows {
-  as_input,  ///< none: shapes are equal on all ranks, and the output has the input's
-  all,       ///< each rank has its own number, and the output has all of them
-  a_part,    ///< shapes are equal on all ranks, and each gets a part
-  of_pairs,  ///< each rank has so many for each
+  as_input,  ///< as many as the input; shapes are equal on all ranks
+  all,       ///< those of all ranks together; each rank's input has its own number
+  a_part,    ///< a part of the input's, which are as many on all ranks
+  of_pairs,  ///< all that other ranks have for this one: every rank has its own number of rows for each rank
 };
 
 /// What a rank that has joined contributes.

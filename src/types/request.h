@@ -40,7 +40,7 @@ struct Request {
   /// the last unnamed call before it.
   std::uint64_t call_number = 0;
   bool has_own_number = false;  ///< the first of these; or a barrier or join without a name
-  /// With a call number: where replay looks for it (engine/call_order.h). Else empty: it comes back under its
+  /// With a call number: where replay looks for it (engine/requests/call_order.h). Else empty: it comes back under its
   /// name.
   std::string planning_name;
   std::vector<RequestTensor> tensors;

@@ -104,7 +104,7 @@ def test_a_folders_table_names_its_sources(page):
     """The first column of a table in a folder's page: its sources, without their ends."""
     named = [name for row in re.findall(r"^\| (`.+?`) \|", text_of(page), flags=re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
     assert named
-    assert not [name for name in named if not any(page.parent.glob(f"{name}.*"))]
+    assert not [name for name in named if not any(page.parent.rglob(f"{name}.*"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

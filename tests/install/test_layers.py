@@ -1,7 +1,7 @@
 """What the layers above the transports and backends know of shared memory: nothing, but where a world chooses its parts.
 
-An engine is told what it has to reach the others with (`engine/connections.h`). So a way to reach them is one folder
-and one case in `engine/world.cc`, and agreement is the same over all of them.
+An engine is told what it has to reach the others with (`engine/membership/connections.h`). So a way to reach them is one folder
+and one case in `engine/process/world.cc`, and agreement is the same over all of them.
 """
 
 import functools
@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
 FOLDERS = ("agreement", "control", "types", "engine")
 #: Where the parts are chosen: of a job, and of the jobs and hosts in one process that tests run over.
-CHOOSERS = ("engine/world.", "engine/world_connections.", "engine/testing/world.")
-CHOSEN_FOR_TESTS = {"engine/world_connections.h", "engine/testing/world.h", "transport/loopback/testing/host.h"}
+CHOOSERS = ("engine/process/world.", "engine/process/world_connections.", "engine/testing/world.")
+CHOSEN_FOR_TESTS = {"engine/process/world_connections.h", "engine/testing/world.h", "transport/loopback/testing/host.h"}
 #: A futex within a process shares nothing.
 PRIVATE_FUTEX = "base/futex.h"
 OF_SHARED_MEMORY = {"arena", "heap", "futex", "region"}
@@ -86,7 +86,7 @@ def test_nothing_of_shared_memory_is_known(folder):
     [
         '#include "transport/arena/arena.h"',
         '#include "transport/arena/host_peers.h"',
-        '#include "backend/native/native.h"',
+        '#include "backend/shm/shm.h"',
         '#include "collectives/persistent/bucket.h"',
         "  transport::HostArena& arena_;",
         "  std::size_t heap_bytes = 0;",
@@ -104,7 +104,7 @@ def test_a_name_that_is_put_in_is_seen(line):
     [
         '#include "base/futex.h"',
         '#include "transport/reachable_memory.h"',
-        '#include "engine/connections.h"',
+        '#include "engine/membership/connections.h"',
         "  futex_wake_all(calls_);",
         "TEST(EngineEnd, RanksThatLeaveInTheMiddleAreNamed) {",
         "/// Cheap.",
@@ -116,5 +116,23 @@ def test_what_is_no_such_name_is_not_taken_for_one(line):
 
 def test_those_who_choose_are_few_and_there():
     known = {name for path in (SOURCES / "engine").rglob("*") if (name := str(path.relative_to(SOURCES))).startswith(CHOOSERS)}
-    world, connections = "engine/world.{}", "engine/world_connections.{}"
+    world, connections = "engine/process/world.{}", "engine/process/world_connections.{}"
     assert known == {each.format(end) for each in (world, connections) for end in ("cc", "h")} | {"engine/testing/world.h"}
+
+
+def folders_that_include_each_other():
+    """Those of the sources, tests apart, that are in a circle or need one that is; empty if every arrow points down."""
+    below = {}
+    for path in [*SOURCES.rglob("*.h"), *SOURCES.rglob("*.cc")]:
+        if path.stem.endswith("_test") or "testing" in path.parts:
+            continue
+        folder = path.parent.relative_to(SOURCES)
+        headers = [Path(header) for header in INCLUDE.findall(path.read_text(encoding="utf-8")) if (SOURCES / header).exists()]
+        below.setdefault(folder, set()).update(header.parent for header in headers if header.parent != folder)
+    while free := {folder for folder in below if not below[folder] & below.keys()}:
+        below = {folder: others for folder, others in below.items() if folder not in free}
+    return sorted(map(str, below))
+
+
+def test_no_folders_include_each_other():
+    assert folders_that_include_each_other() == []

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/native/native.h"
+#include "backend/shm/shm.h"
+#include "engine/process/world_connections.h"
 #include "engine/testing/ordered_backend.h"
-#include "engine/world_connections.h"
 #include "transport/loopback/loopback.h"
 
 namespace ronde::test {
@@ -53,7 +53,7 @@ std::vector<engine::Connections> LocalWorld::connected_by_memory(int size) {
   std::vector<engine::Connections> all;
   for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
     published_.push_back(&arena->control(arena->rank()).ticks.published.value);
-    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+    std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*arena);
     all.push_back(engine::connect_on_host(std::move(arena), std::move(backend)));
   }
   return all;

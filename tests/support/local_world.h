@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 #include "support/log_guard.h"
 #include "transport/loopback/links.h"
 

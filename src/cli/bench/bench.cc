@@ -14,7 +14,7 @@
 
 #include "cli/bench/ronde_contestant.h"
 #include "cli/bench/start_line_pages.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
 #include "cli/measuring/output.h"
 #include "cli/measuring/workload/command_line.h"
 

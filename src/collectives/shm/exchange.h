@@ -4,15 +4,15 @@
 //
 // part(i, j) is what rank i has for rank j: rows of member 0, then of member 1, ... Input slots are cut into p equal
 // lengths, one for each destination (one in all where everything goes to the root), and tick t carries chunk t of
-// every part:
+// every part. In tick t rank `me`
 //
-//     stage    when my input slot is free: gather chunk t of part(me, j) into length j of it, for each j but me;
-//     publish
-//              t. All-to-all copies part(me, me) to its place meanwhile. Past the end of all my parts I publish all
-//              ticks that are left at once
-//     collect  length `me` of each peer's slot, when it has published t. All-to-all: copied to its place, peer by peer.
-//              Reduce-scatter: of all peers together with my own chunk, in rank order, reduced into my output
-//     then     reduced t
+//     stages    once its input slot is free: gathers chunk t of part(me, j) into length j of the slot, for each j but
+//     me; publishes t. An all-to-all copies part(me, me) to its place meanwhile. Past the end of all its parts the rank
+//               publishes all ticks that are left at once;
+//     collects  length `me` of each peer's slot, once that peer has published t. An all-to-all copies it to its place,
+//               peer by peer. A reduce-scatter reduces those of all peers and its own chunk, in rank order, into its
+//               output;
+//     says      that it has reduced t, so that peers may use their slots again.
 //
 // Nothing is fetched that its reader does not need: (p-1)/p N of a reduce-scatter, against (p-1) N if every rank read
 // everything. Result slots are not used. Every rank knows all sizes from the plan, so nobody sends one.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 #include "engine/testing/world.h"
 
 namespace ronde::engine {

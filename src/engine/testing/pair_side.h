@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/pair_context.h"
+#include "engine/p2p/pair_context.h"
 #include "transport/loopback/testing/host.h"
 
 namespace ronde::engine {

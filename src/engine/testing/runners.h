@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/process/runner.h"
 #include "engine/testing/engine.h"
 #include "engine/testing/world.h"
 #include "support/log_guard.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/native/native.h"
-#include "engine/world_connections.h"
+#include "backend/shm/shm.h"
+#include "engine/process/world_connections.h"
 #include "transport/loopback/loopback.h"
 
 namespace ronde::engine {
@@ -17,7 +17,7 @@ namespace ronde::engine {
 inline std::vector<Connections> loopback_connections(int ranks) {
   std::vector<Connections> all;
   for (auto& arena : transport::make_loopback_world(ranks, transport::RegionLayout::for_size(ranks))) {
-    std::unique_ptr<backend::Backend> backend = backend::make_native_backend(*arena);
+    std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*arena);
     all.push_back(connect_on_host(std::move(arena), std::move(backend)));
   }
   return all;

@@ -9,10 +9,10 @@
 //
 // The heap is address space, hundreds of gigabytes of it, of which a page costs memory only once it exists: commit()
 // makes pages, discard() gives them back. So what is shared can grow for the life of the job although descriptors are
-// passed only once. Who uses which part of it is not decided here: of buckets the
-// coordinator gives out offsets that hold in every rank's region alike, of shared buffers and groups each rank its own.
-// A page that was never committed must not be touched: where memory is short the kernel would answer with a signal, and
-// touched in a peer's heap it would be charged to the toucher.
+// passed only once. Who uses which part of it is not decided here: of buckets the coordinator gives out offsets that
+// hold in every rank's region alike, of shared buffers and groups each rank its own. A page that was never committed
+// must not be touched: where memory is short the kernel would answer with a signal, and touched in a peer's heap it
+// would be charged to the toucher.
 #pragma once
 
 #include <atomic>

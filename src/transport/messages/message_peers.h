@@ -1,6 +1,6 @@
-// MessagePeers: the members of a group that share no memory tell each other by notes over their mailboxes, which come
-// after all that the teller had sent before. So whoever knows that a member is frozen in an epoch has all messages of
-// the instances that the member had begun to send by then.
+// MessagePeers: what members of a group that share no memory tell each other of their life (left, frozen, quiet, given
+// up). They tell it by notes: messages of their mailboxes, in order with their data. So whoever has read that a member
+// is frozen in an epoch has received all data that the member had sent in that epoch before.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ class MessagePeers final : public Peers {
   // ---- As far as notes have been received.
 
   Departure departure(int member) const override { return of(member).departure; }
-  /// Of this member: once the others have been told. What they are told besides, what it has published, it can say only
-  /// until it decides with what all have published and goes on.
+  /// Of this member: the epoch once the others have been told. They are told with it which instances it has published,
+  /// which it can say only until it goes on after the decision.
   std::uint32_t frozen_in(int member) const override { return member == self() ? told_frozen_ : of(member).frozen; }
   bool is_quiet_about(int member, int lost) const override { return of(member).quiet[static_cast<std::size_t>(lost)]; }
   bool has_given_up(int member) const override { return of(member).given_up; }

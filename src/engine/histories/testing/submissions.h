@@ -12,7 +12,7 @@
 
 #include "base/stable_hash.h"
 #include "engine/histories/testing/programs.h"
-#include "engine/ticket.h"
+#include "engine/requests/ticket.h"
 
 namespace ronde::engine::histories {
 

@@ -1,6 +1,6 @@
 // A history: which rank, program or wire moves next is drawn by lot, until every rank's program has ended and all have
-// left. A rank is stepped when it has news or a timer is due, as a driver would (engine/driver_role.h), so that news of
-// which nobody is told are found out; once in a while it is stepped for nothing.
+// left. A rank is stepped when it has news or a timer is due, as a driver would (engine/progress/driver_role.h), so
+// that news of which nobody is told are found out; once in a while it is stepped for nothing.
 #pragma once
 
 #include <algorithm>

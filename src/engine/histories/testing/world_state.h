@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/call_order.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 #include "engine/histories/testing/coverage.h"
 #include "engine/histories/testing/simulated_net.h"
 #include "engine/histories/testing/submissions.h"
 #include "engine/histories/testing/watched_backend.h"
+#include "engine/requests/call_order.h"
 #include "engine/testing/world.h"
 
 namespace ronde::engine::histories {

@@ -1,0 +1,68 @@
+#include "engine/core/settings.h"
+
+#include <limits>
+
+#include "base/environment.h"
+
+namespace ronde::engine {
+
+namespace {
+
+/// Seconds; 0 means "no limit" where `zero_is_never`.
+Status read_seconds(const char* name, bool zero_is_never, Nanoseconds& target) {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<double> seconds, environment_number(name, 0.0));
+  if (seconds) {
+    target = *seconds == 0.0 && zero_is_never ? kNever : from_seconds(*seconds);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> settings_from_environment() {
+  Settings settings;
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_TIMEOUT_S", true, settings.timeout));
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_STALL_S", true, settings.stall));
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_INIT_TIMEOUT_S", true, settings.init_timeout));
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> threshold,
+                         environment_integer("RONDE_FUSION_THRESHOLD", 0, std::numeric_limits<std::int64_t>::max()));
+  if (threshold) {
+    settings.fusion_threshold = static_cast<std::uint64_t>(*threshold);
+  }
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> replay, environment_integer("RONDE_REPLAY", 0, 1));
+  settings.replay = replay.value_or(1) == 1;
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> probe, environment_integer("RONDE_PROBE", 0, 1));
+  settings.probe = probe.value_or(1) == 1;
+  if (const std::optional<std::string> medium = environment_text("RONDE_TRANSPORT")) {
+    if (medium != "shm" && medium != "tcp" && medium != "hosts") {
+      return Status::error(Code::invalid_argument, "RONDE_TRANSPORT is '" + *medium +
+                                                       "'; expected shm (the ranks are on one host), hosts (shared "
+                                                       "memory where ranks find it, else TCP) or tcp");
+    }
+    settings.medium = medium == "tcp"     ? Settings::Medium::tcp
+                      : medium == "hosts" ? Settings::Medium::hosts
+                                          : Settings::Medium::shared_memory;
+  }
+  settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
+  RONDE_RETURN_IF_ERROR(read_seconds("RONDE_HOST_TIMEOUT_S", true, settings.host_timeout));
+  if (settings.host_timeout < 3 * kSecond) {
+    return Status::error(Code::invalid_argument,
+                         "RONDE_HOST_TIMEOUT_S is below 3: a host that is there may be silent for as long; expected "
+                         "3 or more, or 0 for no limit");
+  }
+  settings.host_id = environment_text("RONDE_HOST_ID").value_or("");
+  if (const std::optional<std::string> integrity = environment_text("RONDE_TCP_INTEGRITY")) {
+    if (integrity != "off" && integrity != "checksum") {
+      return Status::error(Code::invalid_argument,
+                           "RONDE_TCP_INTEGRITY is '" + *integrity + "'; expected off or checksum");
+    }
+    settings.integrity = integrity == "off" ? transport::Integrity::off : transport::Integrity::checksum;
+  }
+  settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
+                         environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));
+  settings.mark_cycles = mark_cycles.value_or(0) == 1;
+  return settings;
+}
+
+}  // namespace ronde::engine

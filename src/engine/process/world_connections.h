@@ -1,0 +1,28 @@
+// World connections: the parts of which a member's connections are made, chosen: the memory of a host that all share
+// and the backend `shm` over it, or links and the backend of messages. What an engine is given of them has no more
+// names of either.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "collectives/tuning/table.h"
+#include "engine/membership/connections.h"
+#include "transport/arena/arena.h"
+
+namespace ronde::engine {
+
+/// Of a job whose members all share the arena, in its order. `backend`: over it; `table`: by which groups within the
+/// job reduce.
+Connections connect_on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
+                            const collectives::Table& table = collectives::Table::built_in());
+/// Of a job whose members reach each other by messages. `own`: this rank's arena, with no other rank in it. `wake`: as
+/// MessagePeers has it. `first_of`: by member, the lowest one with which links go through memory; empty: with none.
+/// `groups`: the links of groups within the job; null: there can be none.
+Connections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
+                                int rank, transport::GroupLinks links, std::function<void()> wake,
+                                std::vector<int> first_of = {},
+                                std::shared_ptr<transport::LinksForGroups> groups = nullptr);
+
+}  // namespace ronde::engine

@@ -1,0 +1,228 @@
+#include "engine/replay/replay_actions.h"
+
+#include <algorithm>
+
+#include "base/stable_hash.h"
+
+namespace ronde::engine {
+
+// ---- Instances
+
+void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
+  BucketRun& run = *runs_[bucket];
+  if (run.begin_watch()) {
+    watch_.add(bucket);
+  }
+  TicketPtr& ticket = run.tickets()[place];
+  if (!ticket) {  // it is an unnamed call, or comes from negotiation
+    const std::string& name = member_.request_in(bucket, place);
+    ticket = placing_ && placing_->name() == name ? placing_ : pending_.find(name);
+  }
+  const bool is_alone = run.tickets().size() == 1;
+  run.copy_in(place, !is_alone && !member_.is_half_full(bucket), clock_);
+  if (!is_alone && ticket->on_done()) {  // nobody will wait for it, but somebody wants to hear
+    watch_.look_soon();
+  }
+  if (watch_.begin()) {  // from now on clocks are watched
+    set_work();
+  }
+}
+
+void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
+  BucketRun& run = *runs_[bucket];
+  const bool is_plain = run.is_plain();
+  const std::uint64_t calls = is_plain ? 0 : calls_in(bucket);
+  run.publish(calls, clock_, is_observed_);
+  if (!is_plain && member_.is_ordered()) {
+    send_full(bucket, flag, calls);
+    return;
+  }
+  fresh_.push_back(bucket);
+  has_fresh_.store(true, std::memory_order_release);
+}
+
+/// The log launches it.
+void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls) {
+  send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
+}
+
+void ReplayActions::collect_published() {
+  has_fresh_.store(false, std::memory_order_relaxed);
+  for (std::uint32_t id : fresh_) {
+    active_.insert(std::lower_bound(active_.begin(), active_.end(), id), id);
+  }
+  fresh_.clear();
+}
+
+/// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
+/// of one in 2^64.
+std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
+  std::uint64_t calls = 0;
+  const std::vector<BucketMember>& members = member_.bucket(bucket).members;
+  for (std::uint32_t place = 0; place < members.size(); ++place) {
+    if (members[place].is_unnamed()) {
+      calls = mix(calls ^ stable_hash(member_.request_in(bucket, place)));
+    }
+  }
+  return calls;
+}
+
+void ReplayActions::complete(std::uint32_t bucket, std::uint64_t) {
+  BucketRun& run = *runs_[bucket];
+  run.complete(completed_);
+  // One thread at a time adds: no need to lock the bus.
+  counters_.instances.store(counters_.instances.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  counters_.direct_bytes.store(counters_.direct_bytes.load(std::memory_order_relaxed) + run.direct_bytes(),
+                               std::memory_order_relaxed);
+}
+
+void ReplayActions::voided(std::uint32_t bucket) {
+  runs_[bucket]->drop_tickets();
+  counters_.voided.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ReplayActions::set_observed(bool is_observed) {
+  is_observed_ = is_observed;
+  for (const std::unique_ptr<BucketRun>& run : runs_) {
+    if (run) {
+      run->forget_observed();
+    }
+  }
+}
+
+// ---- To the coordinator, and what it says
+
+void ReplayActions::send(control::Message message) {
+  outcome_.messages.emplace_back(std::move(message), kNever);
+  set_work();
+}
+
+Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanoseconds deadline) {
+  if (is_withdrawn(message.descriptor.memory_place, message.descriptor)) {
+    message.descriptor.memory_place = {};  // it was described before that
+  }
+  if (const TicketPtr ticket = pending_.find(message.name)) {
+    if (deadline == kNever) {  // it was placed without looking at the clock
+      deadline = std::min(ticket->deadline(), later(clock_.now(), ticket->request().timeout));
+    }
+    if (ticket->request().call_site != nullptr) {
+      message.call_site = *ticket->request().call_site;
+    }
+    if (ticket->request().kind == OpKind::barrier || ticket->request().has_own_number) {
+      message.call_number = ticket->request().call_number;
+    }
+    if (!message.planning_name.empty()) {
+      message.position = ticket->asked_at(message.position);
+    }
+    message.timeout = ticket->request().timeout;  // the whole; what is left of it is known when it is sent
+  }
+  outcome_.messages.emplace_back(std::move(message), deadline);
+  set_work();
+  return deadline;
+}
+
+void ReplayActions::fail(const std::string& name, Status status) {
+  outcome_.failed.emplace_back(name, std::move(status));
+  set_work();
+}
+
+void ReplayActions::bug(std::string_view what) {
+  outcome_.bug = std::string(what);
+  set_work();
+}
+
+void ReplayActions::execute(std::vector<control::ExecEntry::Item> items) {
+  outcome_.agreed.emplace_back(std::move(items));
+}
+
+void ReplayActions::launch(std::uint32_t bucket) {
+  outcome_.agreed.emplace_back(Launch{bucket});
+  set_work();
+}
+
+/// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
+/// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
+void ReplayActions::table(const Thresholds& thresholds) {
+  table_ = thresholds;
+  outcome_.agreed.emplace_back(thresholds);
+}
+
+/// What the log has told, else what all began with.
+Thresholds ReplayActions::in_force() const { return table_ ? *table_ : backend_.first_thresholds(); }
+
+// ---- Buckets and epochs
+
+void ReplayActions::prepare(const Bucket& bucket) {
+  while (runs_.size() <= bucket.id) {
+    runs_.push_back(nullptr);
+  }
+  send(control::PreparedMessage{bucket.id, !make_ready(bucket)});
+}
+
+bool ReplayActions::make_ready(const Bucket& bucket) {
+  Result<std::unique_ptr<PersistentCollective>> made = backend_.prepare(bucket, in_force());
+  if (!made) {
+    return false;
+  }
+  runs_[bucket.id] = std::make_unique<BucketRun>(std::move(*made), bucket, member_.is_ordered());
+  return true;
+}
+
+void ReplayActions::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
+  // Before an INSTALL every rank has finished what was decided in the epoch before, and nobody begins anything until
+  // all have read the entry.
+  if (!added) {
+    backend_.begin_epoch(in_force());
+  }
+  for (std::uint32_t id : buckets) {
+    runs_[id]->enter(epoch);
+  }
+  fresh_.reserve(runs_.size());
+  watch_.reserve(runs_.size());
+  watch_.look_at_once();
+  counters_.installs.fetch_add(1, std::memory_order_relaxed);
+  replays_.store(true, std::memory_order_relaxed);
+}
+
+void ReplayActions::ended(std::uint32_t) {
+  for (const std::unique_ptr<BucketRun>& run : runs_) {
+    if (run && run->is_in_force()) {
+      run->leave();
+    }
+  }
+  active_.clear();
+  fresh_.clear();
+  counters_.breaks.fetch_add(1, std::memory_order_relaxed);
+  replays_.store(false, std::memory_order_relaxed);
+}
+
+void ReplayActions::retire(std::uint32_t bucket) {
+  if (!runs_[bucket]) {
+    return;  // refused here; the coordinator has freed it
+  }
+  watch_.remove(bucket);
+  runs_[bucket].reset();
+  send(control::FreeMessage{bucket});
+}
+
+// ---- Breaks and ends
+
+void ReplayActions::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
+  peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
+  watch_.begin();
+  set_work();
+}
+
+void ReplayActions::send_frozen(std::uint32_t epoch, agreement::Reason) {
+  send(control::FrozenMessage{epoch});
+  watch_.begin();
+}
+
+void ReplayActions::stop() {
+  replays_.store(false, std::memory_order_relaxed);
+  active_.clear();
+  fresh_.clear();
+  has_fresh_.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace ronde::engine

@@ -1,0 +1,167 @@
+// ReplayActions: what the member's half of agreement wants done (agreement/sink.h), done on this rank's buckets and
+// requests. What cannot be done here (send, plan, finish tickets) is left in an Outcome.
+//
+// Two locks: agreement's calls come under the gate (replay.h).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "agreement/member.h"
+#include "agreement/sink.h"
+#include "backend/backend.h"
+#include "engine/membership/deaths.h"
+#include "engine/replay/bucket_run.h"
+#include "engine/replay/bucket_watch.h"
+#include "engine/requests/pending_table.h"
+#include "engine/requests/ticket.h"
+#include "transport/peers.h"
+
+namespace ronde::engine {
+
+class ReplayActions final : public agreement::Sink {
+ public:
+  struct Counters {
+    std::atomic<std::uint64_t> installs{0};      ///< INSTALL and ADD read
+    std::atomic<std::uint64_t> breaks{0};        ///< epochs left
+    std::atomic<std::uint64_t> instances{0};     ///< buckets reduced without a message
+    std::atomic<std::uint64_t> direct_bytes{0};  ///< of those where the tensors lie
+    std::atomic<std::uint64_t> entries{0};       ///< log entries read
+    std::atomic<std::uint64_t> voided{0};        ///< buckets in which other unnamed calls had met
+  };
+
+  /// The instance of this bucket that is under way is to be launched: Replay::launch().
+  struct Launch {
+    std::uint32_t bucket = 0;
+  };
+  /// Of the log: what is to be planned together, the row that holds for what comes after it, or a launch.
+  using Answer = std::variant<std::vector<control::ExecEntry::Item>, Thresholds, Launch>;
+
+  /// What the engine has to do, in this order.
+  struct Outcome {
+    std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
+    std::optional<control::SettingsEntry> settings;
+    std::vector<Answer> agreed;  ///< in this order
+    std::vector<std::pair<control::Message, Nanoseconds>>
+        messages;                                  ///< to the coordinator; with a request its deadline
+    std::optional<control::JoinDoneEntry> joined;  ///< all members have
+    std::optional<std::string> bug;
+  };
+
+  /// All of them must outlive this. `member`: the one whose calls come here.
+  ReplayActions(const agreement::Member& member, backend::Backend& backend, transport::Peers& peers, Deaths& deaths,
+                const PendingTable& pending, const Clock& clock)
+      : member_(member), backend_(backend), peers_(peers), deaths_(deaths), pending_(pending), clock_(clock) {}
+
+  // ---- Any thread.
+
+  /// A hint: buckets are in force.
+  bool replays() const { return replays_.load(std::memory_order_relaxed); }
+  /// A bucket was published, the outcome is not empty, or clocks must be watched from now on.
+  bool has_work() const {
+    return has_work_.load(std::memory_order_acquire) || has_fresh_.load(std::memory_order_acquire);
+  }
+  void set_work() { has_work_.store(true, std::memory_order_release); }
+  /// One was published that collect_published() has yet to see.
+  bool has_published() const { return has_fresh_.load(std::memory_order_acquire); }
+  BucketWatch& watch() { return watch_; }
+  const BucketWatch& watch() const { return watch_; }
+  Counters& counters() { return counters_; }
+  const Counters& counters() const { return counters_; }
+  /// Peers are kept out of it.
+  bool is_withdrawn(const MemoryPlace& place, const Descriptor& descriptor) const {
+    return place.is_known() && backend_.is_withdrawn(place, payload_bytes(descriptor));
+  }
+
+  // ---- Under the gate.
+
+  /// Requires: it was prepared here and not refused.
+  BucketRun& run(std::uint32_t bucket) { return *runs_[bucket]; }
+  const BucketRun& run(std::uint32_t bucket) const { return *runs_[bucket]; }
+  /// By bucket; null where there is none.
+  const std::vector<std::unique_ptr<BucketRun>>& runs() const { return runs_; }
+  /// Nothing is replayed any more. Requires: the progress lock besides.
+  void stop();
+  /// The unnamed call that the member is told of; null: none.
+  void set_placing(TicketPtr ticket) { placing_ = std::move(ticket); }
+  /// Before a JOIN: the number of this rank's last unnamed call.
+  void set_last_call(std::uint64_t number) { last_call_ = number; }
+  void set_observed(bool is_observed);
+
+  // ---- Under the progress lock.
+
+  /// The tickets whose requests are over well, to be finished and cleared.
+  std::vector<TicketPtr>& completed() { return completed_; }
+  /// Whether the outcome may not be empty, or anything else is to be looked at; not again until set_work().
+  bool take_work() {
+    return has_work_.load(std::memory_order_relaxed) && has_work_.exchange(false, std::memory_order_acquire);
+  }
+  /// Requires: the gate besides.
+  Outcome take_outcome() { return std::exchange(outcome_, {}); }
+  /// The buckets whose instance is published and not over, ascending, as far as collect_published() has been called.
+  std::vector<std::uint32_t>& active() { return active_; }
+  const std::vector<std::uint32_t>& active() const { return active_; }
+  /// Requires: the gate besides.
+  void collect_published();
+
+  // ---- For the member.
+
+  void publish(std::uint32_t bucket, agreement::Flag flag) override;
+  void complete(std::uint32_t bucket, std::uint64_t instance) override;
+  void voided(std::uint32_t bucket) override;
+  void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) override;
+  void set_frozen(std::uint32_t epoch, agreement::Reason reason) override;
+  void send_frozen(std::uint32_t epoch, agreement::Reason reason) override;
+  void store_quiet(const agreement::RankSet&) override { deaths_.say_quiet(); }
+  Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
+  void send_end(control::EndMessage message) override { send(std::move(message)); }
+  void send_join() override { send(control::JoinMessage{last_call_}); }
+  void send_leave() override { send(control::LeaveMessage{}); }
+  void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
+  void table(const Thresholds& thresholds) override;
+  void execute(std::vector<control::ExecEntry::Item> items) override;
+  void launch(std::uint32_t bucket) override;
+  void prepare(const Bucket& bucket) override;
+  void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
+  void ended(std::uint32_t epoch) override;
+  void retire(std::uint32_t bucket) override;
+  void join_done(const control::JoinDoneEntry& entry) override { outcome_.joined = entry; }
+  void fail(const std::string& name, Status status) override;
+  void bug(std::string_view what) override;
+
+ private:
+  void send(control::Message message);
+  bool make_ready(const Bucket& bucket);
+  void send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls);
+  std::uint64_t calls_in(std::uint32_t bucket) const;
+  Thresholds in_force() const;
+
+  const agreement::Member& member_;
+  backend::Backend& backend_;
+  transport::Peers& peers_;
+  Deaths& deaths_;
+  const PendingTable& pending_;
+  const Clock& clock_;
+  Counters counters_;
+  std::atomic<bool> replays_{false};
+  std::atomic<bool> has_work_{false};
+  std::atomic<bool> has_fresh_{false};
+  BucketWatch watch_;
+  std::vector<std::unique_ptr<BucketRun>> runs_;  ///< by bucket
+  std::vector<std::uint32_t> fresh_;              ///< published since collect_published()
+  std::vector<std::uint32_t> active_;
+  TicketPtr placing_;
+  std::optional<Thresholds> table_;  ///< of the last TABLE read: for the buckets prepared from now on
+  std::uint64_t last_call_ = 0;
+  bool is_observed_ = false;
+  Outcome outcome_;
+  std::vector<TicketPtr> completed_;
+};
+
+}  // namespace ronde::engine
