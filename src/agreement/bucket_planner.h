@@ -78,7 +78,7 @@ class BucketPlanner {
   /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
   /// break.
   std::vector<std::uint32_t> installable(std::uint32_t clean_rounds);
-  /// How many buckets that goes over; for tests.
+  /// How many buckets installable() looks at; for tests.
   std::size_t stirred() const { return stirred_.size(); }
   /// Buckets that will never be in force again, since the last call.
   std::vector<std::uint32_t> take_retired();
@@ -98,7 +98,8 @@ class BucketPlanner {
   static constexpr std::uint32_t kMostDoublings = 11;  ///< of the answers needed, however often it changed
   static constexpr std::size_t kNamesKept = 1 << 16;   ///< without a look at which of them may be forgotten
   static constexpr std::uint32_t kMostOtherCalls = 8;  ///< of a planning name, after which it is planned no more
-  static constexpr std::uint32_t kPatience = 2;        ///< further ones after which it is planned in mid-step too
+  static constexpr std::uint32_t kPatience =
+      2;  ///< equal answers beyond these after which a name is planned though requests are held
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;

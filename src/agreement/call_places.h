@@ -52,11 +52,12 @@ class CallPlaces {
   Turns* find(const std::string& planning_name);
   /// Whose turn it is.
   static std::uint32_t next_place(const Turns& turns) { return turns.places[turns.next % turns.places.size()]; }
-  /// A call takes it, or a position in the queue behind it.
+  /// A call takes next_place(), or a position in the queue behind it.
   void take(Turns& turns);
-  /// That one has to wait. True: the program makes so many calls at once that they should be planned anew.
+  /// The call that took its turn has to wait. True: the program makes so many calls at once that they should be planned
+  /// anew.
   bool note_wait(Turns& turns);
-  /// The planning names of which this is so, once.
+  /// The planning names of which note_wait() was true since the last call.
   std::vector<std::string> take_crowded() { return std::exchange(crowded_, {}); }
 
   void queue(std::uint32_t place, Call call);

@@ -70,7 +70,7 @@ class Epochs {
   bool is_running() const { return epoch_ > 0 && !is_over_; }
   /// So many buckets are planned that those not in use should go, for which the epoch must end.
   bool wants_break() const { return is_running() && planner_.live() >= many_; }
-  /// How many new ones make that so, or as many as were in use, if these are more.
+  /// How many new buckets make wants_break() true; if more buckets were in use, as many as these.
   void set_many(std::size_t many) { many_ = fewest_ = many; }
 
  private:
@@ -96,7 +96,7 @@ class Epochs {
   std::map<std::uint32_t, Preparing> preparing_;  ///< by bucket
   /// By bucket, of those with a layout: the members that have freed it, by member, once one has.
   std::map<std::uint32_t, std::vector<bool>> freed_;
-  std::uint32_t wait_ = 0;     ///< clean rounds before a bucket comes into force again
+  std::uint32_t wait_ = 0;     ///< good answers that a bucket's names must have before it comes into force again
   std::size_t fewest_ = 1024;  ///< as set_many() has it
   std::size_t many_ = fewest_;
   std::vector<std::uint32_t> unused_;  ///< as the first member has said at its END

@@ -8,7 +8,7 @@
 // from the thread that holds the progress lock. Nothing here blocks, calls back or sleeps.
 //
 //  submitting   A slot that knows its (bucket, place), which where() tells once sink.install() says so, and which is
-//               forgotten when the slot's request changes: copy the data in, outside the gate, for the flag
+//               forgotten when the slot's request changes: copy the data in, outside the gate or inside, for the flag
 //               next_flag(bucket) (which changes at install() and complete() only: keep it in an atomic of the engine's
 //               own), then step(SubmitPlace{..., copied = that flag}). If the epoch has changed meanwhile the member
 //               says copy_in() again, or sends the request into negotiation. A bucket that is not in force any more is
@@ -220,7 +220,7 @@ bool Member::step(const AllPublished& event, S& sink) {
   if (over()) {
     return false;  // nothing new begins
   }
-  // In a break too: what all have published needs this rank's slice (trap 3).
+  // In a break too: what all have published needs this rank's slice (Trap::frozen_stops_reducing).
   if (in_break() && broken(Trap::frozen_stops_reducing)) {
     return false;
   }

@@ -46,7 +46,7 @@ class OutstandingRequests {
   /// To the coordinator.
   void send(RequestEntry& entry, Sink& sink);
   /// Into its place, which publishes the instance if it was the last. This must happen inside the gate: a rank that has
-  /// frozen must not publish any more, or the ranks decide differently (trap 2).
+  /// frozen must not publish any more, or the ranks decide differently (Trap::no_publish_gate).
   template <typename S>
   void put(std::uint32_t id, std::uint32_t place, RequestEntry& entry, Flag copied, S& sink);
   /// Where it belongs: with the coordinator, in its place if `replays`, or held until the epoch is over.
@@ -68,8 +68,8 @@ class OutstandingRequests {
   void retire(std::uint32_t id);
   /// Names have their places here from now on. What is outstanding of them stays where it is.
   void put_in_force(const std::vector<std::uint32_t>& ids);
-  /// What is with the coordinator moves there: the coordinator has forgotten it. False if something did not fit, and is
-  /// held.
+  /// Requests that are with the coordinator move into their places in these buckets: the coordinator has forgotten
+  /// them. False if one did not fit, and is held.
   bool move_into_places(const std::vector<std::uint32_t>& ids, Sink& sink);
   /// What is with the coordinator is sent again: the coordinator has forgotten it.
   void send_again(const std::vector<std::uint32_t>& ids, Sink& sink);

@@ -63,7 +63,7 @@ class Sink {
 
   // ---- Breaks and deaths.
 
-  /// Store frozen = epoch (release, after every pub store), with the reason beside it, and ring every doorbell.
+  /// Store frozen = epoch (release, after every pub store), with the reason beside it, and ring every bell.
   virtual void set_frozen(std::uint32_t epoch, Reason reason) = 0;
   /// In an ordered group in its place: send FROZEN.
   virtual void send_frozen(std::uint32_t epoch, Reason reason) = 0;

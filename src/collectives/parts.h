@@ -27,9 +27,11 @@ class Parts {
   std::size_t bytes(std::size_t from, std::size_t to) const;
   /// Of the longest part of all.
   std::size_t longest() const;
-  /// part(own, peer) where it is read. Of part(own, own), and of an all-gather's, also where it is written.
+  /// part(own, peer), where it is read. The lists of part(own, own), and those of an all-gather, also say where it is
+  /// written.
   GatherList outgoing(std::size_t own, std::size_t peer) const;
-  /// part(peer, own) where it is written, as both sides of the list. Of what reduces all have one place.
+  /// part(peer, own), where it is written: the list's source and its destination are the same. In an operation that
+  /// reduces, the parts of all peers are written to one place.
   GatherList incoming(std::size_t own, std::size_t peer) const;
 
  private:

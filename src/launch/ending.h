@@ -37,9 +37,10 @@ struct RankEnd {
 /// "SIGKILL" for 9; "signal 77" for one without a name.
 std::string signal_name(int number);
 
-/// Of ends in the order in which they came, one of them a failure: which rank failed first. That whose process did,
-/// unless a call of it had failed and another, that failed too, had left its job before. Its index in `ends`, which are
-/// reordered: first those that had ended, or left, before it, in their order, then it, then the others.
+/// Which rank failed first. `ends` come in the order in which the processes ended; one of them at least is a failure.
+/// The first that failed is taken, unless one of its calls had failed because of others and another rank, which failed
+/// too, had left the job before. Reorders `ends`: first the ranks that had ended, or left, before the one that failed
+/// first, then this one, then the others. Returns its index.
 std::size_t put_first_failure_first(std::vector<RankEnd>& ends);
 
 /// "rank 1 on node7 was killed by signal 9 (SIGKILL) after 12.3 s; ranks 0, 2 then ended with code 1", and at its end

@@ -2,7 +2,8 @@
 //
 // A rank whose program fails leaves before its process ends: its exception is printed, then the interpreter exits,
 // which takes long. The others' calls fail at once, and their processes may well end first. So the order in which
-// processes end does not tell who failed first. Whose call had failed since another rank had gone did not.
+// processes end does not tell who failed first. A rank whose own call had
+// failed because another rank had gone did not fail first.
 #pragma once
 
 #include <optional>

@@ -11,12 +11,13 @@ class HostTimeout {
   /// waited for.
   explicit HostTimeout(Nanoseconds limit) : limit_(limit) {}
 
+  /// False: a silent host is waited for.
   bool is_ever() const { return limit_ != kNever; }
   Nanoseconds limit() const { return limit_; }
   /// How often connections are looked at while something is under way.
   Nanoseconds tick() const { return limit_ / 20; }
-  /// So long nothing comes only of a host that is not there: one that is there answers whatever it is asked, and is
-  /// asked as well where nothing is under way.
+  /// A host from which nothing came for so long has vanished: one that is there answers whatever it is asked, and it is
+  /// asked even where nothing is under way.
   Nanoseconds longest_silence() const { return limit_ / 4 * 3; }
 
  private:

@@ -9,7 +9,7 @@ namespace ronde {
 
 struct Group {
   std::int32_t id = 0;     ///< 0 is the group of all ranks
-  std::vector<int> ranks;  ///< global ranks, ascending
+  std::vector<int> ranks;  ///< of the job, each once, in the group's order
 
   int size() const { return static_cast<int>(ranks.size()); }
   /// Position of a global rank in the group, -1 if it is not a member.

@@ -39,7 +39,7 @@ struct Request {
   /// a backward pass to its forward's. Neither comes again. 0: the name is the program's. Of a barrier: the number of
   /// the last unnamed call before it.
   std::uint64_t call_number = 0;
-  bool has_own_number = false;  ///< the first of these; or a barrier or join without a name
+  bool has_own_number = false;  ///< it is an unnamed call itself, or a barrier or join without a name
   /// With a call number: where replay looks for it (engine/requests/call_order.h). Else empty: it comes back under its
   /// name.
   std::string planning_name;

@@ -105,8 +105,9 @@ def test_how_soon_a_vanished_host_is_noticed_can_be_set(bed):
 
 
 @pytest.mark.hosts(2, "faults")
-def test_a_host_that_hears_nothing_any_more(bed):  # 12
-    job = started(bed, 1_000_000, RONDE_HOST_TIMEOUT_S=str(SHORT_S))
+@pytest.mark.parametrize("which", [[], ["broadcast"]], ids=["who is answered too", "who only sends"])
+def test_a_host_that_hears_nothing_any_more(bed, which):  # 12
+    job = started(bed, 1_000_000, 10**9, 0.0, *which, RONDE_HOST_TIMEOUT_S=str(SHORT_S))
     bed.hosts[1].faults.deaf(of=bed.hosts[0])
     began = time.monotonic()
     for rank in range(2):

@@ -116,7 +116,8 @@ class HostPhases : public Schedule {
       stage.scratch = in_scratch(chunk, own.begin);
     }
   }
-  /// Every rail's rank sends its slice to the others of the host. Those of rails know without it that all are there.
+  /// Every rank on a rail sends its slice to the others of the host. The others on rails get no message without bytes:
+  /// each knows from its own rail that all ranks are there.
   void share_in_host(std::size_t chunk, Stage& stage) const {
     const auto is_told = [&](const Range& range, bool is_rail) {
       return range.bytes() > 0 || (chunk == 0 && !is_rail);

@@ -90,7 +90,8 @@ class Schedule {
   /// After how many stages this rank has heard from all, be it through others. Those messages are there even if they
   /// have no bytes.
   virtual std::size_t hears_all_by() const { return 1; }
-  /// The stage whose messages alone tell ranks of `told()` that this rank has heard from all.
+  /// The stage whose messages tell the ranks of told() that this rank has heard from all: these hear it from nobody
+  /// else, so the messages are sent even without bytes.
   virtual std::size_t telling_stage() const { return 0; }
   virtual std::vector<int> told() const { return {}; }
   /// How many different reductions there are, and the ranks whose values one has, in order; this rank's own are read

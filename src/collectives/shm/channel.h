@@ -83,9 +83,9 @@ class HostChannel {
 
   /// Store a flag and wake who may sleep for it.
   void publish(std::uint64_t tick);
-  /// The same in an operation in which nobody goes on before all have published the tick, itself included: wakes if
-  /// this rank is the last. (Who waits for a free slot of a later tick by (*) may be woken later than it could be: by
-  /// the last rank that publishes X's first tick, for which that rank needs nothing of it.)
+  /// The same in an operation in which nobody goes on before all have published the tick: only the last rank to publish
+  /// wakes the others. A rank that waits for a free slot of a later operation, by (*), may be woken later than it could
+  /// be: by the last rank that publishes that operation's first tick. That rank does not wait for it, so this ends.
   void publish_for_all(std::uint64_t tick);
   void set_reduced(std::uint64_t tick);
   void set_copied(std::uint64_t tick);

@@ -315,7 +315,7 @@ void Engine::check_time(Nanoseconds now) {
 
 bool Engine::may_rest() const {
   const bool is_settled = state_ == State::failed || (state_ == State::working && !deaths_.any());
-  return is_settled && leaving() != Leaving::waiting && !has_outstanding() && !has_input() && !only_replays() &&
+  return is_settled && leaving() != Leaving::waiting && !has_outstanding() && !has_input() && !replays() &&
          plans_.is_idle() && !pairs_.is_moving();
 }
 

@@ -1,8 +1,8 @@
 // Engine: owns the stages of one member of a job and moves them on by step(). It has no thread, never blocks and knows
-// no global state: N of them live in one test process. Who calls step() and who waits: runner.h.
+// no global state: N of them live in one test process. Who calls step() and who waits: progress/driver_role.h.
 //
 // submit -> inbox -> agreement -> (coordinator) -> planner -> executor -> completion, and once a name is replayed
-// submit -> bucket -> completion; see README.md in this folder.
+// submit -> bucket -> completion; see ../README.md.
 #pragma once
 
 #include <atomic>
@@ -121,8 +121,8 @@ class Engine {
 
   /// Moves everything that can move; true if anything did. Never blocks.
   bool step();
-  /// Something is being replayed, which poll() moves.
-  bool only_replays() const { return replay_.is_moving(); }
+  /// Something is being replayed, so that poll() alone is worth calling.
+  bool replays() const { return replay_.is_moving(); }
   /// Moves only what is replayed; true if anything did. For a waiter that looks again and again.
   bool poll();
   /// Nothing is under way here: until somebody submits or rings, or the next timer, step() has nothing to do.
@@ -148,7 +148,7 @@ class Engine {
   /// `visit_neighbours` visits the other engines of this process, whose tensors may lie in the same pages.
   using VisitNeighbours = std::function<void(const std::function<void(Engine&)>&)>;
   void set_neighbours(VisitNeighbours visit_neighbours) { visit_neighbours_ = std::move(visit_neighbours); }
-  /// The ranks that have not left, for the report of a shutdown that timed out.
+  /// For the report of a shutdown that timed out.
   bool everyone_left() const { return replay_.all_left(); }
 
   /// As Completion has them; called under the progress lock. Set once.

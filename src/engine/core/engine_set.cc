@@ -278,9 +278,9 @@ bool EngineSet::poll() {
   return move_awake(poll) || moved;
 }
 
-bool EngineSet::only_replays() const {
-  return job_->only_replays() ||
-         std::any_of(awake_.begin(), awake_.end(), [](const Member* each) { return each->engine->only_replays(); });
+bool EngineSet::replays() const {
+  return job_->replays() ||
+         std::any_of(awake_.begin(), awake_.end(), [](const Member* each) { return each->engine->replays(); });
 }
 
 std::uint64_t EngineSet::replayed() const {

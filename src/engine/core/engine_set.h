@@ -51,7 +51,7 @@ class EngineSet {
   bool has_outstanding() const;
   /// Counts of all of them, those of groups that are gone left out.
   std::uint64_t sum(const std::function<std::uint64_t(const Engine&)>& count) const;
-  /// A process of the job has ended; `rank` of the host.
+  /// The process of this rank of the job has ended.
   void notice_end(int rank);
   /// How many groups a step looks at.
   std::size_t awake() const;
@@ -63,7 +63,7 @@ class EngineSet {
   void remove(std::int32_t group);
   bool step();
   bool poll();
-  bool only_replays() const;
+  bool replays() const;
   /// Grows with each bucket that is replayed.
   std::uint64_t replayed() const;
   Nanoseconds next_timer() const;

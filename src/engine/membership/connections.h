@@ -22,7 +22,7 @@ struct Connections {
   std::shared_ptr<const void> keeps;     ///< what all the rest lies in
   std::vector<transport::PeerInfo> who;  ///< by member
   /// By member: a descriptor that becomes readable when its process has ended, -1 where there is none, as of this one's
-  /// own. What is kept owns them.
+  /// own. Owned by `keeps`.
   std::vector<int> processes;
   transport::OwnBell bell;                             ///< of this rank, whichever of its groups it is for
   transport::CallLine* calls = nullptr;                ///< which of this rank's groups are called

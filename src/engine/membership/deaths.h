@@ -1,7 +1,7 @@
 // Deaths: which ranks have died. After a death nothing is finished: who saw it stops touching memory of others, says
 // `quiet`, waits until every other survivor has said so too, and only then tells its callers. Otherwise a survivor that
 // has not seen the death yet might still store into memory that a caller, told already, has given back
-// (docs/agreement.md, trap 13).
+// (Trap::error_before_quiet in docs/agreement.md's table).
 #pragma once
 
 #include <atomic>

@@ -101,7 +101,7 @@ bool DriverRole::try_step(bool whole) {
     bool& flag;
     ~Steps() { flag = false; }  // also when memory runs out
   } steps{driver_steps_ = true};
-  return whole || !engines_.only_replays() ? engines_.step() : engines_.poll();
+  return whole || !engines_.replays() ? engines_.step() : engines_.poll();
 }
 
 Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at) {

@@ -6,8 +6,8 @@
 // nobody waits.
 //
 // Sleeping and waking between ranks goes by the rank's bell (transport/bell.h); where links have news that ring no
-// bell sleepers poll for these too. Within the process the engine thread is woken by its alarm (thread_alarm.h), and
-// while buckets are replayed by nobody (Attention).
+// bell sleepers poll for these too. Within the process the engine thread is woken by its alarm (thread_alarm.h). While
+// buckets are replayed nobody wakes it, since that would cost each call: it looks by itself now and then (Attention).
 #pragma once
 
 #include <atomic>
@@ -87,8 +87,8 @@ class DriverRole {
   std::mutex mutex_;                          ///< the progress lock
   std::atomic<bool> driver_{false};           ///< a waiting thread has the driver's role
   std::atomic<bool> driver_has_gone_{false};  ///< a driver has gone since this was last looked at
-  std::atomic<bool> slept_to_limit_{false};   ///< the last driver, and saw nothing move afterwards
-  WaitQueue waiters_;                         ///< that do not drive
+  std::atomic<bool> slept_to_limit_{false};  ///< the last driver slept until its limit, and nothing moved after it woke
+  WaitQueue waiters_;                        ///< that do not drive
 };
 
 }  // namespace ronde::engine

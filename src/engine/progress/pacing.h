@@ -1,4 +1,5 @@
-// How often who looks: the waits of a rank's threads between two looks at the peers.
+// Pacing: how long a driver polls before it sleeps. Attention: how often the engine thread looks at the peers by
+// itself.
 #pragma once
 
 #include <atomic>

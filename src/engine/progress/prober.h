@@ -7,8 +7,9 @@
 // since the last look; on virtual machines that changes for minutes at a time. Two looks in a row must say so, since
 // one may have met something else that runs.
 //
-// The thread sleeps but for these milliseconds. It runs at the process's own priority: one of a lower one cannot be had
-// back by an ordinary user, never gets two busy cores at once, and whoever joins it would wait for its turn.
+// The thread sleeps but for these milliseconds. It runs at the process's own priority: an ordinary user cannot raise
+// a thread's priority again, one of a low priority never gets two busy cores at once, and whoever joins it would wait
+// until the system gives it a turn.
 #pragma once
 
 #include <atomic>

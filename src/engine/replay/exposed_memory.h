@@ -1,11 +1,11 @@
 // ExposedMemory: what becomes of callers' memory when their requests end in an error while other ranks may still be at
 // work on it.
 //
-// A tensor in shared memory that is reduced where it lies is written by the ranks itself. One of them may be stopped,
-// not dead, in the middle of that, and go on at any time. So before anybody is told of the error, the pages of such
-// outputs are replaced by others that no rank but this one has. From then on they are private for every group of this
-// process: ReachableMemory::place_of() does not know them, buckets that were planned there are left, and their places
-// are not given out again.
+// Into a tensor in shared memory that is reduced where it lies, other ranks write. One of them may be stopped, not
+// dead, in the middle of that, and go on at any time. So before anybody is told of the error, the pages of such outputs
+// are replaced by others that no rank but this one has. From then on they are private for every group of this process:
+// ReachableMemory::place_of() does not know them, buckets that were planned there are left, and their places are not
+// given out again.
 #pragma once
 
 #include <cstddef>

@@ -91,9 +91,9 @@ class Replay {
   void leave_withdrawn_places();
   /// Null: nobody.
   void observe(observe::Observer* observer);
-  /// Moves what is published, looks at the peers' break words.
+  /// Moves buckets that are published, looks at the peers' break words.
   Progress advance();
-  /// Only the first; for a waiter that looks again and again.
+  /// Moves buckets only; for a waiter that looks again and again.
   Progress advance_buckets();
   /// In an ordered group, of what Outcome::agreed says: launches the instance that is under way, behind all that was
   /// launched before.

@@ -67,16 +67,16 @@ class Ticket {
 
   // ---- Replay's side: under its gate.
 
-  /// How many log entries a rank had read when the program could have made any call of a list: when it made the first.
-  /// Set when the coordinator is asked for that one. Shared by the calls of the list, which end, are waited for and go
-  /// one by one, the first maybe before the last has been asked for.
+  /// A list: unnamed calls that the program makes without waiting in between. It could have made each of them when it
+  /// made the first, so all are asked for as of then: `asked_at` is how many log entries this rank had read when the
+  /// coordinator was asked for the first. The calls share this, since they end, are waited for and go one by one.
   struct List {
     std::uint64_t asked_at = UINT64_MAX;
   };
   const std::shared_ptr<List>& list() const { return list_; }
   /// Of an unnamed call, before it is submitted: it belongs to this list.
   void set_list(std::shared_ptr<List> list) { list_ = std::move(list); }
-  /// As List has it. `position`: how many entries this rank has read now, as the coordinator is asked.
+  /// List::asked_at; without a list `position`: how many entries this rank has read now, as the coordinator is asked.
   std::uint64_t asked_at(std::uint64_t position) {
     if (!list_) {
       return position;
@@ -93,7 +93,7 @@ class Ticket {
     MemoryPlace memory_place;
   };
   const Place& place() const { return place_; }
-  /// The only one of its bucket, last time: then no other can keep the bucket from being full.
+  /// When this request was last in replay, its bucket had no other: so it is full, and worth looking at, at once.
   bool is_alone() const { return alone_.load(std::memory_order_relaxed); }
   void set_alone(bool alone) { alone_.store(alone, std::memory_order_relaxed); }
   void set_place(const Place& place) { place_ = place; }

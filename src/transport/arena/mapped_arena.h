@@ -1,5 +1,5 @@
-// The one implementation of HostArena: what differs between shm and loopback is only how the memory and the
-// descriptors were come by.
+// MappedArena: the HostArena of a job, over memory that shm or loopback has come by. Views of it (group_arena.h) are
+// all other HostArenas.
 #pragma once
 
 #include <atomic>

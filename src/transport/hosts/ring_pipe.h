@@ -1,5 +1,5 @@
-// RingPipe: a pipe between two ranks of a host, over a link of their arena's rings. In front of what the link carries
-// lies nothing; behind each message lies a u64, its channel.
+// RingPipe: a pipe between two ranks of a host, over a link of their arena's rings. Behind each message lies its
+// channel, a u64: behind, so that what is received need not be moved to be handed on without it.
 #pragma once
 
 #include "transport/messages/pipe.h"

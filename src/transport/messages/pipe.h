@@ -20,7 +20,7 @@ namespace ronde::transport {
 
 class HostTimeout;
 
-/// One end. Used under one lock. Never blocks.
+/// One end. Used by one thread at a time (channels.cc has the lock). Never blocks.
 class Pipe {
  public:
   using Channel = std::uint64_t;
@@ -53,7 +53,7 @@ class Pipe {
 
   /// Of news that no bell tells (Transport::news_fd()): -1 if there are none.
   virtual int descriptor() const = 0;
-  /// That of epoll(7) which are to be watched, each change once.
+  /// Which events of epoll(7) are to be watched, edge-triggered.
   virtual std::uint32_t events() const = 0;
   /// Such have come.
   virtual void note_events(std::uint32_t events) = 0;

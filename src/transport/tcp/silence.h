@@ -33,9 +33,11 @@ void have_kernel_watch(int socket, const HostTimeout& timeout);
 /// Of one connection, which the kernel watches too.
 class Silence {
  public:
-  /// Takes in what is owed now. True if the peer's host has vanished: nothing new has come from it for too long, and it
-  /// owes an answer, as it did at an earlier call, at least a tick ago. Since the peer's process may have been stopped,
-  /// with no room for long, the kernel here may have asked seldom: not before it has asked again.
+  /// Takes in what is owed now. True if the peer's host has vanished:
+  /// - nothing new has come from it for longest_silence(), and
+  /// - it has owed an answer for at least a tick, and
+  /// - it was asked again meanwhile. The kernel here asks ever less often while the peer has no room, as where its
+  ///   process is stopped.
   bool look(const Owed& owed, Nanoseconds now, const HostTimeout& timeout);
 
  private:

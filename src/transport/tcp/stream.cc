@@ -383,8 +383,18 @@ bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
     return owed.under_way;
   }
   note_cause(ETIMEDOUT);
+  reset_connection();
   end();
   return false;
+}
+
+/// A peer that this rank does not hear may hear this rank. With nothing to send it would not notice: the kernel here
+/// repeats its last segment for longer than the limit, and the peer's takes that for a sign of life. To dissolve an
+/// association tells the peer.
+void Stream::reset_connection() {
+  sockaddr none{};
+  none.sa_family = AF_UNSPEC;
+  ::connect(socket_.get(), &none, sizeof none);
 }
 
 /// A socket that is closed while something is unread takes back what the peer's kernel has not got yet, not what it

@@ -1,8 +1,9 @@
 // Stream: a pipe over one connected stream socket.
 //
 // On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian. With a checksum
-// two more words stand before the bytes: a u64, theirs, and a u32, the low half of that of all before it. So what has
-// changed on the way is seen before a length is believed, and before a message is given to anybody.
+// two more words stand before the bytes: a u64, the checksum of the bytes, and a u32, the low half of the checksum of
+// this head so far. So what has changed on the way is seen before a length is believed, and before a message is given
+// to anybody.
 #pragma once
 
 #include <array>
@@ -78,6 +79,7 @@ class Stream final : public Pipe {
   std::size_t read_into(std::byte* place, std::size_t room);
   void end();
   void note_cause(int error);
+  void reset_connection();
 
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;

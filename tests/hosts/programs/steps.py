@@ -1,4 +1,5 @@
-"""Says "ready", and then all-reduces until something ends that: steps.py ELEMENTS [STEPS [PAUSE_S]]. After every step "step N".
+"""Says "ready", and then all-reduces until something ends that: steps.py ELEMENTS [STEPS [PAUSE_S [broadcast]]], where the last
+word has the last rank broadcast instead, so that the others only receive. After every step "step N".
 When a call fails, "failed at T:", by the monotonic clock, which all hosts of a bed share, and the error's kind and text; the
 process then lives on until its standard input ends, with code 3, as others' do that clean up."""
 
@@ -13,6 +14,7 @@ from ronde.exceptions import RondeError
 count = int(sys.argv[1])
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10**9
 pause_s = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
+broadcasts = sys.argv[4:] == ["broadcast"]
 try:
     rnp.init()
     rank, size = rnp.rank(), rnp.size()
@@ -21,8 +23,13 @@ try:
         if pause_s:
             time.sleep(pause_s)
         values = np.full(count, float(rank + step), np.float32)
-        rnp.allreduce_(values, rnp.Sum, name="steps")
-        assert (values == sum(range(size)) + step * size).all(), ("wrong values", step, values[:5])
+        if broadcasts:
+            rnp.broadcast_(values, size - 1, name="steps")
+            expected = size - 1 + step
+        else:
+            rnp.allreduce_(values, rnp.Sum, name="steps")
+            expected = sum(range(size)) + step * size
+        assert (values == expected).all(), ("wrong values", step, values[:5])
         print(f"step {step}", flush=True)
     print("right", flush=True)
     rnp.shutdown()
