@@ -34,12 +34,12 @@
 namespace {
 
 using ronde::Bucket;
-using ronde::BucketKind;
 using ronde::DType;
 using ronde::Plan;
 using ronde::Progress;
 using ronde::RequestTensor;
 using ronde::Tensor;
+using ronde::collectives::BucketKind;
 using ronde::collectives::HostBucket;
 using ronde::collectives::HostChannel;
 using ronde::collectives::OrderedLane;
@@ -206,8 +206,8 @@ class Rank {
       return {};
     }
     Bucket description;
-    description.kind = kind;
-    description.layout = ronde::collectives::layout_text({kLineAt, kSlotsAt});
+    description.has_done_words = kind != BucketKind::inlined;
+    description.layout = ronde::collectives::layout_text({kind, kLineAt, kSlotsAt});
     description.members.resize(1);
     description.members[0].descriptor.tensors = {{options_.dtype, tensor(input, bytes).shape}};
     description.members[0].places = places();

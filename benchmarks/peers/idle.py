@@ -25,8 +25,8 @@ class Request(ctypes.Structure):
         ("name_bytes", ctypes.c_size_t), ("inputs", ctypes.c_void_p), ("outputs", ctypes.c_void_p),
         ("count", ctypes.c_size_t), ("reduce_op", ctypes.c_int32), ("root", ctypes.c_int32),
         ("prescale", ctypes.c_double), ("postscale", ctypes.c_double), ("timeout_s", ctypes.c_double),
-        ("splits", ctypes.c_void_p), ("splits_count", ctypes.c_size_t), ("step", ctypes.c_int64),
-        ("tag", ctypes.c_int32), ("reserved", ctypes.c_int32), ("on_done", ctypes.c_void_p), ("user", ctypes.c_void_p),
+        ("splits", ctypes.c_void_p), ("splits_count", ctypes.c_size_t), ("reserved", ctypes.c_int64),
+        ("tag", ctypes.c_int32), ("call_site", ctypes.c_int32), ("on_done", ctypes.c_void_p), ("user", ctypes.c_void_p),
     ]
 
 
@@ -37,7 +37,7 @@ def checked(library, status):
 
 def barrier(library):
     name = b"bench.idle"
-    request = Request(struct_size=ctypes.sizeof(Request), op=BARRIER, name=name, name_bytes=len(name), step=-1)
+    request = Request(struct_size=ctypes.sizeof(Request), op=BARRIER, name=name, name_bytes=len(name))
     checked(library, library.ronde_execute(None, ctypes.byref(request), ctypes.c_double(-1), None))
 
 

@@ -239,7 +239,6 @@ ronde_status submit(const XLA_FFI_CallFrame& frame, Call* call, ronde_ticket** t
     request.splits = static_cast<const std::int64_t*>(splits.data) + 1;
     request.splits_count = splits.size - 1;
   }
-  request.step = -1;
   request.on_done = &on_done;
   request.user = call;
   if (!site.empty()) {

@@ -22,7 +22,6 @@ struct Call {
     request.struct_size = sizeof(request);
     request.op = RONDE_ALLREDUCE;
     request.count = 1;
-    request.step = -1;
     request.taken = &taken;
   }
   Call(const Call&) = delete;

@@ -90,7 +90,6 @@ class Described {
  public:
   bool read(PyObject* const* arguments) {
     request_.struct_size = sizeof(request_);
-    request_.step = -1;
     request_.taken = &taken_;
     return read_int32(arguments[kOp], "operation", request_.op) &&
            read_int32(arguments[kReduceOp], "op", request_.reduce_op) &&

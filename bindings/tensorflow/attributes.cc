@@ -74,7 +74,6 @@ ronde_request Attributes::request() const {
   request.root = root;
   request.prescale = prescale;
   request.postscale = postscale;
-  request.step = -1;
   request.call_site = call_site;
   return request;
 }

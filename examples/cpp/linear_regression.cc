@@ -111,9 +111,8 @@ std::vector<double> train(const Data& data, std::size_t rank, std::size_t size) 
   for (int step = 0; step < kSteps; ++step) {
     loss[0] = add_up_gradient(data, first, last, weights, gradient);
     // Shares need not be equal: the sums are added up, and divided by the number of all samples at the end.
-    ronde::grouped_allreduce(
-        {gradient, loss},
-        {.name = "gradient and loss", .op = ronde::Op::sum, .postscale = 1.0 / kSamples, .step = step});
+    ronde::grouped_allreduce({gradient, loss},
+                             {.name = "gradient and loss", .op = ronde::Op::sum, .postscale = 1.0 / kSamples});
     for (std::size_t i = 0; i < kWeights; ++i) {
       weights[i] -= kLearningRate * gradient[i];
     }

@@ -45,8 +45,7 @@ using DoneCallback = std::function<void(const Error* error)>;
 /// order.
 struct RequestOptions {
   std::string_view name = {};
-  double timeout_s = 0;    ///< how long the ranks may take; 0: the engine's; < 0: no limit
-  std::int64_t step = -1;  ///< the caller's step number for better reports, -1 if unknown
+  double timeout_s = 0;  ///< how long the ranks may take; 0: the engine's; < 0: no limit
   DoneCallback on_done = {};
   const Engine* engine = nullptr;  ///< null: the shared one
   Group group = {};                ///< whose ranks take part; all, if nothing is said
@@ -58,7 +57,6 @@ struct AllreduceOptions {
   double prescale = 1;   ///< each value is multiplied by it as it is read; not 0
   double postscale = 1;  ///< the result is multiplied by it, last; not 0
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};
@@ -68,7 +66,6 @@ struct BroadcastOptions {
   std::string_view name = {};
   int root = 0;  ///< the rank whose data all get; of the job, also in a group
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};
@@ -78,7 +75,6 @@ struct AlltoallOptions {
   std::string_view name = {};
   std::span<const std::int64_t> splits = {};  ///< rows for each rank; empty: equally many
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};
@@ -91,7 +87,6 @@ struct ReduceOptions {
   double prescale = 1;
   double postscale = 1;
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};
@@ -105,7 +100,6 @@ struct ScatterOptions {
   int root = 0;                               ///< the rank whose rows are spread
   std::span<const std::int64_t> splits = {};  ///< there: rows for each rank; empty: equally many
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};
@@ -119,7 +113,6 @@ struct PeerOptions {
   int peer = 0;          ///< another rank; of a recv also kAnySource, whichever sends first
   std::int32_t tag = 0;  ///< the recvs of a tag take what a rank sends under it, in the order of its sends
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};
@@ -149,7 +142,6 @@ class Request {
     request_.name = options.name.data();
     request_.name_bytes = options.name.size();
     request_.timeout_s = options.timeout_s;
-    request_.step = options.step;
     request_.group = options.group.id;
     if (options.on_done) {
       callback_ = std::make_unique<DoneCallback>(options.on_done);

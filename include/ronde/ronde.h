@@ -324,7 +324,7 @@ typedef struct ronde_request {
   double timeout_s;      /* how long the ranks may take to submit and finish; 0: the engine's; < 0: no limit */
   const int64_t* splits; /* ALLTOALL, SCATTER: rows for each rank of the group; NULL: equally many */
   size_t splits_count;
-  int64_t step;          /* the caller's step number for better reports, -1 if unknown */
+  int64_t reserved;      /* nothing reads it */
   int32_t tag;           /* SEND, RECV */
   int32_t call_site;     /* of ronde_call_site: where the program asks, for errors; 0: unknown */
   ronde_done_fn on_done; /* may be NULL */
@@ -422,9 +422,9 @@ RONDE_API ronde_status ronde_unregister_slot(int64_t slot);
 /* ---- Shared buffers: memory that every rank of the host maps ----------------------------------------------------- */
 
 /* An all-reduce of a tensor that lies, with its result, in such memory on every rank is done in the tensor itself:
- * nothing is copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not as far
- * from a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of the
- * counters tells.
+ * nothing is copied in or out. Ranks may allocate in any order. Where a rank has the tensor in private memory, or not
+ * as far from a multiple of 128 bytes as the others, the result is the same and only takes longer; `direct_bytes` of
+ * the counters tells.
  *
  * Gives `bytes` of zeroed memory at a multiple of 4096. Local: returns at once, no rank is asked. The memory is the
  * caller's until ronde_free_shared(), also after ronde_shutdown(); it is then ordinary memory. Not inherited by a

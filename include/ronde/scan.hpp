@@ -12,7 +12,6 @@ struct ScanOptions {
   double prescale = 1;   ///< each value is multiplied by it as it is read; not 0
   double postscale = 1;  ///< the result is multiplied by it, last; not 0
   double timeout_s = 0;
-  std::int64_t step = -1;
   DoneCallback on_done = {};
   const Engine* engine = nullptr;
   Group group = {};

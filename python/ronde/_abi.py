@@ -123,7 +123,7 @@ class Request(Structure):
         ("timeout_s", c_double),
         ("splits", c_void_p),
         ("splits_count", c_size_t),
-        ("step", c_int64),
+        ("reserved", c_int64),
         ("tag", c_int32),
         ("call_site", c_int32),
         ("on_done", c_void_p),

@@ -33,7 +33,7 @@ class Block:
         self.output = _abi.Tensor(struct_size=_TENSOR_BYTES, shape=addressof(self.shape))
         self.input_at = addressof(self.input)
         self.output_at = addressof(self.output)
-        self.request = _abi.Request(struct_size=ctypes.sizeof(_abi.Request), step=-1)
+        self.request = _abi.Request(struct_size=ctypes.sizeof(_abi.Request))
         self.address = addressof(self.request)
         self.at = c_void_p(self.address)
         self.taken = c_uint64()  # the number that the engine has given to an unnamed call

@@ -403,10 +403,9 @@ std::uint32_t BucketPlanner::make_bucket(const std::vector<const std::string*>& 
   return id;
 }
 
-void BucketPlanner::set_kind(std::uint32_t id, BucketKind kind) { buckets_[id].bucket.kind = kind; }
-
-void BucketPlanner::place(std::uint32_t id, std::string layout) {
-  buckets_[id].bucket.layout = std::move(layout);
+void BucketPlanner::place(std::uint32_t id, BucketLayout::Placed placed) {
+  buckets_[id].bucket.layout = std::move(placed.layout);
+  buckets_[id].bucket.has_done_words = placed.has_done_words;
   buckets_[id].is_placed = true;
 }
 

@@ -72,7 +72,7 @@ class BucketPlanner {
 
   // ---- What to do.
 
-  /// New buckets, without a kind or a layout; each is to be prepared or refused. `quiet`: no request is held just now,
+  /// New buckets, without a layout; each is to be prepared or refused. `quiet`: no request is held just now,
   /// so a step is likely over and what belongs together has been seen.
   std::vector<Bucket> propose(bool quiet);
   /// Prepared buckets that are in phase and not in force, whose names have had so many good answers since the last
@@ -85,9 +85,7 @@ class BucketPlanner {
 
   const Bucket& bucket(std::uint32_t id) const { return buckets_[id].bucket; }
   /// What its backend has made of it.
-  void set_kind(std::uint32_t id, BucketKind kind);
-  /// Where its backend has put it.
-  void place(std::uint32_t id, std::string layout);
+  void place(std::uint32_t id, BucketLayout::Placed placed);
   bool is_placed(std::uint32_t id) const { return buckets_[id].is_placed; }
   std::size_t names_known() const { return names_.size(); }
   /// Whether this name lies in a bucket that is ready but not in force: an answer may have brought it into phase.

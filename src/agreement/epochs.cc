@@ -67,13 +67,12 @@ bool Epochs::on_error(const std::string& name, const HeldRequest& held, std::uin
 std::vector<control::PrepareEntry> Epochs::prepare(bool all_answered) {
   std::vector<control::PrepareEntry> entries;
   for (const Bucket& bucket : planner_.propose(all_answered)) {
-    planner_.set_kind(bucket.id, layout_->kind_of(bucket, limits_));
-    std::optional<std::string> layout = layout_->place(planner_.bucket(bucket.id));
-    if (!layout) {
+    std::optional<BucketLayout::Placed> placed = layout_->place(bucket, limits_);
+    if (!placed) {
       planner_.refuse(bucket.id);
       continue;
     }
-    planner_.place(bucket.id, *std::move(layout));
+    planner_.place(bucket.id, *std::move(placed));
     preparing_[bucket.id];
     freed_[bucket.id];
     entries.push_back({planner_.bucket(bucket.id)});

@@ -57,8 +57,7 @@ TEST(HotPath, AnInstanceOfReplayAllocatesNothing) {
   CountingSink sink;
   Descriptor descriptor;
   descriptor.tensors = {{DType::float32, {100}}};
-  member.step(LogRead{control::PrepareEntry{{0, BucketKind::staged, "0", {{"a", descriptor}, {"b", descriptor}}}}},
-              sink);
+  member.step(LogRead{control::PrepareEntry{{0, true, "0", {{"a", descriptor}, {"b", descriptor}}}}}, sink);
   member.step(LogRead{control::InstallEntry{1, {0}}}, sink);
   const std::uint64_t before = allocations;
   constexpr int kTimes = 1000;

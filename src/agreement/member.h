@@ -238,7 +238,7 @@ void Member::step(const Reduced& event, S& sink) {
     sink.bug("a slice is finished that was not begun");
     return;
   }
-  const bool is_over = !has_done_words(bucket.agreed);
+  const bool is_over = !bucket.agreed.has_done_words;
   if (mode_ == Mode::failing) {
     if (!buckets().has_slices() && !quiet_) {
       store_quiet(sink);

@@ -192,10 +192,10 @@ TEST_F(MemberLogTest, NamesThatComeOnceLeaveNothingBehind) {
 }
 
 TEST_F(MemberLogTest, PreparedBucketsAreKnownByTheirNumber) {
-  prepare({5, BucketKind::ordered, "1024", {{"z", tensor(9)}}});
+  prepare({5, true, "1024", {{"z", tensor(9)}}});
   EXPECT_THAT(sink_.take(), ElementsAre("prepare 5"));
   EXPECT_EQ(member_.bucket(5).members[0].name, "z");
-  prepare({5, BucketKind::ordered, "1024", {{"z", tensor(9)}}});
+  prepare({5, true, "1024", {{"z", tensor(9)}}});
   expect_bug();
   read(control::RetireEntry{{0, 5}});
   EXPECT_THAT(sink_.take(), ElementsAre("retire 0", "retire 5"));

@@ -107,7 +107,7 @@ TEST_F(OrderedMemberTest, TheLogIsNotReadBehindBreak) {
 // It is frozen, so it fills no bucket that is added: its requests go to the coordinator again, which forgot them.
 TEST_F(OrderedMemberTest, AddIsReadWhileFrozen) {
   submit("e", tensor(100));
-  prepare({3, BucketKind::staged, "512", {{"e", tensor(100)}}});
+  prepare({3, true, "512", {{"e", tensor(100)}}});
   freeze();
   sink_.take();
   read(control::AddEntry{1, {3}});

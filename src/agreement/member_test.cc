@@ -66,7 +66,7 @@ TEST_F(MemberTest, ACopyMadeForAnotherEpochIsMadeAgain) {
 }
 
 TEST_F(MemberTest, ACopyMadeForAnotherBucketIsMadeAgain) {
-  prepare({3, BucketKind::staged, "1024", {{"a", tensor(100)}}});
+  prepare({3, true, "1024", {{"a", tensor(100)}}});
   read(control::InstallEntry{1, {3}});
   sink_.take();
   EXPECT_EQ(member_.next_flag(0), member_.next_flag(3));

@@ -13,10 +13,10 @@ using testing::IsEmpty;
 class OutstandingRequestsTest : public testing::Test {
  protected:
   OutstandingRequestsTest() {
-    requests_.prepare({0, BucketKind::staged, "0", {{"a", tensor(100)}, {"b", tensor(100)}}});
+    requests_.prepare({0, true, "0", {{"a", tensor(100)}, {"b", tensor(100)}}});
     BucketMember place{"plan 0", tensor(100)};
     place.planning_name = "plan";
-    requests_.prepare({1, BucketKind::staged, "128", {place}});
+    requests_.prepare({1, true, "128", {place}});
   }
   void put_in_force() {
     requests_.buckets().begin_epoch(1);
@@ -155,7 +155,7 @@ TEST_F(OutstandingRequestsTest, FailAllEndsWhatWaitsAnywhere) {
 }
 
 TEST_F(OutstandingRequestsTest, ARetiredBucketTakesItsNamesAlong) {
-  EXPECT_FALSE(requests_.prepare({0, BucketKind::staged, "0", {{"a", tensor(100)}}})) << "its number is not new";
+  EXPECT_FALSE(requests_.prepare({0, true, "0", {{"a", tensor(100)}}})) << "its number is not new";
   submit("a");
   requests_.retire(0);
   EXPECT_TRUE(requests_.table().contains("a")) << "it is under way";

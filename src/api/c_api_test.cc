@@ -39,7 +39,6 @@ struct Work {
     request.name_bytes = name == nullptr ? 0 : std::string(name).size();
     request.inputs = &tensor;
     request.count = 1;
-    request.step = -1;
   }
 };
 

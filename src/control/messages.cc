@@ -36,7 +36,8 @@ inline constexpr auto kFields<BucketMember> = std::tuple(&BucketMember::name, &B
                                                          &BucketMember::turn);
 
 template <>
-inline constexpr auto kFields<Bucket> = std::tuple(&Bucket::id, &Bucket::kind, &Bucket::layout, &Bucket::members);
+inline constexpr auto kFields<Bucket> = std::tuple(&Bucket::id, &Bucket::has_done_words, &Bucket::layout,
+                                                   &Bucket::members);
 
 // ---- The messages: each one's fields in their order on the wire
 

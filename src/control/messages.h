@@ -110,7 +110,7 @@ struct FreeMessage {
 struct SettingsEntry {
   std::uint64_t fusion_threshold = 0;  ///< bytes of a fused plan at most; 0: nothing is fused
   std::uint64_t fusion_small = 0;      ///< only tensors up to this many bytes are fused
-  ByteLimits limits = {};              ///< which kind a bucket is
+  ByteLimits limits = {};              ///< by which a bucket's data moves
   /// The backend needs one order of all that the ranks launch: no instance of a bucket begins but by LAUNCH.
   bool ordered = false;
 };

@@ -89,7 +89,7 @@ TEST(Messages, EverythingOfReplaySurvivesTheWire) {
   EXPECT_EQ(std::get<FreeMessage>(round_trip({0, FreeMessage{1 << 20}}).message).bucket, 1u << 20);
   Bucket bucket;
   bucket.id = 7;
-  bucket.kind = BucketKind::staged;
+  bucket.has_done_words = false;
   bucket.layout = std::string("\0 8192", 6);
   bucket.members = {{"x", {}}, {"y", {}}};
   bucket.members[1].descriptor.tensors = {{DType::float32, {3}}};

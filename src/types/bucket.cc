@@ -4,16 +4,6 @@
 
 namespace ronde {
 
-std::string_view bucket_kind_name(BucketKind kind) {
-  switch (kind) {
-    case BucketKind::inlined: return "inline";
-    case BucketKind::staged: return "staged";
-    case BucketKind::ordered: return "ordered";
-    case BucketKind::direct: return "direct";
-  }
-  return "unknown";
-}
-
 bool has_unnamed(const Bucket& bucket) {
   return std::any_of(bucket.members.begin(), bucket.members.end(),
                      [](const BucketMember& member) { return member.is_unnamed(); });

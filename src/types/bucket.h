@@ -1,14 +1,13 @@
 // Bucket: what replay agrees on as one thing: a fixed list of named requests that are reduced together, again and
 // again, without a message (docs/agreement.md). Its description is agreed once (PREPARE) and is the same on every rank.
 //
-// Where it lies is for its backend to say, on the coordinator's rank for all (bucket_layout.h). Offsets of shared
-// tensors are each rank's own.
+// How its data moves and where it lies is for its backend to say, on the coordinator's rank for all (bucket_layout.h).
+// Offsets of shared tensors are each rank's own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "types/memory_place.h"
@@ -16,27 +15,12 @@
 
 namespace ronde {
 
-/// How the data of a bucket moves: for its backend to choose and to know. The protocol is the same for all; only what
-/// completes an instance differs (has_done_words()).
-enum class BucketKind : std::int32_t {
-  inlined = 0,  ///< the payload lies in the flag's line; complete once all have published, there is no done flag
-  staged = 1,   ///< private tensors through input and result slots
-  ordered = 2,  ///< private and larger: through chunk slots that all ordered buckets share, in the leader's order
-  direct = 3,   ///< the tensors themselves lie where all ranks reach them
-};
-
-/// "inline", ...; "unknown" for a number that names no kind.
-std::string_view bucket_kind_name(BucketKind kind);
-
 /// Up to which payload, in bytes, private tensors go which way. Above staged_max they are ordered.
 struct ByteLimits {
   std::uint64_t inline_max = 56;
   std::uint64_t staged_max = 64 << 10;
   bool operator==(const ByteLimits&) const = default;
 };
-
-/// Payload of an inline bucket in which unnamed calls take part: the rest of its line says which calls they are.
-inline constexpr std::uint64_t kInlineBesideCalls = 48;
 
 inline constexpr std::uint64_t kBucketLineBytes =
     128;  ///< one writer's line; two cache lines, which are fetched in pairs
@@ -55,8 +39,10 @@ struct BucketMember {
 
 struct Bucket {
   std::uint32_t id = 0;  ///< counts from 0 in its group and is never used again: an index
-  BucketKind kind = BucketKind::inlined;
-  /// Where its backend has laid it out: bytes that mean something to backends only.
+  /// An instance is complete once all ranks have said that they have done it. False: once all have published it and
+  /// this rank has read that. Its backend says which.
+  bool has_done_words = true;
+  /// How its data moves and where it lies: bytes of its backend, which mean something to backends only.
   std::string layout = {};
   /// A member's place is its index here. The payload is their tensors, one after the other without gaps; all are of one
   /// data type, reduction and scale.
@@ -64,9 +50,6 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
-/// An instance is complete once all ranks have said that they have done it; else once all have published it and this
-/// rank has read that.
-inline bool has_done_words(const Bucket& bucket) { return bucket.kind != BucketKind::inlined; }
 /// Whether unnamed calls take part: then the ranks compare which calls have met (docs/agreement.md, "Unnamed calls").
 bool has_unnamed(const Bucket& bucket);
 /// Bytes of all tensors of the descriptor.

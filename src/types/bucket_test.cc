@@ -5,9 +5,8 @@
 namespace ronde {
 namespace {
 
-Bucket bucket_of(BucketKind kind, std::vector<std::int64_t> elements) {
+Bucket bucket_of(std::vector<std::int64_t> elements) {
   Bucket bucket;
-  bucket.kind = kind;
   for (std::int64_t count : elements) {
     BucketMember member;
     member.name = "m" + std::to_string(bucket.members.size());
@@ -17,10 +16,10 @@ Bucket bucket_of(BucketKind kind, std::vector<std::int64_t> elements) {
   return bucket;
 }
 
-TEST(Bucket, BytesOfPayload) { EXPECT_EQ(payload_bytes(bucket_of(BucketKind::staged, {3, 0, 40})), 172u); }
+TEST(Bucket, BytesOfPayload) { EXPECT_EQ(payload_bytes(bucket_of({3, 0, 40})), 172u); }
 
 TEST(Bucket, AMemberThatAllShareWantsEachRanksOwnPlace) {
-  BucketMember member = bucket_of(BucketKind::direct, {4}).members[0];
+  BucketMember member = bucket_of({4}).members[0];
   Descriptor descriptor = member.descriptor;
   EXPECT_TRUE(fits(member, descriptor, 0));
   descriptor.memory_place = 64;
@@ -33,14 +32,6 @@ TEST(Bucket, AMemberThatAllShareWantsEachRanksOwnPlace) {
   EXPECT_TRUE(fits(member, descriptor, 1));
   descriptor.tensors[0].shape = {5};
   EXPECT_FALSE(fits(member, descriptor, 1));
-}
-
-TEST(Bucket, EveryKindHasAName) {
-  EXPECT_EQ(bucket_kind_name(BucketKind::inlined), "inline");
-  EXPECT_EQ(bucket_kind_name(BucketKind::staged), "staged");
-  EXPECT_EQ(bucket_kind_name(BucketKind::ordered), "ordered");
-  EXPECT_EQ(bucket_kind_name(BucketKind::direct), "direct");
-  EXPECT_EQ(bucket_kind_name(static_cast<BucketKind>(9)), "unknown");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ def run(command: list[str], folder: Path) -> str:
     return ended.stdout
 
 
-@pytest.mark.parametrize("start", ["ronde run", "torchrun", "mp.spawn"])
+@pytest.mark.parametrize("start", ["ronde run", "mp.spawn", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_starts(start, tmp_path):
     command = {
         "ronde run": [launcher(), "run", "-n", "3", "--", sys.executable, PROGRAM, "--without-ports", "20"],

@@ -18,6 +18,7 @@ def losses(ranks, *command, **environment):
     return [float(re.search(r"loss ([\d.]+)", line)[1]) for line in [*ended.lines("step "), *ended.lines("epoch ")]]
 
 
+@pytest.mark.long
 def test_tensorflow_loop():
     command = EXAMPLES / "tensorflow" / "mnist.py", "--steps", "21", "--batch", "64"
     alone = losses(1, *command)

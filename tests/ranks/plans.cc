@@ -36,7 +36,6 @@ TEST(Plans, AreTheSameInAnyOrderOfTheirNames) {
     requests[i].name_bytes = names[i].size();
     requests[i].inputs = &tensors[i];
     requests[i].count = 1;
-    requests[i].step = -1;
   }
   ronde_plan* plan = nullptr;
   ASSERT_EQ(ronde_plan_create(nullptr, requests.data(), requests.size(), &plan), RONDE_OK) << ronde_last_error();

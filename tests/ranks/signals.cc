@@ -117,7 +117,6 @@ TEST(Signals, ACallWithoutATicketDoesNotReturnBeforeItHasEnded) {
     request.name_bytes = 3;
     request.inputs = &tensor;
     request.count = 1;
-    request.step = -1;
     const ronde_status status = ronde_execute(nullptr, &request, -1, nullptr);
     EXPECT_EQ(status, RONDE_OK) << i << ": " << ronde_last_error();
     EXPECT_EQ(value, 2);

@@ -1,5 +1,5 @@
-// A layout of buckets for tests: numbered rooms, of which each holds one bucket. Kinds go by place and bytes, as on a
-// host.
+// A layout of buckets for tests: numbered rooms, of which each holds one bucket. Small private buckets have no done
+// words, as on a host.
 #pragma once
 
 #include <optional>
@@ -15,20 +15,14 @@ class RoomsForTests final : public BucketLayout {
   explicit RoomsForTests(std::size_t count = 1000) : taken_(count) {}
 
   int fusion_class(const MemoryPlaces& places) const override { return places.empty() ? 0 : 1; }
-  BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits) const override {
-    if (!bucket.members.front().places.empty()) {
-      return BucketKind::direct;
-    }
-    const std::uint64_t bytes = payload_bytes(bucket);
-    return bytes <= limits.inline_max ? BucketKind::inlined
-                                      : (bytes <= limits.staged_max ? BucketKind::staged : BucketKind::ordered);
-  }
   /// The first room that is free.
-  std::optional<std::string> place(const Bucket&) override {
+  std::optional<Placed> place(const Bucket& bucket, const ByteLimits& limits) override {
+    limits_ = limits;
+    const bool is_shared = !bucket.members.front().places.empty();
     for (std::size_t room = 0; room < taken_.size(); ++room) {
       if (!taken_[room]) {
         taken_[room] = true;
-        return std::to_string(room);
+        return Placed{std::to_string(room), is_shared || payload_bytes(bucket) > limits.inline_max};
       }
     }
     return std::nullopt;
@@ -39,6 +33,8 @@ class RoomsForTests final : public BucketLayout {
     taken_[room] = false;
   }
 
+  /// By which the last bucket was placed.
+  const ByteLimits& limits() const { return limits_; }
   bool is_taken(std::size_t room) const { return taken_[room]; }
   /// A room was taken back that was free.
   bool was_misused() const { return misused_; }
@@ -46,6 +42,7 @@ class RoomsForTests final : public BucketLayout {
  private:
   std::vector<bool> taken_;
   bool misused_ = false;
+  ByteLimits limits_;
 };
 
 }  // namespace ronde::agreement

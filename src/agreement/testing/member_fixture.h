@@ -24,9 +24,9 @@ inline Descriptor tensor(std::int64_t elements, std::int64_t offset = kNoOffset)
 class MemberTest : public testing::Test {
  protected:
   MemberTest() {
-    prepare({0, BucketKind::staged, "0", {{"a", tensor(100)}, {"b", tensor(100)}}});
-    prepare({1, BucketKind::inlined, "128", {{"c", tensor(1)}}});
-    prepare({2, BucketKind::direct, "384", {{"d", tensor(100), {0, 1024, 128}}}});
+    prepare({0, true, "0", {{"a", tensor(100)}, {"b", tensor(100)}}});
+    prepare({1, false, "128", {{"c", tensor(1)}}});
+    prepare({2, true, "384", {{"d", tensor(100), {0, 1024, 128}}}});
     sink_.take();
   }
   void prepare(const Bucket& bucket) { read(control::PrepareEntry{bucket}); }

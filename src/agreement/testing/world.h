@@ -140,7 +140,7 @@ class World : public WorldMoves {
   void finish_slice(std::size_t i, std::uint32_t id) {
     const Flag flag = rank(i).member.next_flag(id);
     touch_all(i, id, flag);
-    if (bucket(i, id).kind != BucketKind::inlined) {
+    if (bucket(i, id).has_done_words) {
       memory(i, id).result[flag % 2] = flag;
       write(i, {Update::Kind::done, id, flag, {}, {}});
     }

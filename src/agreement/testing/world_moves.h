@@ -139,8 +139,8 @@ class WorldMoves : public WorldState {
         if (member.mode() != Mode::failed) {
           moves_.push_back({Kind::reduced, i, id});
         }
-      } else if (bucket(i, id).kind != BucketKind::inlined &&
-                 (everyone(&WorldMoves::done) || broken(Trap::complete_on_own_done)) && !(over && told(i, id))) {
+      } else if (bucket(i, id).has_done_words && (everyone(&WorldMoves::done) || broken(Trap::complete_on_own_done)) &&
+                 !(over && told(i, id))) {
         moves_.push_back({Kind::all_done, i, id});
       }
     }

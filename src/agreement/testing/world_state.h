@@ -306,7 +306,7 @@ class WorldState {
     }
     own.exposed = flag;
     Update update{Update::Kind::pub, id, flag, {}, {}};
-    if (bucket(index, id).kind == BucketKind::inlined) {
+    if (!bucket(index, id).has_done_words) {
       update.payload = own.input[flag % 2];
     }
     for (std::size_t place = 0; place < bucket(index, id).members.size(); ++place) {
@@ -333,7 +333,7 @@ class WorldState {
   /// exposed this very instance (P4), and all must hold the same submissions (P1).
   void touch_all(std::size_t index, std::uint32_t id, Flag flag) {
     const Bucket& agreed = bucket(index, id);
-    if (agreed.kind == BucketKind::inlined) {
+    if (!agreed.has_done_words) {
       return;
     }
     for (std::size_t peer = 0; peer < size(); ++peer) {
@@ -352,8 +352,10 @@ class WorldState {
       }
     }
   }
+  /// Reduced where its tensors lie.
+  static bool is_shared(const Bucket& agreed) { return !agreed.members.front().places.empty(); }
   Sequence data(std::size_t index, const Bucket& agreed, std::size_t place, Flag flag) {
-    if (agreed.kind == BucketKind::direct) {
+    if (is_shared(agreed)) {
       return rank(index).submissions[request_in(index, agreed.id, place)].current;
     }
     const std::vector<Sequence>& slot = memory(index, agreed.id).input[flag % 2];
@@ -364,14 +366,14 @@ class WorldState {
   void read_results(std::size_t index, std::uint32_t id, Flag flag) {
     const Bucket& agreed = bucket(index, id);
     for (std::size_t peer = 0; peer < size(); ++peer) {
-      if (agreed.kind == BucketKind::inlined) {
+      if (!agreed.has_done_words) {
         const std::size_t parity = broken(Trap::one_inline_line) ? 0 : flag % 2;
         const Words& words = rank(index).view[peer];
         const bool there = id < words.lines.size() && words.lines[id][parity].flag == flag;
         if (!there || words.lines[id][parity].payload != memory(index, id).input[flag % 2]) {
           violated("P1: an inline payload of rank " + std::to_string(peer) + " is not of this instance");
         }
-      } else if (agreed.kind != BucketKind::direct && memory(peer, id).result[flag % 2] != flag) {
+      } else if (!is_shared(agreed) && memory(peer, id).result[flag % 2] != flag) {
         violated("P1: a result slot of rank " + std::to_string(peer) + " is not of this instance");
       }
     }

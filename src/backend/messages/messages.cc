@@ -21,8 +21,7 @@ using collectives::messages::MessageLimits;
 class NoLayout final : public BucketLayout {
  public:
   int fusion_class(const MemoryPlaces&) const override { return 0; }
-  BucketKind kind_of(const Bucket&, const ByteLimits&) const override { return BucketKind::staged; }
-  std::optional<std::string> place(const Bucket&) override { return std::string(); }
+  std::optional<Placed> place(const Bucket&, const ByteLimits&) override { return Placed(); }
   void take_back(const Bucket&) override {}
 };
 
@@ -65,7 +64,7 @@ class MessageBackend final : public Backend {
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
     const bool has_places = std::any_of(bucket.members.begin(), bucket.members.end(),
                                         [](const BucketMember& member) { return !member.places.empty(); });
-    if (has_places || bucket.kind == BucketKind::direct) {
+    if (has_places) {
       return Status::error(Code::invalid_argument,
                            "bucket " + std::to_string(bucket.id) + " cannot be made: its tensors lie in shared memory");
     }

@@ -30,7 +30,6 @@ JobSpec spec_of(int size, std::vector<std::int64_t> elements, DType dtype = DTyp
 Bucket bucket_of(std::uint32_t id, const JobSpec& spec) {
   Bucket bucket;
   bucket.id = id;
-  bucket.kind = BucketKind::staged;
   for (const std::int64_t elements : spec.elements) {
     bucket.members.emplace_back();
     bucket.members.back().name = "member " + std::to_string(bucket.members.size());
@@ -462,7 +461,7 @@ TEST(MessageBackend, RefusesBucketsOfSharedMemory) {
   transport::Mailbox mailbox(&net.transport(0), 0, 2);
   const auto backend = make_message_backend(mailbox);
   Bucket bucket = bucket_of(0, spec_of(2, {5}));
-  bucket.kind = BucketKind::direct;
+  bucket.members.front().places = {MemoryPlace(0), MemoryPlace(64)};
   EXPECT_EQ(backend->prepare(bucket, kSmall).status().code(), Code::invalid_argument);
 }
 

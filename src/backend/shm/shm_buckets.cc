@@ -9,15 +9,16 @@ namespace ronde::backend {
 
 namespace {
 
+using collectives::BucketKind;
+
 Status refused(const Bucket& bucket, const char* why) {
   return Status::error(Code::invalid_argument, "bucket " + std::to_string(bucket.id) + " cannot be made: " + why);
 }
 
 /// Every member of a direct bucket has a place on each rank, others have none or all.
-bool do_places_fit(const Bucket& bucket, int ranks) {
+bool do_places_fit(const Bucket& bucket, BucketKind kind, int ranks) {
   return std::all_of(bucket.members.begin(), bucket.members.end(), [&](const BucketMember& member) {
-    return member.places.empty() ? bucket.kind != BucketKind::direct
-                                 : member.places.size() == static_cast<std::size_t>(ranks);
+    return member.places.empty() ? kind != BucketKind::direct : member.places.size() == static_cast<std::size_t>(ranks);
   });
 }
 
@@ -34,20 +35,20 @@ Result<std::unique_ptr<PersistentCollective>> ShmBuckets::prepare(const Bucket& 
   if (!layout) {
     return refused(bucket, "its layout is not one of this release's");
   }
-  if (!do_places_fit(bucket, arena_.size())) {
+  if (!do_places_fit(bucket, layout->kind, arena_.size())) {
     return refused(bucket, "its tensors lie elsewhere than its kind needs");
   }
-  if (bucket.kind == BucketKind::ordered && lane_ && lane_->is_full()) {
+  if (layout->kind == BucketKind::ordered && lane_ && lane_->is_full()) {
     return refused(bucket, "the lane of large private tensors is full");  // every rank counts alike
   }
   const Descriptor& first = bucket.members.front().descriptor;
   RONDE_RETURN_IF_ERROR(
       reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}));
-  RONDE_RETURN_IF_ERROR(arena_.commit(static_cast<std::size_t>(layout->line), collectives::line_bytes(bucket.kind)));
-  if (const std::uint64_t bytes = collectives::slots_bytes(bucket); bytes > 0) {
+  RONDE_RETURN_IF_ERROR(arena_.commit(static_cast<std::size_t>(layout->line), collectives::line_bytes(layout->kind)));
+  if (const std::uint64_t bytes = collectives::slots_bytes(layout->kind, payload_bytes(bucket)); bytes > 0) {
     RONDE_RETURN_IF_ERROR(arena_.commit(static_cast<std::size_t>(layout->slots), bytes));
   }
-  if (bucket.kind == BucketKind::ordered) {
+  if (layout->kind == BucketKind::ordered) {
     RONDE_RETURN_IF_ERROR(open_lane());
   }
   std::unique_ptr<PersistentCollective> made = collectives::make_bucket(arena_, bucket, thresholds, lane_.get());

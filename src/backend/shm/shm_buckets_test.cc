@@ -8,6 +8,7 @@
 namespace ronde::backend {
 namespace {
 
+using collectives::BucketKind;
 using testing::HasSubstr;
 
 class ShmBucketsTest : public testing::Test {
@@ -15,11 +16,12 @@ class ShmBucketsTest : public testing::Test {
   Bucket bucket_of(BucketKind kind, std::int64_t elements) {
     Bucket bucket;
     bucket.id = next_++;
-    bucket.kind = kind;
+    bucket.has_done_words = kind != BucketKind::inlined;
     bucket.members.resize(1);
     bucket.members[0].name = "t";
     bucket.members[0].descriptor.tensors = {{DType::float32, {elements}}};
-    bucket.layout = buckets_.layout()->place(bucket).value_or("");
+    collectives::HostLayouts layouts(1 << 20, 2);
+    bucket.layout = layouts.place_as(kind, payload_bytes(bucket))->layout;
     return bucket;
   }
 
@@ -41,7 +43,7 @@ TEST_F(ShmBucketsTest, MakesEveryKind) {
       bucket.members[0].places = {MemoryPlace(1 << 20), MemoryPlace(2 << 20)};
     }
     auto made = buckets_.prepare(bucket, {});
-    ASSERT_TRUE(made) << bucket_kind_name(kind) << ": " << made.status().message();
+    ASSERT_TRUE(made) << collectives::bucket_kind_name(kind) << ": " << made.status().message();
     EXPECT_EQ((*made)->description(), bucket);
   }
 }

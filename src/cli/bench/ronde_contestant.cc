@@ -79,7 +79,6 @@ void RondeContestant::make_requests(const BenchOptions& options, const std::stri
     request.name = names_[i].data();
     request.name_bytes = names_[i].size();
     request.reduce_op = RONDE_SUM;
-    request.step = -1;
     if (op_ != BenchOp::barrier) {
       request.inputs = &inputs_[i];
       request.outputs = makes_output(op_) ? nullptr : &outputs_[i];

@@ -20,7 +20,6 @@ ronde_status execute(ronde_op op, std::string_view name, const ronde_tensor* ten
   request.inputs = tensor;
   request.outputs = tensor;
   request.count = tensor == nullptr ? 0 : 1;
-  request.step = -1;
   return ronde_execute(nullptr, &request, -1, nullptr);
 }
 

@@ -21,7 +21,7 @@ HostBucket::HostBucket(transport::HostArena& arena, const Bucket& bucket)
   for (int rank = 0; rank < size_; ++rank) {
     lines_.push_back(reinterpret_cast<Line*>(arena.heap(rank) + layout_.line));
   }
-  for (std::uint64_t at = 0; at < line_bytes(bucket.kind); at += transport::kLineBytes) {
+  for (std::uint64_t at = 0; at < line_bytes(layout_.kind); at += transport::kLineBytes) {
     new (arena.heap(rank_) + layout_.line + at) Line();
   }
   for (const BucketMember& member : bucket_.members) {
@@ -97,7 +97,7 @@ Progress HostBucket::complete() {
 
 std::unique_ptr<HostBucket> make_bucket(transport::HostArena& arena, const Bucket& bucket, const Thresholds& thresholds,
                                         OrderedLane* lane) {
-  switch (bucket.kind) {
+  switch (read_layout(bucket.layout)->kind) {
     case BucketKind::inlined: return make_inline_bucket(arena, bucket);
     case BucketKind::staged:
       return payload_bytes(bucket) <= thresholds.one_shot ? make_one_shot_bucket(arena, bucket)

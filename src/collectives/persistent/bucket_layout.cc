@@ -18,8 +18,19 @@ transport::HeapRange behind_lane(std::uint64_t heap_bytes, int ranks) {
 
 }  // namespace
 
+std::string_view bucket_kind_name(BucketKind kind) {
+  switch (kind) {
+    case BucketKind::inlined: return "inline";
+    case BucketKind::staged: return "staged";
+    case BucketKind::ordered: return "ordered";
+    case BucketKind::direct: return "direct";
+  }
+  return "unknown";
+}
+
 std::string layout_text(const HostLayout& layout) {
   ByteWriter writer;
+  writer.put(static_cast<std::int32_t>(layout.kind));
   writer.put(layout.line);
   writer.put(layout.slots);
   const std::vector<std::byte> bytes = writer.take();
@@ -29,9 +40,12 @@ std::string layout_text(const HostLayout& layout) {
 std::optional<HostLayout> read_layout(std::string_view text) {
   ByteReader reader({reinterpret_cast<const std::byte*>(text.data()), text.size()});
   HostLayout layout;
+  const auto kind = reader.get<std::int32_t>();
+  layout.kind = static_cast<BucketKind>(kind);
   layout.line = reader.get<std::int64_t>();
   layout.slots = reader.get<std::int64_t>();
-  const bool is_one = reader.ok() && text.size() == 2 * sizeof(std::int64_t) && layout.line >= 0;
+  const bool is_kind = kind >= 0 && kind <= static_cast<std::int32_t>(BucketKind::direct);
+  const bool is_one = reader.ok() && reader.at_end() && is_kind && layout.line >= 0;
   return is_one ? std::optional(layout) : std::nullopt;
 }
 
@@ -39,8 +53,8 @@ std::uint64_t line_bytes(BucketKind kind) {
   return kind == BucketKind::inlined ? 2 * kBucketLineBytes : kBucketLineBytes;
 }
 
-std::uint64_t slots_bytes(const Bucket& bucket) {
-  return bucket.kind == BucketKind::staged ? 4 * round_up(payload_bytes(bucket), kBucketLineBytes) : 0;
+std::uint64_t slots_bytes(BucketKind kind, std::uint64_t payload) {
+  return kind == BucketKind::staged ? 4 * round_up(payload, kBucketLineBytes) : 0;
 }
 
 std::uint64_t slot_offset(std::uint64_t payload, SlotUse use, std::uint64_t instance) {
@@ -50,7 +64,7 @@ std::uint64_t slot_offset(std::uint64_t payload, SlotUse use, std::uint64_t inst
 
 HostLayouts::HostLayouts(std::uint64_t heap_bytes, int ranks) : map_(behind_lane(heap_bytes, ranks)) {}
 
-BucketKind HostLayouts::kind_of(const Bucket& bucket, const ByteLimits& limits) const {
+BucketKind HostLayouts::kind_of(const Bucket& bucket, const ByteLimits& limits) {
   if (!bucket.members.front().places.empty()) {
     return BucketKind::direct;
   }
@@ -63,13 +77,13 @@ BucketKind HostLayouts::kind_of(const Bucket& bucket, const ByteLimits& limits) 
   return bytes <= limits.staged_max ? BucketKind::staged : BucketKind::ordered;
 }
 
-std::optional<std::string> HostLayouts::place(const Bucket& bucket) {
-  const std::optional<std::int64_t> line = map_.allocate(line_bytes(bucket.kind), transport::kLineAlign);
+std::optional<BucketLayout::Placed> HostLayouts::place_as(BucketKind kind, std::uint64_t payload) {
+  const std::optional<std::int64_t> line = map_.allocate(line_bytes(kind), transport::kLineAlign);
   if (!line) {
     return std::nullopt;
   }
-  HostLayout layout{*line, kNoOffset};
-  if (const std::uint64_t bytes = slots_bytes(bucket); bytes > 0) {
+  HostLayout layout{kind, *line, kNoOffset};
+  if (const std::uint64_t bytes = slots_bytes(kind, payload); bytes > 0) {
     const std::optional<std::int64_t> slots = map_.allocate(bytes, transport::kPageAlign);
     if (!slots) {
       map_.free(*line);
@@ -77,7 +91,7 @@ std::optional<std::string> HostLayouts::place(const Bucket& bucket) {
     }
     layout.slots = *slots;
   }
-  return layout_text(layout);
+  return Placed{layout_text(layout), kind != BucketKind::inlined};
 }
 
 void HostLayouts::take_back(const Bucket& bucket) {

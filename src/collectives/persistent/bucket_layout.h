@@ -15,8 +15,24 @@
 
 namespace ronde::collectives {
 
-/// Bytes from the beginning of each rank's heap.
+/// How the data of a bucket moves. The protocol is the same for all; only what completes an instance differs
+/// (Bucket::has_done_words).
+enum class BucketKind : std::int32_t {
+  inlined = 0,  ///< the payload lies in the flag's line; complete once all have published, there is no done flag
+  staged = 1,   ///< private tensors through input and result slots
+  ordered = 2,  ///< private and larger: through chunk slots that all ordered buckets share, in the leader's order
+  direct = 3,   ///< the tensors themselves lie where all ranks reach them
+};
+
+/// "inline", ...; "unknown" for a number that names no kind.
+std::string_view bucket_kind_name(BucketKind kind);
+
+/// Most payload of an inline bucket in which unnamed calls take part: the rest of its line says which calls they are.
+inline constexpr std::uint64_t kInlineBesideCalls = 48;
+
+/// Offsets in bytes from the beginning of each rank's heap.
 struct HostLayout {
+  BucketKind kind = BucketKind::inlined;
   /// Of the rank's own flag line (two lines for inlined, alternating by the instance's parity).
   std::int64_t line = kNoOffset;
   /// Of its slots, see slot_offset(); kNoOffset unless the kind is staged.
@@ -31,8 +47,8 @@ std::optional<HostLayout> read_layout(std::string_view text);
 
 /// Bytes at HostLayout::line.
 std::uint64_t line_bytes(BucketKind kind);
-/// Bytes at HostLayout::slots; 0 where there are no slots.
-std::uint64_t slots_bytes(const Bucket& bucket);
+/// Bytes at HostLayout::slots of a bucket with so many bytes of payload; 0 where there are no slots.
+std::uint64_t slots_bytes(BucketKind kind, std::uint64_t payload);
 
 enum class SlotUse : std::uint32_t { input = 0, result = 1 };
 /// Where the slot of an instance lies, from the first. Slots alternate by the instance's parity: a peer may be one
@@ -47,8 +63,12 @@ class HostLayouts final : public BucketLayout {
   /// All private, or all in the ranks' heaps.
   int fusion_class(const MemoryPlaces& places) const override { return places.empty() ? 0 : 1; }
   /// Direct in the heaps; else by its bytes: an inline bucket in which unnamed calls take part has less room.
-  BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits) const override;
-  std::optional<std::string> place(const Bucket& bucket) override;
+  static BucketKind kind_of(const Bucket& bucket, const ByteLimits& limits);
+  std::optional<Placed> place(const Bucket& bucket, const ByteLimits& limits) override {
+    return place_as(kind_of(bucket, limits), payload_bytes(bucket));
+  }
+  /// The same for a kind and bytes of payload.
+  std::optional<Placed> place_as(BucketKind kind, std::uint64_t payload);
   void take_back(const Bucket& bucket) override;
 
  private:

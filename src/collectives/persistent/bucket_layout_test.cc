@@ -7,22 +7,23 @@
 namespace ronde::collectives {
 namespace {
 
-Bucket bucket_of(BucketKind kind, std::vector<std::int64_t> elements) {
+Bucket bucket_of(std::int64_t elements) {
   Bucket bucket;
-  bucket.kind = kind;
-  for (std::int64_t count : elements) {
-    BucketMember member;
-    member.descriptor.tensors = {{DType::float32, {count}}};
-    bucket.members.push_back(std::move(member));
-  }
+  bucket.members.resize(1);
+  bucket.members.front().descriptor.tensors = {{DType::float32, {elements}}};
   return bucket;
+}
+
+std::optional<HostLayout> placed(HostLayouts& layouts, BucketKind kind, std::uint64_t payload) {
+  const std::optional<BucketLayout::Placed> made = layouts.place_as(kind, payload);
+  return made ? read_layout(made->layout) : std::nullopt;
 }
 
 TEST(BucketLayout, BytesOfLinesAndSlots) {
   EXPECT_EQ(line_bytes(BucketKind::inlined), 256u);
   EXPECT_EQ(line_bytes(BucketKind::direct), 128u);
-  EXPECT_EQ(slots_bytes(bucket_of(BucketKind::staged, {3, 0, 40})), 4u * 256);
-  EXPECT_EQ(slots_bytes(bucket_of(BucketKind::ordered, {3})), 0u);
+  EXPECT_EQ(slots_bytes(BucketKind::staged, 172), 4u * 256);
+  EXPECT_EQ(slots_bytes(BucketKind::ordered, 12), 0u);
 }
 
 TEST(BucketLayout, FourSlotsThatDoNotOverlap) {
@@ -33,22 +34,28 @@ TEST(BucketLayout, FourSlotsThatDoNotOverlap) {
 }
 
 TEST(BucketLayout, ItsTextIsReadBackAndNoOtherIs) {
-  const HostLayout layout{256, 8192};
+  const HostLayout layout{BucketKind::direct, 256, 8192};
   EXPECT_EQ(read_layout(layout_text(layout)), layout);
   EXPECT_EQ(read_layout(""), std::nullopt);
   EXPECT_EQ(read_layout(layout_text(layout) + "x"), std::nullopt);
   EXPECT_EQ(read_layout(layout_text(layout).substr(1)), std::nullopt);
-  EXPECT_EQ(read_layout(layout_text({kNoOffset, 0})), std::nullopt);
+  EXPECT_EQ(read_layout(layout_text({BucketKind::staged, kNoOffset, 0})), std::nullopt);
+  EXPECT_EQ(read_layout(layout_text({static_cast<BucketKind>(4), 0, 0})), std::nullopt);
+  EXPECT_EQ(read_layout(layout_text({static_cast<BucketKind>(-1), 0, 0})), std::nullopt);
 }
 
 TEST(HostLayouts, KindsByPlaceAndBytes) {
-  const HostLayouts layouts(1 << 20, 2);
   const ByteLimits limits{56, 500};
   const auto kind_of = [&](std::int64_t elements, MemoryPlaces places = {}, const std::string& planning_name = {}) {
-    Bucket bucket = bucket_of(BucketKind::inlined, {elements});
+    Bucket bucket = bucket_of(elements);
     bucket.members.front().places = std::move(places);
     bucket.members.front().planning_name = planning_name;
-    return layouts.kind_of(bucket, limits);
+    HostLayouts layouts(1 << 20, 2);
+    const std::optional<BucketLayout::Placed> made = layouts.place(bucket, limits);
+    EXPECT_TRUE(made);
+    const BucketKind kind = read_layout(made->layout)->kind;
+    EXPECT_EQ(made->has_done_words, kind != BucketKind::inlined);
+    return kind;
   };
   EXPECT_EQ(kind_of(14), BucketKind::inlined);
   EXPECT_EQ(kind_of(15), BucketKind::staged);
@@ -68,32 +75,40 @@ TEST(HostLayouts, PrivateAndSharedTensorsAreApart) {
 
 TEST(HostLayouts, BehindTheLaneAndBackAgain) {
   const std::uint64_t lane = OrderedLane::bytes(2);
-  Bucket staged = bucket_of(BucketKind::staged, {100});
   HostLayouts layouts(lane + 16384, 2);
-  const std::optional<std::string> first = layouts.place(staged);
+  Bucket staged = bucket_of(100);
+  const std::optional<BucketLayout::Placed> first = layouts.place(staged, {});
   ASSERT_TRUE(first);
-  const std::optional<HostLayout> place = read_layout(*first);
+  const std::optional<HostLayout> place = read_layout(first->layout);
   ASSERT_TRUE(place);
+  EXPECT_EQ(place->kind, BucketKind::staged);
   EXPECT_GE(place->line, static_cast<std::int64_t>(lane));
   EXPECT_EQ(place->slots % static_cast<std::int64_t>(transport::kPageAlign), 0);
-  staged.layout = *first;
-  Bucket direct = bucket_of(BucketKind::direct, {100});
-  const std::optional<std::string> second = layouts.place(direct);
+  staged.layout = first->layout;
+  const std::optional<HostLayout> second = placed(layouts, BucketKind::direct, 400);
   ASSERT_TRUE(second);
-  EXPECT_NE(read_layout(*second)->line, place->line);
-  EXPECT_EQ(read_layout(*second)->slots, kNoOffset);
+  EXPECT_NE(second->line, place->line);
+  EXPECT_EQ(second->slots, kNoOffset);
   layouts.take_back(staged);
-  EXPECT_EQ(layouts.place(staged), first) << "what was taken back is given out again";
+  EXPECT_EQ(placed(layouts, BucketKind::staged, 400), place) << "what was taken back is given out again";
 }
 
 TEST(HostLayouts, ABucketForWhichThereIsNoRoomTakesNone) {
   HostLayouts layouts(OrderedLane::bytes(2) + 512, 2);
-  EXPECT_EQ(layouts.place(bucket_of(BucketKind::staged, {100})), std::nullopt) << "its slots take a page";
+  EXPECT_EQ(placed(layouts, BucketKind::staged, 400), std::nullopt) << "its slots take a page";
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(layouts.place(bucket_of(BucketKind::direct, {100})));
+    EXPECT_TRUE(placed(layouts, BucketKind::direct, 400));
   }
   HostLayouts none(0, 2);
-  EXPECT_EQ(none.place(bucket_of(BucketKind::direct, {1})), std::nullopt);
+  EXPECT_EQ(placed(none, BucketKind::direct, 4), std::nullopt);
+}
+
+TEST(BucketKind, EachHasAName) {
+  EXPECT_EQ(bucket_kind_name(BucketKind::inlined), "inline");
+  EXPECT_EQ(bucket_kind_name(BucketKind::staged), "staged");
+  EXPECT_EQ(bucket_kind_name(BucketKind::ordered), "ordered");
+  EXPECT_EQ(bucket_kind_name(BucketKind::direct), "direct");
+  EXPECT_EQ(bucket_kind_name(static_cast<BucketKind>(9)), "unknown");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/clock.h"
 #include "transport/peers.h"
 
 namespace ronde::engine {

@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "engine/core/engine_set.h"
+#include "engine/progress/attention.h"
 #include "engine/progress/pacing.h"
 #include "engine/progress/thread_alarm.h"
 #include "engine/progress/wait_queue.h"

@@ -8,7 +8,7 @@ namespace ronde::engine {
 BucketRun::BucketRun(std::unique_ptr<PersistentCollective> collective, const Bucket& agreed, bool is_ordered)
     : collective_(std::move(collective)),
       tickets_(agreed.members.size()),
-      direct_bytes_(agreed.kind == BucketKind::direct ? payload_bytes(agreed) : 0),
+      direct_bytes_(agreed.members.front().places.empty() ? 0 : payload_bytes(agreed)),
       has_unnamed_(ronde::has_unnamed(agreed)),
       is_plain_(!has_unnamed_ && !is_ordered) {}
 

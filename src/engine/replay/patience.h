@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "agreement/sink.h"
+#include "agreement/mode.h"
 #include "base/clock.h"
 
 namespace ronde::engine {

@@ -289,7 +289,7 @@ void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
       step(agreement::AllPublished{id});
     }
     if (progress == Progress::done && !is_void) {
-      const bool has_more = has_done_words(member_.bucket(id));
+      const bool has_more = member_.bucket(id).has_done_words;
       step(agreement::Reduced{id});
       if (has_more) {
         step(agreement::AllDone{id});

@@ -6,7 +6,7 @@
 namespace ronde::engine {
 namespace {
 
-TicketPtr ticket(const std::string& name) {
+TicketPtr barrier_of(const std::string& name) {
   Request request;
   request.kind = OpKind::barrier;
   request.name = name;
@@ -15,26 +15,26 @@ TicketPtr ticket(const std::string& name) {
 
 TEST(PendingTable, ANameIsTakenUntilItIsFreed) {
   PendingTable table;
-  const TicketPtr first = ticket("x");
+  const TicketPtr first = barrier_of("x");
   ASSERT_TRUE(table.insert(first));
   EXPECT_EQ(table.find("x"), first);
-  const Status refused = table.insert(ticket("x"));
+  const Status refused = table.insert(barrier_of("x"));
   EXPECT_EQ(refused.code(), Code::duplicate_name);
   EXPECT_THAT(refused.message(), testing::HasSubstr("'x'"));
   first->finish({});
-  EXPECT_FALSE(table.insert(ticket("x"))) << "being done does not free the name";
+  EXPECT_FALSE(table.insert(barrier_of("x"))) << "being done does not free the name";
   table.free_name(*first);
   EXPECT_EQ(table.find("x"), nullptr);
-  EXPECT_TRUE(table.insert(ticket("x")));
+  EXPECT_TRUE(table.insert(barrier_of("x")));
 }
 
 TEST(PendingTable, FreeingTwiceDoesNotTouchTheNextHolder) {
   PendingTable table;
-  const TicketPtr first = ticket("x");
+  const TicketPtr first = barrier_of("x");
   ASSERT_TRUE(table.insert(first));
   first->finish({});
   table.free_name(*first);
-  const TicketPtr second = ticket("x");
+  const TicketPtr second = barrier_of("x");
   ASSERT_TRUE(table.insert(second));
   table.free_name(*first);
   EXPECT_EQ(table.find("x"), second);
@@ -42,7 +42,7 @@ TEST(PendingTable, FreeingTwiceDoesNotTouchTheNextHolder) {
 
 TEST(PendingTable, ASlowerWaiterDoesNotFreeWhatIsUnderWayAgain) {
   PendingTable table;
-  const TicketPtr slot = ticket("x");
+  const TicketPtr slot = barrier_of("x");
   ASSERT_TRUE(table.insert(slot));
   slot->finish({});
   table.free_name(*slot);
@@ -57,7 +57,7 @@ TEST(PendingTable, ASlowerWaiterDoesNotFreeWhatIsUnderWayAgain) {
 
 TEST(PendingTable, WhatIsWithdrawnIsDoneAndFree) {
   PendingTable table;
-  const TicketPtr first = ticket("x");
+  const TicketPtr first = barrier_of("x");
   ASSERT_TRUE(table.insert(first));
   table.withdraw(*first, Status::error(Code::cancelled, "closed"));
   EXPECT_EQ(table.find("x"), nullptr);

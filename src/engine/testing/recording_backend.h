@@ -67,7 +67,6 @@ class RecordingBackend : public backend::Backend {
 inline Bucket bucket_of(std::size_t members, std::uint32_t id = 0) {
   Bucket bucket;
   bucket.id = id;
-  bucket.kind = BucketKind::staged;
   for (std::size_t i = 0; i < members; ++i) {
     Descriptor descriptor;
     descriptor.tensors = {{DType::float32, {2}}};

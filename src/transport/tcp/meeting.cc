@@ -19,6 +19,7 @@
 #include "store/tcp_address.h"
 #include "transport/tcp/announced.h"
 #include "transport/tcp/greeting.h"
+#include "transport/tcp/silence.h"
 #include "transport/tcp/tcp.h"
 
 namespace ronde::transport {

@@ -10,10 +10,10 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "store/store.h"
+#include "transport/host_timeout.h"
 #include "transport/integrity.h"
 #include "transport/messages/channels.h"
 #include "transport/peer_info.h"
-#include "transport/tcp/silence.h"
 
 namespace ronde::transport {
 

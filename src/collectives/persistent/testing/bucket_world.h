@@ -19,13 +19,15 @@ namespace ronde::collectives {
 /// One bucket's description and what its instances reduce. Members of a JobSpec become members of the bucket; the last
 /// two, if there are three or more, are two tensors of one.
 struct BucketCase {
+  BucketKind kind;
   Bucket bucket;
   std::vector<JobSpec> instances;  ///< alike but for seed and place
 };
 
 inline BucketCase make_case(BucketKind kind, JobSpec spec, int instances) {
   BucketCase made;
-  made.bucket.kind = kind;
+  made.kind = kind;
+  made.bucket.has_done_words = kind != BucketKind::inlined;
   for (std::size_t each = 0; each < spec.elements.size(); ++each) {
     if (each < 2 || each + 1 < spec.elements.size()) {
       made.bucket.members.emplace_back();
@@ -121,7 +123,7 @@ class BucketWorld {
     const std::string wrong = jobs_[index][instance].wrong(rank);
     return wrong.empty()
                ? wrong
-               : "bucket " + std::to_string(index) + " (" + std::string(bucket_kind_name(cases_[index].bucket.kind)) +
+               : "bucket " + std::to_string(index) + " (" + std::string(bucket_kind_name(cases_[index].kind)) +
                      "), instance " + std::to_string(instance + 1) + ": " + wrong;
   }
 
@@ -243,13 +245,14 @@ class BucketWorld {
     for (std::size_t index = 0; index < cases_.size(); ++index) {
       Bucket& bucket = cases_[index].bucket;
       bucket.id = static_cast<std::uint32_t>(index);
-      HostLayout layout{static_cast<std::int64_t>(at), kNoOffset};
-      at += line_bytes(bucket.kind);
+      const BucketKind kind = cases_[index].kind;
+      HostLayout layout{kind, static_cast<std::int64_t>(at), kNoOffset};
+      at += line_bytes(kind);
       layout.slots = static_cast<std::int64_t>(at);
       bucket.layout = layout_text(layout);
-      at += round_up_to_line(slots_bytes(bucket));
+      at += round_up_to_line(slots_bytes(kind, payload_bytes(bucket)));
       for (BucketMember& member : bucket.members) {
-        if (bucket.kind == BucketKind::direct) {
+        if (kind == BucketKind::direct) {
           // Not on a line: cuts must find lines themselves. Elsewhere on each rank; on rank 1 the result is, too.
           at += 16;
           const std::size_t room = round_up_to_line(payload_bytes(member.descriptor));
