@@ -20,7 +20,7 @@ class ShmBucketsTest : public testing::Test {
     bucket.members.resize(1);
     bucket.members[0].name = "t";
     bucket.members[0].descriptor.tensors = {{DType::float32, {elements}}};
-    collectives::HostLayouts layouts(1 << 20, 2);
+    collectives::HostLayouts layouts(world_[0]->engine_bytes(), 2);
     bucket.layout = layouts.place_as(kind, payload_bytes(bucket))->layout;
     return bucket;
   }

@@ -50,7 +50,7 @@ TEST(HostLayouts, KindsByPlaceAndBytes) {
     Bucket bucket = bucket_of(elements);
     bucket.members.front().places = std::move(places);
     bucket.members.front().planning_name = planning_name;
-    HostLayouts layouts(1 << 20, 2);
+    HostLayouts layouts(OrderedLane::bytes(2) + (1 << 20), 2);
     const std::optional<BucketLayout::Placed> made = layouts.place(bucket, limits);
     EXPECT_TRUE(made);
     const BucketKind kind = read_layout(made->layout)->kind;
