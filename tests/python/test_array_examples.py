@@ -33,6 +33,7 @@ def test_without_the_launcher():
     assert ended.returncode == 0 and "1 ranks" in ended.stdout, ended.stderr
 
 
+@pytest.mark.long
 def test_mnist():
     found = {}
     for ranks in (1, 2):

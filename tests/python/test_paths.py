@@ -90,6 +90,8 @@ def commands(folder: Path) -> Dict[str, List[str]]:
 
 
 STARTS = list(commands(Path("/")))
+#: Like another of them.
+LONG = {"torch.distributed, torchrun", "torch.distributed, mp.spawn and a file"}
 
 
 def start(how: str, folder: Path, **environment: str) -> None:
@@ -103,7 +105,7 @@ def start(how: str, folder: Path, **environment: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [long, pytest.param(link, marks=pytest.mark.long)])
-@pytest.mark.parametrize("how", [*STARTS[:4], *(pytest.param(how, marks=pytest.mark.long) for how in STARTS[4:])])
+@pytest.mark.parametrize("how", [pytest.param(how, marks=[pytest.mark.long] if how in LONG else []) for how in STARTS])
 def test_folder_for_temporary_files(how, folder, short):
     made = folder(short)
     start(how, made, TMPDIR=str(made))

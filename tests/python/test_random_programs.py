@@ -23,7 +23,7 @@ def seeds(usual, world):
     return range(1, int(os.environ.get("RONDE_PROGRAMS", usual)) + 1)
 
 
-@pytest.mark.ranks(2, 3, deadline=3600, long=(3,))
+@pytest.mark.ranks(2, 3, deadline=3600)
 def test_torch_distributed_beside_gloo(rank, world):
     with default_group(rank, world):
         pairs = [(dist.new_group(backend="gloo"), dist.group.WORLD), (dist.new_group(backend="gloo"), dist.new_group())]
@@ -31,7 +31,7 @@ def test_torch_distributed_beside_gloo(rank, world):
             random_programs.run(seed, pairs, rank, world)
 
 
-@pytest.mark.ranks(2, 3, deadline=3600, long=(3,))
+@pytest.mark.ranks(2, 3, deadline=3600)
 def test_horovods_functions_beside_numpy(hvd, rank, world):
     for seed in seeds(100, world):
         random_hvd_programs.run(seed, hvd, rank, world)
