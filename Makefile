@@ -13,7 +13,7 @@ ifdef JOBS
 export JOBS
 endif
 
-.PHONY: help demo test setup build format lint docs bench-peers bench-hosts bench-check clean
+.PHONY: help demo test setup build format lint docs fuzz bench-peers bench-hosts bench-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -38,6 +38,9 @@ lint:  ## check layout, naming, types and common mistakes (clang-format, clang-t
 
 docs: setup  ## the reference of the Python interface, from its docstrings, into build/docs
 	@tools/docs
+
+fuzz:  ## feed parsers what nobody sends, with Clang's libFuzzer, a minute each (ARGS="--seconds 600 stream")
+	@$(PYTHON) tools/fuzz $(ARGS)
 
 bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)
 	@tools/bench_peers $(ARGS)
