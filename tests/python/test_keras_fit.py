@@ -321,6 +321,45 @@ def test_values(keras, hvd, world):
 
 
 @pytest.mark.ranks(2)
+@pytest.mark.parametrize(("failing", "at", "goes_on_at"), [(0, 4, 4), (1, 4, 4), (0, 5, 5), (1, 6, 6)])
+def test_elastic_training_goes_on_in_the_middle_of_an_accumulation(keras, hvd, failing, at, goes_on_at):
+    """One rank has failed between two commits; the other is one commit ahead, since it hears of that in the next."""
+    from ronde.exceptions import CollectiveError
+
+    rank, world, batches = hvd.rank(), hvd.size(), 12
+    inputs, targets = training.make_data(0, 1, steps=batches)
+    size = training.GLOBAL_BATCH
+
+    def made(distributed):
+        model = training.make_model(keras)
+        optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=3)
+        model.compile(hvd.DistributedOptimizer(optimizer) if distributed else optimizer, loss="mse")
+        return model
+
+    alone, model = made(False), made(True)
+    for batch in range(batches):
+        alone.train_on_batch(inputs[batch * size : (batch + 1) * size], targets[batch * size : (batch + 1) * size])
+    state = hvd.elastic.KerasState(model, batch=0)
+    starts = []
+
+    @hvd.elastic.run
+    def train(state):
+        starts.append(state.batch)
+        while state.batch < batches:
+            if rank == failing and state.batch == at and len(starts) == 1:
+                raise CollectiveError("reading data has failed")
+            own = slice(state.batch * size + rank, (state.batch + 1) * size, world)
+            model.train_on_batch(inputs[own], targets[own])
+            state.batch += 1
+            state.commit()
+
+    train(state)
+    assert starts == [0, goes_on_at]
+    for mine, expected in zip(model.get_weights(), alone.get_weights()):
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.ranks(2)
 def test_elastic_training_goes_on_from_its_last_commit(keras, hvd):
     from ronde.exceptions import CollectiveError
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+import copy
+from typing import Any, Dict, List, Optional, Tuple
 
+import numpy as np
+
+import ronde.numpy as rnp
 from ronde import _process
-from ronde._keras.variables import assign, broadcast_training, optimizer_variables, sync_from_jax, values_of
+from ronde._keras.variables import accumulated, assign, broadcast_training, optimizer_variables, sync_from_jax, values_of
 from ronde._objects import broadcast_object
 from ronde.elastic.state import ObjectState
 from ronde.exceptions import InvalidArgumentError
@@ -31,6 +35,9 @@ class KerasState(ObjectState):
         self.model = model
         self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
         self._saved_values: List[Any] = []
+        self._saved_batches = -1
+        #: The commit before the last: over how many batches gradients were accumulated then, values, objects.
+        self._before: Optional[Tuple[int, List[Any], Dict[str, Any]]] = None
         super().__init__(broadcast_object, _process.rank, **kwargs)
         self._save_values()
 
@@ -40,9 +47,12 @@ class KerasState(ObjectState):
 
     def _save_values(self) -> None:
         self._saved_values = values_of(self._variables())
+        self._saved_batches = accumulated(self.optimizer)[1]
 
     def save(self) -> None:
         """As :meth:`ronde.elastic.State.save`. Raises what copying an object does."""
+        if self._saved_batches >= 0:
+            self._before = self._saved_batches, self._saved_values, self._saved_state
         self._save_values()
         super().save()
 
@@ -54,6 +64,20 @@ class KerasState(ObjectState):
     def sync(self) -> None:
         """As :meth:`ronde.elastic.State.sync`. Raises CollectiveError if the exchange fails."""
         sync_from_jax(self.model)
+        self._go_back_together()
         broadcast_training(self.model, self.optimizer, root_rank=0)
+        self._before = None
         self._save_values()
         super().sync()
+
+    def _go_back_together(self) -> None:
+        """Where gradients are accumulated over several batches each rank has its own, which no other can give it. When one rank
+        has failed between two commits, another may be one commit ahead, since it has heard of that in the next: then all go back
+        to the commit that all have."""
+        now = accumulated(self.optimizer)[1]
+        before = -1 if self._before is None else self._before[0]
+        everyones = rnp.allgather(np.array([[now, before]]), name="keras.commits")
+        common = int(everyones[:, 0].min())
+        if self._before is not None and now != common == before and (everyones == common).any(axis=1).all():
+            assign(self._variables(), self._before[1])
+            self._set(copy.deepcopy(self._before[2]))

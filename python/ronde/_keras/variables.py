@@ -13,6 +13,7 @@ from ronde.process_sets import ProcessSet, global_process_set
 
 __all__ = [
     "assign",
+    "accumulated",
     "broadcast_training",
     "broadcast_variables",
     "optimizer_variables",
@@ -111,7 +112,7 @@ def broadcast_training(model: Any, optimizer: Any, root_rank: int, without: Iter
     """
     own = list(without)
     everything = [*model.weights, *optimizer_variables(optimizer, model)]
-    accumulators, batches = _accumulated(optimizer)
+    accumulators, batches = accumulated(optimizer)
     everyones = rnp.allgather(np.array([batches]), name="keras.batches").tolist()
     if len(set(everyones)) == 1:
         own += accumulators
@@ -119,7 +120,7 @@ def broadcast_training(model: Any, optimizer: Any, root_rank: int, without: Iter
     broadcast_variables([variable for variable in everything if id(variable) not in known], root_rank)
 
 
-def _accumulated(optimizer: Any) -> Tuple[List[Any], int]:
+def accumulated(optimizer: Any) -> Tuple[List[Any], int]:
     """What Keras 3 accumulates gradients in, and over how many batches it has since it was made; -1: it does not."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)  # LossScaleOptimizer's
     accumulators = list(getattr(inner, "_accumulated_gradients", ()))
