@@ -7,6 +7,7 @@ from typing import Any, List, Optional
 import tensorflow as tf
 
 from ronde import _process
+from ronde._keras.state import KerasState
 from ronde.elastic.state import ObjectState
 from ronde.exceptions import InvalidArgumentError
 from ronde.tensorflow._objects import broadcast_object
@@ -74,7 +75,7 @@ class TensorFlowState(ObjectState):
         super().sync()
 
 
-class TensorFlowKerasState(ObjectState):
+class TensorFlowKerasState(KerasState):
     """What a training run with Keras must not lose: the weights of a model, the variables of its optimizer, and plain
     objects.
 
@@ -89,47 +90,4 @@ class TensorFlowKerasState(ObjectState):
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
         del backend
-        if not getattr(model, "built", True):
-            raise InvalidArgumentError("the model has no weights yet: call model.build(input_shape) before", 1)
-        self.model = model
-        self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
-        self._saved_weights: List[Any] = []
-        self._saved_optimizer: List[Any] = []
-        super().__init__(broadcast_object, _process.rank, **kwargs)
-        self._save_values()
-
-    def _optimizer_variables(self) -> List[Any]:
-        optimizer = self.optimizer
-        if optimizer is None:
-            return []
-        if hasattr(optimizer, "stateless_apply") and not optimizer.built:
-            optimizer.build(self.model.trainable_variables)
-        variables = optimizer.variables
-        return list(variables() if callable(variables) else variables)
-
-    def _save_values(self) -> None:
-        self._saved_weights = [_copy(variable) for variable in self.model.variables]
-        self._saved_optimizer = [_copy(variable) for variable in self._optimizer_variables()]
-
-    def save(self) -> None:
-        """As :meth:`ronde.elastic.State.save`. Raises what copying an object does."""
-        self._save_values()
-        super().save()
-
-    def restore(self) -> None:
-        """As :meth:`ronde.elastic.State.restore`. Raises what an assignment does."""
-        for variable, value in zip(self.model.variables, self._saved_weights):
-            variable.assign(value)
-        for variable, value in zip(self._optimizer_variables(), self._saved_optimizer):
-            variable.assign(value)
-        super().restore()
-
-    def sync(self) -> None:
-        """As :meth:`ronde.elastic.State.sync`. Raises CollectiveError if the exchange fails."""
-        broadcast_variables([*self.model.variables, *self._optimizer_variables()], root_rank=0)
-        self._save_values()
-        super().sync()
-
-
-def _copy(variable: Any) -> Any:
-    return tf.identity(tf.convert_to_tensor(variable))
+        super().__init__(model, optimizer, **kwargs)
