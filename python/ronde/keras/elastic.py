@@ -10,6 +10,8 @@
             hvd.elastic.UpdateEpochStateCallback(state)])
 
     train(state)
+
+Not yet on JAX where a compiled step fails: the error is JAX's own and ends the training; between steps it is as elsewhere.
 """
 
 from __future__ import annotations
