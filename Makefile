@@ -39,7 +39,7 @@ lint:  ## check layout, naming, types and common mistakes (clang-format, clang-t
 docs: setup  ## the reference of the Python interface, from its docstrings, into build/docs
 	@tools/docs
 
-fuzz:  ## feed parsers what nobody sends, with Clang's libFuzzer, a minute each (ARGS="--seconds 600 stream")
+fuzz: setup  ## feed parsers what nobody sends, with Clang's libFuzzer, a minute each (ARGS="--seconds 600 stream")
 	@$(PYTHON) tools/fuzz $(ARGS)
 
 bench-peers:  ## measure Ronde beside Open MPI, MPICH, Intel MPI, oneCCL and Gloo; tens of minutes (ARGS=--quick: a few)

@@ -17,6 +17,7 @@ TARGETS = {
     "format": ([], None),
     "lint": ([], "build/lint/build.ninja"),
     "docs": ([], "build/docs/index.html"),
+    "fuzz": (["ARGS=--help"], ".venv/bin/ronde"),
     "bench-peers": (["ARGS=--help"], "build/peers/venv/bin/python"),
     "bench-hosts": (["ARGS=--help"], "build/peers/venv/bin/python"),
     "bench-check": (["OLD={results}", "NEW={results}"], None),
