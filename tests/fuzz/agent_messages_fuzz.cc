@@ -18,7 +18,7 @@ std::vector<std::string> ronde::fuzz::seeds() {
   hello.free_port = 29500;
   AgentPlan plan;
   plan.command = {"python", "train.py", "--epochs", "3"};
-  plan.folder = "/folder";
+  plan.folder = "/folders";
   plan.environment = {"A=1", "B="};
   plan.settings = {"RONDE_TIMEOUT_S=5"};
   plan.key = "0011";

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 
 namespace ronde::transport {
 
@@ -24,31 +25,31 @@ constexpr Nanoseconds kLeastRtoMax = kSecond;
 
 /// What Linux tells of a connection since 4.6, by <linux/tcp.h>; <netinet/tcp.h> has its beginning alone in glibc.
 struct LongTcpInfo {
-  std::array<std::byte, 104> beginning;
+  std::array<std::byte, 104> beginning;  ///< tcp_info
   std::uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
   std::uint32_t segs_out, segs_in, notsent_bytes, min_rtt, data_segs_in, data_segs_out;
 };
 
 /// See Owed::news. Segments without data are acknowledgements and probes.
-std::optional<std::uint64_t> news_from(int socket) {
-  LongTcpInfo info{};
-  socklen_t length = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || length < sizeof info) {
-    return std::nullopt;
-  }
+std::uint64_t news_in(const LongTcpInfo& info) {
   return info.bytes_acked + info.bytes_received + (info.segs_in - info.data_segs_in);
 }
 
 }  // namespace
 
 Owed owed_by(int socket) {
-  tcp_info info{};
-  socklen_t length = sizeof info;
+  LongTcpInfo all{};
+  socklen_t length = sizeof all;
   int bytes = 0;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || ::ioctl(socket, SIOCOUTQ, &bytes) != 0) {
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &all, &length) != 0 || ::ioctl(socket, SIOCOUTQ, &bytes) != 0) {
     return {};
   }
+  tcp_info info{};
+  std::memcpy(&info, all.beginning.data(), std::min(sizeof info, all.beginning.size()));
   Owed owed;
+  if (length >= sizeof all) {
+    owed.news = news_in(all);
+  }
   owed.under_way = bytes > 0;
   // Data that was sent, or, where the peer's window is full, a probe that asks for room.
   owed.is_asked = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
@@ -56,7 +57,6 @@ Owed owed_by(int socket) {
   if (info.tcpi_unacked == 0) {  // probes: the time between these grows apart from that
     owed.asked_every <<= std::min<int>(info.tcpi_backoff, 16);
   }
-  owed.news = news_from(socket);
   int longest_ms = 0;
   length = sizeof longest_ms;
   if (::getsockopt(socket, IPPROTO_TCP, kRtoMaxMs, &longest_ms, &length) == 0) {
