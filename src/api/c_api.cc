@@ -185,7 +185,7 @@ ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size
       return null_argument(group == nullptr ? "group" : "ranks");
     }
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    RONDE_ASSIGN_OR_RETURN(*group, runner->groups().make({ranks, ranks + count}));
+    RONDE_ASSIGN_OR_RETURN(*group, runner->process_sets().make({ranks, ranks + count}));
     return {};
   });
 }
@@ -206,7 +206,7 @@ ronde_status ronde_group_make(ronde_engine* engine, const ronde_options* options
 ronde_status ronde_group_destroy(ronde_engine* engine, int32_t group) {
   return guarded([&]() -> Status {
     RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
-    return runner->groups().destroy(group);
+    return runner->end_group(group);
   });
 }
 

@@ -119,7 +119,7 @@ TEST(MessagePeers, AreToldAfterWhatWasSentBefore) {
   Mailbox second(&net.transport(1), 1, 2);
   MessagePeers speaker(first, [] {});
   const MessagePeers listener(second, [] {});
-  first.before_frozen([&] {
+  speaker.before_frozen([&] {
     first.compose(0);
     first.send(1, {1, 0, 1});
   });

@@ -41,8 +41,9 @@ std::vector<engine::Connections> connected_by_messages(transport::LoopbackNet& l
     const std::shared_ptr<transport::Transport> messages(std::shared_ptr<void>(), &links.transport(rank));
     const std::shared_ptr<transport::Transport> agreements(std::shared_ptr<void>(), &agreement.transport(rank));
     all.push_back(engine::connect_by_messages(
-        std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()), std::move(who),
-        rank, {messages, agreements}, [] {}, first_of_hosts(links.size())));
+                      std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front()),
+                      std::move(who), rank, {messages, agreements}, [] {}, first_of_hosts(links.size()))
+                      .members);
   }
   return all;
 }
@@ -54,7 +55,7 @@ std::vector<engine::Connections> LocalWorld::connected_by_memory(int size) {
   for (auto& arena : transport::make_loopback_world(size, transport::RegionLayout::for_size(size))) {
     published_.push_back(&arena->control(arena->rank()).ticks.published.value);
     std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*arena);
-    all.push_back(engine::connect_on_host(std::move(arena), std::move(backend)));
+    all.push_back(engine::connect_on_host(std::move(arena), std::move(backend)).members);
   }
   return all;
 }

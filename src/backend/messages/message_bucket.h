@@ -13,7 +13,9 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/schedule/message_channel.h"
+#include "collectives/schedule/allreduce_way.h"
+#include "collectives/schedule/message_limits.h"
+#include "collectives/schedule/rank_layout.h"
 #include "collectives/schedule/schedule_run.h"
 #include "types/persistent_collective.h"
 

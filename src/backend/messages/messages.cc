@@ -6,7 +6,7 @@
 
 #include "backend/host_memory.h"
 #include "backend/messages/message_bucket.h"
-#include "collectives/schedule/message_channel.h"
+#include "collectives/schedule/select.h"
 #include "collectives/slices.h"
 #include "reduce/reduce.h"
 
@@ -33,15 +33,15 @@ MessageLimits limits_of(const Thresholds& thresholds) {
       .rank_order_to = MessageLimits().rank_order_to};
 }
 
-class MessageBackend final : public Backend {
+class BackendOverMailbox final : public MessageBackend {
  public:
-  MessageBackend(transport::Mailbox& mailbox, collectives::RankLayout layout)
-      : mailbox_(mailbox), channel_(mailbox, std::move(layout), limits_of(first_thresholds())) {
-    mailbox.before_frozen([this] {
-      for (MessageBucket* const bucket : buckets_) {
-        bucket->announce();
-      }
-    });
+  BackendOverMailbox(transport::Mailbox& mailbox, collectives::RankLayout layout)
+      : mailbox_(mailbox), channel_(mailbox, std::move(layout), limits_of(first_thresholds())) {}
+
+  void announce() override {
+    for (MessageBucket* const bucket : buckets_) {
+      bucket->announce();
+    }
   }
 
   std::string_view name() const override { return "messages"; }
@@ -83,14 +83,14 @@ class MessageBackend final : public Backend {
   /// A bucket that the backend knows as long as it lives.
   class Listed final : public MessageBucket {
    public:
-    Listed(MessageBackend& backend, const Bucket& bucket, const MessageLimits& limits)
+    Listed(BackendOverMailbox& backend, const Bucket& bucket, const MessageLimits& limits)
         : MessageBucket(backend.mailbox_, backend.channel_.layout(), bucket, limits), backend_(backend) {
       backend.buckets_.push_back(this);
     }
     ~Listed() override { std::erase(backend_.buckets_, this); }
 
    private:
-    MessageBackend& backend_;
+    BackendOverMailbox& backend_;
   };
 
   transport::Mailbox& mailbox_;
@@ -101,12 +101,12 @@ class MessageBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox) {
+std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox) {
   return make_message_backend(mailbox, collectives::RankLayout::apart(mailbox.size()));
 }
 
-std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout) {
-  return std::make_unique<MessageBackend>(mailbox, std::move(layout));
+std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout) {
+  return std::make_unique<BackendOverMailbox>(mailbox, std::move(layout));
 }
 
 }  // namespace ronde::backend

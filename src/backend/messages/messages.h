@@ -9,9 +9,16 @@
 
 namespace ronde::backend {
 
+class MessageBackend : public Backend {
+ public:
+  /// Sends what has been published of every bucket, whether links have room or not: before this member tells the others
+  /// that it is frozen.
+  virtual void announce() = 0;
+};
+
 /// For the group whose ranks the mailbox reaches, which must outlive the backend. Used under the mailbox's lock.
-std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox);
+std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox);
 /// The same where ranks of one host reach each other faster than others: what all reduce is reduced in the hosts first.
-std::unique_ptr<Backend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout);
+std::unique_ptr<MessageBackend> make_message_backend(transport::Mailbox& mailbox, collectives::RankLayout layout);
 
 }  // namespace ronde::backend

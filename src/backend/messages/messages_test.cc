@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "collectives/schedule/message_channel.h"
+#include "collectives/schedule/select.h"
 #include "collectives/testing/jobs.h"
 #include "support/effort.h"
 #include "transport/loopback/links.h"
@@ -76,6 +76,7 @@ class BucketsOfMessages {
 
   transport::LoopbackNet& net() { return net_; }
   transport::Mailbox& mailbox(std::size_t rank) { return *ranks_[rank].mailbox; }
+  MessageBackend& backend(std::size_t rank) { return *ranks_[rank].backend; }
   PersistentCollective& bucket(std::size_t rank, std::size_t index) { return *ranks_[rank].buckets[index]; }
   Job& job(std::size_t index, std::size_t instance) { return jobs_[index][instance]; }
   std::size_t done(std::size_t rank, std::size_t index) const { return ranks_[rank].done[index]; }
@@ -171,7 +172,7 @@ class BucketsOfMessages {
  private:
   struct Rank {
     std::unique_ptr<transport::Mailbox> mailbox;
-    std::unique_ptr<Backend> backend;
+    std::unique_ptr<MessageBackend> backend;
     std::vector<std::unique_ptr<PersistentCollective>> buckets;   ///< before the backend
     std::vector<std::unique_ptr<PersistentCollective>> prepared;  ///< not in force
     std::vector<std::size_t> done;                                ///< instances, by bucket
@@ -267,7 +268,7 @@ TEST(MessageBucket, IsAnnouncedToAllBeforeItsRankIsFrozen) {
   world.submit(0, 0);
   world.submit(0, 1);
   world.advance(0, 0);  // links have room for one message
-  world.mailbox(0).announce();
+  world.backend(0).announce();
   for (int round = 0; round < 3; ++round) {
     for (const std::size_t rank : {0u, 1u, 2u}) {
       world.mailbox(rank).flush();
@@ -393,7 +394,7 @@ TEST(MessageBucketOfHosts, FrozenRanksKnowTheSameOfAll) {
       }
     }
     for (std::size_t rank = 0; rank < size; ++rank) {
-      world.mailbox(rank).announce();
+      world.backend(rank).announce();
     }
     for (int turn = 0; turn < 20; ++turn) {
       for (std::size_t rank = 0; rank < size; ++rank) {
@@ -423,7 +424,7 @@ TEST(MessageBucketOfHosts, WhatIsNotInForceIsNotAnnounced) {
     world.prepare_more(1, spec);
     const auto freeze_all = [&] {
       for (std::size_t rank = 0; rank < first_of.size(); ++rank) {
-        world.mailbox(rank).announce();
+        world.backend(rank).announce();
       }
       for (std::size_t rank = 0; rank < first_of.size(); ++rank) {
         world.mailbox(rank).receive();

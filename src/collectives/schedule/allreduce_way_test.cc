@@ -2,6 +2,7 @@
 // ranks of two hosts in order, have the bits of one host.
 #include <gtest/gtest.h>
 
+#include "collectives/schedule/allreduce_way.h"
 #include "collectives/schedule/testing/message_world.h"
 
 namespace ronde::collectives {

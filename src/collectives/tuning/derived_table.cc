@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "transport/arena/arena.h"
+
 namespace ronde::collectives {
 
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/membership/group_connector.h"
 #include "transport/bell.h"
 #include "transport/group_calls.h"
 #include "transport/messages/mailbox.h"
@@ -32,7 +31,6 @@ struct Connections {
   std::shared_ptr<transport::Transport> agreement;     ///< for agreement's messages; null in a world of one
   std::unique_ptr<transport::Peers> peers;
   std::unique_ptr<backend::Backend> backend;
-  std::unique_ptr<GroupConnector> groups;  ///< of the job only; null where it can have none
 
   /// A descriptor that is readable when links have news (Transport::news_fd()), of which the bell tells nobody; -1 if
   /// the bell tells all.

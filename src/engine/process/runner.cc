@@ -15,12 +15,14 @@ constexpr Nanoseconds kLetDownLimit = 500 * kMillisecond;
 
 }  // namespace
 
-Runner::Runner(std::unique_ptr<Engine> engine, const Clock& clock)
+Runner::Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups, const Clock& clock)
     : engines_(std::move(engine)),
       clock_(clock),
       callbacks_(engines_.job().topology().rank),
       role_(engines_, clock, Pacing::of(engines_.job().topology().local_size, cores_of_this_process()), alarm_),
-      groups_(*this),
+      group_parts_(*this, std::move(groups)),
+      process_sets_(*this, group_parts_),
+      member_groups_(group_parts_, engines_.job().topology().rank),
       timeline_(engines_.job().topology().rank, engines_.job().topology().size, clock,
                 [this](observe::Observer* observer) {
                   const auto lock = role_.lock();
@@ -38,8 +40,9 @@ void Runner::set_hooks(Engine& engine) {
                    });
 }
 
-Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, const Clock& clock) {
-  std::unique_ptr<Runner> runner(new Runner(std::move(engine), clock));
+Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups,
+                                              const Clock& clock) {
+  std::unique_ptr<Runner> runner(new Runner(std::move(engine), std::move(groups), clock));
   RONDE_RETURN_IF_ERROR(runner->start_thread());
   return runner;
 }
@@ -198,6 +201,10 @@ Status Runner::release(Ticket& ticket) {
 }
 
 // ---- Groups
+
+Status Runner::end_group(std::int32_t group) {
+  return MemberGroups::has(group) ? member_groups_.leave(group) : process_sets_.remove(group);
+}
 
 Status Runner::call(const TicketPtr& ticket) {
   RONDE_RETURN_IF_ERROR(submit_to_wait(ticket));

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "engine/core/engine_set.h"
-#include "engine/process/groups.h"
+#include "engine/groups/group_parts.h"
+#include "engine/groups/member_groups.h"
+#include "engine/groups/process_sets.h"
 #include "engine/progress/driver_role.h"
 #include "engine/progress/engine_thread.h"
 #include "engine/progress/prober.h"
@@ -22,8 +24,10 @@ namespace ronde::engine {
 
 class Runner final : private ParentJob {
  public:
-  /// Starts the engine thread; all signals are blocked in it. Errors: a timer descriptor or thread is refused.
-  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, const Clock& clock);
+  /// Starts the engine thread; all signals are blocked in it. `groups`: what makes those within the job; null: there
+  /// can be none. Errors: a timer descriptor or thread is refused.
+  static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups,
+                                               const Clock& clock);
   /// Leaves at once (as leave_now) if neither shutdown() nor leave_now() was called.
   ~Runner();
   Runner(const Runner&) = delete;
@@ -32,7 +36,13 @@ class Runner final : private ParentJob {
   /// The job's.
   Engine& engine() override { return engines_.job(); }
   const EngineSet& engines() const { return engines_; }
-  Groups& groups() { return groups_; }
+  ProcessSets& process_sets() { return process_sets_; }
+  MemberGroups& member_groups() { return member_groups_; }
+  /// Of a process set collective over all ranks of the job, of a group that its members have made over those. What is
+  /// under way in the group and not submitted by all members fails.
+  Status end_group(std::int32_t group);
+  /// How many groups this rank has a part of (GroupParts::taken()).
+  std::size_t groups_taken() const { return group_parts_.taken(); }
   /// From now on the table of thresholds is probed in the background, until this runner leaves. At most once, by the
   /// coordinator's rank, before other threads know the runner.
   void start_probing(ProbeTask task);
@@ -88,7 +98,7 @@ class Runner final : private ParentJob {
   static bool in_callback() { return CallbackQueue::runs_in_this_thread(); }
 
  private:
-  Runner(std::unique_ptr<Engine> engine, const Clock& clock);
+  Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups, const Clock& clock);
 
   Status start_thread();
   Status call(const TicketPtr& ticket) override;
@@ -106,7 +116,9 @@ class Runner final : private ParentJob {
   CallbackQueue callbacks_;
   ThreadAlarm alarm_;
   DriverRole role_;
-  Groups groups_;
+  GroupParts group_parts_;
+  ProcessSets process_sets_;
+  MemberGroups member_groups_;
   TimelineRecording timeline_;
   std::atomic<bool> left_{false};
   std::unique_ptr<Prober> prober_;

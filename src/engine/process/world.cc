@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
+#include "engine/process/first_table.h"
 #include "engine/process/world_connections.h"
 #include "site/membership.h"
 #include "store/interfaces.h"
@@ -135,11 +136,11 @@ Result<std::string> own_address(const JoinOptions& options, const Settings& sett
 /// What an engine is to be made of: an arena that all ranks share, or connections.
 struct Met {
   std::shared_ptr<transport::HostArena> arena;
-  Connections connections;
+  JobConnections connections;
 };
 
-Connections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
-                             std::vector<int> first_of = {}) {
+JobConnections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
+                                std::vector<int> first_of = {}) {
   transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   return connect_by_messages(
       std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->ring(bell->rank()); },
@@ -292,22 +293,23 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(Met met, meet_others(options, topology, scope, settings));
   const int sharing = met.arena ? met.arena->size() : 1;
   // The first rank's row is everyone's.
-  TablePlan plan = plan_table(given, met.arena && settings.probe && met.arena->rank() == 0, sharing,
-                              cores_of_this_process(), collectives::TableCache::of_this_user);
+  FirstTable first = first_table(given, met.arena && settings.probe && met.arena->rank() == 0, sharing,
+                                 cores_of_this_process(), collectives::TableCache::of_this_user);
   if (met.arena) {
-    std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*met.arena, plan.table);
-    met.connections = connect_on_host(std::move(met.arena), std::move(backend), plan.table);
+    std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*met.arena, first.table);
+    met.connections = connect_on_host(std::move(met.arena), std::move(backend), first.table);
   }
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,
-      Runner::start(std::make_unique<Engine>(topology, std::move(met.connections), settings, clock), clock));
+      Runner::start(std::make_unique<Engine>(topology, std::move(met.connections.members), settings, clock),
+                    std::move(met.connections.groups), clock));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");
     RONDE_RETURN_IF_ERROR(runner->start_timeline(path, settings.mark_cycles).with_context("RONDE_TIMELINE"));
   }
-  if (plan.task) {
-    runner->start_probing(std::move(*plan.task));
+  if (first.task) {
+    runner->start_probing(std::move(*first.task));
   }
   return runner;
 }
@@ -327,7 +329,7 @@ Result<std::int32_t> make_group(Runner& runner, const JoinOptions& options, cons
     RONDE_ASSIGN_OR_RETURN(opened, open_store(options, limit));
     meeting.store = opened.store.get();
   }
-  return runner.groups().make_with_members(ranks, meeting, options.timeout != 0 ? options.timeout : settings.timeout);
+  return runner.member_groups().make(ranks, meeting, options.timeout != 0 ? options.timeout : settings.timeout);
 }
 
 }  // namespace ronde::engine

@@ -50,7 +50,7 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
 
 /// Makes a group of these ranks of the job with its other members, who do the same under the same `meeting` of the
 /// options; of these also counts where they meet (`store`, `key`) and the limits (0: the job's). Collective over the
-/// members; blocks up to the init timeout. Gives this rank's id for the group (Groups::make_with_members).
+/// members; blocks up to the init timeout. Gives this rank's id for the group (MemberGroups::make).
 Result<std::int32_t> make_group(Runner& runner, const JoinOptions& options, const std::vector<int>& ranks);
 
 }  // namespace ronde::engine

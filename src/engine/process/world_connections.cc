@@ -61,8 +61,11 @@ Connections by_links(const std::shared_ptr<transport::HostArena>& own, std::vect
   made.mailbox = std::make_unique<transport::Mailbox>(made.links.get(), rank, static_cast<int>(who.size()));
   made.who = std::move(who);
   made.agreement = std::move(links.agreement);
-  made.peers = std::make_unique<transport::MessagePeers>(*made.mailbox, std::move(wake));
-  made.backend = backend::make_message_backend(*made.mailbox, collectives::RankLayout(std::move(first_of)));
+  auto peers = std::make_unique<transport::MessagePeers>(*made.mailbox, std::move(wake));
+  auto backend = backend::make_message_backend(*made.mailbox, collectives::RankLayout(std::move(first_of)));
+  peers->before_frozen([&published = *backend] { published.announce(); });
+  made.peers = std::move(peers);
+  made.backend = std::move(backend);
   return made;
 }
 
@@ -178,18 +181,16 @@ class GroupsByLinks final : public PlacedGroups {
 
 }  // namespace
 
-Connections connect_on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
-                            const collectives::Table& table) {
+JobConnections connect_on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
+                               const collectives::Table& table) {
   auto memory = std::make_unique<transport::ArenaMemory>(*arena, Holds::all_members);
   auto groups = std::make_unique<GroupsInMemory>(arena, memory->heap(), table);
-  Connections made = in_memory(*arena, arena, std::move(backend), std::move(memory));
-  made.groups = std::move(groups);
-  return made;
+  return {in_memory(*arena, arena, std::move(backend), std::move(memory)), std::move(groups)};
 }
 
-Connections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                int rank, transport::GroupLinks links, std::function<void()> wake,
-                                std::vector<int> first_of, std::shared_ptr<transport::LinksForGroups> groups) {
+JobConnections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
+                                   int rank, transport::GroupLinks links, std::function<void()> wake,
+                                   std::vector<int> first_of, std::shared_ptr<transport::LinksForGroups> groups) {
   if (first_of.empty()) {
     first_of.resize(who.size());
     std::iota(first_of.begin(), first_of.end(), 0);
@@ -199,10 +200,9 @@ Connections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::
   if (groups) {
     connector = std::make_unique<GroupsByLinks>(own, rank, memory->heap(), who, first_of, std::move(groups));
   }
-  Connections made =
-      by_links(own, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of), std::move(memory));
-  made.groups = std::move(connector);
-  return made;
+  return {
+      by_links(own, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of), std::move(memory)),
+      std::move(connector)};
 }
 
 }  // namespace ronde::engine

@@ -8,21 +8,28 @@
 #include <vector>
 
 #include "collectives/tuning/table.h"
+#include "engine/groups/group_connector.h"
 #include "engine/membership/connections.h"
 #include "transport/arena/arena.h"
 
 namespace ronde::engine {
 
+/// Of a member of a job.
+struct JobConnections {
+  Connections members;
+  std::unique_ptr<GroupConnector> groups;  ///< within the job; null: there can be none
+};
+
 /// Of a job whose members all share the arena, in its order. `backend`: over it; `table`: by which groups within the
 /// job reduce.
-Connections connect_on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
-                            const collectives::Table& table = collectives::Table::built_in());
+JobConnections connect_on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
+                               const collectives::Table& table = collectives::Table::built_in());
 /// Of a job whose members reach each other by messages. `own`: this rank's arena, with no other rank in it. `wake`: as
 /// MessagePeers has it. `first_of`: by member, the lowest one with which links go through memory; empty: with none.
 /// `groups`: the links of groups within the job; null: there can be none.
-Connections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
-                                int rank, transport::GroupLinks links, std::function<void()> wake,
-                                std::vector<int> first_of = {},
-                                std::shared_ptr<transport::LinksForGroups> groups = nullptr);
+JobConnections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,
+                                   int rank, transport::GroupLinks links, std::function<void()> wake,
+                                   std::vector<int> first_of = {},
+                                   std::shared_ptr<transport::LinksForGroups> groups = nullptr);
 
 }  // namespace ronde::engine

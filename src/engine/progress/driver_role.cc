@@ -1,13 +1,10 @@
 #include "engine/progress/driver_role.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/cpu_relax.h"
-#include "base/poll_for.h"
 #include "engine/requests/callback_queue.h"
 
 namespace ronde::engine {
@@ -31,9 +28,7 @@ DriverRole::DriverRole(EngineSet& engines, const Clock& clock, const Pacing& pac
       clock_(clock),
       pacing_(pacing),
       alarm_(alarm),
-      own_bell_(engines.job().connections().bell),
-      bell_(*own_bell_.line),
-      news_fd_(engines.job().news_fd()) {}
+      bell_(engines.job().connections().bell, engines.job().news_fd()) {}
 
 /// Somebody must look at the inbox: the driver if there is one (it is woken if it sleeps), else the engine thread.
 /// A driver about to go looks at the inbox after it has given up its role, see stop_driving().
@@ -144,8 +139,7 @@ Status DriverRole::drive(const Condition& satisfied, Nanoseconds limit_at) {
 }
 
 Status DriverRole::sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at) {
-  // Links' news ring no bell: then this thread sleeps in poll(), and whoever rings writes to the bell's eventfd.
-  bell_.arm(news_fd_ < 0 ? transport::kWaiterSleeps : transport::kEngineSleeps);
+  bell_.arm_for_driver();
   bool moved = false;
   Nanoseconds until = limit_at;
   {
@@ -163,26 +157,13 @@ Status DriverRole::sleep_as_driver(const Condition& satisfied, Nanoseconds limit
   const Nanoseconds now = clock_.now();
   if (!satisfied() && until > now) {
     const Nanoseconds limit = until == kNever ? kNever : until - now;
-    wake = news_fd_ < 0 ? bell_.sleep(limit) : sleep_until_news(limit);
+    wake = bell_.sleep_as_driver(limit);
   }
   bell_.disarm();
   if (wake == transport::Wake::interrupted && !satisfied()) {
     return wait_interrupted();
   }
   return {};
-}
-
-/// A driver's sleep where links have news of their own.
-transport::Wake DriverRole::sleep_until_news(Nanoseconds limit) {
-  pollfd fds[] = {{bell_fd(), POLLIN, 0}, {news_fd_, POLLIN, 0}};
-  const int count = poll_for(fds, limit);
-  if (count < 0) {
-    return errno == EINTR ? transport::Wake::interrupted : transport::Wake::rung;
-  }
-  if (fds[0].revents != 0) {
-    transport::silence(bell_fd());
-  }
-  return count == 0 ? transport::Wake::timeout : transport::Wake::rung;
 }
 
 void DriverRole::stop_driving() {
@@ -235,7 +216,7 @@ Nanoseconds DriverRole::drive_as_thread(const Condition& is_wanted) {
     return engines_.next_timer();
   }
   // A driver that has just come may sleep already: then the bell is its, and it is woken by whoever rings.
-  minds_bell_ = bell_.arm_unless_waiter_sleeps();
+  minds_bell_ = bell_.arm_for_engine_thread();
   if (minds_bell_ && engines_.step()) {
     return 0;
   }
@@ -243,11 +224,7 @@ Nanoseconds DriverRole::drive_as_thread(const Condition& is_wanted) {
 }
 
 void DriverRole::silence_bell() {
-  transport::silence(bell_fd());
-  if (news_fd_ >= 0 && driver_.load()) {  // that has come meanwhile, and sleeps on the same eventfd perhaps
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(bell_fd(), &one, sizeof one);
-  }
+  bell_.silence([this] { return driver_.load(); });
 }
 
 }  // namespace ronde::engine

@@ -5,9 +5,9 @@
 // what they wait for has come or the role is free (wait_queue.h). The engine thread (engine_thread.h) drives when
 // nobody waits.
 //
-// Sleeping and waking between ranks goes by the rank's bell (transport/bell.h); where links have news that ring no
-// bell sleepers poll for these too. Within the process the engine thread is woken by its alarm (thread_alarm.h). While
-// buckets are replayed nobody wakes it, since that would cost each call: it looks by itself now and then (Attention).
+// Peers wake a rank by its bell (rank_bell.h). Within the process the engine thread is woken by its alarm
+// (thread_alarm.h). While buckets are replayed nobody wakes it, since that would cost each call: it looks by itself now
+// and then (Attention).
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,9 @@
 #include "engine/core/engine_set.h"
 #include "engine/progress/attention.h"
 #include "engine/progress/pacing.h"
+#include "engine/progress/rank_bell.h"
 #include "engine/progress/thread_alarm.h"
 #include "engine/progress/wait_queue.h"
-#include "transport/bell.h"
 
 namespace ronde::engine {
 
@@ -42,7 +42,7 @@ class DriverRole {
   /// The progress lock: guards the engines' one-thread-at-a-time side.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   /// A driver that sleeps looks again.
-  void ring_own_bell() const { own_bell_.ring(); }
+  void ring_own_bell() const { bell_.ring(); }
   /// Something was handed in: somebody must look at it.
   void wake_driver();
   void wake_driver_if_any_input() {
@@ -63,13 +63,12 @@ class DriverRole {
   Rest drive_until_rest(const Condition& is_wanted);
   /// It has found its sleep ended by the bell.
   void silence_bell();
-  int bell_fd() const { return own_bell_.event_fd; }
-  int news_fd() const { return news_fd_; }
+  int bell_fd() const { return bell_.fd(); }
+  int news_fd() const { return bell_.news_fd(); }
 
  private:
   Status drive(const Condition& satisfied, Nanoseconds limit_at);
   Status sleep_as_driver(const Condition& satisfied, Nanoseconds limit_at);
-  transport::Wake sleep_until_news(Nanoseconds limit);
   void stop_driving();
   bool try_step(bool whole);
   Nanoseconds drive_as_thread(const Condition& is_wanted);
@@ -78,9 +77,7 @@ class DriverRole {
   const Clock& clock_;
   const Pacing pacing_;
   ThreadAlarm& alarm_;
-  const transport::OwnBell own_bell_;
-  transport::Sleeper bell_;
-  const int news_fd_;        ///< Engine::news_fd() of the job's
+  RankBell bell_;
   bool minds_bell_ = false;  ///< engine thread only
   Attention attention_;
 

@@ -110,25 +110,4 @@ bool Prober::has_changed(double hand_over) const {
   return hand_over > kChange * *task_.hand_over || kChange * hand_over < *task_.hand_over;
 }
 
-TablePlan plan_table(const std::optional<collectives::Table>& given, bool may_probe, int ranks, double cores,
-                     const std::function<std::optional<collectives::TableCache>()>& open_cache) {
-  if (given) {
-    return {*given};
-  }
-  TablePlan plan{collectives::Table::built_in()};
-  if (!may_probe || ranks < 2 || cores < ranks) {
-    return plan;
-  }
-  ProbeTask task;
-  task.ranks = ranks;
-  task.cache = open_cache();
-  if (const auto cached = task.cache ? task.cache->load() : std::nullopt) {
-    plan.table = cached->table;
-    task.hand_over = cached->hand_over;
-  }
-  task.row = plan.table.of(ranks);
-  plan.task = std::move(task);
-  return plan;
-}
-
 }  // namespace ronde::engine

@@ -66,15 +66,4 @@ class Prober {
   std::thread thread_;
 };
 
-/// What the host's first rank does about its table: the row to begin with, and the task if it shall probe.
-struct TablePlan {
-  collectives::Table table;
-  std::optional<ProbeTask> task = {};
-};
-
-/// `given` by the user, then nothing is probed; else the cached table if there is one, else the built-in. Nothing is
-/// probed for one rank, nor where ranks share cores: there waits are the scheduler's turns, and the built-in row holds.
-TablePlan plan_table(const std::optional<collectives::Table>& given, bool may_probe, int ranks, double cores,
-                     const std::function<std::optional<collectives::TableCache>()>& open_cache);
-
 }  // namespace ronde::engine

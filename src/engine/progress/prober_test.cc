@@ -154,39 +154,5 @@ TEST_F(ProberTest, EndsAtOnce) {
   EXPECT_EQ(measured_, 0);
 }
 
-// ---- Whether to probe
-
-TEST_F(ProberTest, WhatIsGivenIsUsedAndNothingIsProbed) {
-  const auto never = []() -> std::optional<TableCache> {
-    ADD_FAILURE() << "not even looked for";
-    return std::nullopt;
-  };
-  const Table given = Table::parse("ranks any: chunk 4096").value();
-  EXPECT_EQ(plan_table(given, true, 2, 8, never).table, given);
-  EXPECT_FALSE(plan_table(given, true, 2, 8, never).task);
-  for (const auto& [may_probe, ranks, cores] : {std::tuple{false, 2, 8.0}, {true, 1, 8.0}, {true, 4, 3.5}}) {
-    const TablePlan plan = plan_table(std::nullopt, may_probe, ranks, cores, never);
-    EXPECT_EQ(plan.table, Table::built_in());
-    EXPECT_FALSE(plan.task);
-  }
-}
-
-TEST_F(ProberTest, WhatAnEarlierJobHasMeasuredIsUsed) {
-  const auto open = [this] { return std::optional(cache()); };
-  TablePlan plan = plan_table(std::nullopt, true, 4, 4, open);
-  EXPECT_EQ(plan.table, Table::built_in());
-  ASSERT_TRUE(plan.task);
-  EXPECT_FALSE(plan.task->hand_over) << "so it is measured soon";
-  const Table table = collectives::derive_table(with_hand_over(150));
-  ASSERT_TRUE(cache().store({table, 150}));
-  plan = plan_table(std::nullopt, true, 4, 4, open);
-  EXPECT_EQ(plan.table, table);
-  ASSERT_TRUE(plan.task);
-  EXPECT_EQ(plan.task->hand_over, 150);
-  EXPECT_EQ(plan.task->row, table.of(4));
-  plan = plan_table(std::nullopt, true, 4, 4, [] { return std::optional<TableCache>(); });
-  EXPECT_TRUE(plan.task) << "without a folder it is measured for this job alone";
-}
-
 }  // namespace
 }  // namespace ronde::engine

@@ -21,7 +21,8 @@ class Job {
   /// Puts something between a rank's engine and its backend.
   using Wrap = std::function<std::unique_ptr<backend::Backend>(int rank, std::unique_ptr<backend::Backend>)>;
   explicit Job(int size, Settings settings = {}, const Wrap& wrap = {}) {
-    for (Connections& connections : loopback_connections(size)) {
+    for (JobConnections& job : loopback_jobs(size)) {
+      Connections& connections = job.members;
       Topology topology;
       topology.rank = topology.local_rank = connections.peers->self();
       topology.size = topology.local_size = size;
@@ -29,7 +30,7 @@ class Job {
         connections.backend = wrap(topology.rank, std::move(connections.backend));
       }
       auto engine = std::make_unique<Engine>(topology, std::move(connections), settings, clock_);
-      Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), clock_);
+      Result<std::unique_ptr<Runner>> runner = Runner::start(std::move(engine), std::move(job.groups), clock_);
       EXPECT_TRUE(runner) << runner.status().message();
       runners_.push_back(std::move(*runner));
     }

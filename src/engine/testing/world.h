@@ -14,11 +14,20 @@
 namespace ronde::engine {
 
 /// By rank, of ranks that share memory.
-inline std::vector<Connections> loopback_connections(int ranks) {
-  std::vector<Connections> all;
+inline std::vector<JobConnections> loopback_jobs(int ranks) {
+  std::vector<JobConnections> all;
   for (auto& arena : transport::make_loopback_world(ranks, transport::RegionLayout::for_size(ranks))) {
     std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*arena);
     all.push_back(connect_on_host(std::move(arena), std::move(backend)));
+  }
+  return all;
+}
+
+/// The same for who makes no groups.
+inline std::vector<Connections> loopback_connections(int ranks) {
+  std::vector<Connections> all;
+  for (JobConnections& each : loopback_jobs(ranks)) {
+    all.push_back(std::move(each.members));
   }
   return all;
 }
@@ -32,7 +41,8 @@ inline Connections linked_connections(int rank, std::vector<transport::PeerInfo>
   if (!arena) {
     arena = std::move(transport::make_loopback_world(1, transport::RegionLayout::for_size(1)).front());
   }
-  return connect_by_messages(arena, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of));
+  return connect_by_messages(arena, std::move(who), rank, std::move(links), std::move(wake), std::move(first_of))
+      .members;
 }
 
 }  // namespace ronde::engine

@@ -66,14 +66,6 @@ class Mailbox {
   void recycle(int from, std::vector<std::byte>&& memory) { links_->link(from).recycle(std::move(memory)); }
   /// Sends what was composed as a note.
   void send_note(int to);
-  /// Called before a member tells others that it is frozen: what has been published is sent by then, whether links have
-  /// room or not. Set once.
-  void before_frozen(std::function<void()> announce) { announce_ = std::move(announce); }
-  void announce() {
-    if (announce_) {
-      announce_();
-    }
-  }
   /// Called within receive() and take() for each note. Set once, before anything is received.
   using ReadNote = std::function<void(int from, std::span<const std::byte> note)>;
   void read_notes(ReadNote read) { read_note_ = std::move(read); }
@@ -110,7 +102,6 @@ class Mailbox {
   std::vector<std::map<MessageKey, Received>> kept_;  ///< by sender
   std::map<std::uint32_t, std::uint64_t> first_instances_;
   ReadNote read_note_;
-  std::function<void()> announce_;
   Status status_;
 };
 

@@ -34,7 +34,9 @@ void MessagePeers::say_frozen(std::uint32_t epoch, std::uint32_t) {
 bool MessagePeers::receive() {
   if (const std::uint32_t epoch = own_frozen_.load(std::memory_order_acquire); epoch != told_frozen_) {
     told_frozen_ = epoch;
-    mailbox_.announce();
+    if (announce_) {
+      announce_();
+    }
     tell_all(Word::frozen, epoch);
   }
   mailbox_.flush();

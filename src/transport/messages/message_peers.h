@@ -18,6 +18,10 @@ class MessagePeers final : public Peers {
   /// blocks.
   MessagePeers(Mailbox& mailbox, std::function<void()> wake_self);
 
+  /// Called before this member tells the others that it is frozen: sends what it has published, whether links have room
+  /// or not. Set once.
+  void before_frozen(std::function<void()> announce) { announce_ = std::move(announce); }
+
   int self() const override { return mailbox_.rank(); }
   int size() const override { return mailbox_.size(); }
 
@@ -58,6 +62,7 @@ class MessagePeers final : public Peers {
 
   Mailbox& mailbox_;
   const std::function<void()> wake_self_;
+  std::function<void()> announce_;
   std::vector<Member> members_;
   bool any_given_up_ = false;
   std::atomic<std::uint32_t> own_frozen_{0};

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/schedule/message_channel.h"
+#include "collectives/schedule/select.h"
 #include "collectives/testing/job_world.h"
 #include "transport/loopback/links.h"
 

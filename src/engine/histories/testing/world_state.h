@@ -18,6 +18,7 @@
 #include "engine/histories/testing/watched_backend.h"
 #include "engine/requests/call_order.h"
 #include "engine/testing/world.h"
+#include "transport/messages/message_peers.h"
 
 namespace ronde::engine::histories {
 
@@ -268,7 +269,7 @@ class WorldState {
     own.backend = backend.get();
     connections.backend = std::move(backend);
     if (fault_ == Fault::not_announced) {
-      connections.mailbox->before_frozen({});
+      static_cast<transport::MessagePeers&>(*connections.peers).before_frozen({});
     }
     Settings settings;
     settings.fusion_threshold = scenario().settings.fusion_threshold;

@@ -1,5 +1,4 @@
 // Groups of ranks: as threads over one loopback host, on the real clock. Between processes: tests/ranks/groups.cc.
-#include "engine/process/groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +41,7 @@ TEST(Groups, EachAddsUpItsOwn) {
   const std::vector<std::vector<int>> sets = {{0, 2}, {4, 1, 3}, {3}, {0, 1, 2, 3, 4}};
   job.run([&](int rank) {
     for (std::size_t i = 0; i < sets.size(); ++i) {
-      const Result<std::int32_t> id = job[rank].groups().make(sets[i]);
+      const Result<std::int32_t> id = job[rank].process_sets().make(sets[i]);
       ASSERT_TRUE(id) << id.status().message();
       EXPECT_EQ(id.value(), static_cast<int>(i) + 1);
     }
@@ -63,7 +62,7 @@ TEST(Groups, WorkInAnyOrder) {
   const std::vector<std::vector<int>> sets = {{0, 1}, {1, 2}, {0, 2}};
   job.run([&](int rank) {
     for (const auto& set : sets) {
-      ASSERT_TRUE(job[rank].groups().make(set));
+      ASSERT_TRUE(job[rank].process_sets().make(set));
     }
     for (int step = 0; step < 30; ++step) {
       std::vector<std::vector<float>> values(3, std::vector<float>(1000, static_cast<float>(rank + 1)));
@@ -90,7 +89,7 @@ TEST(Groups, WorkInAnyOrder) {
 TEST(Groups, ABroadcastsRootIsARankOfTheJob) {
   Job job(3);
   job.run([&](int rank) {
-    const std::int32_t id = job[rank].groups().make({1, 2}).value();
+    const std::int32_t id = job[rank].process_sets().make({1, 2}).value();
     if (rank == 0) {
       return;
     }
@@ -116,7 +115,7 @@ TEST(Groups, ABroadcastsRootIsARankOfTheJob) {
 TEST(Groups, WhoIsNoMemberIsToldSo) {
   Job job(2);
   job.run([&](int rank) {
-    const std::int32_t id = job[rank].groups().make({1}).value();
+    const std::int32_t id = job[rank].process_sets().make({1}).value();
     std::vector<float> values(1);
     if (rank == 0) {
       const Status refused = job[0].submit(sum("x", values, {}, id));
@@ -130,22 +129,23 @@ TEST(Groups, WhoIsNoMemberIsToldSo) {
 TEST(Groups, WhatRanksDisagreeOnIsToldAllAlike) {
   Job job(3);
   job.run([&](int rank) {
-    Groups& groups = job[rank].groups();
-    const Status other = groups.make({0, rank == 2 ? 2 : 1}).status();
+    Runner& runner = job[rank];
+    ProcessSets& sets = runner.process_sets();
+    const Status other = sets.make({0, rank == 2 ? 2 : 1}).status();
     EXPECT_EQ(other.code(), Code::mismatch);
     EXPECT_THAT(other.message(), HasSubstr("rank 0 for [0, 1], rank 2 for [0, 2]"));
-    const Status bad = groups.make(rank == 1 ? std::vector<int>{0, 3} : std::vector<int>{0, 1}).status();
+    const Status bad = sets.make(rank == 1 ? std::vector<int>{0, 3} : std::vector<int>{0, 1}).status();
     EXPECT_EQ(bad.code(), Code::invalid_argument);
     EXPECT_THAT(bad.message(), HasSubstr("rank 1: a process set has the rank 3; the ranks of this job are 0 to 2"));
-    EXPECT_THAT(groups.make({1, 1}).status().message(), HasSubstr("rank 1 twice"));
-    EXPECT_EQ(groups.make({}).status().code(), Code::invalid_argument);
-    EXPECT_EQ(groups.make({2, 0}).value(), 1) << "nothing has happened";
-    EXPECT_EQ(groups.make({0, 1}).value(), 2);
-    EXPECT_THAT(groups.destroy(rank == 0 ? 1 : 2).message(), HasSubstr("the ranks remove different process sets"));
-    EXPECT_THAT(groups.destroy(9).message(), HasSubstr("no process set with the id 9"));
-    EXPECT_EQ(groups.destroy(0).code(), Code::invalid_argument);
-    EXPECT_TRUE(groups.destroy(1));
-    EXPECT_THAT(groups.destroy(1).message(), HasSubstr("no process set with the id 1"));
+    EXPECT_THAT(sets.make({1, 1}).status().message(), HasSubstr("rank 1 twice"));
+    EXPECT_EQ(sets.make({}).status().code(), Code::invalid_argument);
+    EXPECT_EQ(sets.make({2, 0}).value(), 1) << "nothing has happened";
+    EXPECT_EQ(sets.make({0, 1}).value(), 2);
+    EXPECT_THAT(runner.end_group(rank == 0 ? 1 : 2).message(), HasSubstr("the ranks remove different process sets"));
+    EXPECT_THAT(runner.end_group(9).message(), HasSubstr("no process set with the id 9"));
+    EXPECT_EQ(runner.end_group(0).code(), Code::invalid_argument);
+    EXPECT_TRUE(runner.end_group(1));
+    EXPECT_THAT(runner.end_group(1).message(), HasSubstr("no process set with the id 1"));
   });
 }
 
@@ -153,13 +153,13 @@ TEST(Groups, EndedOnesGiveTheirPlaceBack) {
   Job job(2);
   job.run([&](int rank) {
     for (int i = 1; i <= 30; ++i) {  // more than there is room for at once
-      const Result<std::int32_t> id = job[rank].groups().make({0, 1});
+      const Result<std::int32_t> id = job[rank].process_sets().make({0, 1});
       ASSERT_TRUE(id) << id.status().message();
       EXPECT_EQ(id.value(), i);
       for (int step = 0; step < 5; ++step) {
         EXPECT_EQ(sum_in(job, rank, i, "x"), 3.0f);
       }
-      ASSERT_TRUE(job[rank].groups().destroy(i));
+      ASSERT_TRUE(job[rank].end_group(i));
       std::vector<float> values(1);
       EXPECT_EQ(job[rank].submit(sum("x", values, {}, i)).code(), Code::invalid_argument);
     }
@@ -172,27 +172,27 @@ TEST(Groups, MoreThanThereIsRoomForAreRefusedEverywhere) {
     int made = 0;
     Status last;
     while (last.is_ok() && made < 100) {
-      last = job[rank].groups().make({0, 1}).status();
+      last = job[rank].process_sets().make({0, 1}).status();
       made += last.is_ok() ? 1 : 0;
     }
     EXPECT_EQ(last.code(), Code::out_of_memory);
     EXPECT_THAT(last.message(), HasSubstr("this rank belongs to " + std::to_string(made) + " of"));
     EXPECT_EQ(sum_in(job, rank, made, "x"), 3.0f);
-    ASSERT_TRUE(job[rank].groups().destroy(1));
-    EXPECT_TRUE(job[rank].groups().make({0}));
+    ASSERT_TRUE(job[rank].end_group(1));
+    EXPECT_TRUE(job[rank].process_sets().make({0}));
   });
 }
 
 TEST(Groups, WhatIsUnderWayInAnEndedOneFails) {
   Job job(2);
   job.run([&](int rank) {
-    const std::int32_t id = job[rank].groups().make({0, 1}).value();
+    const std::int32_t id = job[rank].process_sets().make({0, 1}).value();
     std::vector<float> values(3);
     const TicketPtr lone = sum("lone", values, {}, id);
     if (rank == 0) {
       ASSERT_TRUE(job[0].submit(lone));
     }
-    ASSERT_TRUE(job[rank].groups().destroy(id));
+    ASSERT_TRUE(job[rank].end_group(id));
     if (rank == 0) {
       ASSERT_TRUE(job[0].wait(*lone, kNever));
       EXPECT_FALSE(lone->status());
@@ -205,7 +205,7 @@ TEST(Groups, WhatIsUnderWayInAnEndedOneFails) {
 TEST(Groups, ShutdownEndsThem) {
   Job job(3);
   job.run([&](int rank) {
-    const std::int32_t id = job[rank].groups().make({0, 2}).value();
+    const std::int32_t id = job[rank].process_sets().make({0, 2}).value();
     std::vector<float> values(3);
     const TicketPtr lone = sum("lone", values, {}, id);
     if (rank == 2) {
@@ -222,8 +222,8 @@ TEST(Groups, ADeathInOneLeavesTheOthersWorking) {
   Job job(4);
   const std::vector<std::int32_t> ids = {1, 2};
   job.run([&](int rank) {
-    EXPECT_EQ(job[rank].groups().make({0, 1}).value(), ids[0]);
-    EXPECT_EQ(job[rank].groups().make({2, 3}).value(), ids[1]);
+    EXPECT_EQ(job[rank].process_sets().make({0, 1}).value(), ids[0]);
+    EXPECT_EQ(job[rank].process_sets().make({2, 3}).value(), ids[1]);
   });
   // Told of rank 3's death: its group and the job's are over, the other one works.
   job.run([&](int rank) {
@@ -252,7 +252,7 @@ TEST(Groups, ADeathInOneLeavesTheOthersWorking) {
 Result<std::int32_t> make_with(Job& job, int rank, const std::vector<int>& ranks, store::Store& store,
                                const std::string& name) {
   Meeting meeting{&store, name, static_cast<int>(ranks.size()), later(RealClock().now(), 20 * kSecond)};
-  return job[rank].groups().make_with_members(ranks, meeting, job[rank].engine().settings().timeout);
+  return job[rank].member_groups().make(ranks, meeting, job[rank].engine().settings().timeout);
 }
 
 TEST(Groups, MembersMakeThemAlone) {
@@ -261,7 +261,7 @@ TEST(Groups, MembersMakeThemAlone) {
   job.run([&](int rank) {
     // Rank 1 makes one alone, so that the ranks count differently from then on, and the order of ranks is the caller's.
     if (rank == 1) {
-      const std::int32_t own = job[1].groups().make_with_members({1}, {}, kNever).value();
+      const std::int32_t own = job[1].member_groups().make({1}, {}, kNever).value();
       EXPECT_EQ(sum_in(job, 1, own, "x"), 2.0f);
     }
     if (rank != 0) {
@@ -285,14 +285,13 @@ TEST(Groups, MembersMakeThemAlone) {
       EXPECT_EQ(message, std::vector<float>(3, 1));
       const auto memory = job[rank].engine().memory().allocate(8 * (static_cast<std::size_t>(rank) + 1));
       ASSERT_TRUE(memory);
-      EXPECT_TRUE(job[rank].groups().destroy(pair.value()));
-      EXPECT_EQ(job[rank].groups().destroy(pair.value()).code(), Code::invalid_argument);
+      EXPECT_TRUE(job[rank].end_group(pair.value()));
+      EXPECT_EQ(job[rank].end_group(pair.value()).code(), Code::invalid_argument);
     }
     // Process sets go on counting alike.
-    EXPECT_EQ(job[rank].groups().make({0, 2}).value(), 1);
-    EXPECT_EQ(job[rank].groups().make_with_members({0, 1, 1}, {}, kNever).status().code(), Code::invalid_argument);
-    EXPECT_EQ(job[rank].groups().make_with_members({(rank + 1) % 3}, {}, kNever).status().code(),
-              Code::invalid_argument);
+    EXPECT_EQ(job[rank].process_sets().make({0, 2}).value(), 1);
+    EXPECT_EQ(job[rank].member_groups().make({0, 1, 1}, {}, kNever).status().code(), Code::invalid_argument);
+    EXPECT_EQ(job[rank].member_groups().make({(rank + 1) % 3}, {}, kNever).status().code(), Code::invalid_argument);
   });
 }
 
@@ -300,10 +299,28 @@ TEST(Groups, AMemberThatDoesNotComeIsNamedAndNothingHasHappened) {
   Job job(2);
   store::MemoryStore store;
   Meeting meeting{&store, "both", 2, later(RealClock().now(), 50 * kMillisecond)};
-  const Status status = job[0].groups().make_with_members({0, 1}, meeting, kNever).status();
+  const Status status = job[0].member_groups().make({0, 1}, meeting, kNever).status();
   EXPECT_EQ(status.code(), Code::timed_out);
   EXPECT_THAT(status.message(), HasSubstr("rank 1"));
   job.run([&](int rank) { EXPECT_EQ(sum_in(job, rank, 0, "x"), 3.0f); });
+}
+
+TEST(Groups, WhoComesTooLateDisturbsNobody) {
+  Job job(2);
+  store::MemoryStore store;
+  const auto meet_for = [&](int rank, Nanoseconds limit) {
+    const Meeting meeting{&store, "both", 2, later(RealClock().now(), limit)};
+    return job[rank].member_groups().make({0, 1}, meeting, kNever).status();
+  };
+  ASSERT_EQ(meet_for(0, 50 * kMillisecond).code(), Code::timed_out);
+  EXPECT_EQ(job[0].groups_taken(), 1u) << "rank 1 may have heard of rank 0's part, which nobody else may use then";
+  EXPECT_EQ(meet_for(1, 50 * kMillisecond).code(), Code::timed_out);
+  const std::int32_t own = job[0].member_groups().make({0}, {}, kNever).value();
+  EXPECT_EQ(sum_in(job, 0, own, "x"), 1.0f);
+  job.run([&](int rank) {
+    const std::int32_t both = job[rank].process_sets().make({0, 1}).value();
+    EXPECT_EQ(sum_in(job, rank, both, "x"), 3.0f);
+  });
 }
 
 TEST(Groups, WhatTheyLeaveIsUsedAgain) {
@@ -314,8 +331,8 @@ TEST(Groups, WhatTheyLeaveIsUsedAgain) {
       const Result<std::int32_t> id = make_with(job, rank, {0, 1}, store, "round " + std::to_string(round));
       ASSERT_TRUE(id) << id.status().message();
       EXPECT_EQ(sum_in(job, rank, id.value(), "x"), 3.0f);
-      EXPECT_TRUE(job[rank].groups().destroy(id.value()));
-      EXPECT_LE(job[rank].groups().taken(), 2u) << "the other one may not have gone yet";
+      EXPECT_TRUE(job[rank].end_group(id.value()));
+      EXPECT_LE(job[rank].groups_taken(), 2u) << "the other one may not have gone yet";
     }
   });
 }
@@ -325,7 +342,7 @@ TEST(Groups, ThoseAtRestAreNotLookedAtUntilTheyAreCalled) {
   std::vector<std::int32_t> ids(4);
   job.run([&](int rank) {
     for (std::int32_t& id : ids) {
-      const std::int32_t made = job[rank].groups().make({0, 1}).value();
+      const std::int32_t made = job[rank].process_sets().make({0, 1}).value();
       EXPECT_EQ(sum_in(job, rank, made, "x"), 3.0f);
       if (rank == 0) {
         id = made;

@@ -1,4 +1,4 @@
-#include "collectives/schedule/message_channel.h"
+#include "collectives/schedule/select.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,10 +8,9 @@
 
 #include "collectives/adasum.h"
 #include "collectives/parts.h"
+#include "collectives/schedule/allreduce_way.h"
 #include "collectives/schedule/barrier_schedule.h"
-#include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
-#include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/schedule_run.h"
 #include "collectives/schedule/two_phase_schedule.h"
 #include "collectives/single_rank.h"
@@ -138,60 +137,6 @@ std::unique_ptr<Operation> barrier(MessageChannel& channel, const Plan& plan) {
   return run(channel, plan, barrier_schedule(channel.rank(), channel.size()), {GatherList()});
 }
 
-/// How the ranks of a host and then the hosts combine values; nothing if that would not do.
-std::vector<Combination> combinations_of_two(const reduce::Reduction& reduction, std::size_t ranks) {
-  const bool is_small_float = reduction.dtype == DType::float8_e4m3 || reduction.dtype == DType::float8_e5m2;
-  const bool is_scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
-  const bool averages = reduction.op == ReduceOp::average;
-  // An integer's average is the wide sum's, its scales are applied to that; so few bits do not bear rounding twice.
-  if (is_small_float || (is_integer(reduction.dtype) && (is_scaled || averages)) || reduction.op == ReduceOp::adasum) {
-    return {};
-  }
-  Combination in_host{reduction, 0};
-  Combination between{reduction, averages ? ranks : 0};
-  in_host.reduction.postscale = between.reduction.prescale = 1.0;
-  if (averages && reduction.dtype == DType::float16) {
-    // A host's sum may be too large for the type where the average is not.
-    in_host.divisor = ranks;
-    between = {{reduction.dtype, ReduceOp::sum, 1.0, reduction.postscale}, 0};
-  } else if (averages) {
-    in_host.reduction.op = ReduceOp::sum;
-  }
-  return {in_host, between};
-}
-
-/// Floating sums and products are rounded at each step.
-bool rounds(const reduce::Reduction& reduction) {
-  const bool adds = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
-  return (adds || reduction.op == ReduceOp::product) && !is_integer(reduction.dtype) &&
-         reduction.dtype != DType::boolean;
-}
-
-/// Between hosts whose ranks are in order, what combinations_of_two() gives has the bits of all ranks in one go.
-bool has_same_bits_by_hosts(const reduce::Reduction& reduction) {
-  const bool is_narrow = reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16;
-  const bool is_scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
-  return !rounds(reduction) && !(is_narrow && is_scaled);
-}
-
-/// How the first host's ranks and then the second's combine values, with the bits of all in one go; nothing if they
-/// would be others: 16-bit floats would be rounded once more at the border.
-std::vector<Combination> combinations_of_chain(const reduce::Reduction& reduction, std::size_t ranks) {
-  const bool is_its_own_accumulator =
-      reduction.dtype == DType::float32 || reduction.dtype == DType::float64 || is_complex(reduction.dtype);
-  if (!is_its_own_accumulator || !rounds(reduction)) {
-    return {};
-  }
-  Combination first{reduction};
-  Combination then{reduction, 0, reduce::First::partial};
-  first.reduction.postscale = 1.0;
-  if (reduction.op == ReduceOp::average) {
-    first.reduction.op = ReduceOp::sum;
-    then.divisor = ranks;
-  }
-  return {first, then};
-}
-
 struct Algorithm {
   OpKind kind;
   std::unique_ptr<Operation> (*start)(MessageChannel&, const Plan&);
@@ -219,38 +164,6 @@ const Algorithm* find(OpKind kind) {
 }
 
 }  // namespace
-
-AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
-                           const reduce::Reduction& reduction) {
-  const auto ranks = static_cast<std::size_t>(layout.ranks());
-  const bool are_few = layout.ranks() <= limits.rank_order_to;
-  // What is small has fewer turns without hosts.
-  if (layout.is_hierarchy() && bytes > (are_few ? limits.one_turn : 0)) {
-    const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
-    std::vector<Combination> two = layout.hosts() == 2 && layout.is_in_order() ? combinations_of_chain(reduction, ranks)
-                                                                               : std::vector<Combination>();
-    if (!two.empty()) {
-      const std::size_t slice = chain_slice(bytes, rails, limits.chunk);
-      return {chain_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
-    }
-    two = combinations_of_two(reduction, ranks);
-    if (!two.empty() && (!are_few || (has_same_bits_by_hosts(reduction) && layout.is_in_order()))) {
-      return {hierarchical_allreduce_schedule(rank, layout, bytes, limits.chunk, rails), std::move(two), true};
-    }
-  }
-  if (bytes > limits.one_turn && ranks > 1) {
-    return {two_phase_allreduce_schedule(rank, layout.ranks(), bytes, limits.chunk), {{reduction}}};
-  }
-  Exchange exchange;
-  exchange.rank = rank;
-  exchange.outgoing.assign(ranks, bytes);
-  exchange.incoming.assign(ranks, bytes);
-  exchange.longest = bytes;
-  exchange.chunk = limits.chunk;
-  exchange.one_list = exchange.tells_all = exchange.reduces = true;
-  exchange.inputs = first_ranks(layout.ranks());
-  return {exchange_schedule(std::move(exchange)), {{reduction}}};
-}
 
 bool has_schedule(OpKind kind) { return find(kind) != nullptr; }
 

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/membership/connections.h"
 
 namespace ronde::engine {
-
-struct Connections;
 
 /// This rank's part of one group.
 struct GroupPart {

@@ -1,0 +1,27 @@
+// Which schedule an all-reduce takes that travels as messages, and how the ranks of a host and then the hosts combine
+// values on that way without giving other bits than all ranks in one go where that is promised (MessageLimits).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "collectives/schedule/message_limits.h"
+#include "collectives/schedule/rank_layout.h"
+#include "collectives/schedule/schedule_run.h"
+
+namespace ronde::collectives::messages {
+
+/// An all-reduce's schedule and how it combines values.
+struct AllreduceWay {
+  std::unique_ptr<Schedule> schedule;
+  std::vector<Combination> combinations;
+  bool is_hierarchical = false;  ///< by hosts, be it a chain
+};
+
+/// Chosen by the layout, the sizes, the limits and the reduction alone: the same on every rank. In the first stage of
+/// one that is not hierarchical every rank sends each other a message.
+AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                           const reduce::Reduction& reduction);
+
+}  // namespace ronde::collectives::messages

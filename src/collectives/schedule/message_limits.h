@@ -1,0 +1,19 @@
+// MessageLimits: where one schedule ends to be the best and another begins, for what travels as messages.
+#pragma once
+
+#include <cstddef>
+
+namespace ronde::collectives::messages {
+
+/// The same on every rank.
+struct MessageLimits {
+  std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
+  std::size_t chunk = std::size_t{256} << 10;    ///< bytes of a message at most, a multiple of 128
+  /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit, whatever
+  /// that costs: so a program that is tried on two hosts gives what it gave on one. More ranks do so where a chain has
+  /// that order for nothing (chain_schedule.h), else add host by host, since each host would send its numbers once for
+  /// each rank of the others.
+  int rank_order_to = 4;
+};
+
+}  // namespace ronde::collectives::messages
