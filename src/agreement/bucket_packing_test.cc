@@ -102,10 +102,10 @@ TEST_F(BucketPackingTest, EachOfTheLastRoundsMustBeTogether) {
   EXPECT_THAT(packed(), ElementsAre(ElementsAre("a"), ElementsAre("b")));
 }
 
-// Each of the outer ones overlaps the middle one, not each other.
+// The first overlaps each of the others, which do not overlap each other.
 TEST_F(BucketPackingTest, AllOfABucketWereTogetherAtOneTime) {
-  add("a", tensor(1), {Round{10, 14}, Round{0, 4}});
-  add("b", tensor(1), {Round{12, 18}, Round{2, 8}});
+  add("a", tensor(1), {Round{10, 20}, Round{0, 10}});
+  add("b", tensor(1), {Round{11, 14}, Round{1, 4}});
   add("c", tensor(1), {Round{15, 19}, Round{5, 9}});
   EXPECT_THAT(packed(), ElementsAre(ElementsAre("a", "b"), ElementsAre("c")));
 }

@@ -174,6 +174,9 @@ TEST_F(PlannedBucketsTest, OnlyServiceInAHealthyEpochMakesUpForChanges) {
   buckets_.on_epoch_over(true);
   EXPECT_EQ(a_.changes, 0u) << "dissolved or not";
   EXPECT_EQ(b_.changes, 5u) << "it was not in force";
+  buckets_.dissolve_of(b_);
+  buckets_.on_epoch_over(true);
+  EXPECT_EQ(b_.changes, 5u) << "nor was it before it was dissolved";
 }
 
 // ---- In phase
@@ -193,6 +196,18 @@ TEST_F(PlannedBucketsTest, TwoStepsInARowBringItIntoPhaseAgain) {
   EXPECT_THAT(buckets_.installable(0), IsEmpty()) << "one may be chance";
   answer_both();
   EXPECT_THAT(buckets_.installable(0), ElementsAre(0u));
+}
+
+// Each round is asked for before the answer of the one before, so nobody knows where a step begins.
+TEST_F(PlannedBucketsTest, StepsThatOverlapDoNot) {
+  make_ready({&a_, &b_});
+  answer_one(a_);
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t asked = position_ - 1;
+    answer(a_, asked);
+    answer(b_, asked);
+    EXPECT_THAT(buckets_.installable(0), IsEmpty());
+  }
 }
 
 TEST_F(PlannedBucketsTest, OnlyBucketsWhoseNamesWereAnsweredAreLookedAt) {
@@ -224,6 +239,16 @@ TEST_F(PlannedBucketsTest, WhatWasNeitherReplayedNorAnsweredGoesWithItsNames) {
   EXPECT_THAT(released(), ElementsAre("b (unused)"));
   EXPECT_THAT(buckets_.take_retired(), ElementsAre(1u));
   EXPECT_EQ(buckets_.live(), 1u);
+}
+
+TEST_F(PlannedBucketsTest, ANameThatIsAnsweredBeforeItsUnusedBucketGoesIsKept) {
+  make_ready({&a_, &b_});
+  buckets_.on_in_force({0});
+  count_use({0});
+  count_use({0});
+  answer_one(b_);
+  buckets_.on_epoch_over(true);
+  EXPECT_THAT(released(), ElementsAre("a (unused)", "b"));
 }
 
 TEST_F(PlannedBucketsTest, WhatWasReadyAndNotAnsweredGoesAtOnce) {
