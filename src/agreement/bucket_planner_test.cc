@@ -301,10 +301,10 @@ TEST_F(BucketPlannerTest, ARefusedBucketIsNotPlannedAgain) {
 
 TEST_F(BucketPlannerTest, NamesThatComeOnceAreForgottenInTheEnd) {
   learn({{"kept", tensor(1)}});
-  for (std::size_t i = 0; i < BucketPlanner::kNamesKept + BucketPlanner::kNamesKept / 8; ++i) {
+  for (std::size_t i = 0; i < NameHistories::kNamesKept + NameHistories::kNamesKept / 8; ++i) {
     answer("once." + std::to_string(i), tensor(1));
   }
-  EXPECT_LE(planner_.names_known(), BucketPlanner::kNamesKept + 1);
+  EXPECT_LE(planner_.names_known(), NameHistories::kNamesKept + 1);
   EXPECT_THAT(planner_.installable(0), ElementsAre(0u));
 }
 

@@ -22,7 +22,7 @@ namespace ronde::agreement {
 class CallBursts {
  public:
   /// A call of this planning name was answered: its index in its burst. `asked` and `answered` as in
-  /// bucket_planner.h; `bytes` of its tensors.
+  /// name_histories.h; `bytes` of its tensors.
   std::uint32_t on_answer(const std::string& planning_name, std::uint64_t bytes, std::uint64_t asked,
                           std::uint64_t answered);
   /// Its bursts are longer than was thought: what is known of them is forgotten. Returns their length till now.

@@ -348,7 +348,7 @@ ronde_status ronde_ticket_source(ronde_ticket* ticket, int32_t* rank) {
     if (ticket->ticket->request().kind != OpKind::recv) {
       return Status::error(Code::invalid_argument, "only a recv has a source");
     }
-    *rank = ticket->ticket->source();
+    *rank = ticket->ticket->results().source();
     return {};
   });
 }
@@ -364,8 +364,8 @@ ronde_status ronde_ticket_splits(ronde_ticket* ticket, const int64_t** splits, s
     if (ticket->ticket->request().kind != OpKind::alltoall) {
       return Status::error(Code::invalid_argument, "only an alltoall has received splits");
     }
-    *splits = ticket->ticket->received_splits().data();
-    *count = ticket->ticket->received_splits().size();
+    *splits = ticket->ticket->results().received_splits().data();
+    *count = ticket->ticket->results().received_splits().size();
     return {};
   });
 }

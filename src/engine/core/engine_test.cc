@@ -98,7 +98,7 @@ TEST_P(Worlds, BroadcastAllgatherBarrier) {
     EXPECT_EQ(cast[static_cast<std::size_t>(rank)], std::vector<float>(7, static_cast<float>(root + 1)));
     const TicketPtr& ticket = gathered[static_cast<std::size_t>(rank)];
     ASSERT_TRUE(ticket->is_done());
-    const OwnedOutput& output = ticket->owned_outputs().at(0);
+    const OwnedOutput& output = ticket->results().owned_outputs().at(0);
     EXPECT_EQ(output.shape, Shape{static_cast<std::int64_t>(expected.size())});
     const auto* data = reinterpret_cast<const float*>(output.data.get());
     EXPECT_EQ(std::vector<float>(data, data + expected.size()), expected);
@@ -106,7 +106,7 @@ TEST_P(Worlds, BroadcastAllgatherBarrier) {
 }
 
 std::vector<float> output_of(const Ticket& ticket, std::size_t index = 0) {
-  const OwnedOutput& output = ticket.owned_outputs().at(index);
+  const OwnedOutput& output = ticket.results().owned_outputs().at(index);
   const auto* data = reinterpret_cast<const float*>(output.data.get());
   return {data, data + output.shape.front()};
 }
@@ -141,7 +141,7 @@ TEST_P(Worlds, AlltoallAndReducescatterMakeTheirOutputs) {
     std::vector<float> expected;
     for (std::size_t from = 0; from < size; ++from) {
       expected.insert(expected.end(), rank + from + 1, static_cast<float>(100 * from + rank));
-      EXPECT_EQ(sent[rank]->received_splits().at(from), static_cast<std::int64_t>(rank + from + 1));
+      EXPECT_EQ(sent[rank]->results().received_splits().at(from), static_cast<std::int64_t>(rank + from + 1));
     }
     EXPECT_EQ(output_of(*sent[rank]), expected);
     ASSERT_TRUE(scattered[rank]->is_done() && scattered[rank]->status()) << scattered[rank]->status().message();

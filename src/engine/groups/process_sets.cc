@@ -46,7 +46,7 @@ Result<std::vector<GroupWord>> ProcessSets::exchange(const std::string& name, co
   const auto ticket = std::make_shared<Ticket>(std::move(request));
   RONDE_RETURN_IF_ERROR(job_.call(ticket));  // signals or not: the ranks would be out of step
   RONDE_RETURN_IF_ERROR(ticket->status());
-  const OwnedOutput& all = ticket->owned_outputs().front();
+  const OwnedOutput& all = ticket->results().owned_outputs().front();
   return decode_words({all.data.get(), static_cast<std::size_t>(all.shape.front())},
                       static_cast<std::size_t>(job_.engine().topology().size));
 }

@@ -44,7 +44,7 @@ TEST_P(Orders, EverySizeComesOver) {
     expect_ok(sending);
     expect_ok(receiving);
     EXPECT_EQ(in, out) << count;
-    EXPECT_EQ(receiving->source(), 2);
+    EXPECT_EQ(receiving->results().source(), 2);
     world.wait(2, *sending);
     world.wait(1, *receiving);
   }
@@ -94,7 +94,7 @@ TEST(PointToPoint, FromAnyRankTellsWhich) {
   const std::vector<int> order = {4, 2, 3, 1};
   for (std::size_t i = 0; i < 4; ++i) {
     expect_ok(receiving[i]);
-    EXPECT_EQ(receiving[i]->source(), order[i]);
+    EXPECT_EQ(receiving[i]->results().source(), order[i]);
     EXPECT_EQ(in[i], out[static_cast<std::size_t>(order[i])]);
   }
 }

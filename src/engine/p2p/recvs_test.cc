@@ -42,7 +42,7 @@ TEST_F(RecvsTest, WhoComesSecondTakesWhatWaits) {
     }
     EXPECT_TRUE(end_of("r"));
     EXPECT_EQ(values_, std::vector<char>(5, 3));
-    EXPECT_EQ(receiving->source(), 1);
+    EXPECT_EQ(receiving->results().source(), 1);
     const std::vector<control::TakenMessage> taken = told<control::TakenMessage>();
     ASSERT_EQ(taken.size(), 1u);
     EXPECT_EQ(taken[0].id, 7u);

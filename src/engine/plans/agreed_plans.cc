@@ -83,9 +83,9 @@ void AgreedPlans::finished(const PlanRun& run, const Status& status) {
     if (observer_ != nullptr && !ticket->is_of_joined_rank()) {
       observer_->stopped(ticket->request(), context_.clock.now());
     }
-    if (ticket->plan_finished(status)) {
+    if (ticket->plans().finished(status)) {
       context_.replay.executed(ticket->name());
-      context_.completion.finish(ticket, ticket->plans_status().with_tensor(ticket->name()));
+      context_.completion.finish(ticket, ticket->plans().status().with_tensor(ticket->name()));
     }
   }
 }

@@ -54,7 +54,7 @@ std::vector<PlanRun> make_plan_runs(const std::vector<control::ExecEntry::Item>&
     runs.push_back(std::move(run));
   }
   for (std::size_t i = 0; i < tickets.size(); ++i) {
-    tickets[i]->expect_plans(plans_of[i]);
+    tickets[i]->plans().expect(plans_of[i]);
   }
   return runs;
 }

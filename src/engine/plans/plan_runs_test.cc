@@ -42,9 +42,9 @@ TEST(PlanRuns, ATicketWaitsForEveryPlanThatHasATensorOfIt) {
   const TicketPtr grouped = reduction_of("grouped", {1, 500, 500}, kSecond);
   const std::vector<PlanRun> runs = runs_of({grouped});
   ASSERT_EQ(runs.size(), 3u);
-  EXPECT_FALSE(grouped->plan_finished({}));
-  EXPECT_FALSE(grouped->plan_finished({}));
-  EXPECT_TRUE(grouped->plan_finished({}));
+  EXPECT_FALSE(grouped->plans().finished({}));
+  EXPECT_FALSE(grouped->plans().finished({}));
+  EXPECT_TRUE(grouped->plans().finished({}));
 }
 
 TEST(PlanRuns, AShortLimitLeavesAPeerTimeToBeScheduled) {

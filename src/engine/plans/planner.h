@@ -1,6 +1,6 @@
 // Planner: what was agreed in one log entry becomes plans. A pure function of the entry, the descriptors and the
 // coordinator's settings, so every rank makes the same plans without a word. It decides which tensors are fused in
-// negotiation; for replay agreement/bucket_planner.h does.
+// negotiation; for replay agreement/bucket_packing.h does.
 #pragma once
 
 #include <cstddef>

@@ -34,11 +34,8 @@ void BucketRun::copy_in(std::uint32_t place, bool is_first, const Clock& clock) 
   }
 }
 
-void BucketRun::publish(std::uint64_t calls, const Clock& clock, bool is_observed) {
+void BucketRun::publish(std::uint64_t calls, const Clock& clock) {
   collective_->publish(calls);
-  if (is_observed) {
-    observed_.published = clock.now();
-  }
   if (tickets_.size() > 1) {
     patience_.filled(clock.now());
   }
@@ -73,13 +70,6 @@ agreement::Reason BucketRun::overdue(const Look& look) {
   // Who is behind in a queue may be waited for.
   return patience_.judge(look.now, look.is_half_full, look.is_half_full && (is_wanted() || look.has_queued),
                          look.stall);
-}
-
-observe::Instance BucketRun::observe_done(std::uint64_t number, Nanoseconds done) {
-  observe::Instance instance = std::exchange(observed_, {});
-  instance.number = number;
-  instance.done = done;
-  return instance;
 }
 
 }  // namespace ronde::engine

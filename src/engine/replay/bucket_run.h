@@ -1,16 +1,16 @@
-// BucketRun: a bucket in replay on this rank: its persistent collective, the requests that are in it, and how long it
-// waits for the others.
+// BucketRun: a bucket in replay on this rank: its persistent collective with the requests that are in it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "agreement/sink.h"
 #include "base/clock.h"
+#include "engine/replay/observed_instance.h"
 #include "engine/replay/patience.h"
 #include "engine/requests/ticket.h"
-#include "observe/observer.h"
 #include "types/persistent_collective.h"
 
 namespace ronde::engine {
@@ -37,8 +37,8 @@ class BucketRun {
   void leave();
   /// The data of the ticket in this place. `is_first`: of its instance.
   void copy_in(std::uint32_t place, bool is_first, const Clock& clock);
-  /// All places are taken. `calls`: stands for the unnamed calls in them. `is_observed`: the time is noted.
-  void publish(std::uint64_t calls, const Clock& clock, bool is_observed);
+  /// All places are taken. `calls`: stands for the unnamed calls in them.
+  void publish(std::uint64_t calls, const Clock& clock);
   /// The instance is complete: its tickets are added to these.
   void complete(std::vector<TicketPtr>& completed);
   void drop_tickets();
@@ -61,18 +61,15 @@ class BucketRun {
   bool begin_watch() { return !std::exchange(is_watched_, true); }
   void end_watch() { is_watched_ = false; }
 
-  /// Of the instance under way, while somebody observes: all ranks had published it at `met`, or later.
-  void observe_met(Nanoseconds met) { observed_.met = observed_.met == 0 ? met : observed_.met; }
-  /// It is complete. What is known of it.
-  observe::Instance observe_done(std::uint64_t number, Nanoseconds done);
-  void forget_observed() { observed_ = {}; }
+  /// For who observes: its times are noted by who sees them.
+  ObservedInstance& observed() { return observed_; }
 
  private:
   std::unique_ptr<PersistentCollective> collective_;
   std::vector<TicketPtr> tickets_;
   const std::uint64_t direct_bytes_;
   Patience patience_;
-  observe::Instance observed_ = {};
+  ObservedInstance observed_;
   bool in_force_ = false;
   bool is_watched_ = false;
   const bool has_unnamed_;

@@ -40,7 +40,7 @@ TEST_F(BucketRunTest, AnInstanceGivesItsTicketsBack) {
   run_.copy_in(1, true, clock_);
   run_.tickets()[0] = first;
   run_.copy_in(0, false, clock_);
-  run_.publish(0, clock_, false);
+  run_.publish(0, clock_);
   EXPECT_THAT(recording_, ElementsAre("0: enter 3", "0: copy_in 1", "0: copy_in 0", "0: publish"));
   std::vector<TicketPtr> completed;
   run_.complete(completed);
@@ -112,19 +112,6 @@ TEST_F(BucketRunTest, IsWatchedOnce) {
   EXPECT_FALSE(run_.begin_watch());
   run_.end_watch();
   EXPECT_TRUE(run_.begin_watch());
-}
-
-TEST_F(BucketRunTest, ObserversHearOfEachStageOfAnInstance) {
-  clock_.advance(10);
-  run_.publish(0, clock_, true);
-  run_.observe_met(20);
-  run_.observe_met(30);
-  const observe::Instance instance = run_.observe_done(4, 40);
-  EXPECT_EQ(instance.number, 4u);
-  EXPECT_GT(instance.published, 0);
-  EXPECT_EQ(instance.met, 20);
-  EXPECT_EQ(instance.done, 40);
-  EXPECT_EQ(run_.observe_done(5, 50).met, 0) << "of another instance";
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Replay::Replay(Group group, backend::Backend& backend, transport::Peers& peers, 
 // ---- Submitting
 
 bool Replay::place(const TicketPtr& ticket) {
-  if (!actions_.replays()) {
+  if (!runs().replays()) {
     return false;
   }
   if (!ticket->request().planning_name.empty()) {
@@ -48,7 +48,7 @@ bool Replay::place(const TicketPtr& ticket) {
 
 void Replay::place(std::span<const TicketPtr> tickets, std::size_t& placed) {
   placed = 0;
-  while (placed < tickets.size() && actions_.replays()) {
+  while (placed < tickets.size() && runs().replays()) {
     Locked gate(gate_);
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < kPlacedAtOnce && bytes < kBytesAtOnce && placed < tickets.size(); ++i, ++placed) {
@@ -83,7 +83,7 @@ bool Replay::place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>
         ticket.reset();
       }
     }
-  } held{actions_.run(at.bucket).tickets()[at.place]};
+  } held{runs()[at.bucket].tickets()[at.place]};
   held.ticket = ticket;
   held.lane = step(agreement::SubmitPlace{at.bucket, at.place, 0, kNever, ticket->place().memory_place});
   return true;
@@ -174,7 +174,7 @@ void Replay::end(const Status& reason, bool is_quiet) {
   } else {
     step(agreement::Close{reason});
   }
-  actions_.stop();
+  runs().stop();
 }
 
 void Replay::stop(const std::vector<int>& lost) {
@@ -186,12 +186,12 @@ void Replay::stop(const std::vector<int>& lost) {
   step(agreement::Lost{set});
   // Between two calls of advance() nothing is touched, so what was begun can be given up here and now. Only once the
   // member knows of a death: before that the end of an inline bucket's slice is the success of its requests.
-  for (std::uint32_t id : actions_.active()) {
+  for (std::uint32_t id : runs().active()) {
     if (member_.mode() == agreement::Mode::failing && member_.stage(id) == agreement::Stage::reducing) {
       step(agreement::Reduced{id});
     }
   }
-  actions_.active().clear();
+  runs().active().clear();
 }
 
 bool Replay::take(Outcome& outcome) {
@@ -209,7 +209,7 @@ Progress Replay::advance() {
   look_at_breaks();
   const Progress progress = advance_buckets();
   // What is under way needs every peer, and nothing may ever move again if one has given up.
-  peers_gave_up_ |= progress == Progress::idle && !actions_.active().empty() && peers_.has_any_given_up();
+  peers_gave_up_ |= progress == Progress::idle && !runs().active().empty() && peers_.has_any_given_up();
   return progress;
 }
 
@@ -217,16 +217,16 @@ Progress Replay::advance_buckets() {
   if (peers_gave_up_) [[unlikely]] {
     return Progress::idle;
   }
-  if (actions_.has_published()) {
+  if (runs().has_published()) {
     Locked gate(gate_);
-    actions_.collect_published();
+    runs().collect_published();
   }
-  std::vector<std::uint32_t>& active = actions_.active();
+  std::vector<std::uint32_t>& active = runs().active();
   bool any = false;
   for (std::size_t i = 0; i < active.size();) {
     const std::uint32_t id = active[i];
     const Nanoseconds before = observer_ != nullptr ? clock_.now() : 0;
-    const Progress progress = actions_.run(id).collective().advance();
+    const Progress progress = runs()[id].collective().advance();
     if (progress == Progress::idle) {
       ++i;
       continue;
@@ -251,10 +251,10 @@ void Replay::launch(std::uint32_t bucket) {
   if (peers_gave_up_) {
     return;
   }
-  std::vector<std::uint32_t>& active = actions_.active();
+  std::vector<std::uint32_t>& active = runs().active();
   active.push_back(bucket);
   const Nanoseconds before = observer_ != nullptr ? clock_.now() : 0;
-  const Progress progress = actions_.run(bucket).collective().advance();
+  const Progress progress = runs()[bucket].collective().advance();
   if (progress == Progress::idle) {
     return;
   }
@@ -271,14 +271,14 @@ void Replay::launch(std::uint32_t bucket) {
 /// Tells the member what the bucket has come to: it sees in three events what the bucket does in one call.
 /// `before`: while somebody observes, when the look began that found something to do.
 void Replay::moved(std::uint32_t id, Progress progress, Nanoseconds before) {
-  BucketRun& run = actions_.run(id);
+  BucketRun& run = runs()[id];
   observe::Instance instance;
   {
     Locked gate(gate_);
     if (observer_ != nullptr) {
-      run.observe_met(before);
+      run.observed().met(before);
       if (progress == Progress::done) {
-        instance = run.observe_done(member_.instances(id) + 1, clock_.now());
+        instance = run.observed().done(member_.instances(id) + 1, clock_.now());
       }
     }
     const bool is_void = run.has_unnamed() && progress == Progress::done && run.collective().was_void();
@@ -356,7 +356,7 @@ void Replay::leave_withdrawn_places() {
 std::vector<MemorySpan> Replay::exposed() const {
   Locked gate(gate_);
   std::vector<MemorySpan> all;
-  for (const std::unique_ptr<BucketRun>& run : actions_.runs()) {
+  for (const std::unique_ptr<BucketRun>& run : runs().all()) {
     if (run && run->is_in_force()) {
       for (MemorySpan& span : run->collective().exposed()) {
         all.push_back(std::move(span));
@@ -367,7 +367,7 @@ std::vector<MemorySpan> Replay::exposed() const {
 }
 
 void Replay::look_at_breaks() {
-  if (!actions_.replays()) {
+  if (!runs().replays()) {
     return;
   }
   Locked gate(gate_);
@@ -384,9 +384,9 @@ void Replay::look_at_breaks() {
     // Every word is final now, and the decision a function of final words: the same on every rank.
     std::vector<std::uint64_t> published(member_.bucket_count());
     for (std::uint32_t id : member_.in_force()) {
-      published[id] = actions_.run(id).collective().published_by(0);
+      published[id] = runs()[id].collective().published_by(0);
       for (int rank = 1; rank < peers_.size(); ++rank) {
-        published[id] = std::min(published[id], actions_.run(id).collective().published_by(rank));
+        published[id] = std::min(published[id], runs()[id].collective().published_by(rank));
       }
     }
     step(agreement::AllFrozen{published});
@@ -399,7 +399,7 @@ void Replay::look_at_breaks() {
 /// The first look at an instance only notes the time.
 void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
   BucketWatch& watch = actions_.watch();
-  if (!actions_.replays() || !watch.is_due(now)) {
+  if (!runs().replays() || !watch.is_due(now)) {
     return;
   }
   Locked gate(gate_);
@@ -407,14 +407,14 @@ void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
   watch.remove_if([this](std::uint32_t id) {
     const bool is_idle = !member_.is_half_full(id) && !member_.is_published(id);
     if (is_idle) {
-      actions_.run(id).end_watch();
+      runs()[id].end_watch();
     }
     return is_idle;
   });
   any |= !watch.buckets().empty();
   for (std::size_t i = 0; i < watch.buckets().size(); ++i) {
     const std::uint32_t id = watch.buckets()[i];
-    BucketRun& run = actions_.run(id);
+    BucketRun& run = runs()[id];
     BucketRun::Look look{.now = now, .instance = member_.instances(id) + 1, .stall = stall};
     look.is_half_full = member_.is_half_full(id);
     look.has_queued = member_.has_queued(id);
@@ -434,7 +434,7 @@ std::size_t Replay::watched() const {
   return actions_.watch().buckets().size();
 }
 
-Nanoseconds Replay::next_check() const { return actions_.replays() ? actions_.watch().next() : kNever; }
+Nanoseconds Replay::next_check() const { return runs().replays() ? actions_.watch().next() : kNever; }
 
 bool Replay::is_waiting() const {
   Locked gate(gate_);
@@ -447,7 +447,7 @@ std::optional<std::string> Replay::overdue(Nanoseconds now, Nanoseconds grace) c
 }
 
 std::vector<int> Replay::draining_for() const {
-  if (!actions_.replays()) {
+  if (!runs().replays()) {
     return {};
   }
   Locked gate(gate_);
@@ -458,7 +458,7 @@ std::vector<int> Replay::draining_for() const {
 }
 
 std::optional<std::vector<int>> Replay::stuck(Nanoseconds now) const {
-  if (!actions_.replays()) {
+  if (!runs().replays()) {
     return std::nullopt;
   }
   Locked gate(gate_);
@@ -468,7 +468,7 @@ std::optional<std::vector<int>> Replay::stuck(Nanoseconds now) const {
   }
   bool is_late = now >= later(member_.next_deadline(), kBreakGrace);
   for (std::uint32_t id : member_.in_force()) {
-    for (const TicketPtr& ticket : actions_.run(id).tickets()) {
+    for (const TicketPtr& ticket : runs()[id].tickets()) {
       is_late |= ticket && now >= later(ticket->deadline(), kBreakGrace);
     }
   }
@@ -483,9 +483,9 @@ std::optional<std::vector<int>> Replay::stuck(Nanoseconds now) const {
 
 /// Requires: the gate, and that a break was decided.
 std::vector<int> Replay::decided_wait_for() const {
-  for (std::uint32_t id : actions_.active()) {
+  for (std::uint32_t id : runs().active()) {
     if (member_.is_decided(id)) {
-      if (std::vector<int> ranks = actions_.run(id).collective().waiting_for(); !ranks.empty()) {
+      if (std::vector<int> ranks = runs()[id].collective().waiting_for(); !ranks.empty()) {
         return ranks;
       }
     }

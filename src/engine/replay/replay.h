@@ -21,6 +21,7 @@
 #include "backend/backend.h"
 #include "base/spin_lock.h"
 #include "engine/membership/deaths.h"
+#include "engine/replay/bucket_runs.h"
 #include "engine/replay/replay_actions.h"
 #include "engine/requests/pending_table.h"
 #include "engine/requests/ticket.h"
@@ -53,7 +54,7 @@ class Replay {
   /// Somebody waits for this ticket, so what it waits for is looked at closely.
   void want(Ticket& ticket) {
     ticket.want();
-    if (!ticket.is_alone() && actions_.replays() && actions_.watch().look_soon()) {
+    if (!ticket.is_alone() && runs().replays() && actions_.watch().look_soon()) {
       actions_.set_work();
     }
   }
@@ -98,7 +99,7 @@ class Replay {
   /// In an ordered group, of what Outcome::agreed says: launches the instance that is under way, behind all that was
   /// launched before.
   void launch(std::uint32_t bucket);
-  bool is_moving() const { return !actions_.active().empty() || actions_.has_published(); }
+  bool is_moving() const { return !runs().active().empty() || runs().has_published(); }
   /// Breaks for reasons of time.
   void check_time(Nanoseconds now, Nanoseconds stall);
   Nanoseconds next_check() const;
@@ -135,6 +136,8 @@ class Replay {
   auto step(Event event) {
     return member_.step(std::move(event), actions_);
   }
+  BucketRuns& runs() { return actions_.runs(); }
+  const BucketRuns& runs() const { return actions_.runs(); }
   void break_for(agreement::Reason reason, std::uint32_t bucket = 0);
   bool place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>& descriptor);
   bool place_call(const TicketPtr& ticket);

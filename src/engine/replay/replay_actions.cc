@@ -9,7 +9,7 @@ namespace ronde::engine {
 // ---- Instances
 
 void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
-  BucketRun& run = *runs_[bucket];
+  BucketRun& run = runs_[bucket];
   if (run.begin_watch()) {
     watch_.add(bucket);
   }
@@ -29,29 +29,23 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
 }
 
 void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
-  BucketRun& run = *runs_[bucket];
+  BucketRun& run = runs_[bucket];
   const bool is_plain = run.is_plain();
   const std::uint64_t calls = is_plain ? 0 : calls_in(bucket);
-  run.publish(calls, clock_, is_observed_);
+  run.publish(calls, clock_);
+  if (is_observed_) {
+    run.observed().published(clock_.now());
+  }
   if (!is_plain && member_.is_ordered()) {
     send_full(bucket, flag, calls);
     return;
   }
-  fresh_.push_back(bucket);
-  has_fresh_.store(true, std::memory_order_release);
+  runs_.published(bucket);
 }
 
 /// The log launches it.
 void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls) {
   send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
-}
-
-void ReplayActions::collect_published() {
-  has_fresh_.store(false, std::memory_order_relaxed);
-  for (std::uint32_t id : fresh_) {
-    active_.insert(std::lower_bound(active_.begin(), active_.end(), id), id);
-  }
-  fresh_.clear();
 }
 
 /// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
@@ -68,7 +62,7 @@ std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
 }
 
 void ReplayActions::complete(std::uint32_t bucket, std::uint64_t) {
-  BucketRun& run = *runs_[bucket];
+  BucketRun& run = runs_[bucket];
   run.complete(completed_);
   // One thread at a time adds: no need to lock the bus.
   counters_.instances.store(counters_.instances.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -77,15 +71,15 @@ void ReplayActions::complete(std::uint32_t bucket, std::uint64_t) {
 }
 
 void ReplayActions::voided(std::uint32_t bucket) {
-  runs_[bucket]->drop_tickets();
+  runs_[bucket].drop_tickets();
   counters_.voided.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ReplayActions::set_observed(bool is_observed) {
   is_observed_ = is_observed;
-  for (const std::unique_ptr<BucketRun>& run : runs_) {
+  for (const std::unique_ptr<BucketRun>& run : runs_.all()) {
     if (run) {
-      run->forget_observed();
+      run->observed().forget();
     }
   }
 }
@@ -153,19 +147,16 @@ Thresholds ReplayActions::in_force() const { return table_ ? *table_ : backend_.
 // ---- Buckets and epochs
 
 void ReplayActions::prepare(const Bucket& bucket) {
-  while (runs_.size() <= bucket.id) {
-    runs_.push_back(nullptr);
-  }
-  send(control::PreparedMessage{bucket.id, !make_ready(bucket)});
+  std::unique_ptr<BucketRun> run = make_ready(bucket);
+  const bool is_refused = run == nullptr;
+  runs_.add(bucket.id, std::move(run));
+  send(control::PreparedMessage{bucket.id, is_refused});
 }
 
-bool ReplayActions::make_ready(const Bucket& bucket) {
+/// Null: refused.
+std::unique_ptr<BucketRun> ReplayActions::make_ready(const Bucket& bucket) {
   Result<std::unique_ptr<PersistentCollective>> made = backend_.prepare(bucket, in_force());
-  if (!made) {
-    return false;
-  }
-  runs_[bucket.id] = std::make_unique<BucketRun>(std::move(*made), bucket, member_.is_ordered());
-  return true;
+  return made ? std::make_unique<BucketRun>(std::move(*made), bucket, member_.is_ordered()) : nullptr;
 }
 
 void ReplayActions::install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) {
@@ -174,34 +165,22 @@ void ReplayActions::install(std::uint32_t epoch, std::span<const std::uint32_t> 
   if (!added) {
     backend_.begin_epoch(in_force());
   }
-  for (std::uint32_t id : buckets) {
-    runs_[id]->enter(epoch);
-  }
-  fresh_.reserve(runs_.size());
-  watch_.reserve(runs_.size());
+  runs_.enter(epoch, buckets);
+  watch_.reserve(runs_.all().size());
   watch_.look_at_once();
   counters_.installs.fetch_add(1, std::memory_order_relaxed);
-  replays_.store(true, std::memory_order_relaxed);
 }
 
 void ReplayActions::ended(std::uint32_t) {
-  for (const std::unique_ptr<BucketRun>& run : runs_) {
-    if (run && run->is_in_force()) {
-      run->leave();
-    }
-  }
-  active_.clear();
-  fresh_.clear();
+  runs_.leave();
   counters_.breaks.fetch_add(1, std::memory_order_relaxed);
-  replays_.store(false, std::memory_order_relaxed);
 }
 
 void ReplayActions::retire(std::uint32_t bucket) {
-  if (!runs_[bucket]) {
+  if (!runs_.remove(bucket)) {
     return;  // refused here; the coordinator has freed it
   }
   watch_.remove(bucket);
-  runs_[bucket].reset();
   send(control::FreeMessage{bucket});
 }
 
@@ -216,13 +195,6 @@ void ReplayActions::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
 void ReplayActions::send_frozen(std::uint32_t epoch, agreement::Reason) {
   send(control::FrozenMessage{epoch});
   watch_.begin();
-}
-
-void ReplayActions::stop() {
-  replays_.store(false, std::memory_order_relaxed);
-  active_.clear();
-  fresh_.clear();
-  has_fresh_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace ronde::engine

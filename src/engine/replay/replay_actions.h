@@ -1,5 +1,6 @@
 // ReplayActions: what the member's half of agreement wants done (agreement/sink.h), done on this rank's buckets and
-// requests. What cannot be done here (send, plan, finish tickets) is left in an Outcome.
+// requests (bucket_runs.h, pending_table.h). What cannot be done here (send, plan, finish tickets) is left in an
+// Outcome.
 //
 // Two locks: agreement's calls come under the gate (replay.h).
 #pragma once
@@ -18,6 +19,7 @@
 #include "backend/backend.h"
 #include "engine/membership/deaths.h"
 #include "engine/replay/bucket_run.h"
+#include "engine/replay/bucket_runs.h"
 #include "engine/replay/bucket_watch.h"
 #include "engine/requests/pending_table.h"
 #include "engine/requests/ticket.h"
@@ -61,15 +63,12 @@ class ReplayActions final : public agreement::Sink {
 
   // ---- Any thread.
 
-  /// A hint: buckets are in force.
-  bool replays() const { return replays_.load(std::memory_order_relaxed); }
   /// A bucket was published, the outcome is not empty, or clocks must be watched from now on.
-  bool has_work() const {
-    return has_work_.load(std::memory_order_acquire) || has_fresh_.load(std::memory_order_acquire);
-  }
+  bool has_work() const { return has_work_.load(std::memory_order_acquire) || runs_.has_published(); }
   void set_work() { has_work_.store(true, std::memory_order_release); }
-  /// One was published that collect_published() has yet to see.
-  bool has_published() const { return has_fresh_.load(std::memory_order_acquire); }
+  /// What of it any thread may ask, and under which locks the rest lies, is said there; as with the watch.
+  BucketRuns& runs() { return runs_; }
+  const BucketRuns& runs() const { return runs_; }
   BucketWatch& watch() { return watch_; }
   const BucketWatch& watch() const { return watch_; }
   Counters& counters() { return counters_; }
@@ -81,13 +80,6 @@ class ReplayActions final : public agreement::Sink {
 
   // ---- Under the gate.
 
-  /// Requires: it was prepared here and not refused.
-  BucketRun& run(std::uint32_t bucket) { return *runs_[bucket]; }
-  const BucketRun& run(std::uint32_t bucket) const { return *runs_[bucket]; }
-  /// By bucket; null where there is none.
-  const std::vector<std::unique_ptr<BucketRun>>& runs() const { return runs_; }
-  /// Nothing is replayed any more. Requires: the progress lock besides.
-  void stop();
   /// The unnamed call that the member is told of; null: none.
   void set_placing(TicketPtr ticket) { placing_ = std::move(ticket); }
   /// Before a JOIN: the number of this rank's last unnamed call.
@@ -104,11 +96,6 @@ class ReplayActions final : public agreement::Sink {
   }
   /// Requires: the gate besides.
   Outcome take_outcome() { return std::exchange(outcome_, {}); }
-  /// The buckets whose instance is published and not over, ascending, as far as collect_published() has been called.
-  std::vector<std::uint32_t>& active() { return active_; }
-  const std::vector<std::uint32_t>& active() const { return active_; }
-  /// Requires: the gate besides.
-  void collect_published();
 
   // ---- For the member.
 
@@ -137,7 +124,7 @@ class ReplayActions final : public agreement::Sink {
 
  private:
   void send(control::Message message);
-  bool make_ready(const Bucket& bucket);
+  std::unique_ptr<BucketRun> make_ready(const Bucket& bucket);
   void send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls);
   std::uint64_t calls_in(std::uint32_t bucket) const;
   Thresholds in_force() const;
@@ -149,13 +136,9 @@ class ReplayActions final : public agreement::Sink {
   const PendingTable& pending_;
   const Clock& clock_;
   Counters counters_;
-  std::atomic<bool> replays_{false};
   std::atomic<bool> has_work_{false};
-  std::atomic<bool> has_fresh_{false};
+  BucketRuns runs_;
   BucketWatch watch_;
-  std::vector<std::unique_ptr<BucketRun>> runs_;  ///< by bucket
-  std::vector<std::uint32_t> fresh_;              ///< published since collect_published()
-  std::vector<std::uint32_t> active_;
   TicketPtr placing_;
   std::optional<Thresholds> table_;  ///< of the last TABLE read: for the buckets prepared from now on
   std::uint64_t last_call_ = 0;

@@ -101,16 +101,16 @@ TEST_F(ReplayActionsTest, BucketsArePreparedUnderTheLastRowOfTheLog) {
 
 TEST_F(ReplayActionsTest, AnInstanceOfABucket) {
   install();
-  EXPECT_TRUE(actions_->replays());
+  EXPECT_TRUE(actions_->runs().replays());
   const TicketPtr a = submit("a");
   EXPECT_TRUE(actions_->has_work()) << "from now on clocks are watched";
-  EXPECT_FALSE(actions_->has_published());
+  EXPECT_FALSE(actions_->runs().has_published());
   const TicketPtr b = submit("b");
   EXPECT_THAT(backend_.take(), ElementsAre("0: copy_in 0", "0: copy_in 1", "0: publish"));
-  ASSERT_TRUE(actions_->has_published());
-  actions_->collect_published();
-  EXPECT_THAT(actions_->active(), ElementsAre(0));
-  EXPECT_FALSE(actions_->has_published());
+  ASSERT_TRUE(actions_->runs().has_published());
+  actions_->runs().collect_published();
+  EXPECT_THAT(actions_->runs().active(), ElementsAre(0));
+  EXPECT_FALSE(actions_->runs().has_published());
   EXPECT_THAT(actions_->watch().buckets(), ElementsAre(0));
   member_.step(agreement::AllPublished{0}, *actions_);
   member_.step(agreement::Reduced{0}, *actions_);
@@ -119,10 +119,34 @@ TEST_F(ReplayActionsTest, AnInstanceOfABucket) {
   EXPECT_EQ(actions_->counters().instances.load(), 1u);
 }
 
+TEST_F(ReplayActionsTest, WhenABucketIsPublishedIsNotedForWhoObserves) {
+  install();
+  clock_.advance(kSecond);
+  const auto publish = [&] {
+    submit("a");
+    submit("b");
+    const observe::Instance instance = actions_->runs()[0].observed().done(1, clock_.now());
+    member_.step(agreement::AllPublished{0}, *actions_);
+    member_.step(agreement::Reduced{0}, *actions_);
+    member_.step(agreement::AllDone{0}, *actions_);
+    for (const TicketPtr& ticket : std::exchange(actions_->completed(), {})) {
+      ticket->finish({});
+      pending_.free_name(*ticket);
+    }
+    return instance.published;
+  };
+  EXPECT_EQ(publish(), 0) << "nobody does";
+  actions_->set_observed(true);
+  EXPECT_EQ(publish(), clock_.now());
+  actions_->runs()[0].observed().published(1);
+  actions_->set_observed(true);
+  EXPECT_EQ(actions_->runs()[0].observed().done(1, 2).published, 0) << "another hears nothing of before";
+}
+
 TEST_F(ReplayActionsTest, WhatIsOutstandingAtInstallComesFromThePendingTable) {
   const TicketPtr a = submit("a");
   install();
-  EXPECT_EQ(actions_->run(0).tickets()[0], a);
+  EXPECT_EQ(actions_->runs()[0].tickets()[0], a);
 }
 
 TEST_F(ReplayActionsTest, AnEpochBeginsOnceAndBucketsAreAddedToIt) {
@@ -142,11 +166,11 @@ TEST_F(ReplayActionsTest, ABreakIsToldToThePeersAndCancelsWhatIsInForce) {
   backend_.take();
   member_.step(agreement::LocalReason{agreement::Reason::deadline, 0}, *actions_);
   EXPECT_EQ(ranks_[1].peers->frozen_in(0), 1u);
-  EXPECT_TRUE(actions_->replays()) << "until it is decided";
+  EXPECT_TRUE(actions_->runs().replays()) << "until it is decided";
   member_.step(agreement::AllFrozen{}, *actions_);
   EXPECT_THAT(backend_.take(), ElementsAre("0: cancel"));
-  EXPECT_FALSE(actions_->replays());
-  EXPECT_FALSE(actions_->run(0).tickets()[0]);
+  EXPECT_FALSE(actions_->runs().replays());
+  EXPECT_FALSE(actions_->runs()[0].tickets()[0]);
   const ReplayActions::Outcome outcome = take();
   EXPECT_EQ(messages<control::RequestMessage>(outcome).size(), 1u) << "it goes on with the coordinator";
   EXPECT_EQ(messages<control::EndMessage>(outcome).size(), 1u);
@@ -160,7 +184,7 @@ TEST_F(ReplayActionsTest, ARetiredBucketIsWatchedNoMoreAndFreed) {
   take();
   read(control::RetireEntry{{0}});
   EXPECT_EQ(messages<control::FreeMessage>(take()).at(0).bucket, 0u);
-  EXPECT_FALSE(actions_->runs()[0]);
+  EXPECT_FALSE(actions_->runs().all()[0]);
   EXPECT_THAT(actions_->watch().buckets(), IsEmpty());
 }
 

@@ -1,14 +1,18 @@
 // Ticket: one request under way, from submit to release. Shared by the caller who waits and the engine that works.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/requests/call_list.h"
+#include "engine/requests/results.h"
+#include "engine/requests/unfinished_plans.h"
 #include "types/request.h"
 
 namespace ronde::engine {
@@ -17,12 +21,6 @@ class Ticket;
 using TicketPtr = std::shared_ptr<Ticket>;
 /// Runs on the engine thread, exactly once.
 using DoneCallback = std::function<void(const TicketPtr&, const Status&)>;
-
-/// Memory that the engine made for an output whose size only agreement tells.
-struct OwnedOutput {
-  std::unique_ptr<std::byte[]> data;
-  Shape shape;
-};
 
 class Ticket {
  public:
@@ -47,15 +45,9 @@ class Ticket {
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   /// How it ended. Requires: is_done().
   const Status& status() const { return status_; }
-  /// Requires: is_done() with success and makes_outputs(kind); one for each tensor. Of a join one, with the rank that
-  /// was the last to join.
-  const std::vector<OwnedOutput>& owned_outputs() const { return owned_outputs_; }
-  /// The same, of an alltoall: the rows that came from each member of the group.
-  const std::vector<std::int64_t>& received_splits() const { return received_splits_; }
-
-  /// The same, of a recv: the rank that sent. Written under the progress lock.
-  int source() const { return source_; }
-  void set_source(int rank) { source_ = rank; }
+  /// Requires: is_done() with success. Outputs if makes_outputs(kind); of a join one, with the rank that was the last
+  /// to join.
+  const Results& results() const { return results_; }
 
   /// Somebody waits for it, or asks whether it is done: what it waits for should not wait for long.
   void want() { wanted_.store(true, std::memory_order_relaxed); }
@@ -67,23 +59,12 @@ class Ticket {
 
   // ---- Replay's side: under its gate.
 
-  /// A list: unnamed calls that the program makes without waiting in between. It could have made each of them when it
-  /// made the first, so all are asked for as of then: `asked_at` is how many log entries this rank had read when the
-  /// coordinator was asked for the first. The calls share this, since they end, are waited for and go one by one.
-  struct List {
-    std::uint64_t asked_at = UINT64_MAX;
-  };
-  const std::shared_ptr<List>& list() const { return list_; }
+  const std::shared_ptr<CallList>& list() const { return list_; }
   /// Of an unnamed call, before it is submitted: it belongs to this list.
-  void set_list(std::shared_ptr<List> list) { list_ = std::move(list); }
-  /// List::asked_at; without a list `position`: how many entries this rank has read now, as the coordinator is asked.
-  std::uint64_t asked_at(std::uint64_t position) {
-    if (!list_) {
-      return position;
-    }
-    list_->asked_at = std::min(list_->asked_at, position);
-    return list_->asked_at;
-  }
+  void set_list(std::shared_ptr<CallList> list) { list_ = std::move(list); }
+  /// CallList::asked_at(); without a list `position`: how many entries this rank has read now, as the coordinator is
+  /// asked.
+  std::uint64_t asked_at(std::uint64_t position) { return list_ ? list_->asked_at(position) : position; }
 
   /// Where the request was planned in this epoch; none in epoch 0.
   struct Place {
@@ -103,29 +84,25 @@ class Ticket {
 
   // ---- The engine's side: under the progress lock.
 
-  /// The outputs' extents are known (Plan::rows): makes their memory and points the request at it. `own` is this
-  /// rank's index of the group's `ranks`.
-  Status make_outputs(const std::vector<std::vector<std::int64_t>>& rows, std::size_t own, std::size_t ranks);
-  /// A request with several tensors may be spread over several plans.
-  void expect_plans(int count) {
-    plans_left_ = count;
-    plans_status_ = {};
+  /// Results::make_outputs() of this request.
+  Status make_outputs(const std::vector<std::vector<std::int64_t>>& rows, std::size_t own, std::size_t ranks) {
+    has_results_ = true;
+    return results_.make_outputs(request_, rows, own, ranks);
   }
-  /// Counts a plan of this ticket as ended; true if it was the last. The first failure is the ticket's.
-  bool plan_finished(const Status& status) {
-    if (plans_status_.is_ok()) {
-      plans_status_ = status;
-    }
-    return --plans_left_ == 0;
+  /// Results::give() of this request.
+  void give(std::int32_t number) {
+    has_results_ = true;
+    results_.give(request_, number);
   }
-  const Status& plans_status() const { return plans_status_; }
+  /// Of a recv: the rank that sent.
+  void set_source(int rank) { results_.set_source(rank); }
+  /// Those that it is spread over, once it was agreed.
+  UnfinishedPlans& plans() { return plans_; }
   /// After this the caller may go on; no other engine member is touched by it.
   void finish(Status status) {
     status_ = std::move(status);
     done_.store(true, std::memory_order_release);
   }
-  /// Its one output is this number, [1] of int32.
-  void give(std::int32_t number);
   /// Not a caller's: this rank has joined and takes part with these neutral values, which `memory` owns.
   void give_joined_memory(std::shared_ptr<void> memory) { joined_memory_ = std::move(memory); }
   bool is_of_joined_rank() const { return joined_memory_ != nullptr; }
@@ -150,7 +127,9 @@ class Ticket {
   /// For a slot that is submitted again. Requires: is_done() and the name is free.
   void rearm() {
     status_ = {};
-    owned_outputs_.clear();
+    if (std::exchange(has_results_, false)) {
+      results_.clear();
+    }
     deadline_ = kNever;
     wanted_.store(false, std::memory_order_relaxed);
     told_.store(false, std::memory_order_relaxed);
@@ -168,18 +147,16 @@ class Ticket {
   std::atomic<bool> alone_{false};
   std::atomic<bool> told_{false};
   bool keeps_name_ = false;
+  bool has_results_ = false;  ///< so rearm() need not look at them
   Status status_;
-  std::vector<OwnedOutput> owned_outputs_;
   Request request_;
   std::size_t input_bytes_ = 0;
   DoneCallback on_done_;
-  std::shared_ptr<List> list_;
-  std::vector<std::int64_t> received_splits_;
+  std::shared_ptr<CallList> list_;
   std::shared_ptr<void> owner_;
   std::shared_ptr<void> joined_memory_;
-  Status plans_status_;
-  int plans_left_ = 0;
-  int source_ = -1;
+  Results results_;
+  UnfinishedPlans plans_;
 };
 
 }  // namespace ronde::engine

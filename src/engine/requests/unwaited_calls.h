@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "engine/requests/call_list.h"
 #include "engine/requests/ticket.h"
 
 namespace ronde::engine {
@@ -27,7 +28,7 @@ class UnwaitedCalls {
     std::weak_ptr<Ticket>& last = last_[ticket->request().planning_name];
     const TicketPtr before = last.lock();
     const bool is_of_list = before && !before->is_told();
-    ticket->set_list(is_of_list ? before->list() : std::make_shared<Ticket::List>());
+    ticket->set_list(is_of_list ? before->list() : std::make_shared<CallList>());
     last = ticket;
   }
 

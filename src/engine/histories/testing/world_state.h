@@ -412,7 +412,7 @@ class WorldState {
     }
   }
   void check_gathered(std::size_t index, const Submission& submission, const Meeting& meeting) {
-    const OwnedOutput& output = submission.ticket->owned_outputs().front();
+    const OwnedOutput& output = submission.ticket->results().owned_outputs().front();
     std::vector<std::byte> all;
     const DType dtype = history_.works[submission.name].dtype;
     for (std::size_t peer = 0; peer < size(); ++peer) {

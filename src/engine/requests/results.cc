@@ -1,30 +1,31 @@
-#include "engine/requests/ticket.h"
+#include "engine/requests/results.h"
 
 #include <cstring>
-#include <memory>
 #include <new>
 #include <numeric>
+#include <string>
+#include <utility>
 
 namespace ronde::engine {
 
-Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, std::size_t own, std::size_t ranks) {
-  owned_outputs_.clear();
-  received_splits_.clear();
-  for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
-    RequestTensor& pair = request_.tensors[i];
+Status Results::make_outputs(Request& request, const std::vector<std::vector<std::int64_t>>& rows, std::size_t own,
+                             std::size_t ranks) {
+  clear();
+  for (std::size_t i = 0; i < request.tensors.size(); ++i) {
+    RequestTensor& pair = request.tensors[i];
     OwnedOutput output;
     output.shape = pair.input.shape;
     std::vector<std::int64_t> parts = rows[i];
-    if (has_rows_for_pairs(request_.kind)) {
+    if (has_rows_for_pairs(request.kind)) {
       for (std::size_t from = 0; from < ranks; ++from) {
         parts[from] = rows[i][from * ranks + own];
       }
       parts.resize(ranks);
     }
-    if (request_.kind == OpKind::alltoall) {
+    if (request.kind == OpKind::alltoall) {
       received_splits_ = parts;
     }
-    output.shape.front() = traits(request_.kind).rows == Rows::a_part
+    output.shape.front() = traits(request.kind).rows == Rows::a_part
                                ? parts[own]
                                : std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
     pair.output = pair.input;
@@ -33,8 +34,8 @@ Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, 
     output.data.reset(new (std::nothrow) std::byte[bytes]);
     if (!output.data) {
       return Status::error(Code::out_of_memory,
-                           "no memory for the " + std::to_string(bytes) + " bytes that '" + request_.name + "' gives")
-          .with_tensor(request_.name);
+                           "no memory for the " + std::to_string(bytes) + " bytes that '" + request.name + "' gives")
+          .with_tensor(request.name);
     }
     pair.output.data = output.data.get();
     owned_outputs_.push_back(std::move(output));
@@ -42,7 +43,7 @@ Status Ticket::make_outputs(const std::vector<std::vector<std::int64_t>>& rows, 
   return {};
 }
 
-void Ticket::give(std::int32_t number) {
+void Results::give(Request& request, std::int32_t number) {
   OwnedOutput output;
   output.shape = {1};
   output.data = std::make_unique<std::byte[]>(sizeof number);
@@ -53,7 +54,12 @@ void Ticket::give(std::int32_t number) {
   pair.output.shape = output.shape;
   owned_outputs_.clear();
   owned_outputs_.push_back(std::move(output));
-  request_.tensors.assign(1, std::move(pair));
+  request.tensors.assign(1, std::move(pair));
+}
+
+void Results::clear() {
+  owned_outputs_.clear();
+  received_splits_.clear();
 }
 
 }  // namespace ronde::engine
