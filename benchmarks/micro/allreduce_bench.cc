@@ -29,6 +29,7 @@
 #include "collectives/persistent/ordered_lane.h"
 #include "collectives/shm/select.h"
 #include "collectives/shm/shared_slice.h"
+#include "collectives/tuning/table.h"
 #include "transport/shm/testing/processes.h"
 
 namespace {
@@ -90,7 +91,7 @@ class Rank {
       : arena_(arena),
         options_(options),
         shared_(*reinterpret_cast<Shared*>(arena.heap(0) + kSharedAt)),
-        channel_(arena, options.thresholds) {}
+        channel_(arena) {}
 
   bool run() {
     cpu_set_t all;
@@ -185,7 +186,7 @@ class Rank {
       plan_.members.push_back(
           {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? places() : ronde::MemoryPlaces()});
       return [this] {
-        const auto operation = start(channel_, plan_);
+        const auto operation = start(channel_, plan_, options_.thresholds);
         spin_until(has_own_core_, [&] { return advance(*operation); });
       };
     }

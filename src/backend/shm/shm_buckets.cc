@@ -24,7 +24,7 @@ bool do_places_fit(const Bucket& bucket, BucketKind kind, int ranks) {
 
 }  // namespace
 
-ShmBuckets::ShmBuckets(transport::HostArena& arena) : arena_(arena) {
+ShmBuckets::ShmBuckets(transport::HostArena& arena) : arena_(arena), lane_thresholds_(arena.control(0).rules) {
   if (arena.size() > 1 && arena.engine_bytes() > collectives::OrderedLane::bytes(arena.size())) {
     layouts_.emplace(arena.engine_bytes(), arena.size());
   }
@@ -57,9 +57,9 @@ Result<std::unique_ptr<PersistentCollective>> ShmBuckets::prepare(const Bucket& 
 
 /// A rank may open its lane later than others, so what it opens it with is kept, not looked up.
 void ShmBuckets::begin_epoch(const Thresholds& thresholds) {
-  lane_thresholds_ = thresholds;
+  lane_thresholds_.set(thresholds);
   if (lane_) {
-    lane_->channel().set_thresholds(thresholds);
+    lane_->set_thresholds(thresholds);
   }
 }
 
@@ -68,9 +68,7 @@ Status ShmBuckets::open_lane() {
     return {};
   }
   RONDE_RETURN_IF_ERROR(arena_.commit(0, collectives::OrderedLane::bytes(arena_.size())));
-  const Thresholds thresholds =
-      lane_thresholds_ ? *lane_thresholds_ : collectives::load_thresholds(arena_.control(0).rules);
-  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, thresholds);
+  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, lane_thresholds_.in_force());
   return {};
 }
 

@@ -35,7 +35,8 @@ std::size_t OrderedLane::bytes(int ranks) {
 OrderedLane::OrderedLane(transport::HostArena& arena, std::size_t heap_offset, const Thresholds& thresholds)
     : arena_(arena),
       ring_(reinterpret_cast<std::atomic<std::uint64_t>*>(arena.heap(0) + heap_offset + kRingAt)),
-      channel_(arena, place(arena.size(), arena.layout().heap_offset() + heap_offset), thresholds) {
+      channel_(arena, place(arena.size(), arena.layout().heap_offset() + heap_offset)),
+      thresholds_(thresholds) {
   new (arena.heap(arena.rank()) + heap_offset) transport::TickLines();
   if (is_leader()) {
     for (std::uint64_t i = 0; i < kEntries; ++i) {

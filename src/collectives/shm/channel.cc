@@ -25,34 +25,17 @@ ChannelPlace ChannelPlace::in_arena(const transport::RegionLayout& layout) {
           layout.slots};
 }
 
-HostChannel::HostChannel(transport::HostArena& arena, const ChannelPlace& place, const Thresholds& thresholds)
+HostChannel::HostChannel(transport::HostArena& arena, const ChannelPlace& place)
     : arena_(arena),
       place_(place),
       rank_(arena.rank()),
       size_(arena.size()),
       own_(*reinterpret_cast<TickLines*>(arena.region(arena.rank()) + place.flags)),
       seen_(static_cast<std::size_t>(arena.size())),
-      pointers_(static_cast<std::size_t>(arena.size())),
-      thresholds_(thresholds) {
+      pointers_(static_cast<std::size_t>(arena.size())) {
   for (int rank = 0; rank < size_; ++rank) {
     regions_.push_back(arena.region(rank));
   }
-}
-
-HostChannel::HostChannel(transport::HostArena& arena, const Thresholds& own)
-    : HostChannel(arena, ChannelPlace::in_arena(arena.layout()), own) {
-  if (rank_ == 0) {
-    store(own, arena.control(0).rules);
-  } else {
-    thresholds_.reset();
-  }
-}
-
-const Thresholds& HostChannel::thresholds() {
-  if (!thresholds_) {
-    thresholds_ = load_thresholds(arena_.control(0).rules);
-  }
-  return *thresholds_;
 }
 
 std::uint64_t HostChannel::begin(std::uint64_t ticks) {

@@ -122,7 +122,7 @@ TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {
   for (std::size_t index = 0; index < jobs.size(); ++index) {
     std::vector<std::unique_ptr<Operation>> operations(size);
     for (std::size_t rank = 0; rank < size; ++rank) {
-      operations[rank] = start(world.channel(rank), jobs[index].plans[rank]);
+      operations[rank] = world.begin(rank, jobs[index].plans[rank]);
     }
     std::size_t left = size;
     for (int step = 0; left > 0 && step < 100000; ++step) {
