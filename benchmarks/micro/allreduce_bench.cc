@@ -99,7 +99,7 @@ class Rank {
     has_own_core_ = CPU_COUNT(&all) >= options_.ranks;
     pin(all);
     const std::size_t largest = *std::max_element(options_.sizes.begin(), options_.sizes.end());
-    if (!arena_.commit(0, kTensorAt + largest).is_ok()) {
+    if (!arena_.own_heap().commit(0, kTensorAt + largest).is_ok()) {
       return false;
     }
     input_ = allocate(largest);

@@ -40,8 +40,8 @@ class ShmBackend final : public Backend {
   MemoryPlace place_of(const Request& request) const override { return place_in_heap(arena_, request); }
   bool may_reduce_at(const MemoryPlaces& places) const override { return lie_alike(places); }
   bool is_withdrawn(const MemoryPlace& place, std::uint64_t bytes) const override {
-    return arena_.is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
-           arena_.is_withdrawn(static_cast<std::size_t>(place.output), bytes);
+    return arena_.own_heap().is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
+           arena_.own_heap().is_withdrawn(static_cast<std::size_t>(place.output), bytes);
   }
 
  private:

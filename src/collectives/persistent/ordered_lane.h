@@ -58,7 +58,7 @@ class OrderedLane {
  private:
   std::atomic<std::uint64_t>& entry(std::uint64_t number) const { return ring_[number % kEntries]; }
 
-  transport::HostArena& arena_;
+  const transport::HostBells& bells_;
   std::atomic<std::uint64_t>* const ring_;  ///< in the leader's heap
   HostChannel channel_;
   Thresholds thresholds_;

@@ -27,6 +27,7 @@ ChannelPlace ChannelPlace::in_arena(const transport::RegionLayout& layout) {
 
 HostChannel::HostChannel(transport::HostArena& arena, const ChannelPlace& place)
     : arena_(arena),
+      bells_(arena.bells()),
       place_(place),
       rank_(arena.rank()),
       size_(arena.size()),
@@ -74,22 +75,22 @@ bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_fl
 
 void HostChannel::publish(std::uint64_t tick) {
   own_.published.value.store(tick, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 void HostChannel::publish_for_all(std::uint64_t tick) {
   own_.published.value.store(tick, std::memory_order_release);
-  wake_others_if_last(arena_, rank_, size_, [&](int peer) { return look(ticks(peer).published) >= tick; });
+  wake_others_if_last(bells_, rank_, size_, [&](int peer) { return look(ticks(peer).published) >= tick; });
 }
 
 void HostChannel::set_reduced(std::uint64_t tick) {
   own_.reduced.value.store(tick, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 void HostChannel::set_copied(std::uint64_t tick) {
   own_.copied.value.store(tick, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 void HostChannel::finish(std::uint64_t last_tick) {

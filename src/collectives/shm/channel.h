@@ -126,6 +126,7 @@ class HostChannel {
   std::size_t slot(std::uint64_t tick) const { return tick % static_cast<std::uint64_t>(place_.slots); }
 
   transport::HostArena& arena_;
+  const transport::HostBells& bells_;
   const ChannelPlace place_;
   const int rank_;
   const int size_;

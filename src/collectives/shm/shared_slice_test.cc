@@ -96,7 +96,7 @@ TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {
   ASSERT_EQ(arenas.size(), size);
   std::vector<std::byte*> heaps;
   for (const auto& arena : arenas) {
-    ASSERT_TRUE(arena->commit(0, 8 << 20));
+    ASSERT_TRUE(arena->own_heap().commit(0, 8 << 20));
     heaps.push_back(arena->heap(arena->rank()));
   }
   World world(std::move(arenas));

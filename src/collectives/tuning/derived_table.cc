@@ -4,6 +4,9 @@
 #include <array>
 #include <string>
 
+#include "transport/arena/control_block.h"
+#include "transport/arena/region_layout.h"
+
 namespace ronde::collectives {
 
 namespace {

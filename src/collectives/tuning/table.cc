@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/environment.h"
-#include "transport/arena/arena.h"
+#include "transport/arena/control_block.h"
 
 namespace ronde::collectives {
 

@@ -23,23 +23,25 @@ namespace {
 using Words = std::vector<std::vector<std::int64_t>>;
 using Holds = transport::ArenaMemory::Holds;
 
-/// What lies in `arena`, and is woken as the job's ranks are, whose arena is `job`.
+/// What lies in `arena`, and is woken as the job's ranks are, whose arena is
+/// `job`.
 Connections woken_in(const transport::HostArena& job, std::shared_ptr<const void> arena) {
   transport::ControlBlock& own = job.control(job.rank());
   Connections made;
   made.keeps = std::move(arena);
-  made.bell = {&own.bell, job.bell_fd()};
+  made.bell = {&own.bell, job.bells().own_fd()};
   made.calls = &own.calls;
   return made;
 }
 
-/// All members are in the arena. `job`: it, or that of the job whose group these are.
+/// All members are in the arena. `job`: it, or that of the job whose group
+/// these are.
 Connections in_memory(const transport::HostArena& job, const std::shared_ptr<transport::HostArena>& arena,
                       std::unique_ptr<backend::Backend> backend, std::unique_ptr<transport::ArenaMemory> memory) {
   Connections made = woken_in(job, arena);
   for (int rank = 0; rank < arena->size(); ++rank) {
-    made.who.push_back(arena->peer(rank));
-    made.processes.push_back(rank == arena->rank() ? -1 : arena->peer_fd(rank));
+    made.who.push_back(arena->process(rank).info);
+    made.processes.push_back(rank == arena->rank() ? -1 : arena->process(rank).end_fd);
   }
   made.memory = std::move(memory);
   if (arena->size() > 1) {
@@ -73,7 +75,7 @@ class PlacedGroups : public GroupConnector {
  public:
   PlacedGroups(std::shared_ptr<transport::HostArena> arena, int rank, bool shares_memory,
                std::shared_ptr<transport::SharedHeap> heap)
-      : arena_(std::move(arena)), heap_(std::move(heap)), places_(*arena_, rank, shares_memory) {}
+      : arena_(std::move(arena)), heap_(std::move(heap)), places_(arena_->own_heap(), rank, shares_memory) {}
 
   Result<GroupPart> reserve(const std::vector<int>& ranks, const HasEnded& has_ended) override {
     RONDE_ASSIGN_OR_RETURN(transport::GroupPart part, places_.reserve(ranks, has_ended));
@@ -95,7 +97,8 @@ class PlacedGroups : public GroupConnector {
   transport::GroupPlaces places_;
 };
 
-/// Over parts of the members' heaps. The word of a part is where it begins, and its call.
+/// Over parts of the members' heaps. The word of a part is where it begins, and
+/// its call.
 class GroupsInMemory final : public PlacedGroups {
  public:
   GroupsInMemory(std::shared_ptr<transport::HostArena> arena, std::shared_ptr<transport::SharedHeap> heap,
@@ -103,7 +106,7 @@ class GroupsInMemory final : public PlacedGroups {
       : PlacedGroups(arena, arena->rank(), true, std::move(heap)), table_(table) {}
 
   Result<Connections> connect(const GroupPart& part, const Words& words) override {
-    const transport::HeapParts parts = transport::HeapParts::of(arena_->layout());
+    const transport::HeapParts parts = transport::HeapParts::of(arena_->layout().heap_bytes);
     std::vector<transport::GroupMember> members;
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::vector<std::int64_t>& word = words[i];
@@ -115,8 +118,7 @@ class GroupsInMemory final : public PlacedGroups {
       }
       members.push_back({part.ranks[i], static_cast<std::size_t>(word[0]), static_cast<int>(word[1])});
     }
-    const auto arena =
-        std::make_shared<transport::GroupArena>(*arena_, std::move(members), places_.part(part.call).place);
+    const auto arena = std::make_shared<transport::GroupArena>(*arena_, members, places_.part(part.call).place);
     return in_memory(*arena_, arena, backend::make_shm_backend(*arena, table_),
                      std::make_unique<transport::ArenaMemory>(*arena, Holds::all_members, heap_));
   }
@@ -129,7 +131,8 @@ class GroupsInMemory final : public PlacedGroups {
   const collectives::Table table_;
 };
 
-/// Over the job's links. The word of a part is a number; the group goes by the first member's.
+/// Over the job's links. The word of a part is a number; the group goes by the
+/// first member's.
 class GroupsByLinks final : public PlacedGroups {
  public:
   GroupsByLinks(std::shared_ptr<transport::HostArena> own, int rank, std::shared_ptr<transport::SharedHeap> heap,
@@ -159,7 +162,7 @@ class GroupsByLinks final : public PlacedGroups {
     };
     const auto wake = [call_it, arena = arena_] {
       call_it();
-      arena->ring(arena->rank());
+      arena->bells().ring(arena->rank());
     };
     return by_links(arena_, std::move(who), part.own,
                     links_->open(static_cast<std::uint64_t>(number[0]), part.ranks, call_it), wake, std::move(first_of),

@@ -9,15 +9,15 @@ namespace ronde::transport {
 
 namespace {
 
-HeapRange groups_range(const HostArena& host) {
-  const HeapParts parts = HeapParts::of(host.layout());
+HeapRange groups_range(std::size_t heap_bytes) {
+  const HeapParts parts = HeapParts::of(heap_bytes);
   return {static_cast<std::int64_t>(parts.groups), static_cast<std::int64_t>(parts.callers)};
 }
 
 }  // namespace
 
-GroupPlaces::GroupPlaces(HostArena& arena, int rank, bool shares_memory)
-    : arena_(arena), rank_(rank), shares_memory_(shares_memory), map_(groups_range(arena)) {}
+GroupPlaces::GroupPlaces(OwnHeap& heap, int rank, bool shares_memory)
+    : heap_(heap), rank_(rank), shares_memory_(shares_memory), map_(groups_range(heap.size_bytes())) {}
 
 Result<GroupPart> GroupPlaces::reserve(const std::vector<int>& ranks, const HasEnded& has_ended) {
   std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ Result<GroupPlace> GroupPlaces::reserve_memory(int size) {
     return is_full();
   }
   const GroupPlace place{static_cast<std::size_t>(*offset), bytes};
-  if (Status opened = GroupArena::open(arena_, place, size); !opened) {
+  if (Status opened = GroupArena::open(heap_, place, size); !opened) {
     map_.free(*offset);
     return opened;
   }
@@ -62,8 +62,7 @@ Result<GroupPlace> GroupPlaces::reserve_memory(int size) {
 Status GroupPlaces::is_full() const {
   return Status::error(Code::out_of_memory, "no room for another process set: this rank belongs to " +
                                                 std::to_string(count_taken()) + " of " + std::to_string(kCallBits) +
-                                                " at most, and may share " +
-                                                std::to_string(arena_.layout().heap_bytes) +
+                                                " at most, and may share " + std::to_string(heap_.size_bytes()) +
                                                 " bytes of address space (ulimit -v); remove one that is not needed");
 }
 
@@ -76,9 +75,8 @@ void GroupPlaces::sweep(const HasEnded& has_ended) {
   std::erase_if(left_, [&](int call) {
     const GroupPart& part = at(call);
     const auto gone = [&](int member) { return has_ended(part.ranks[static_cast<std::size_t>(member)]); };
-    const bool is_free =
-        !shares_memory_ ||
-        GroupArena::has_been_left(arena_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
+    const bool is_free = !shares_memory_ || GroupArena::has_been_left(
+                                                heap_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
     if (is_free) {
       free(call);
     }
@@ -88,7 +86,7 @@ void GroupPlaces::sweep(const HasEnded& has_ended) {
 
 void GroupPlaces::free(int call) {
   if (shares_memory_) {
-    GroupArena::close(arena_, at(call).place);
+    GroupArena::close(heap_, at(call).place);
     map_.free(static_cast<std::int64_t>(at(call).place.offset));
   }
   parts_[static_cast<std::size_t>(call)].reset();
