@@ -10,7 +10,7 @@
 #include "backend/shm/shm.h"
 #include "transport/arena/arena_memory.h"
 #include "transport/arena/group_arena.h"
-#include "transport/arena/group_places.h"
+#include "transport/arena/group_parts.h"
 #include "transport/arena/host_peers.h"
 #include "transport/arena/ring_link.h"
 #include "transport/group_calls.h"
@@ -23,8 +23,7 @@ namespace {
 using Words = std::vector<std::vector<std::int64_t>>;
 using Holds = transport::ArenaMemory::Holds;
 
-/// What lies in `arena`, and is woken as the job's ranks are, whose arena is
-/// `job`.
+/// What lies in `arena`, and is woken as the job's ranks are, whose arena is `job`.
 Connections woken_in(const transport::HostArena& job, std::shared_ptr<const void> arena) {
   transport::ControlBlock& own = job.control(job.rank());
   Connections made;
@@ -34,8 +33,7 @@ Connections woken_in(const transport::HostArena& job, std::shared_ptr<const void
   return made;
 }
 
-/// All members are in the arena. `job`: it, or that of the job whose group
-/// these are.
+/// All members are in the arena. `job`: it, or that of the job whose group these are.
 Connections in_memory(const transport::HostArena& job, const std::shared_ptr<transport::HostArena>& arena,
                       std::unique_ptr<backend::Backend> backend, std::unique_ptr<transport::ArenaMemory> memory) {
   Connections made = woken_in(job, arena);
@@ -75,15 +73,15 @@ class PlacedGroups : public GroupConnector {
  public:
   PlacedGroups(std::shared_ptr<transport::HostArena> arena, int rank, bool shares_memory,
                std::shared_ptr<transport::SharedHeap> heap)
-      : arena_(std::move(arena)), heap_(std::move(heap)), places_(arena_->own_heap(), rank, shares_memory) {}
+      : arena_(std::move(arena)), heap_(std::move(heap)), parts_(arena_->own_heap(), rank, shares_memory) {}
 
   Result<GroupPart> reserve(const std::vector<int>& ranks, const HasEnded& has_ended) override {
-    RONDE_ASSIGN_OR_RETURN(transport::GroupPart part, places_.reserve(ranks, has_ended));
+    RONDE_ASSIGN_OR_RETURN(transport::GroupPart part, parts_.reserve(ranks, has_ended));
     return GroupPart{part.call, part.own, std::move(part.ranks), word_of(part)};
   }
-  void give_back(const GroupPart& part) override { places_.give_back(part.call); }
-  void leave(const GroupPart& part, const HasEnded& has_ended) override { places_.leave(part.call, has_ended); }
-  std::size_t taken() const override { return places_.taken(); }
+  void give_back(const GroupPart& part) override { parts_.give_back(part.call); }
+  void leave(const GroupPart& part, const HasEnded& has_ended) override { parts_.leave(part.call, has_ended); }
+  std::size_t taken() const override { return parts_.taken(); }
 
  protected:
   virtual std::vector<std::int64_t> word_of(const transport::GroupPart& part) const = 0;
@@ -94,11 +92,10 @@ class PlacedGroups : public GroupConnector {
 
   const std::shared_ptr<transport::HostArena> arena_;
   const std::shared_ptr<transport::SharedHeap> heap_;
-  transport::GroupPlaces places_;
+  transport::GroupParts parts_;
 };
 
-/// Over parts of the members' heaps. The word of a part is where it begins, and
-/// its call.
+/// Over parts of the members' heaps. The word of a part is where it begins, and its call.
 class GroupsInMemory final : public PlacedGroups {
  public:
   GroupsInMemory(std::shared_ptr<transport::HostArena> arena, std::shared_ptr<transport::SharedHeap> heap,
@@ -118,7 +115,7 @@ class GroupsInMemory final : public PlacedGroups {
       }
       members.push_back({part.ranks[i], static_cast<std::size_t>(word[0]), static_cast<int>(word[1])});
     }
-    const auto arena = std::make_shared<transport::GroupArena>(*arena_, members, places_.part(part.call).place);
+    const auto arena = std::make_shared<transport::GroupArena>(*arena_, members, parts_.part(part.call).place);
     return in_memory(*arena_, arena, backend::make_shm_backend(*arena, table_),
                      std::make_unique<transport::ArenaMemory>(*arena, Holds::all_members, heap_));
   }
@@ -131,8 +128,7 @@ class GroupsInMemory final : public PlacedGroups {
   const collectives::Table table_;
 };
 
-/// Over the job's links. The word of a part is a number; the group goes by the
-/// first member's.
+/// Over the job's links. The word of a part is a number; the group goes by the first member's.
 class GroupsByLinks final : public PlacedGroups {
  public:
   GroupsByLinks(std::shared_ptr<transport::HostArena> own, int rank, std::shared_ptr<transport::SharedHeap> heap,
