@@ -29,6 +29,7 @@
 #include "collectives/persistent/ordered_lane.h"
 #include "collectives/shm/select.h"
 #include "collectives/shm/shared_slice.h"
+#include "collectives/tuning/table.h"
 #include "transport/shm/testing/processes.h"
 
 namespace {
@@ -90,7 +91,7 @@ class Rank {
       : arena_(arena),
         options_(options),
         shared_(*reinterpret_cast<Shared*>(arena.heap(0) + kSharedAt)),
-        channel_(arena, options.thresholds) {}
+        channel_(arena) {}
 
   bool run() {
     cpu_set_t all;
@@ -98,7 +99,7 @@ class Rank {
     has_own_core_ = CPU_COUNT(&all) >= options_.ranks;
     pin(all);
     const std::size_t largest = *std::max_element(options_.sizes.begin(), options_.sizes.end());
-    if (!arena_.commit(0, kTensorAt + largest).is_ok()) {
+    if (!arena_.own_heap().commit(0, kTensorAt + largest).is_ok()) {
       return false;
     }
     input_ = allocate(largest);
@@ -185,7 +186,7 @@ class Rank {
       plan_.members.push_back(
           {"x", tensor(input, bytes), tensor(output, bytes), is_shared ? places() : ronde::MemoryPlaces()});
       return [this] {
-        const auto operation = start(channel_, plan_);
+        const auto operation = start(channel_, plan_, options_.thresholds);
         spin_until(has_own_core_, [&] { return advance(*operation); });
       };
     }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "collectives/testing/worlds.h"
+#include "collectives/tuning/table.h"
 #include "support/effort.h"
 
 namespace ronde::collectives {

@@ -4,6 +4,7 @@
 #include "backend/shm/shm_buckets.h"
 #include "collectives/shm/channel.h"
 #include "collectives/shm/select.h"
+#include "collectives/tuning/host_thresholds.h"
 
 namespace ronde::backend {
 
@@ -12,7 +13,11 @@ namespace {
 class ShmBackend final : public Backend {
  public:
   ShmBackend(transport::HostArena& arena, const collectives::Table& table)
-      : arena_(arena), channel_(arena, table.of(arena.size())), buckets_(arena) {}
+      : arena_(arena), channel_(arena), thresholds_(arena.control(0).rules), buckets_(arena) {
+    if (arena.rank() == 0) {
+      collectives::store(table.of(arena.size()), arena.control(0).rules);
+    }
+  }
 
   std::string_view name() const override { return "shm"; }
 
@@ -22,10 +27,10 @@ class ShmBackend final : public Backend {
 
   Result<std::unique_ptr<Operation>> launch(const Plan& plan) override {
     RONDE_RETURN_IF_ERROR(channel_.arena().need_slots(collectives::slot_bytes_of(plan)));
-    return collectives::start(channel_, plan);
+    return collectives::start(channel_, plan, thresholds_.in_force());
   }
   Thresholds first_thresholds() const override { return collectives::load_thresholds(arena_.control(0).rules); }
-  void set_thresholds(const Thresholds& thresholds) override { channel_.set_thresholds(thresholds); }
+  void set_thresholds(const Thresholds& thresholds) override { thresholds_.set(thresholds); }
 
   BucketLayout* layout() override { return buckets_.layout(); }
   Result<std::unique_ptr<PersistentCollective>> prepare(const Bucket& bucket, const Thresholds& thresholds) override {
@@ -35,13 +40,14 @@ class ShmBackend final : public Backend {
   MemoryPlace place_of(const Request& request) const override { return place_in_heap(arena_, request); }
   bool may_reduce_at(const MemoryPlaces& places) const override { return lie_alike(places); }
   bool is_withdrawn(const MemoryPlace& place, std::uint64_t bytes) const override {
-    return arena_.is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
-           arena_.is_withdrawn(static_cast<std::size_t>(place.output), bytes);
+    return arena_.own_heap().is_withdrawn(static_cast<std::size_t>(place.input), bytes) ||
+           arena_.own_heap().is_withdrawn(static_cast<std::size_t>(place.output), bytes);
   }
 
  private:
   const transport::HostArena& arena_;
   collectives::HostChannel channel_;
+  collectives::HostThresholds thresholds_;  ///< of plans
   ShmBuckets buckets_;
 };
 

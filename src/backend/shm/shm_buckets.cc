@@ -24,9 +24,9 @@ bool do_places_fit(const Bucket& bucket, BucketKind kind, int ranks) {
 
 }  // namespace
 
-ShmBuckets::ShmBuckets(transport::HostArena& arena) : arena_(arena) {
-  if (arena.size() > 1 && arena.engine_bytes() > collectives::OrderedLane::bytes(arena.size())) {
-    layouts_.emplace(arena.engine_bytes(), arena.size());
+ShmBuckets::ShmBuckets(transport::HostArena& arena) : arena_(arena), lane_thresholds_(arena.control(0).rules) {
+  if (arena.size() > 1 && arena.own_heap().engine_bytes() > collectives::OrderedLane::bytes(arena.size())) {
+    layouts_.emplace(arena.own_heap().engine_bytes(), arena.size());
   }
 }
 
@@ -44,9 +44,10 @@ Result<std::unique_ptr<PersistentCollective>> ShmBuckets::prepare(const Bucket& 
   const Descriptor& first = bucket.members.front().descriptor;
   RONDE_RETURN_IF_ERROR(
       reduce::supports({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}));
-  RONDE_RETURN_IF_ERROR(arena_.commit(static_cast<std::size_t>(layout->line), collectives::line_bytes(layout->kind)));
+  RONDE_RETURN_IF_ERROR(
+      arena_.own_heap().commit(static_cast<std::size_t>(layout->line), collectives::line_bytes(layout->kind)));
   if (const std::uint64_t bytes = collectives::slots_bytes(layout->kind, payload_bytes(bucket)); bytes > 0) {
-    RONDE_RETURN_IF_ERROR(arena_.commit(static_cast<std::size_t>(layout->slots), bytes));
+    RONDE_RETURN_IF_ERROR(arena_.own_heap().commit(static_cast<std::size_t>(layout->slots), bytes));
   }
   if (layout->kind == BucketKind::ordered) {
     RONDE_RETURN_IF_ERROR(open_lane());
@@ -57,9 +58,9 @@ Result<std::unique_ptr<PersistentCollective>> ShmBuckets::prepare(const Bucket& 
 
 /// A rank may open its lane later than others, so what it opens it with is kept, not looked up.
 void ShmBuckets::begin_epoch(const Thresholds& thresholds) {
-  lane_thresholds_ = thresholds;
+  lane_thresholds_.set(thresholds);
   if (lane_) {
-    lane_->channel().set_thresholds(thresholds);
+    lane_->set_thresholds(thresholds);
   }
 }
 
@@ -67,10 +68,8 @@ Status ShmBuckets::open_lane() {
   if (lane_) {
     return {};
   }
-  RONDE_RETURN_IF_ERROR(arena_.commit(0, collectives::OrderedLane::bytes(arena_.size())));
-  const Thresholds thresholds =
-      lane_thresholds_ ? *lane_thresholds_ : collectives::load_thresholds(arena_.control(0).rules);
-  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, thresholds);
+  RONDE_RETURN_IF_ERROR(arena_.own_heap().commit(0, collectives::OrderedLane::bytes(arena_.size())));
+  lane_ = std::make_unique<collectives::OrderedLane>(arena_, 0, lane_thresholds_.in_force());
   return {};
 }
 
@@ -82,7 +81,7 @@ MemoryPlace place_in_heap(const transport::HostArena& arena, const Request& requ
   const std::size_t bytes = pair.input.bytes();
   const auto element = static_cast<std::int64_t>(dtype_bytes(pair.input.dtype));
   const auto offset_of = [&](const void* data) {
-    const std::int64_t offset = bytes == 0 ? kNoOffset : arena.heap_offset_of(data, bytes);
+    const std::int64_t offset = bytes == 0 ? kNoOffset : arena.own_heap().offset_of(data, bytes);
     return offset >= 0 && offset % element == 0 ? offset : kNoOffset;
   };
   const std::int64_t from = offset_of(pair.input.data);

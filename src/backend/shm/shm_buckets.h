@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "collectives/persistent/bucket_layout.h"
 #include "collectives/persistent/ordered_lane.h"
+#include "collectives/tuning/host_thresholds.h"
 #include "transport/arena/arena.h"
 #include "types/persistent_collective.h"
 #include "types/thresholds.h"
@@ -32,7 +33,7 @@ class ShmBuckets {
 
   transport::HostArena& arena_;
   std::optional<collectives::HostLayouts> layouts_;
-  std::optional<Thresholds> lane_thresholds_;  ///< since the last begin_epoch(); none: as all ranks begin
+  collectives::HostThresholds lane_thresholds_;  ///< as of the last begin_epoch()
   std::unique_ptr<collectives::OrderedLane> lane_;
 };
 

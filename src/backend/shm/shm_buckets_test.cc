@@ -20,7 +20,7 @@ class ShmBucketsTest : public testing::Test {
     bucket.members.resize(1);
     bucket.members[0].name = "t";
     bucket.members[0].descriptor.tensors = {{DType::float32, {elements}}};
-    collectives::HostLayouts layouts(world_[0]->engine_bytes(), 2);
+    collectives::HostLayouts layouts(world_[0]->own_heap().engine_bytes(), 2);
     bucket.layout = layouts.place_as(kind, payload_bytes(bucket))->layout;
     return bucket;
   }
@@ -75,7 +75,7 @@ TEST_F(ShmBucketsTest, TheLaneHoldsSoManyBucketsAndNoMore) {
 }
 
 TEST_F(ShmBucketsTest, ATensorInTheOwnHeapHasAPlaceIfItIsReducedAlone) {
-  ASSERT_TRUE(world_[0]->commit(1 << 20, 4096));
+  ASSERT_TRUE(world_[0]->own_heap().commit(1 << 20, 4096));
   std::byte* const at = world_[0]->heap(0) + (1 << 20);
   const auto request_of = [](void* input, void* output, OpKind kind = OpKind::allreduce) {
     Request request;

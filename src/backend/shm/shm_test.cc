@@ -78,5 +78,41 @@ TEST(ShmBackend, RunsPlansOfTwoRanks) {
   EXPECT_EQ(values[0], (std::vector<float>{44, 88, 132}));
 }
 
+TEST(ShmBackend, EveryRankGoesByTheTableOfTheFirst) {
+  const auto world = transport::make_loopback_world(2, transport::RegionLayout::for_size(2));
+  // By its own row the second rank would reduce in two phases what the first reduces in one shot, and wait for ever.
+  const collectives::Table one_shot = collectives::Table::parse("ranks any: one_shot 4096").value();
+  const collectives::Table two_phases = collectives::Table::parse("ranks any: one_shot 0").value();
+  const auto second = make_shm_backend(*world[1], two_phases);
+  const auto first = make_shm_backend(*world[0], one_shot);
+  EXPECT_EQ(first->first_thresholds(), one_shot.of(2));
+  EXPECT_EQ(second->first_thresholds(), one_shot.of(2));
+  const auto ticks_of = [&] {
+    std::vector<std::vector<float>> values = {{1, 2, 3}, {10, 20, 30}};
+    std::vector<Plan> plans(2, plan_of(OpKind::allreduce));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const Tensor tensor{values[rank].data(), DType::float32, {3}, {}};
+      plans[rank].members.push_back({"x", tensor, tensor});
+    }
+    const auto of_first = first->launch(plans[0]).value();
+    const auto of_second = second->launch(plans[1]).value();
+    bool first_done = false;
+    bool second_done = false;
+    for (int step = 0; step < 100 && !(first_done && second_done); ++step) {
+      first_done = first_done || of_first->advance() == Progress::done;
+      second_done = second_done || of_second->advance() == Progress::done;
+    }
+    EXPECT_TRUE(first_done && second_done);
+    EXPECT_EQ(values[0], (std::vector<float>{11, 22, 33}));
+    EXPECT_EQ(values[1], values[0]);
+    return world[1]->control(1).ticks.reduced.value.load();
+  };
+  EXPECT_EQ(ticks_of(), 0u) << "in one shot nobody stores that it has reduced";
+  first->set_thresholds(two_phases.of(2));
+  second->set_thresholds(two_phases.of(2));
+  EXPECT_EQ(ticks_of(), 2u) << "in two phases each rank does";
+  EXPECT_EQ(second->first_thresholds(), one_shot.of(2));
+}
+
 }  // namespace
 }  // namespace ronde::backend

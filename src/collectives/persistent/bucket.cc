@@ -12,6 +12,7 @@ reduce::Reduction reduction_of(const Bucket& bucket) {
 
 HostBucket::HostBucket(transport::HostArena& arena, const Bucket& bucket)
     : arena_(arena),
+      bells_(arena.bells()),
       bucket_(bucket),
       layout_(*read_layout(bucket.layout)),
       rank_(arena.rank()),
@@ -57,7 +58,7 @@ void HostBucket::publish(std::uint64_t calls) {
     calls_of(rank_).store(calls, std::memory_order_relaxed);
   }
   store_published(wanted_);
-  wake_others_if_last(arena_, rank_, size_, [this](int peer) { return published_word(peer).has_reached(wanted_); });
+  wake_others_if_last(bells_, rank_, size_, [this](int peer) { return published_word(peer).has_reached(wanted_); });
 }
 
 void HostBucket::cancel() {
@@ -68,7 +69,7 @@ void HostBucket::cancel() {
 
 void HostBucket::set_done() {
   line(rank_).done.store(wanted_);
-  wake_others_if_last(arena_, rank_, size_, [this](int peer) { return line(peer).done.has_reached(wanted_); });
+  wake_others_if_last(bells_, rank_, size_, [this](int peer) { return line(peer).done.has_reached(wanted_); });
 }
 
 bool HostBucket::is_void() const {

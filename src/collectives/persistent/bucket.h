@@ -168,6 +168,7 @@ class HostBucket : public PersistentCollective {
 
  private:
   transport::HostArena& arena_;
+  const transport::HostBells& bells_;
   const Bucket bucket_;
   const HostLayout layout_;
   const int rank_;

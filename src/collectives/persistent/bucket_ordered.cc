@@ -55,7 +55,8 @@ class OrderedBucket final : public HostBucket {
         return Progress::idle;
       }
       const bool is_trivial = size() == 1 || list().bytes() == 0;
-      operation_ = is_trivial ? allreduce_of_single_rank(plan_) : staged_allreduce(lane_.channel(), plan_);
+      operation_ =
+          is_trivial ? allreduce_of_single_rank(plan_) : staged_allreduce(lane_.channel(), plan_, lane_.thresholds());
     }
     const Progress progress = operation_->advance();
     if (progress != Progress::done) {

@@ -33,9 +33,10 @@ std::size_t OrderedLane::bytes(int ranks) {
 }
 
 OrderedLane::OrderedLane(transport::HostArena& arena, std::size_t heap_offset, const Thresholds& thresholds)
-    : arena_(arena),
+    : bells_(arena.bells()),
       ring_(reinterpret_cast<std::atomic<std::uint64_t>*>(arena.heap(0) + heap_offset + kRingAt)),
-      channel_(arena, place(arena.size(), arena.layout().heap_offset() + heap_offset), thresholds) {
+      channel_(arena, place(arena.size(), arena.layout().heap_offset() + heap_offset)),
+      thresholds_(thresholds) {
   new (arena.heap(arena.rank()) + heap_offset) transport::TickLines();
   if (is_leader()) {
     for (std::uint64_t i = 0; i < kEntries; ++i) {
@@ -47,7 +48,7 @@ OrderedLane::OrderedLane(transport::HostArena& arena, std::size_t heap_offset, c
 void OrderedLane::append(std::uint32_t bucket) {
   ++appended_;
   entry(appended_).store(appended_ << 32 | bucket, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 std::optional<std::uint32_t> OrderedLane::head() const {

@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "collectives/shm/channel.h"
+#include "types/thresholds.h"
 
 namespace ronde::collectives {
 
@@ -37,6 +38,10 @@ class OrderedLane {
   OrderedLane(transport::HostArena& arena, std::size_t heap_offset, const Thresholds& thresholds);
 
   HostChannel& channel() { return channel_; }
+  /// The row by which all ordered buckets go.
+  const Thresholds& thresholds() const { return thresholds_; }
+  /// Another row from the next entry on; every rank must set it between the same two entries.
+  void set_thresholds(const Thresholds& thresholds) { thresholds_ = thresholds; }
   /// Buckets come and go in the same order on every rank.
   void join() { ++buckets_; }
   void leave() { --buckets_; }
@@ -53,9 +58,10 @@ class OrderedLane {
  private:
   std::atomic<std::uint64_t>& entry(std::uint64_t number) const { return ring_[number % kEntries]; }
 
-  transport::HostArena& arena_;
+  const transport::HostBells& bells_;
   std::atomic<std::uint64_t>* const ring_;  ///< in the leader's heap
   HostChannel channel_;
+  Thresholds thresholds_;
   std::uint64_t next_ = 1;      ///< entry to execute
   std::uint64_t appended_ = 0;  ///< leader: the last entry
   std::uint64_t buckets_ = 0;

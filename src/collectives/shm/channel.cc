@@ -25,34 +25,18 @@ ChannelPlace ChannelPlace::in_arena(const transport::RegionLayout& layout) {
           layout.slots};
 }
 
-HostChannel::HostChannel(transport::HostArena& arena, const ChannelPlace& place, const Thresholds& thresholds)
+HostChannel::HostChannel(transport::HostArena& arena, const ChannelPlace& place)
     : arena_(arena),
+      bells_(arena.bells()),
       place_(place),
       rank_(arena.rank()),
       size_(arena.size()),
       own_(*reinterpret_cast<TickLines*>(arena.region(arena.rank()) + place.flags)),
       seen_(static_cast<std::size_t>(arena.size())),
-      pointers_(static_cast<std::size_t>(arena.size())),
-      thresholds_(thresholds) {
+      pointers_(static_cast<std::size_t>(arena.size())) {
   for (int rank = 0; rank < size_; ++rank) {
     regions_.push_back(arena.region(rank));
   }
-}
-
-HostChannel::HostChannel(transport::HostArena& arena, const Thresholds& own)
-    : HostChannel(arena, ChannelPlace::in_arena(arena.layout()), own) {
-  if (rank_ == 0) {
-    store(own, arena.control(0).rules);
-  } else {
-    thresholds_.reset();
-  }
-}
-
-const Thresholds& HostChannel::thresholds() {
-  if (!thresholds_) {
-    thresholds_ = load_thresholds(arena_.control(0).rules);
-  }
-  return *thresholds_;
 }
 
 std::uint64_t HostChannel::begin(std::uint64_t ticks) {
@@ -91,22 +75,22 @@ bool HostChannel::free_to_write(std::uint64_t tick, std::uint64_t Seen::*seen_fl
 
 void HostChannel::publish(std::uint64_t tick) {
   own_.published.value.store(tick, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 void HostChannel::publish_for_all(std::uint64_t tick) {
   own_.published.value.store(tick, std::memory_order_release);
-  wake_others_if_last(arena_, rank_, size_, [&](int peer) { return look(ticks(peer).published) >= tick; });
+  wake_others_if_last(bells_, rank_, size_, [&](int peer) { return look(ticks(peer).published) >= tick; });
 }
 
 void HostChannel::set_reduced(std::uint64_t tick) {
   own_.reduced.value.store(tick, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 void HostChannel::set_copied(std::uint64_t tick) {
   own_.copied.value.store(tick, std::memory_order_release);
-  arena_.ring_others();
+  bells_.ring_others();
 }
 
 void HostChannel::finish(std::uint64_t last_tick) {

@@ -30,11 +30,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "collectives/tuning/table.h"
 #include "transport/arena/arena.h"
 
 namespace ronde::collectives {
@@ -55,21 +53,16 @@ struct ChannelPlace {
 /// One per rank and place, used by one operation at a time, under the engine's progress lock.
 class HostChannel {
  public:
-  /// The channel of the region itself, whose thresholds are those that the first rank has set (table.h). `arena` must
-  /// outlive the channel, which must be the only one over it.
-  explicit HostChannel(transport::HostArena& arena, const Thresholds& own = Thresholds());
+  /// The channel of the region itself. `arena` must outlive the channel, which must be the only one over it.
+  explicit HostChannel(transport::HostArena& arena) : HostChannel(arena, ChannelPlace::in_arena(arena.layout())) {}
   /// A further channel, at a place whose flags are 0 on every rank before any rank begins.
-  HostChannel(transport::HostArena& arena, const ChannelPlace& place, const Thresholds& thresholds);
+  HostChannel(transport::HostArena& arena, const ChannelPlace& place);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::size_t slot_bytes() const { return place_.slot_bytes; }
   std::uint64_t slots() const { return static_cast<std::uint64_t>(place_.slots); }
   transport::HostArena& arena() const { return arena_; }
-  /// Those of the host's first rank. Requires: it has made its channel, which it has before it takes part in anything.
-  const Thresholds& thresholds();
-  /// Others from the next operation on; every rank must do so between the same two operations.
-  void set_thresholds(const Thresholds& thresholds) { thresholds_ = thresholds; }
 
   /// Begins an operation of `ticks` ticks and returns the first. The operation before must be finished.
   std::uint64_t begin(std::uint64_t ticks);
@@ -133,6 +126,7 @@ class HostChannel {
   std::size_t slot(std::uint64_t tick) const { return tick % static_cast<std::uint64_t>(place_.slots); }
 
   transport::HostArena& arena_;
+  const transport::HostBells& bells_;
   const ChannelPlace place_;
   const int rank_;
   const int size_;
@@ -142,7 +136,6 @@ class HostChannel {
   std::uint64_t first_ = 1;  ///< first tick of the operation under way
   std::vector<Seen> seen_;
   std::vector<const void*> pointers_;
-  std::optional<Thresholds> thresholds_;
 };
 
 }  // namespace ronde::collectives

@@ -10,18 +10,18 @@
 
 #include <atomic>
 
-#include "transport/arena/arena.h"
+#include "transport/arena/host_bells.h"
 
 namespace ronde::collectives {
 
-/// Call after storing this rank's word. `rank`, `size`: as the arena has them. `has_stored(peer)`: whether a peer has
-/// stored its own, looked at anew.
-/// Requires: whoever sleeps until all have stored theirs has stored its own before.
+/// Call after storing this rank's word. `rank`, `size`: of those that the bells are of. `has_stored(peer)`: whether a
+/// peer has stored its own, looked at anew. Requires: whoever sleeps until all have stored theirs has stored its own
+/// before.
 template <typename HasStored>
-void wake_others_if_last(transport::HostArena& arena, int rank, int size, const HasStored& has_stored) {
+void wake_others_if_last(const transport::HostBells& bells, int rank, int size, const HasStored& has_stored) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (size == 2) {  // a look at the other's bell costs as much as one at its word, which may just have changed
-    arena.ring_others_after_fence();
+    bells.ring_others_after_fence();
     return;
   }
   for (int peer = rank + 1; peer < size; ++peer) {
@@ -34,7 +34,7 @@ void wake_others_if_last(transport::HostArena& arena, int rank, int size, const 
       return;
     }
   }
-  arena.ring_others_after_fence();
+  bells.ring_others_after_fence();
 }
 
 }  // namespace ronde::collectives

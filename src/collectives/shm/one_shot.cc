@@ -14,13 +14,13 @@ namespace {
 
 class OneShot final : public Operation {
  public:
-  OneShot(HostChannel& channel, const Plan& plan)
+  OneShot(HostChannel& channel, const Plan& plan, const Thresholds& thresholds)
       : channel_(channel),
         reducer_({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, static_cast<std::size_t>(channel.size())),
         list_(plan),
-        is_streaming_(list_.bytes() >= channel.thresholds().stream && !list_.any_in_place()) {
+        is_streaming_(list_.bytes() >= thresholds.stream && !list_.any_in_place()) {
     const std::size_t most =
-        std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(channel.thresholds().chunk)});
+        std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(thresholds.chunk)});
     const Chunks chunks(list_.bytes(), most);
     chunk_bytes_ = chunks.bytes_each;
     to_reduce_ = to_publish_ = first_ = channel.begin(chunks.count);
@@ -125,8 +125,8 @@ class OneShot final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> one_shot_allreduce(HostChannel& channel, const Plan& plan) {
-  return std::make_unique<OneShot>(channel, plan);
+std::unique_ptr<Operation> one_shot_allreduce(HostChannel& channel, const Plan& plan, const Thresholds& thresholds) {
+  return std::make_unique<OneShot>(channel, plan, thresholds);
 }
 
 }  // namespace ronde::collectives

@@ -33,11 +33,11 @@ TEST(Operations, SayWhomTheyWaitFor) {
     for (const std::int64_t elements : {5, 5000}) {
       World world(tiny_slots(3));
       const Job job = one_job(kind, 3, kind == OpKind::barrier ? 0 : elements);
-      const auto first = start(world.channel(1), job.plans[1]);
+      const auto first = world.begin(1, job.plans[1]);
       EXPECT_FALSE(run_until_idle(*first));
       const bool from_root = kind == OpKind::broadcast;
       EXPECT_EQ(first->waiting_for(), (from_root ? std::vector<int>{0} : std::vector<int>{0, 2})) << op_name(kind);
-      const auto second = start(world.channel(2), job.plans[2]);
+      const auto second = world.begin(2, job.plans[2]);
       EXPECT_FALSE(run_until_idle(*second));
       run_until_idle(*first);
       EXPECT_EQ(first->waiting_for(), std::vector<int>{0}) << op_name(kind);
@@ -48,7 +48,7 @@ TEST(Operations, SayWhomTheyWaitFor) {
 TEST(Operations, OfARootWaitForTheRankThatKeepsItsSlots) {
   World world(tiny_slots(3));
   const Job job = one_job(OpKind::broadcast, 3, 128L * 10);
-  const auto root = start(world.channel(0), job.plans[0]);
+  const auto root = world.begin(0, job.plans[0]);
   EXPECT_FALSE(run_until_idle(*root));
   EXPECT_EQ(root->waiting_for(), (std::vector<int>{1, 2}));
 }
@@ -63,7 +63,7 @@ TEST(Operations, MoveAtMostTheBudgetInOneStep) {
       std::vector<std::unique_ptr<Operation>> operations;
       for (int rank = 0; rank < size; ++rank) {
         const auto index = static_cast<std::size_t>(rank);
-        operations.push_back(start(world.channel(index), job.plans[index]));
+        operations.push_back(world.begin(index, job.plans[index]));
       }
       std::vector<std::size_t> steps(operations.size(), 0);
       for (std::size_t done = 0; done < operations.size();) {
@@ -89,12 +89,12 @@ TEST(Operations, ARankRunsAheadOfOthersThatOnlyReceive) {
   World world(tiny_slots(2));
   const Job job = one_job(OpKind::broadcast, 2, 128);
   for (int round = 0; round < 4; ++round) {
-    EXPECT_TRUE(run_until_idle(*start(world.channel(0), job.plans[0]))) << round;
+    EXPECT_TRUE(run_until_idle(*world.begin(0, job.plans[0]))) << round;
   }
-  const auto fifth = start(world.channel(0), job.plans[0]);
+  const auto fifth = world.begin(0, job.plans[0]);
   EXPECT_FALSE(run_until_idle(*fifth)) << "the first is still unread";
   EXPECT_EQ(fifth->waiting_for(), std::vector<int>{1});
-  EXPECT_TRUE(run_until_idle(*start(world.channel(1), job.plans[1])));
+  EXPECT_TRUE(run_until_idle(*world.begin(1, job.plans[1])));
   EXPECT_TRUE(run_until_idle(*fifth));
 }
 
@@ -102,13 +102,13 @@ TEST(Operations, ARankOfAScanWaitsForThoseBelowItOnly) {
   for (const OpKind kind : {OpKind::scan, OpKind::exscan}) {
     World world(tiny_slots(3));
     const Job job = one_job(kind, 3, 5);
-    const auto second = start(world.channel(1), job.plans[1]);
+    const auto second = world.begin(1, job.plans[1]);
     EXPECT_FALSE(run_until_idle(*second));
     EXPECT_EQ(second->waiting_for(), std::vector<int>{0}) << op_name(kind);
-    const auto third = start(world.channel(2), job.plans[2]);
+    const auto third = world.begin(2, job.plans[2]);
     EXPECT_FALSE(run_until_idle(*third));
     EXPECT_EQ(third->waiting_for(), std::vector<int>{0}) << op_name(kind);
-    const auto first = start(world.channel(0), job.plans[0]);
+    const auto first = world.begin(0, job.plans[0]);
     EXPECT_TRUE(run_until_idle(*first)) << "it waits for nobody";
     EXPECT_TRUE(run_until_idle(*third));
     EXPECT_TRUE(run_until_idle(*second));

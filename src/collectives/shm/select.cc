@@ -21,18 +21,19 @@ namespace ronde::collectives {
 
 namespace {
 
-std::unique_ptr<Operation> allreduce(HostChannel& channel, const Plan& plan) {
+std::unique_ptr<Operation> allreduce(HostChannel& channel, const Plan& plan, const Thresholds& thresholds) {
   if (plan.bytes() == 0) {
     return allreduce_of_single_rank(plan);
   }
   if (plan.reduce_op == ReduceOp::adasum) {
     return adasum_allreduce(
-        channel.rank(), channel.size(), [&channel](const Plan& part) { return start(channel, part); }, plan);
+        channel.rank(), channel.size(),
+        [&channel, thresholds](const Plan& part) { return start(channel, part, thresholds); }, plan);
   }
   if (plan.is_shared()) {
     return direct_allreduce(channel, plan);
   }
-  return staged_allreduce(channel, plan);
+  return staged_allreduce(channel, plan, thresholds);
 }
 
 /// How an algorithm uses a staging slot.
@@ -46,9 +47,17 @@ Slots slots_of_allreduce(const Plan& plan) {
   return plan.reduce_op == ReduceOp::adasum ? Slots::whole : plan.is_shared() ? Slots::none : Slots::from_beginning;
 }
 
+/// An algorithm that has no thresholds.
+template <std::unique_ptr<Operation> (*kStart)(HostChannel&, const Plan&)>
+std::unique_ptr<Operation> by_plan(HostChannel& channel, const Plan& plan, const Thresholds&) {
+  return kStart(channel, plan);
+}
+
+std::unique_ptr<Operation> barrier(HostChannel& channel, const Plan&) { return flag_barrier(channel); }
+
 struct Algorithm {
   OpKind kind;
-  std::unique_ptr<Operation> (*start)(HostChannel&, const Plan&);
+  std::unique_ptr<Operation> (*start)(HostChannel&, const Plan&, const Thresholds&);
   std::unique_ptr<Operation> (*alone)(const Plan&);  ///< in a world of one rank; null: as in any
   Slots slots;
 };
@@ -56,16 +65,16 @@ struct Algorithm {
 constexpr Algorithm kAlgorithms[] = {
     {OpKind::allreduce, allreduce, allreduce_of_single_rank,
      Slots::from_beginning},  // or as slots_of_allreduce() has it
-    {OpKind::broadcast, staged_broadcast, copy_of_single_rank, Slots::from_beginning},
-    {OpKind::allgather, staged_allgather, copy_of_single_rank, Slots::from_beginning},
-    {OpKind::alltoall, staged_alltoall, copy_of_single_rank, Slots::whole},
-    {OpKind::gather, staged_gather, copy_of_single_rank, Slots::whole},
-    {OpKind::scatter, staged_scatter, copy_of_single_rank, Slots::whole},
-    {OpKind::reduce, staged_reduce, allreduce_of_single_rank, Slots::whole},
-    {OpKind::reducescatter, staged_reducescatter, allreduce_of_single_rank, Slots::whole},
-    {OpKind::barrier, [](HostChannel& channel, const Plan&) { return flag_barrier(channel); }, nullptr, Slots::none},
-    {OpKind::scan, staged_scan, allreduce_of_single_rank, Slots::from_beginning},
-    {OpKind::exscan, staged_exscan, exscan_of_single_rank, Slots::from_beginning},
+    {OpKind::broadcast, by_plan<staged_broadcast>, copy_of_single_rank, Slots::from_beginning},
+    {OpKind::allgather, by_plan<staged_allgather>, copy_of_single_rank, Slots::from_beginning},
+    {OpKind::alltoall, by_plan<staged_alltoall>, copy_of_single_rank, Slots::whole},
+    {OpKind::gather, by_plan<staged_gather>, copy_of_single_rank, Slots::whole},
+    {OpKind::scatter, by_plan<staged_scatter>, copy_of_single_rank, Slots::whole},
+    {OpKind::reduce, by_plan<staged_reduce>, allreduce_of_single_rank, Slots::whole},
+    {OpKind::reducescatter, by_plan<staged_reducescatter>, allreduce_of_single_rank, Slots::whole},
+    {OpKind::barrier, by_plan<barrier>, nullptr, Slots::none},
+    {OpKind::scan, by_plan<staged_scan>, allreduce_of_single_rank, Slots::from_beginning},
+    {OpKind::exscan, by_plan<staged_exscan>, exscan_of_single_rank, Slots::from_beginning},
 };
 
 const Algorithm* find(OpKind kind) {
@@ -91,15 +100,16 @@ std::size_t slot_bytes_of(const Plan& plan) {
   return bytes;
 }
 
-std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& plan) {
-  return plan.bytes() <= channel.thresholds().one_shot ? one_shot_allreduce(channel, plan)
-                                                       : two_phase_allreduce(channel, plan);
+std::unique_ptr<Operation> staged_allreduce(HostChannel& channel, const Plan& plan, const Thresholds& thresholds) {
+  return plan.bytes() <= thresholds.one_shot ? one_shot_allreduce(channel, plan, thresholds)
+                                             : two_phase_allreduce(channel, plan, thresholds);
 }
 
-std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan) {
+std::unique_ptr<Operation> start(HostChannel& channel, const Plan& plan, const Thresholds& thresholds) {
   assert(has_algorithm(plan.kind));
   const Algorithm& algorithm = *find(plan.kind);
-  return channel.size() == 1 && algorithm.alone != nullptr ? algorithm.alone(plan) : algorithm.start(channel, plan);
+  return channel.size() == 1 && algorithm.alone != nullptr ? algorithm.alone(plan)
+                                                           : algorithm.start(channel, plan, thresholds);
 }
 
 }  // namespace ronde::collectives

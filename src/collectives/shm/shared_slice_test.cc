@@ -96,7 +96,7 @@ TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {
   ASSERT_EQ(arenas.size(), size);
   std::vector<std::byte*> heaps;
   for (const auto& arena : arenas) {
-    ASSERT_TRUE(arena->commit(0, 8 << 20));
+    ASSERT_TRUE(arena->own_heap().commit(0, 8 << 20));
     heaps.push_back(arena->heap(arena->rank()));
   }
   World world(std::move(arenas));
@@ -122,7 +122,7 @@ TEST_P(DirectAllreduce, BesideTheOtherAlgorithmsGivesTheSameBits) {
   for (std::size_t index = 0; index < jobs.size(); ++index) {
     std::vector<std::unique_ptr<Operation>> operations(size);
     for (std::size_t rank = 0; rank < size; ++rank) {
-      operations[rank] = start(world.channel(rank), jobs[index].plans[rank]);
+      operations[rank] = world.begin(rank, jobs[index].plans[rank]);
     }
     std::size_t left = size;
     for (int step = 0; left > 0 && step < 100000; ++step) {

@@ -14,15 +14,15 @@ namespace {
 
 class TwoPhase final : public Operation {
  public:
-  TwoPhase(HostChannel& channel, const Plan& plan)
+  TwoPhase(HostChannel& channel, const Plan& plan, const Thresholds& thresholds)
       : channel_(channel),
         reducer_({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, static_cast<std::size_t>(channel.size())),
         list_(plan),
-        is_streaming_(list_.bytes() >= channel.thresholds().stream && !list_.any_in_place()) {
+        is_streaming_(list_.bytes() >= thresholds.stream && !list_.any_in_place()) {
     // Multiples of a line, hence of an element; and a slice is at most slot_bytes / p rounded up to a line, which is
     // what a result slot holds.
     const std::size_t most =
-        std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(channel.thresholds().chunk)});
+        std::min({channel.slot_bytes(), kBudgetBytes / 2, static_cast<std::size_t>(thresholds.chunk)});
     const Chunks chunks(list_.bytes(), most);
     chunk_bytes_ = chunks.bytes_each;
     first_ = channel.begin(chunks.count);
@@ -140,8 +140,8 @@ class TwoPhase final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> two_phase_allreduce(HostChannel& channel, const Plan& plan) {
-  return std::make_unique<TwoPhase>(channel, plan);
+std::unique_ptr<Operation> two_phase_allreduce(HostChannel& channel, const Plan& plan, const Thresholds& thresholds) {
+  return std::make_unique<TwoPhase>(channel, plan, thresholds);
 }
 
 }  // namespace ronde::collectives

@@ -29,10 +29,11 @@
 #include "collectives/shm/channel.h"
 #include "types/operation.h"
 #include "types/plan.h"
+#include "types/thresholds.h"
 
 namespace ronde::collectives {
 
-/// Requires: size() > 1, plan.bytes() > 0. `plan` must outlive the operation.
-std::unique_ptr<Operation> two_phase_allreduce(HostChannel& channel, const Plan& plan);
+/// Requires: size() > 1, plan.bytes() > 0; the same `thresholds` on every rank. `plan` must outlive the operation.
+std::unique_ptr<Operation> two_phase_allreduce(HostChannel& channel, const Plan& plan, const Thresholds& thresholds);
 
 }  // namespace ronde::collectives

@@ -4,7 +4,8 @@
 #include <array>
 #include <string>
 
-#include "transport/arena/arena.h"
+#include "transport/arena/control_block.h"
+#include "transport/arena/region_layout.h"
 
 namespace ronde::collectives {
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/environment.h"
+#include "transport/arena/control_block.h"
 
 namespace ronde::collectives {
 
@@ -28,7 +29,7 @@ constexpr std::array<Field, 5> kFields = {{
     {"chunk", &Thresholds::chunk, 128, 1 << 30},
     {"stream", &Thresholds::stream, 0, kMostBytes},
 }};
-static_assert(kFields.size() <= std::size(decltype(transport::RulesLine::numbers){}));
+static_assert(sizeof(Thresholds) == kFields.size() * sizeof(std::uint64_t), "every number of a row has a word");
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";
@@ -174,23 +175,6 @@ std::string Table::row_text(int ranks, const Thresholds& thresholds) {
 const Thresholds& Table::of(int ranks) const {
   return std::find_if(rows_.begin(), rows_.end() - 1, [ranks](const Row& row) { return ranks <= row.ranks; })
       ->thresholds;
-}
-
-void store(const Thresholds& thresholds, transport::RulesLine& line) {
-  for (std::size_t i = 0; i < kFields.size(); ++i) {
-    line.numbers[i] = thresholds.*kFields[i].value;
-  }
-  line.is_set.store(1, std::memory_order_release);
-}
-
-Thresholds load_thresholds(const transport::RulesLine& line) {
-  Thresholds thresholds;
-  if (line.is_set.load(std::memory_order_acquire) != 0) {
-    for (std::size_t i = 0; i < kFields.size(); ++i) {
-      thresholds.*kFields[i].value = line.numbers[i];
-    }
-  }
-  return thresholds;
 }
 
 }  // namespace ronde::collectives

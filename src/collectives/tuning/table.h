@@ -8,10 +8,7 @@
 // Rows stand in ascending order of ranks and a world takes the first that is large enough for it; what a row does not
 // say is as in the built-in table. Rows end with a line or a semicolon; # begins a comment.
 //
-// The table belongs to the group: ranks that differ in it would run different algorithms against each other and wait
-// for ever. So the row of the host's first rank is everyone's: it lies in shared memory before anything runs
-// (RulesLine). Another one later, measured in the meantime (probe.h), takes effect only at an agreed position of the
-// log (TABLE in docs/agreement.md).
+// The row in force is the same on all ranks of a group: host_thresholds.h.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +20,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/rules_line.h"
 #include "types/thresholds.h"
 
 namespace ronde::collectives {
@@ -62,10 +58,5 @@ class Table {
 
   std::vector<Row> rows_;
 };
-
-/// The row as the host's first rank leaves it in its region, and as the others find it.
-void store(const Thresholds& thresholds, transport::RulesLine& line);
-/// The built-in row of two ranks if none was stored, which the rules of table.h exclude.
-Thresholds load_thresholds(const transport::RulesLine& line);
 
 }  // namespace ronde::collectives

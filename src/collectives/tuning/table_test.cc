@@ -5,8 +5,6 @@
 
 #include <fstream>
 
-#include "collectives/shm/testing/world.h"
-
 namespace ronde::collectives {
 namespace {
 
@@ -76,17 +74,6 @@ TEST(Table, ComesFromTheEnvironmentAsTextOrFile) {
   ASSERT_EQ(::setenv("RONDE_TABLE", "/no/such/file", 1), 0);
   EXPECT_NE(Table::from_environment().status().message().find("/no/such/file"), std::string::npos);
   ASSERT_EQ(::unsetenv("RONDE_TABLE"), 0);
-}
-
-TEST(Table, OfTheFirstRankIsEveryones) {
-  const auto arenas = transport::make_loopback_world(2, tiny_slots(2));
-  const Thresholds firsts = {.inlined = 1, .one_shot = 2, .staged = 3, .chunk = 256, .stream = 5};
-  HostChannel second(*arenas[1], Thresholds());
-  HostChannel first(*arenas[0], firsts);
-  EXPECT_EQ(first.thresholds(), firsts);
-  EXPECT_EQ(second.thresholds(), firsts);
-  second.set_thresholds(Thresholds());
-  EXPECT_EQ(second.thresholds(), Thresholds());
 }
 
 }  // namespace

@@ -141,9 +141,9 @@ struct Met {
 
 JobConnections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
                                 std::vector<int> first_of = {}) {
-  transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
+  const transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   return connect_by_messages(
-      std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->ring(bell->rank()); },
+      std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->bells().ring(bell->rank()); },
       std::move(first_of), std::move(links.groups));
 }
 

@@ -10,7 +10,7 @@
 #include "backend/shm/shm.h"
 #include "transport/arena/arena_memory.h"
 #include "transport/arena/group_arena.h"
-#include "transport/arena/group_places.h"
+#include "transport/arena/group_parts.h"
 #include "transport/arena/host_peers.h"
 #include "transport/arena/ring_link.h"
 #include "transport/group_calls.h"
@@ -28,7 +28,7 @@ Connections woken_in(const transport::HostArena& job, std::shared_ptr<const void
   transport::ControlBlock& own = job.control(job.rank());
   Connections made;
   made.keeps = std::move(arena);
-  made.bell = {&own.bell, job.bell_fd()};
+  made.bell = {&own.bell, job.bells().own_fd()};
   made.calls = &own.calls;
   return made;
 }
@@ -38,8 +38,8 @@ Connections in_memory(const transport::HostArena& job, const std::shared_ptr<tra
                       std::unique_ptr<backend::Backend> backend, std::unique_ptr<transport::ArenaMemory> memory) {
   Connections made = woken_in(job, arena);
   for (int rank = 0; rank < arena->size(); ++rank) {
-    made.who.push_back(arena->peer(rank));
-    made.processes.push_back(rank == arena->rank() ? -1 : arena->peer_fd(rank));
+    made.who.push_back(arena->process(rank).info);
+    made.processes.push_back(rank == arena->rank() ? -1 : arena->process(rank).end_fd);
   }
   made.memory = std::move(memory);
   if (arena->size() > 1) {
@@ -76,15 +76,15 @@ class PlacedGroups : public GroupConnector {
  public:
   PlacedGroups(std::shared_ptr<transport::HostArena> arena, int rank, bool shares_memory,
                std::shared_ptr<transport::SharedHeap> heap)
-      : arena_(std::move(arena)), heap_(std::move(heap)), places_(*arena_, rank, shares_memory) {}
+      : arena_(std::move(arena)), heap_(std::move(heap)), parts_(arena_->own_heap(), rank, shares_memory) {}
 
   Result<GroupPart> reserve(const std::vector<int>& ranks, const HasEnded& has_ended) override {
-    RONDE_ASSIGN_OR_RETURN(transport::GroupPart part, places_.reserve(ranks, has_ended));
+    RONDE_ASSIGN_OR_RETURN(transport::GroupPart part, parts_.reserve(ranks, has_ended));
     return GroupPart{part.call, part.own, std::move(part.ranks), word_of(part)};
   }
-  void give_back(const GroupPart& part) override { places_.give_back(part.call); }
-  void leave(const GroupPart& part, const HasEnded& has_ended) override { places_.leave(part.call, has_ended); }
-  std::size_t taken() const override { return places_.taken(); }
+  void give_back(const GroupPart& part) override { parts_.give_back(part.call); }
+  void leave(const GroupPart& part, const HasEnded& has_ended) override { parts_.leave(part.call, has_ended); }
+  std::size_t taken() const override { return parts_.taken(); }
 
  protected:
   virtual std::vector<std::int64_t> word_of(const transport::GroupPart& part) const = 0;
@@ -95,7 +95,7 @@ class PlacedGroups : public GroupConnector {
 
   const std::shared_ptr<transport::HostArena> arena_;
   const std::shared_ptr<transport::SharedHeap> heap_;
-  transport::GroupPlaces places_;
+  transport::GroupParts parts_;
 };
 
 /// Over parts of the members' heaps. The word of a part is where it begins, and its call.
@@ -106,7 +106,7 @@ class GroupsInMemory final : public PlacedGroups {
       : PlacedGroups(arena, arena->rank(), true, std::move(heap)), table_(table) {}
 
   Result<Connections> connect(const GroupPart& part, const Words& words) override {
-    const transport::HeapParts parts = transport::HeapParts::of(arena_->layout());
+    const transport::HeapParts parts = transport::HeapParts::of(arena_->layout().heap_bytes);
     std::vector<transport::GroupMember> members;
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::vector<std::int64_t>& word = words[i];
@@ -118,8 +118,7 @@ class GroupsInMemory final : public PlacedGroups {
       }
       members.push_back({part.ranks[i], static_cast<std::size_t>(word[0]), static_cast<int>(word[1])});
     }
-    const auto arena =
-        std::make_shared<transport::GroupArena>(*arena_, std::move(members), places_.part(part.call).place);
+    const auto arena = std::make_shared<transport::GroupArena>(*arena_, members, parts_.part(part.call).place);
     return in_memory(*arena_, arena, backend::make_shm_backend(*arena, table_),
                      std::make_unique<transport::ArenaMemory>(*arena, Holds::all_members, heap_));
   }
@@ -162,7 +161,7 @@ class GroupsByLinks final : public PlacedGroups {
     };
     const auto wake = [call_it, arena = arena_] {
       call_it();
-      arena->ring(arena->rank());
+      arena->bells().ring(arena->rank());
     };
     return by_links(arena_, std::move(who), part.own,
                     links_->open(static_cast<std::uint64_t>(number[0]), part.ranks, call_it), wake, std::move(first_of),

@@ -24,12 +24,14 @@ class ArenaMemory final : public ReachableMemory {
   Result<std::shared_ptr<void>> allocate(std::size_t wanted) override { return heap_->allocate(wanted); }
   bool reaches_members() const override { return holds_ == Holds::all_members; }
   std::int64_t place_of(const void* data, std::size_t bytes) const override {
-    return arena_.heap_offset_of(data, bytes);
+    return arena_.own_heap().offset_of(data, bytes);
   }
   const std::byte* find(int member, std::int64_t place, std::uint64_t bytes) const override;
-  const std::byte* begin_of(const MemorySpan& span) const override { return arena_.heap(arena_.rank()) + span.offset; }
-  void withdraw(const MemorySpan& span) override { arena_.withdraw(span.offset, span.bytes); }
-  Status make_private(const MemorySpan& span) override { return arena_.make_private(span.offset, span.bytes); }
+  const std::byte* begin_of(const MemorySpan& span) const override { return arena_.own_heap().begin() + span.offset; }
+  void withdraw(const MemorySpan& span) override { arena_.own_heap().withdraw(span.offset, span.bytes); }
+  Status make_private(const MemorySpan& span) override {
+    return arena_.own_heap().make_private(span.offset, span.bytes);
+  }
   void end(bool have_all_left) override;
 
   /// For groups within the job.

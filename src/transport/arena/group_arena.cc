@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "transport/group_calls.h"
+#include "transport/arena/heap_tail.h"
 
 namespace ronde::transport {
 
@@ -24,20 +24,36 @@ std::atomic<std::uint64_t>* departures(std::byte* region, const RegionLayout& la
 
 }  // namespace
 
-GroupArena::GroupArena(HostArena& host, std::vector<GroupMember> members, const GroupPlace& place)
-    : host_(host), members_(std::move(members)), place_(place) {
-  layout_ = RegionLayout::for_size(static_cast<int>(members_.size()));
-  layout_.heap_bytes = host.layout().heap_bytes - heap_start();
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    own_ = members_[i].rank == host.rank() ? static_cast<int>(i) : own_;
-    regions_.push_back(host.heap(members_[i].rank) + members_[i].offset);
+HostArena::Parts GroupArena::parts_of(HostArena& host, const std::vector<GroupMember>& members,
+                                      const GroupPlace& place) {
+  int own = 0;
+  RegionLayout layout = RegionLayout::for_size(static_cast<int>(members.size()));
+  std::vector<std::byte*> regions;
+  std::vector<HostBell> bells;
+  std::vector<HostProcess> processes;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const GroupMember& member = members[i];
+    own = member.rank == host.rank() ? static_cast<int>(i) : own;
+    regions.push_back(host.heap(member.rank) + member.offset);
+    bells.push_back(host.bells().of(member.rank));
+    bells.back().calls = &host.control(member.rank).calls;
+    bells.back().call = member.call;
+    processes.push_back(host.process(member.rank));
   }
+  auto own_heap = std::make_unique<HeapTail>(host.own_heap(), place.offset + layout.heap_offset(),
+                                             place.bytes - layout.heap_offset());
+  layout.heap_bytes = own_heap->size_bytes();
+  return {own, layout, std::move(regions), std::move(own_heap), HostBells(own, std::move(bells)), std::move(processes)};
 }
 
+GroupArena::GroupArena(HostArena& host, const std::vector<GroupMember>& members, const GroupPlace& place)
+    : HostArena(parts_of(host, members, place)), host_(host.own_heap()), offset_(place.offset) {}
+
 GroupArena::~GroupArena() {
+  const int own = rank();
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer != own_) {
-      departures(region(peer), layout_, peer)[own_ / 64].fetch_or(std::uint64_t{1} << (own_ % 64),
+    if (peer != own) {
+      departures(region(peer), layout(), peer)[own / 64].fetch_or(std::uint64_t{1} << (own % 64),
                                                                   std::memory_order_release);
     }
   }
@@ -50,29 +66,16 @@ std::size_t GroupArena::usual_bytes(int size, std::size_t left) {
   return std::max(least_bytes(size), share);
 }
 
-Status GroupArena::open(HostArena& host, const GroupPlace& place, int size) {
+Status GroupArena::open(OwnHeap& host, const GroupPlace& place, int size) {
   RONDE_RETURN_IF_ERROR(host.commit(place.offset, RegionLayout::for_size(size).input_offset(0)));
-  new (host.heap(host.rank()) + place.offset) ControlBlock();
+  new (host.begin() + place.offset) ControlBlock();
   return {};
 }
 
-bool GroupArena::has_left(HostArena& host, const GroupPlace& place, int size, int own, int member) {
+bool GroupArena::has_left(const OwnHeap& host, const GroupPlace& place, int size, int own, int member) {
   const std::atomic<std::uint64_t>* const words =
-      departures(host.heap(host.rank()) + place.offset, RegionLayout::for_size(size), own);
+      departures(host.begin() + place.offset, RegionLayout::for_size(size), own);
   return (words[member / 64].load(std::memory_order_acquire) >> (member % 64) & 1) != 0;
-}
-
-void GroupArena::ring_after_fence(int rank) {
-  call_group_after_fence(host_.control(host_rank(rank)).calls, member(rank).call);
-  host_.ring_after_fence(host_rank(rank));
-}
-
-void GroupArena::ring_others_after_fence() {
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank != own_) {
-      ring_after_fence(rank);
-    }
-  }
 }
 
 /// Small ones are what most groups ever reduce: the whole slots of two ranks are 1.5 MiB, for each of them. Only what
@@ -84,20 +87,14 @@ Status GroupArena::need_slots(std::size_t bytes) {
   const auto commit = [&](std::size_t slot_offset, std::size_t slot_bytes) {
     const std::size_t from = std::min(ready_slot_bytes_, slot_bytes);
     const std::size_t to = std::min(bytes <= kFewSlotBytes ? kFewSlotBytes : slot_bytes, slot_bytes);
-    return host_.commit(place_.offset + slot_offset + from, to - from);
+    return host_.commit(offset_ + slot_offset + from, to - from);
   };
-  for (int slot = 0; slot < layout_.slots; ++slot) {
-    RONDE_RETURN_IF_ERROR(commit(layout_.input_offset(slot), layout_.slot_bytes));
-    RONDE_RETURN_IF_ERROR(commit(layout_.result_offset(slot), layout_.result_bytes()));
+  for (int slot = 0; slot < layout().slots; ++slot) {
+    RONDE_RETURN_IF_ERROR(commit(layout().input_offset(slot), layout().slot_bytes));
+    RONDE_RETURN_IF_ERROR(commit(layout().result_offset(slot), layout().result_bytes()));
   }
   ready_slot_bytes_ = bytes <= kFewSlotBytes ? kFewSlotBytes : SIZE_MAX;
   return {};
 }
-
-Status GroupArena::commit(std::size_t offset, std::size_t bytes) { return host_.commit(heap_start() + offset, bytes); }
-
-void GroupArena::prefault(std::size_t offset, std::size_t bytes) { host_.prefault(heap_start() + offset, bytes); }
-
-void GroupArena::discard(std::size_t offset, std::size_t bytes) { host_.discard(heap_start() + offset, bytes); }
 
 }  // namespace ronde::transport

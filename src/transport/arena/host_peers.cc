@@ -22,8 +22,8 @@ void HostPeers::say_frozen(std::uint32_t epoch, std::uint32_t reason) {
   BreakLine& own = arena_.control(self()).breaks;
   own.reason.store(reason, std::memory_order_relaxed);
   own.frozen.store(epoch, std::memory_order_release);
-  arena_.ring_others();
-  arena_.ring(self());
+  arena_.bells().ring_others();
+  arena_.bells().ring(self());
 }
 
 void HostPeers::say_quiet(const std::vector<int>& lost) {

@@ -1,5 +1,5 @@
-// HostPeers: the members of a group on one host, told by words in the shared control block of each (arena.h). Every
-// word has one writer.
+// HostPeers: the members of a group on one host, told by words in the shared control block of each (control_block.h).
+// Every word has one writer.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ class HostPeers final : public Peers {
   void say_frozen(std::uint32_t epoch, std::uint32_t reason) override;
   void say_quiet(const std::vector<int>& lost) override;
   void say_given_up() override;
-  void wake(int member) override { arena_.ring(member); }
-  void wake_others() override { arena_.ring_others(); }
+  void wake(int member) override { arena_.bells().ring(member); }
+  void wake_others() override { arena_.bells().ring_others(); }
 
   Departure departure(int member) const override;
   std::uint32_t frozen_in(int member) const override;

@@ -1,119 +1,95 @@
-// How the ranks of a host share what memory there is: with a machine of their own, of which they are told how much is
-// left. Pages and descriptors: shm/heap_test.cc.
+// What an arena is made of. Its heap: mapped_heap_test.cc. Pages and descriptors between processes: shm/heap_test.cc.
 #include "transport/arena/mapped_arena.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+#include <poll.h>
 
-#include <atomic>
-#include <thread>
+#include "transport/bell.h"
 
 namespace ronde::transport {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+/// One arena for each rank of a host, over one mapping.
+std::vector<std::unique_ptr<MappedArena>> arenas_over(const RegionLayout& layout) {
+  const std::size_t bytes = layout.heap_offset() + layout.heap_bytes;
+  const auto mapping =
+      std::make_shared<const Mapping>(Mapping::anonymous(static_cast<std::size_t>(layout.size) * bytes).value());
+  std::vector<std::shared_ptr<const UniqueFd>> bells;
+  for (int rank = 0; rank < layout.size; ++rank) {
+    bells.push_back(std::make_shared<const UniqueFd>(make_bell_fd().value()));
+  }
+  std::vector<std::unique_ptr<MappedArena>> arenas;
+  for (int rank = 0; rank < layout.size; ++rank) {
+    std::vector<MappedArena::Member> members(static_cast<std::size_t>(layout.size));
+    for (std::size_t peer = 0; peer < members.size(); ++peer) {
+      members[peer].mapping = mapping;
+      members[peer].region = mapping->base() + peer * bytes;
+      members[peer].bell = bells[peer];
+      members[peer].info = {"host", 100 + static_cast<int>(peer)};
+    }
+    arenas.push_back(std::make_unique<MappedArena>(rank, layout, std::move(members)));
+  }
+  return arenas;
+}
 
-/// Ranks that think the machine has as much memory as the test says.
-class MappedArenas {
- public:
-  explicit MappedArenas(int size, MappedArena::Room room) {
-    RegionLayout layout = RegionLayout::for_size(size);
-    layout.heap_bytes = 64 * kMiB;
-    region_bytes_ = (layout.total_bytes() + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-    Result<Mapping> memory = Mapping::anonymous(static_cast<std::size_t>(size) * region_bytes_);
-    mapping_ = std::make_shared<const Mapping>(std::move(memory).value());
+RegionLayout small_layout(int size) {
+  RegionLayout layout = RegionLayout::for_size(size);
+  layout.heap_bytes = 8 * kHugePageBytes;
+  return layout;
+}
+
+TEST(MappedArena, KnowsTheRegionsAndProcessesOfAllRanks) {
+  for (const int size : {1, 2, 3}) {
+    const RegionLayout layout = small_layout(size);
+    const auto arenas = arenas_over(layout);
     for (int rank = 0; rank < size; ++rank) {
-      std::vector<MappedArena::Member> members(static_cast<std::size_t>(size));
-      for (std::size_t peer = 0; peer < members.size(); ++peer) {
-        members[peer].mapping = mapping_;
-        members[peer].region = mapping_->base() + peer * region_bytes_;
-      }
-      arenas_.push_back(std::make_unique<MappedArena>(rank, layout, std::move(members), room));
-    }
-  }
-  MappedArena& operator[](int rank) { return *arenas_[static_cast<std::size_t>(rank)]; }
-  std::uint64_t promised() {
-    std::uint64_t bytes = 0;
-    for (const auto& arena : arenas_) {
-      bytes += arena->control(arena->rank()).promise.bytes;
-    }
-    return bytes;
-  }
-  /// Of all heaps, what exists.
-  std::uint64_t used() {
-    std::uint64_t bytes = 0;
-    for (const auto& arena : arenas_) {
-      std::vector<unsigned char> pages(arena->layout().heap_bytes / 4096);
-      EXPECT_EQ(::mincore(arena->heap(arena->rank()), arena->layout().heap_bytes, pages.data()), 0);
-      for (const unsigned char page : pages) {
-        bytes += (page & 1) != 0 ? 4096 : 0;
+      const MappedArena& arena = *arenas[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(arena.rank(), rank);
+      EXPECT_EQ(arena.size(), size);
+      EXPECT_EQ(arena.layout(), layout);
+      for (int peer = 0; peer < size; ++peer) {
+        EXPECT_EQ(arena.region(peer), arenas[static_cast<std::size_t>(peer)]->region(peer));
+        EXPECT_EQ(arena.heap(peer), arena.region(peer) + layout.heap_offset());
+        EXPECT_EQ(arena.process(peer).info.pid, 100 + peer);
+        EXPECT_EQ(arena.process(peer).end_fd, -1);
       }
     }
-    return bytes;
   }
-
- private:
-  std::size_t region_bytes_ = 0;
-  std::shared_ptr<const Mapping> mapping_;
-  std::vector<std::unique_ptr<MappedArena>> arenas_;
-};
-
-TEST(MappedArena, WhoComesLateGetsWhatIsThere) {
-  std::uint64_t room = 10 * kMiB;
-  MappedArenas arenas(2, [&] { return room; });
-  ASSERT_TRUE(arenas[0].commit(0, 4 * kMiB));
-  room -= 4 * kMiB;
-  EXPECT_TRUE(arenas[1].commit(0, 4 * kMiB)) << "6 are left, of which nobody else has asked for any";
-  room -= 4 * kMiB;
-  const Status status = arenas[0].commit(8 * kMiB, 4 * kMiB);
-  EXPECT_EQ(status.code(), Code::out_of_memory);
-  EXPECT_NE(status.message().find("room for " + std::to_string(2 * kMiB)), std::string::npos) << status.message();
-  EXPECT_EQ(arenas.promised(), 0u);
 }
 
-TEST(MappedArena, WhatAnotherIsAboutToTakeIsNotGivenTwice) {
-  MappedArenas* all = nullptr;
-  Status second;
-  int looks = 0;
-  MappedArenas arenas(2, [&]() -> std::uint64_t {
-    if (++looks == 1) {  // the first is about to make its pages, which nobody counts yet
-      second = (*all)[1].commit(0, 4 * kMiB);
-    }
-    return 6 * kMiB;
-  });
-  all = &arenas;
-  EXPECT_TRUE(arenas[0].commit(0, 4 * kMiB));
-  EXPECT_EQ(second.code(), Code::out_of_memory);
-  EXPECT_EQ(arenas.promised(), 0u);
+TEST(MappedArena, HasTheHeapOfItsOwnRegion) {
+  const auto arenas = arenas_over(small_layout(2));
+  OwnHeap& heap = arenas[1]->own_heap();
+  EXPECT_EQ(heap.begin(), arenas[0]->heap(1));
+  EXPECT_EQ(heap.size_bytes(), 8 * kHugePageBytes);
+  EXPECT_EQ(heap.engine_bytes(), kHugePageBytes);
+  ASSERT_TRUE(heap.commit(4096, 4096));
+  arenas[0]->prefault(4096, 4096);
+  arenas[0]->heap(1)[4096] = std::byte{5};
+  EXPECT_EQ(heap.begin()[4096], std::byte{5});
+  EXPECT_TRUE(arenas[1]->need_slots(SIZE_MAX));
 }
 
-TEST(MappedArena, RanksThatAskAtOnceNeverTakeMoreThanThereIs) {
-  constexpr int kRanks = 4;
-  constexpr std::uint64_t kAll = 40 * kMiB;
-  MappedArenas* all = nullptr;
-  MappedArenas arenas(kRanks, [&] {
-    const std::uint64_t used = all->used();
-    return kAll - std::min(kAll, used);
-  });
-  all = &arenas;
-  std::atomic<int> given{0};
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      for (std::size_t at = 0; at + 3 * kMiB <= 64 * kMiB; at += 3 * kMiB) {
-        given += arenas[rank].commit(at, 3 * kMiB) ? 1 : 0;
-      }
-    });
+TEST(MappedArena, WithoutAHeapHasNone) {
+  RegionLayout layout = small_layout(2);
+  layout.heap_bytes = 0;
+  const auto arenas = arenas_over(layout);
+  EXPECT_EQ(arenas[0]->heap(1), nullptr);
+  EXPECT_EQ(arenas[0]->own_heap().begin(), nullptr);
+  EXPECT_EQ(arenas[0]->own_heap().engine_bytes(), 0u);
+  EXPECT_EQ(arenas[0]->own_heap().commit(0, 1).code(), Code::out_of_memory);
+}
+
+TEST(MappedArena, RingsTheBellsInThePeersRegions) {
+  const auto arenas = arenas_over(small_layout(3));
+  for (int rank = 0; rank < 3; ++rank) {
+    Sleeper(arenas[0]->control(rank).bell).arm(kEngineSleeps);
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  EXPECT_LE(arenas.used(), kAll);
-  EXPECT_EQ(arenas.used(), static_cast<std::uint64_t>(given) * 3 * kMiB) << "what is refused leaves nothing";
-  // What a rank is making counts as promised and as made for a moment, in which another may be refused.
-  EXPECT_LE(given, 13) << "no more than there is room for";
-  EXPECT_GE(given, 13 - (kRanks - 1)) << "and about as much";
-  EXPECT_EQ(arenas.promised(), 0u);
+  arenas[1]->bells().ring(2);
+  EXPECT_EQ(arenas[2]->control(2).bell.state.load(), kAwake);
+  EXPECT_EQ(arenas[0]->control(0).bell.state.load(), kEngineSleeps);
+  pollfd entry{arenas[2]->bells().own_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 0), 1);
 }
 
 }  // namespace

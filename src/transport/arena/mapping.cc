@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/round_up.h"
+#include "transport/arena/control_block.h"
 
 namespace ronde::transport {
 

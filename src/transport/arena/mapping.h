@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "transport/arena/arena.h"
+#include "transport/arena/region_layout.h"
 
 namespace ronde::transport {
 

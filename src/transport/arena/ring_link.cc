@@ -63,7 +63,7 @@ struct Ring {
 /// Writes into a ring, and keeps what has no room.
 class Outbox {
  public:
-  Outbox(HostArena& arena, int peer) : arena_(arena), peer_(peer), ring_(arena, arena.rank(), peer) {}
+  Outbox(const HostArena& arena, int peer) : bells_(arena.bells()), peer_(peer), ring_(arena, arena.rank(), peer) {}
 
   void send(Parts message) {
     if (damaged_) {
@@ -123,7 +123,7 @@ class Outbox {
     }
     starved_ = !all;
     if (published_ != before) {
-      arena_.ring(peer_);
+      bells_.ring(peer_);
     }
     return all;
   }
@@ -193,7 +193,7 @@ class Outbox {
     return head_ - tail_seen_ < ring_.bytes;
   }
 
-  HostArena& arena_;
+  const HostBells& bells_;
   int peer_;
   Ring ring_;
   std::uint64_t head_ = 0;
@@ -210,7 +210,7 @@ class Outbox {
 /// Reads messages out of a ring.
 class Inbox {
  public:
-  Inbox(HostArena& arena, int peer) : arena_(arena), peer_(peer), ring_(arena, peer, arena.rank()) {}
+  Inbox(const HostArena& arena, int peer) : bells_(arena.bells()), peer_(peer), ring_(arena, peer, arena.rank()) {}
 
   bool receive(std::vector<std::byte>& message) {
     const std::uint64_t before = tail_;
@@ -219,7 +219,7 @@ class Inbox {
       ring_.reader_line->tail.store(tail_, std::memory_order_release);
       std::atomic_thread_fence(std::memory_order_seq_cst);
       if (ring_.writer_line->starved.load(std::memory_order_relaxed) != 0) {
-        arena_.ring(peer_);
+        bells_.ring(peer_);
       }
     }
     if (whole) {
@@ -296,7 +296,7 @@ class Inbox {
     return {ring_.payload + at, std::min(there, limit)};
   }
 
-  HostArena& arena_;
+  const HostBells& bells_;
   int peer_;
   Ring ring_;
   std::uint64_t tail_ = 0;
@@ -311,7 +311,7 @@ class Inbox {
 
 class RingLink final : public Link {
  public:
-  RingLink(HostArena& arena, int peer) : peer_(peer), outbox_(arena, peer), inbox_(arena, peer) {}
+  RingLink(const HostArena& arena, int peer) : peer_(peer), outbox_(arena, peer), inbox_(arena, peer) {}
 
   void send(std::span<const std::byte> message) override { outbox_.send(Parts(&message, 1)); }
   void send_parts(Parts parts) override { outbox_.send(parts); }
@@ -339,7 +339,7 @@ class RingLink final : public Link {
 
 class RingTransport final : public Transport {
  public:
-  explicit RingTransport(HostArena& arena) {
+  explicit RingTransport(const HostArena& arena) {
     for (int peer = 0; peer < arena.size(); ++peer) {
       links_.push_back(peer == arena.rank() ? nullptr : std::make_unique<RingLink>(arena, peer));
     }

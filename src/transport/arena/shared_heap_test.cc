@@ -26,16 +26,16 @@ TEST_F(SharedHeapTest, TheSameOrderGivesTheSameOffsetsOutsideTheEnginesRange) {
     auto second = heaps_[1]->allocate(bytes);
     ASSERT_TRUE(first) << first.status().message();
     ASSERT_TRUE(second);
-    const std::int64_t offset = arenas_[0]->heap_offset_of(first->get(), bytes);
-    EXPECT_EQ(offset, arenas_[1]->heap_offset_of(second->get(), bytes));
-    EXPECT_GE(offset, static_cast<std::int64_t>(HeapParts::of(arenas_[0]->layout()).callers));
+    const std::int64_t offset = arenas_[0]->own_heap().offset_of(first->get(), bytes);
+    EXPECT_EQ(offset, arenas_[1]->own_heap().offset_of(second->get(), bytes));
+    EXPECT_GE(offset, static_cast<std::int64_t>(HeapParts::of(arenas_[0]->layout().heap_bytes).callers));
   }
 }
 
 TEST_F(SharedHeapTest, WhatOneWritesTheOtherSees) {
   auto mine = heaps_[0]->allocate(64);
   ASSERT_TRUE(mine);
-  const auto offset = static_cast<std::size_t>(arenas_[0]->heap_offset_of(mine->get(), 64));
+  const auto offset = static_cast<std::size_t>(arenas_[0]->own_heap().offset_of(mine->get(), 64));
   std::memset(mine->get(), 7, 64);
   EXPECT_EQ(static_cast<unsigned char>(arenas_[1]->heap(0)[offset + 63]), 7);
 }

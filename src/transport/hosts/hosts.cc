@@ -53,7 +53,7 @@ HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who
     for (int local = 0; local < hosts.arena->size(); ++local) {
       if (local != hosts.arena->rank()) {
         pipes[static_cast<std::size_t>(members[static_cast<std::size_t>(local)])] =
-            std::make_unique<RingPipe>(rings->transport->link(local), hosts.arena->peer_fd(local));
+            std::make_unique<RingPipe>(rings->transport->link(local), hosts.arena->process(local).end_fd);
       }
     }
     made.own = std::make_shared<OwnArena>(hosts.arena);

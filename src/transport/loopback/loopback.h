@@ -1,6 +1,7 @@
 // Loopback: worlds whose ranks are engines in one process, for tests, and the world of one rank.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -8,8 +9,11 @@
 
 namespace ronde::transport {
 
+/// The heap of a rank whose peers are engines in its process.
+inline constexpr std::size_t kLoopbackHeapBytes = std::size_t{128} << 20;
+
 /// `size` arenas over one anonymous shared mapping, in rank order; each may be used by a thread of its own and they
-/// may be destroyed in any order. peer_fd() is -1: nobody dies here. One mapping, not one per rank, since
+/// may be destroyed in any order. end_fd is -1: nobody dies here. One mapping, not one per rank, since
 /// ThreadSanitizer takes two mappings of the same memory for different memory. Empty if the layout cannot work or the
 /// system refuses memory or descriptors. The heap is at most kLoopbackHeapBytes. Requires: layout.size == size.
 std::vector<std::unique_ptr<HostArena>> make_loopback_world(int size, const RegionLayout& layout);

@@ -20,12 +20,12 @@ TEST(Loopback, ArenasSeeTheSameRegions) {
       EXPECT_EQ(arena.rank(), rank);
       EXPECT_EQ(arena.size(), size);
       EXPECT_EQ(arena.layout(), layout);
-      EXPECT_GE(arena.bell_fd(), 0);
+      EXPECT_GE(arena.bells().own_fd(), 0);
       for (int peer = 0; peer < size; ++peer) {
         EXPECT_EQ(arena.region(peer), world[0]->region(peer));
-        EXPECT_EQ(arena.peer(peer).host, "loopback");
-        EXPECT_EQ(arena.peer(peer).pid, ::getpid());
-        EXPECT_EQ(arena.peer_fd(peer), -1);
+        EXPECT_EQ(arena.process(peer).info.host, "loopback");
+        EXPECT_EQ(arena.process(peer).info.pid, ::getpid());
+        EXPECT_EQ(arena.process(peer).end_fd, -1);
         EXPECT_EQ(arena.control(peer).bell.state.load(), kAwake);
       }
       EXPECT_EQ(arena.region(rank)[layout.total_bytes() - 1], std::byte{0});
@@ -39,8 +39,8 @@ TEST(Loopback, OutlivesItsFirstArena) {
   world[0].reset();
   world[1]->control(0).ticks.published.value.store(7);
   Sleeper(world[1]->control(1).bell).arm(kEngineSleeps);
-  world[1]->ring(1);
-  pollfd entry{world[1]->bell_fd(), POLLIN, 0};
+  world[1]->bells().ring(1);
+  pollfd entry{world[1]->bells().own_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 1);
 }
 
@@ -50,9 +50,9 @@ TEST(Loopback, RingingTheOthersRingsThemAndNotOneself) {
   for (int rank = 0; rank < 3; ++rank) {
     Sleeper(world[0]->control(rank).bell).arm(kEngineSleeps);
   }
-  world[1]->ring_others();
+  world[1]->bells().ring_others();
   for (int rank = 0; rank < 3; ++rank) {
-    pollfd entry{world[static_cast<std::size_t>(rank)]->bell_fd(), POLLIN, 0};
+    pollfd entry{world[static_cast<std::size_t>(rank)]->bells().own_fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&entry, 1, 0), rank == 1 ? 0 : 1);
   }
 }
@@ -69,10 +69,10 @@ TEST(SoloArena, IsAWorldOfOne) {
   ASSERT_NE(arena, nullptr);
   EXPECT_EQ(arena->size(), 1);
   EXPECT_EQ(arena->rank(), 0);
-  arena->ring_others();
-  arena->ring(0);
+  arena->bells().ring_others();
+  arena->bells().ring(0);
   EXPECT_GT(arena->layout().heap_bytes, kLoopbackHeapBytes) << "tensors of a job of one rank may live there too";
-  ASSERT_TRUE(arena->commit(kLoopbackHeapBytes, 4096));
+  ASSERT_TRUE(arena->own_heap().commit(kLoopbackHeapBytes, 4096));
   arena->heap(0)[kLoopbackHeapBytes] = std::byte{1};
 }
 

@@ -64,7 +64,7 @@ TEST(Heap, RanksReadAndWriteEachOthers) {
     ASSERT_NE(arena, nullptr);
     EXPECT_EQ(arena->layout().heap_bytes, kHeap);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena->heap(arena->rank())) % kHugePageBytes, 0u);
-    ASSERT_TRUE(arena->commit(8192, 4096));
+    ASSERT_TRUE(arena->own_heap().commit(8192, 4096));
   }
   for (const auto& arena : arenas) {
     arena->prefault(8192, 4096);
@@ -85,16 +85,16 @@ TEST(Heap, AllTakeTheSmallestOffered) {
   for (const auto& arena : meet({kHeap, 4 * kHugePageBytes, 8 * kHugePageBytes})) {
     ASSERT_NE(arena, nullptr);
     EXPECT_EQ(arena->layout().heap_bytes, 4 * kHugePageBytes);
-    EXPECT_TRUE(arena->commit(arena->layout().heap_bytes - 4096, 4096));
-    EXPECT_EQ(arena->commit(arena->layout().heap_bytes, 4096).code(), Code::out_of_memory);
+    EXPECT_TRUE(arena->own_heap().commit(arena->layout().heap_bytes - 4096, 4096));
+    EXPECT_EQ(arena->own_heap().commit(arena->layout().heap_bytes, 4096).code(), Code::out_of_memory);
   }
   for (const auto& arena : meet({kHeap, 0})) {
     ASSERT_NE(arena, nullptr);
     EXPECT_EQ(arena->heap(0), nullptr);
-    EXPECT_EQ(arena->commit(0, 1).code(), Code::out_of_memory);
-    EXPECT_TRUE(arena->commit(0, 0));
-    EXPECT_EQ(arena->heap_offset_of(arena->region(arena->rank()), 0), -1);
-    arena->discard(0, 4096);
+    EXPECT_EQ(arena->own_heap().commit(0, 1).code(), Code::out_of_memory);
+    EXPECT_TRUE(arena->own_heap().commit(0, 0));
+    EXPECT_EQ(arena->own_heap().offset_of(arena->region(arena->rank()), 0), -1);
+    arena->own_heap().discard(0, 4096);
   }
 }
 
@@ -104,20 +104,20 @@ TEST(Heap, ExistsOnlyWhereCommittedAndIsZeroAfterDiscard) {
   HostArena& arena = *arenas[0];
   std::byte* const heap = arena.heap(0);
   EXPECT_EQ(resident_pages(heap, kHeap), 0u);
-  ASSERT_TRUE(arena.commit(100, 3 * 4096));
+  ASSERT_TRUE(arena.own_heap().commit(100, 3 * 4096));
   EXPECT_EQ(resident_pages(heap, kHeap), 4u) << "the pages that the range touches";
-  ASSERT_TRUE(arena.commit(kHugePageBytes, 5 * kHugePageBytes));
+  ASSERT_TRUE(arena.own_heap().commit(kHugePageBytes, 5 * kHugePageBytes));
   EXPECT_EQ(resident_pages(heap + kHugePageBytes, 5 * kHugePageBytes), 5 * kHugePageBytes / 4096);
   heap[2 * kHugePageBytes] = std::byte{7};
   heap[100] = std::byte{8};
-  arena.discard(kHugePageBytes, 5 * kHugePageBytes);
+  arena.own_heap().discard(kHugePageBytes, 5 * kHugePageBytes);
   EXPECT_EQ(resident_pages(heap + kHugePageBytes, 5 * kHugePageBytes), 0u);
   EXPECT_EQ(heap[100], std::byte{8});
-  ASSERT_TRUE(arena.commit(kHugePageBytes, 5 * kHugePageBytes));
+  ASSERT_TRUE(arena.own_heap().commit(kHugePageBytes, 5 * kHugePageBytes));
   EXPECT_EQ(heap[2 * kHugePageBytes], std::byte{0});
   EXPECT_EQ(arenas[1]->heap(0)[2 * kHugePageBytes], std::byte{0});
   // Only whole pages go.
-  arena.discard(50, 4096);
+  arena.own_heap().discard(50, 4096);
   EXPECT_EQ(heap[100], std::byte{8});
 }
 
@@ -129,7 +129,7 @@ TEST(Heap, WhatTheMachineCannotGiveIsRefusedAndNothingIsTaken) {
   const Arenas arenas = meet({kMostHeapBytes / 2, kMostHeapBytes / 2});
   ASSERT_TRUE(arenas[0] && arenas[1]);
   if (const std::size_t heap = arenas[0]->layout().heap_bytes; heap > room) {
-    const Status status = arenas[0]->commit(0, heap);
+    const Status status = arenas[0]->own_heap().commit(0, heap);
     EXPECT_EQ(status.code(), Code::out_of_memory) << status.message();
     EXPECT_NE(status.message().find(std::to_string(heap)), std::string::npos);
     EXPECT_EQ(resident_pages(arenas[0]->heap(0), 64 * kHugePageBytes), 0u);
@@ -140,13 +140,13 @@ TEST(Heap, KnowsWhatLiesInIt) {
   const Arenas arenas = meet({kHeap, kHeap});
   ASSERT_TRUE(arenas[0] && arenas[1]);
   const HostArena& arena = *arenas[0];
-  EXPECT_EQ(arena.heap_offset_of(arena.heap(0), kHeap), 0);
-  EXPECT_EQ(arena.heap_offset_of(arena.heap(0) + 12, 8), 12);
-  EXPECT_EQ(arena.heap_offset_of(arena.heap(0) + kHeap, 0), static_cast<std::int64_t>(kHeap));
-  EXPECT_EQ(arena.heap_offset_of(arena.heap(0) + 1, kHeap), -1);
-  EXPECT_EQ(arena.heap_offset_of(arena.heap(1), 8), -1);
-  EXPECT_EQ(arena.heap_offset_of(&arena, 8), -1);
-  EXPECT_EQ(arena.heap_offset_of(arena.region(0), 8), -1);
+  EXPECT_EQ(arena.own_heap().offset_of(arena.heap(0), kHeap), 0);
+  EXPECT_EQ(arena.own_heap().offset_of(arena.heap(0) + 12, 8), 12);
+  EXPECT_EQ(arena.own_heap().offset_of(arena.heap(0) + kHeap, 0), static_cast<std::int64_t>(kHeap));
+  EXPECT_EQ(arena.own_heap().offset_of(arena.heap(0) + 1, kHeap), -1);
+  EXPECT_EQ(arena.own_heap().offset_of(arena.heap(1), 8), -1);
+  EXPECT_EQ(arena.own_heap().offset_of(&arena, 8), -1);
+  EXPECT_EQ(arena.own_heap().offset_of(arena.region(0), 8), -1);
 }
 
 /// What each page of the range begins with, as this mapping has it.
@@ -164,19 +164,19 @@ TEST(Heap, WhatIsMadePrivateNoPeerStoresInto) {
   HostArena& arena = *arenas[0];
   std::byte* const own = arena.heap(0);
   std::byte* const late = arenas[1]->heap(0);
-  ASSERT_TRUE(arena.commit(0, 8 * 4096));
+  ASSERT_TRUE(arena.own_heap().commit(0, 8 * 4096));
   std::fill_n(own, 8 * 4096, std::byte{1});
   // The second page to the sixth, a part only of these two.
   const std::size_t begin = 4096 + 100;
   const std::size_t bytes = 4 * 4096;
-  EXPECT_EQ(arena.heap_offset_of(own + begin, bytes), static_cast<std::int64_t>(begin));
-  arena.withdraw(begin, bytes);
-  EXPECT_TRUE(arena.is_withdrawn(begin, bytes));
-  EXPECT_EQ(arena.heap_offset_of(own + begin, bytes), -1);
-  EXPECT_EQ(arena.heap_offset_of(own + 4096, 1), -1) << "of these pages nothing is known any more";
-  EXPECT_EQ(arena.heap_offset_of(own + 4095, 1), 4095);
-  EXPECT_EQ(arena.heap_offset_of(own + 6 * 4096, 4096), 6 * 4096);
-  ASSERT_TRUE(arena.make_private(begin, bytes));
+  EXPECT_EQ(arena.own_heap().offset_of(own + begin, bytes), static_cast<std::int64_t>(begin));
+  arena.own_heap().withdraw(begin, bytes);
+  EXPECT_TRUE(arena.own_heap().is_withdrawn(begin, bytes));
+  EXPECT_EQ(arena.own_heap().offset_of(own + begin, bytes), -1);
+  EXPECT_EQ(arena.own_heap().offset_of(own + 4096, 1), -1) << "of these pages nothing is known any more";
+  EXPECT_EQ(arena.own_heap().offset_of(own + 4095, 1), 4095);
+  EXPECT_EQ(arena.own_heap().offset_of(own + 6 * 4096, 4096), 6 * 4096);
+  ASSERT_TRUE(arena.own_heap().make_private(begin, bytes));
   EXPECT_EQ(std::count(own, own + begin, std::byte{1}), static_cast<std::ptrdiff_t>(begin));
   EXPECT_EQ(std::count(own + begin + bytes, own + 8 * 4096, std::byte{1}),
             static_cast<std::ptrdiff_t>(8 * 4096 - begin - bytes));
@@ -185,13 +185,13 @@ TEST(Heap, WhatIsMadePrivateNoPeerStoresInto) {
   EXPECT_EQ(firsts_of(own, 8), (std::vector<int>{3, 2, 2, 2, 2, 2, 3, 3})) << "the others are shared as before";
   EXPECT_EQ(std::count(own + 4096, own + 6 * 4096, std::byte{2}), 5 * 4096);
   // Once more, and more of it: what is private stays as it is.
-  arena.withdraw(4 * 4096, 3 * 4096);
-  ASSERT_TRUE(arena.make_private(4 * 4096, 3 * 4096));
+  arena.own_heap().withdraw(4 * 4096, 3 * 4096);
+  ASSERT_TRUE(arena.own_heap().make_private(4 * 4096, 3 * 4096));
   std::fill_n(late, 8 * 4096, std::byte{4});
   EXPECT_EQ(firsts_of(own, 6), (std::vector<int>{4, 2, 2, 2, 2, 2}));
   EXPECT_NE(firsts_of(own, 8)[6], 4);
   EXPECT_EQ(firsts_of(own, 8)[7], 4);
-  arena.discard(0, 8 * 4096);
+  arena.own_heap().discard(0, 8 * 4096);
   EXPECT_EQ(firsts_of(own + 2 * 4096, 3), std::vector<int>(3, 0)) << "their memory is given back";
   EXPECT_EQ(firsts_of(own, 1), std::vector<int>{0}) << "and that of the others";
 }
@@ -202,7 +202,7 @@ TEST(Heap, NoStoreBesideWhatIsMadePrivateIsLost) {
   const Arenas arenas = meet({kHeap, kHeap});
   ASSERT_TRUE(arenas[0] && arenas[1]);
   HostArena& arena = *arenas[0];
-  ASSERT_TRUE(arena.commit(0, (2 * kTimes + 1) * 4096));
+  ASSERT_TRUE(arena.own_heap().commit(0, (2 * kTimes + 1) * 4096));
   std::atomic<std::size_t> at{0};
   std::atomic<int> lost{0};
   std::thread writer([&] {
@@ -218,8 +218,8 @@ TEST(Heap, NoStoreBesideWhatIsMadePrivateIsLost) {
   });
   for (std::size_t i = 0; i < kTimes; ++i) {
     at = i;
-    arena.withdraw(2 * 4096 * i + 1024, 4096 + 2048);
-    EXPECT_TRUE(arena.make_private(2 * 4096 * i + 1024, 4096 + 2048));
+    arena.own_heap().withdraw(2 * 4096 * i + 1024, 4096 + 2048);
+    EXPECT_TRUE(arena.own_heap().make_private(2 * 4096 * i + 1024, 4096 + 2048));
   }
   at = kTimes;
   writer.join();
@@ -229,11 +229,11 @@ TEST(Heap, NoStoreBesideWhatIsMadePrivateIsLost) {
 TEST(Heap, OfTheOwnRankOutlivesTheArenaWhileSomebodyHoldsIt) {
   Arenas arenas = meet({kHeap, kHeap});
   ASSERT_TRUE(arenas[0] && arenas[1]);
-  ASSERT_TRUE(arenas[0]->commit(0, 4096) && arenas[1]->commit(0, 4096));
+  ASSERT_TRUE(arenas[0]->own_heap().commit(0, 4096) && arenas[1]->own_heap().commit(0, 4096));
   std::byte* const own = arenas[0]->heap(0);
   std::byte* const peers = arenas[0]->heap(1);
   own[5] = std::byte{5};
-  std::shared_ptr<const void> keep = arenas[0]->own_memory();
+  std::shared_ptr<const void> keep = arenas[0]->own_heap().memory();
   arenas.clear();
   EXPECT_EQ(own[5], std::byte{5});
   own[6] = std::byte{6};
@@ -249,14 +249,14 @@ TEST(Heap, OfLoopbackIsOneForAll) {
   ASSERT_EQ(world.size(), 3u);
   for (const auto& arena : world) {
     EXPECT_EQ(arena->layout().heap_bytes, kLoopbackHeapBytes);
-    ASSERT_TRUE(arena->commit(0, 4096));
+    ASSERT_TRUE(arena->own_heap().commit(0, 4096));
     arena->prefault(0, 4096);
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(arena->heap(peer), world[0]->heap(peer));
     }
     arena->heap(arena->rank())[0] = std::byte{1};
-    arena->discard(0, 4096);
-    ASSERT_TRUE(arena->commit(0, 4096));
+    arena->own_heap().discard(0, 4096);
+    ASSERT_TRUE(arena->own_heap().commit(0, 4096));
     EXPECT_EQ(arena->heap(arena->rank())[0], std::byte{0});
   }
 }
@@ -294,7 +294,7 @@ TEST(Heap, StaysBelowTheLimitOfFiles) {
 TEST(HeapProcesses, MeetUnderALimitOfAddressSpace) {
   // The second rank may have less than the first; both end with the same.
   const auto results = run_processes(RegionLayout::for_size(2), [](HostArena& arena) {
-    return arena.layout().heap_bytes == kMostHeapBytes && arena.commit(kMostHeapBytes - 4096, 4096).is_ok();
+    return arena.layout().heap_bytes == kMostHeapBytes && arena.own_heap().commit(kMostHeapBytes - 4096, 4096).is_ok();
   });
   EXPECT_EQ(results, std::vector<int>(2, 0));
   const rlimit limit{std::size_t{2} << 30, RLIM_INFINITY};
@@ -302,7 +302,7 @@ TEST(HeapProcesses, MeetUnderALimitOfAddressSpace) {
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   const auto limited = run_processes(RegionLayout::for_size(2), [](HostArena& arena) {
-    return arena.layout().heap_bytes == (std::size_t{256} << 20) && arena.commit(0, 1 << 20).is_ok();
+    return arena.layout().heap_bytes == (std::size_t{256} << 20) && arena.own_heap().commit(0, 1 << 20).is_ok();
   });
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_EQ(limited, std::vector<int>(2, 0));
@@ -314,7 +314,7 @@ TEST(HeapProcesses, OfADeadPeerCanStillBeReadAndGoesWithTheLastMapping) {
   RegionLayout layout = RegionLayout::for_size(2);
   layout.heap_bytes = kHeap;
   const auto results = run_processes(layout, [](HostArena& arena) {
-    if (!arena.commit(0, 4 * kHugePageBytes).is_ok()) {
+    if (!arena.own_heap().commit(0, 4 * kHugePageBytes).is_ok()) {
       return false;
     }
     auto& word = *reinterpret_cast<std::atomic<std::uint64_t>*>(arena.heap(1));

@@ -19,6 +19,7 @@
 #include "store/memory_store.h"
 #include "transport/arena/ring_link.h"
 #include "transport/bell.h"
+#include "transport/loopback/loopback.h"
 #include "transport/shm/testing/processes.h"
 
 namespace ronde::transport {
@@ -106,8 +107,8 @@ TEST(Shm, RanksSeeEachOthersMemory) {
       for (int peer = 0; peer < size; ++peer) {
         EXPECT_EQ(arena.control(peer).ticks.published.value.load(), static_cast<std::uint64_t>(100 + peer));
         EXPECT_EQ(arena.region(peer)[arena.layout().total_bytes() - 1], static_cast<std::byte>(peer + 1));
-        EXPECT_EQ(arena.peer(peer).pid, ::getpid());
-        EXPECT_EQ(arena.peer_fd(peer) == -1, peer == arena.rank());
+        EXPECT_EQ(arena.process(peer).info.pid, ::getpid());
+        EXPECT_EQ(arena.process(peer).end_fd == -1, peer == arena.rank());
       }
     }
   }
@@ -133,8 +134,8 @@ TEST(Shm, BellsRingAcross) {
   ASSERT_TRUE(met[0] && met[1]);
   HostArena& sleeper = *met[0].value();
   Sleeper(sleeper.control(0).bell).arm(kEngineSleeps);
-  met[1].value()->ring(0);
-  pollfd entry{sleeper.bell_fd(), POLLIN, 0};
+  met[1].value()->bells().ring(0);
+  pollfd entry{sleeper.bells().own_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 1);
 }
 
@@ -301,7 +302,7 @@ TEST(ShmProcesses, TheDeathOfAPeerShowsOnItsDescriptor) {
     if (arena.rank() == 2) {
       return true;
     }
-    pollfd entry{arena.peer_fd(2), POLLIN, 0};
+    pollfd entry{arena.process(2).end_fd, POLLIN, 0};
     return entry.fd >= 0 && ::poll(&entry, 1, 20000) == 1 && (entry.revents & POLLIN) != 0;
   });
 }

@@ -219,7 +219,7 @@ class BucketWorld {
     const std::size_t end = give_out_offsets();
     ranks_.resize(arenas_.size());
     for (transport::HostArena* const arena : arenas_) {
-      ok_ = ok_ && (arena == nullptr || arena->commit(0, end).is_ok());
+      ok_ = ok_ && (arena == nullptr || arena->own_heap().commit(0, end).is_ok());
     }
     for (std::size_t rank = 0; ok_ && rank < arenas_.size(); ++rank) {
       if (arenas_[rank] == nullptr) {

@@ -19,9 +19,9 @@ class World final : public JobWorld {
  public:
   explicit World(std::vector<std::unique_ptr<transport::HostArena>> arenas,
                  const Thresholds& thresholds = kTinyThresholds)
-      : arenas_(std::move(arenas)) {
+      : arenas_(std::move(arenas)), thresholds_(thresholds) {
     for (const auto& arena : arenas_) {
-      channels_.push_back(std::make_unique<HostChannel>(*arena, thresholds));
+      channels_.push_back(std::make_unique<HostChannel>(*arena));
     }
   }
   explicit World(const transport::RegionLayout& layout, const Thresholds& thresholds = kTinyThresholds)
@@ -30,7 +30,9 @@ class World final : public JobWorld {
   HostChannel& channel(std::size_t rank) { return *channels_[rank]; }
 
   std::size_t size() const override { return arenas_.size(); }
-  std::unique_ptr<Operation> begin(std::size_t rank, const Plan& plan) override { return start(channel(rank), plan); }
+  std::unique_ptr<Operation> begin(std::size_t rank, const Plan& plan) override {
+    return start(channel(rank), plan, thresholds_);
+  }
   bool finish(std::size_t rank, Operation& operation) override {
     transport::Sleeper sleeper(arenas_[rank]->control(static_cast<int>(rank)).bell);
     Progress progress = operation.advance();
@@ -53,6 +55,7 @@ class World final : public JobWorld {
 
  private:
   std::vector<std::unique_ptr<transport::HostArena>> arenas_;
+  const Thresholds thresholds_;
   std::vector<std::unique_ptr<HostChannel>> channels_;
 };
 

@@ -1,6 +1,8 @@
-#include "transport/arena/arena.h"
+#include "transport/arena/region_layout.h"
 
 #include <gtest/gtest.h>
+
+#include "transport/arena/control_block.h"
 
 namespace ronde::transport {
 namespace {
@@ -80,6 +82,23 @@ TEST(RegionLayout, RefusesWhatCannotWork) {
   EXPECT_TRUE(refused([](RegionLayout& layout) { layout.slots = 1; }));
   EXPECT_TRUE(refused([](RegionLayout& layout) { layout.heap_bytes = 4096; }));
   EXPECT_TRUE(refused([](RegionLayout& layout) { layout.heap_bytes = 2 * kMostHeapBytes; }));
+}
+
+TEST(HeapParts, AreMultiplesOfTheHugePageAndLeaveTheCallersMost) {
+  for (const std::size_t huge_pages : {8, 9, 64, 1 << 17}) {
+    const std::size_t bytes = huge_pages * kHugePageBytes;
+    const HeapParts parts = HeapParts::of(bytes);
+    EXPECT_EQ(parts.groups, huge_pages / 8 * kHugePageBytes);
+    EXPECT_EQ(parts.callers, 2 * parts.groups);
+    EXPECT_GE(bytes - parts.callers, bytes / 4 * 3);
+  }
+}
+
+TEST(HeapParts, OfASmallHeapAreAllTheCallers) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, kHugePageBytes, 7 * kHugePageBytes}) {
+    EXPECT_EQ(HeapParts::of(bytes).groups, 0u) << bytes;
+    EXPECT_EQ(HeapParts::of(bytes).callers, 0u) << bytes;
+  }
 }
 
 }  // namespace
