@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -14,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/core_set.h"
-#include "transport/arena/arena.h"
+#include "transport/line.h"
 
 namespace ronde::collectives {
 

@@ -52,9 +52,9 @@ class MemoryPromises {
  private:
   std::uint64_t promised() const;
 
-  const int own_;
-  const std::vector<PromiseLine*> lines_;
-  const Room room_;
+  int own_;
+  std::vector<PromiseLine*> lines_;
+  Room room_;
 };
 
 }  // namespace ronde::transport

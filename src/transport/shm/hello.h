@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/arena/arena.h"
+#include "transport/arena/region_layout.h"
 
 namespace ronde::transport {
 
