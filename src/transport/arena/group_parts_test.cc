@@ -4,7 +4,11 @@
 
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "transport/arena/mapping.h"
+#include "transport/arena/testing/recorded_heap.h"
 #include "transport/loopback/loopback.h"
 
 namespace ronde::transport {
@@ -111,7 +115,25 @@ TEST_F(GroupPartsTest, WithoutRoomIsRefusedAndNothingIsLost) {
   parts.give_back(calls.front());
   part = parts.reserve({0, 1}, nobody);
   ASSERT_TRUE(part);
-  EXPECT_EQ(part->call, calls.front()) << "the number of the group that was refused went back";
+  EXPECT_EQ(part->call, calls.front());
+}
+
+TEST(GroupParts, WhereMemoryIsShortNeitherPlaceNorNumberIsLost) {
+  const Mapping memory = Mapping::anonymous(64 * kHugePageBytes).value();
+  RecordedHeap heap(memory.base(), memory.bytes());
+  GroupParts parts(heap, 0, true);
+  heap.answer = Status::error(Code::out_of_memory, "no pages");
+  EXPECT_EQ(parts.reserve({0, 1}, nobody).status().message(), "no pages");
+  EXPECT_EQ(parts.taken(), 0u);
+  heap.answer = Status();
+  const Result<GroupPart> part = parts.reserve({0, 1}, nobody);
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part.value().place.offset, HeapParts::of(memory.bytes()).groups);
+  EXPECT_EQ(part.value().call, 0);
+  heap.asked.clear();
+  parts.give_back(part.value().call);
+  EXPECT_EQ(heap.asked, (std::vector<std::string>{"discard " + std::to_string(part.value().place.offset) + " " +
+                                                  std::to_string(part.value().place.bytes)}));
 }
 
 TEST_F(GroupPartsTest, WithoutSharedMemoryAGroupGoesByANumberThatNoOtherHas) {
