@@ -27,7 +27,8 @@ class ProcessSet:
 
     process_set_id: Optional[int] = None
     """By which the engine knows it; None while it is not registered (before ``init``, after its removal, after
-    ``shutdown``)."""
+    ``shutdown``). Counts from 1, after each new ``init`` of the process from a number of its own: what still has an old id
+    is refused and never works in another set."""
     ranks: Optional[List[int]] = None
     """Ascending; None where they are not known yet."""
     mpi_comm: None = None

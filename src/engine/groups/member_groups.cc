@@ -30,7 +30,7 @@ Result<std::vector<GroupWord>> MemberGroups::meet(const Meeting& meeting, const 
 
 Result<std::int32_t> MemberGroups::make(const std::vector<int>& ranks, const Meeting& meeting, Nanoseconds timeout) {
   RONDE_RETURN_IF_ERROR(only_outside_of_callbacks("made"));
-  RONDE_RETURN_IF_ERROR(parts_.check_ranks(ranks));
+  RONDE_RETURN_IF_ERROR(groups_.check_ranks(ranks));
   const auto found = std::find(ranks.begin(), ranks.end(), own_rank_);
   if (found == ranks.end()) {
     return Status::error(Code::invalid_argument,
@@ -38,32 +38,32 @@ Result<std::int32_t> MemberGroups::make(const std::vector<int>& ranks, const Mee
   }
   const int own = static_cast<int>(found - ranks.begin());
   std::optional<GroupPart> part;
-  const GroupWord word = parts_.reserve(ranks, part);
+  const GroupWord word = groups_.reserve(ranks, part);
   const Result<std::vector<GroupWord>> members = meet(meeting, "/wanted", own, word);
   if (!members) {
-    parts_.abandon(part);
+    groups_.abandon(part);
     return members.status();
   }
   if (Status wanted = first_problem(members.value(), ranks); !wanted) {
-    parts_.give_back(part);
+    groups_.give_back(part);
     return wanted;
   }
   const std::int32_t id = next_id_++;
-  Result<std::shared_ptr<Engine>> made = parts_.open(*part, id, members.value(), timeout);
+  Result<std::shared_ptr<Engine>> made = groups_.open(*part, id, members.value(), timeout);
   const Result<std::vector<GroupWord>> all = meet(meeting, "/made", own, {{}, {}, made.status()});
   const Status opened = all ? first_problem(all.value(), ranks) : all.status();
   if (!opened) {
     made = opened;  // the engine is gone before its part is
-    parts_.abandon(part);
+    groups_.abandon(part);
     return opened;
   }
-  parts_.add(id, std::move(part), std::move(made).value());
+  groups_.add(id, std::move(part), std::move(made).value());
   return id;
 }
 
 Status MemberGroups::leave(std::int32_t id) {
   RONDE_RETURN_IF_ERROR(only_outside_of_callbacks("removed"));
-  return parts_.leave(id);
+  return groups_.leave(id);
 }
 
 }  // namespace ronde::engine

@@ -10,14 +10,12 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/groups/group_parts.h"
 #include "engine/groups/group_word.h"
+#include "engine/groups/job_groups.h"
+#include "engine/membership/group_ids.h"
 #include "store/store.h"
 
 namespace ronde::engine {
-
-/// Ids of groups that their members have made begin here.
-inline constexpr std::int32_t kFirstOwnGroup = 1 << 30;
 
 /// Where the members of a group meet.
 struct Meeting {
@@ -30,11 +28,9 @@ struct Meeting {
 /// Any thread.
 class MemberGroups {
  public:
-  /// `parts` must outlive this. `own_rank`: in the job.
-  MemberGroups(GroupParts& parts, int own_rank) : parts_(parts), own_rank_(own_rank) {}
-
-  /// Whether the id is of such a group.
-  static bool has(std::int32_t id) { return id >= kFirstOwnGroup; }
+  /// `groups` must outlive this. `own_rank`: in the job. `epoch`: the job's (group_ids.h).
+  MemberGroups(JobGroups& groups, int own_rank, std::uint64_t epoch)
+      : groups_(groups), own_rank_(own_rank), next_id_(first_own_group_id(epoch)) {}
 
   /// Collective over the group's members alone, of which this rank is one. The ranks keep their order; `timeout` is of
   /// requests that have none. Gives this rank's id for the group. INVALID_ARGUMENT or OUT_OF_MEMORY on every member
@@ -47,9 +43,9 @@ class MemberGroups {
   static Result<std::vector<GroupWord>> meet(const Meeting& meeting, const std::string& what, int own,
                                              const GroupWord& word);
 
-  GroupParts& parts_;
+  JobGroups& groups_;
   const int own_rank_;
-  std::atomic<std::int32_t> next_id_{kFirstOwnGroup};
+  std::atomic<std::int32_t> next_id_;
 };
 
 }  // namespace ronde::engine

@@ -68,14 +68,14 @@ Result<std::int32_t> ProcessSets::make(std::vector<int> ranks) {
   std::lock_guard collective(mutex_);
   std::sort(ranks.begin(), ranks.end());
   std::optional<GroupPart> part;
-  const GroupWord own = parts_.reserve(ranks, part);
+  const GroupWord own = groups_.reserve(ranks, part);
   const Result<std::vector<GroupWord>> wanted = exchange("ronde.process_set.add", own);
   if (!wanted) {
-    parts_.abandon(part);
+    groups_.abandon(part);
     return wanted.status();
   }
   if (Status agreed = compare(wanted.value()); !agreed) {
-    parts_.give_back(part);
+    groups_.give_back(part);
     return agreed;
   }
   const std::int32_t id = next_id_;
@@ -86,7 +86,7 @@ Result<std::int32_t> ProcessSets::make(std::vector<int> ranks) {
   std::shared_ptr<Engine> engine;
   GroupWord result;
   if (part) {
-    Result<std::shared_ptr<Engine>> made = parts_.open(*part, id, members, job_.engine().settings().timeout);
+    Result<std::shared_ptr<Engine>> made = groups_.open(*part, id, members, job_.engine().settings().timeout);
     result.problem = made.status();
     engine = made ? std::move(made).value() : nullptr;
   }
@@ -94,10 +94,10 @@ Result<std::int32_t> ProcessSets::make(std::vector<int> ranks) {
   const Status opened = all ? first_problem(all.value(), job_.engine().group().ranks) : all.status();
   if (!opened) {
     engine.reset();
-    parts_.abandon(part);
+    groups_.abandon(part);
     return opened;
   }
-  parts_.add(id, std::move(part), std::move(engine));
+  groups_.add(id, std::move(part), std::move(engine));
   return next_id_++;
 }
 
@@ -108,7 +108,7 @@ Status ProcessSets::remove(std::int32_t id) {
   if (id == 0) {
     own.problem =
         Status::error(Code::invalid_argument, "the set of all ranks cannot be removed; it ends with shutdown");
-  } else if (!parts_.knows(id)) {
+  } else if (!groups_.knows(id)) {
     own.problem = Status::error(Code::invalid_argument, "there is no process set with the id " + std::to_string(id));
   }
   RONDE_ASSIGN_OR_RETURN(const std::vector<GroupWord> wanted, exchange("ronde.process_set.remove", own));
@@ -120,7 +120,7 @@ Status ProcessSets::remove(std::int32_t id) {
                                              std::to_string(wanted[rank].numbers.front()))
         .with_rank(static_cast<int>(rank));
   }
-  const Result<std::vector<GroupWord>> all = exchange("ronde.process_set.removed", {{}, {}, parts_.leave(id)});
+  const Result<std::vector<GroupWord>> all = exchange("ronde.process_set.removed", {{}, {}, groups_.leave(id)});
   return all ? first_problem(all.value(), job_.engine().group().ranks) : all.status();
 }
 

@@ -18,20 +18,22 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/groups/group_parts.h"
 #include "engine/groups/group_word.h"
+#include "engine/groups/job_groups.h"
+#include "engine/membership/group_ids.h"
 
 namespace ronde::engine {
 
 /// Any thread.
 class ProcessSets {
  public:
-  /// Both must outlive this.
-  ProcessSets(ParentJob& job, GroupParts& parts) : job_(job), parts_(parts) {}
+  /// Both must outlive this. `epoch`: the job's (group_ids.h).
+  ProcessSets(ParentJob& job, JobGroups& groups, std::uint64_t epoch)
+      : job_(job), groups_(groups), next_id_(first_set_id(epoch)) {}
 
   /// Collective over all ranks of the job, in the same order of calls on all; one at a time. The ranks are sorted.
-  /// Gives the id, the same on all ranks, members or not; ids begin at 1 and are not used again. INVALID_ARGUMENT,
-  /// MISMATCH or OUT_OF_MEMORY on every rank alike, and nothing has happened.
+  /// Gives the id, the same on all ranks, members or not; ids begin at 1 in the first init and are not used again
+  /// (group_ids.h). INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY on every rank alike, and nothing has happened.
   Result<std::int32_t> make(std::vector<int> ranks);
   /// Collective over all ranks of the job. What is under way in the group and not submitted by all members fails.
   Status remove(std::int32_t id);
@@ -41,9 +43,9 @@ class ProcessSets {
   Status compare(const std::vector<GroupWord>& wanted) const;
 
   ParentJob& job_;
-  GroupParts& parts_;
-  std::mutex mutex_;          ///< one collective at a time
-  std::int32_t next_id_ = 1;  ///< guarded by mutex_
+  JobGroups& groups_;
+  std::mutex mutex_;      ///< one collective at a time
+  std::int32_t next_id_;  ///< guarded by mutex_
 };
 
 }  // namespace ronde::engine

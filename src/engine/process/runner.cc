@@ -20,9 +20,9 @@ Runner::Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> g
       clock_(clock),
       callbacks_(engines_.job().topology().rank),
       role_(engines_, clock, Pacing::of(engines_.job().topology().local_size, cores_of_this_process()), alarm_),
-      group_parts_(*this, std::move(groups)),
-      process_sets_(*this, group_parts_),
-      member_groups_(group_parts_, engines_.job().topology().rank),
+      job_groups_(*this, std::move(groups)),
+      process_sets_(*this, job_groups_, engines_.job().topology().epoch),
+      member_groups_(job_groups_, engines_.job().topology().rank, engines_.job().topology().epoch),
       timeline_(engines_.job().topology().rank, engines_.job().topology().size, clock,
                 [this](observe::Observer* observer) {
                   const auto lock = role_.lock();
@@ -203,7 +203,7 @@ Status Runner::release(Ticket& ticket) {
 // ---- Groups
 
 Status Runner::end_group(std::int32_t group) {
-  return MemberGroups::has(group) ? member_groups_.leave(group) : process_sets_.remove(group);
+  return is_made_by_members(group) ? member_groups_.leave(group) : process_sets_.remove(group);
 }
 
 Status Runner::call(const TicketPtr& ticket) {

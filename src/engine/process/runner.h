@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine/core/engine_set.h"
-#include "engine/groups/group_parts.h"
+#include "engine/groups/job_groups.h"
 #include "engine/groups/member_groups.h"
 #include "engine/groups/process_sets.h"
 #include "engine/progress/driver_role.h"
@@ -41,8 +41,8 @@ class Runner final : private ParentJob {
   /// Of a process set collective over all ranks of the job, of a group that its members have made over those. What is
   /// under way in the group and not submitted by all members fails.
   Status end_group(std::int32_t group);
-  /// How many groups this rank has a part of (GroupParts::taken()).
-  std::size_t groups_taken() const { return group_parts_.taken(); }
+  /// How many groups this rank has a part of (JobGroups::taken()).
+  std::size_t groups_taken() const { return job_groups_.taken(); }
   /// From now on the table of thresholds is probed in the background, until this runner leaves. At most once, by the
   /// coordinator's rank, before other threads know the runner.
   void start_probing(ProbeTask task);
@@ -116,7 +116,7 @@ class Runner final : private ParentJob {
   CallbackQueue callbacks_;
   ThreadAlarm alarm_;
   DriverRole role_;
-  GroupParts group_parts_;
+  JobGroups job_groups_;
   ProcessSets process_sets_;
   MemberGroups member_groups_;
   TimelineRecording timeline_;

@@ -1,4 +1,4 @@
-#include "engine/groups/group_parts.h"
+#include "engine/groups/job_groups.h"
 
 #include <algorithm>
 #include <string>
@@ -16,11 +16,11 @@ Status only_outside_of_callbacks(const char* done) {
              : Status();
 }
 
-GroupConnector::HasEnded GroupParts::has_ended() const {
+GroupConnector::HasEnded JobGroups::has_ended() const {
   return [&job = job_](int rank) { return job.engine().has_ended(rank); };
 }
 
-Status GroupParts::check_ranks(std::vector<int> ranks) const {
+Status JobGroups::check_ranks(std::vector<int> ranks) const {
   std::sort(ranks.begin(), ranks.end());
   const int size = job_.engine().topology().size;
   if (ranks.empty()) {
@@ -37,7 +37,7 @@ Status GroupParts::check_ranks(std::vector<int> ranks) const {
              : Status::error(Code::invalid_argument, "a process set has the rank " + std::to_string(*twice) + " twice");
 }
 
-GroupWord GroupParts::reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part) {
+GroupWord JobGroups::reserve(const std::vector<int>& ranks, std::optional<GroupPart>& part) {
   GroupWord own{{ranks.begin(), ranks.end()}, {}, check_ranks(ranks)};
   const int rank = job_.engine().topology().rank;
   if (own.problem && std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
@@ -51,14 +51,14 @@ GroupWord GroupParts::reserve(const std::vector<int>& ranks, std::optional<Group
   return own;
 }
 
-void GroupParts::give_back(const std::optional<GroupPart>& part) {
+void JobGroups::give_back(const std::optional<GroupPart>& part) {
   if (part) {
     connector_->give_back(*part);
   }
 }
 
-Result<std::shared_ptr<Engine>> GroupParts::open(const GroupPart& part, std::int32_t id,
-                                                 const std::vector<GroupWord>& members, Nanoseconds timeout) {
+Result<std::shared_ptr<Engine>> JobGroups::open(const GroupPart& part, std::int32_t id,
+                                                const std::vector<GroupWord>& members, Nanoseconds timeout) {
   Engine& job = job_.engine();
   std::vector<std::vector<std::int64_t>> words;
   for (const GroupWord& member : members) {
@@ -74,13 +74,13 @@ Result<std::shared_ptr<Engine>> GroupParts::open(const GroupPart& part, std::int
   return std::make_shared<Engine>(topology, std::move(connections), settings, job.clock(), Group{id, part.ranks});
 }
 
-void GroupParts::abandon(const std::optional<GroupPart>& part) {
+void JobGroups::abandon(const std::optional<GroupPart>& part) {
   if (part) {
     connector_->leave(*part, has_ended());
   }
 }
 
-void GroupParts::add(std::int32_t id, std::optional<GroupPart> part, std::shared_ptr<Engine> engine) {
+void JobGroups::add(std::int32_t id, std::optional<GroupPart> part, std::shared_ptr<Engine> engine) {
   if (engine) {
     job_.add_group(std::move(engine), part->call);
   }
@@ -88,12 +88,12 @@ void GroupParts::add(std::int32_t id, std::optional<GroupPart> part, std::shared
   known_.emplace(id, std::move(part));
 }
 
-bool GroupParts::knows(std::int32_t id) const {
+bool JobGroups::knows(std::int32_t id) const {
   std::lock_guard lock(mutex_);
   return known_.contains(id);
 }
 
-Status GroupParts::leave(std::int32_t id) {
+Status JobGroups::leave(std::int32_t id) {
   std::optional<GroupPart> part;
   {
     std::lock_guard lock(mutex_);

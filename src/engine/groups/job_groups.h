@@ -1,4 +1,4 @@
-// GroupParts: this rank's parts of the groups within the job, from the memory or links that a part is made of to the
+// JobGroups: this rank's parts of the groups within the job, from the memory or links that a part is made of to the
 // engine of a member. A group lives within the job: in its memory, on its thread, woken by its bells. Which groups
 // there are, and how ranks agree on them, is decided elsewhere (process_sets.h, member_groups.h).
 //
@@ -45,10 +45,10 @@ class ParentJob {
 Status only_outside_of_callbacks(const char* done);
 
 /// Any thread.
-class GroupParts {
+class JobGroups {
  public:
   /// `job` must outlive this. `connector` null: no group can be made.
-  GroupParts(ParentJob& job, std::unique_ptr<GroupConnector> connector) : job_(job), connector_(std::move(connector)) {}
+  JobGroups(ParentJob& job, std::unique_ptr<GroupConnector> connector) : job_(job), connector_(std::move(connector)) {}
 
   /// What this rank says first of a group of these ranks of the job: its part's word if it is a member, or why there
   /// can be none. `part` is this rank's if it is a member and there is no problem, else nothing.
