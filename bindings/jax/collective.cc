@@ -14,6 +14,7 @@
 
 #include "attributes.h"
 #include "completions.h"
+#include "failures.h"
 #include "xla_ffi.h"
 
 namespace ronde::jax {
@@ -134,13 +135,18 @@ std::string take_outputs(const Call& call, ronde_ticket* ticket) {
   return {};
 }
 
+/// What is known of a request that has failed with this status; it is kept for Python.
 std::string error_of(ronde_ticket* ticket, ronde_status status) {
+  Failure failure{status, std::string("the request failed: ") + ronde_status_name(status), "", -1};
   ronde_error_info info{};
   info.struct_size = sizeof(info);
   if (ronde_ticket_error(ticket, &info) == RONDE_OK && info.message != nullptr && info.message[0] != '\0') {
-    return info.message;
+    failure.message = info.message;
+    failure.tensor = info.tensor == nullptr ? "" : info.tensor;
+    failure.rank = info.failed_rank;
   }
-  return std::string("the request failed: ") + ronde_status_name(status);
+  keep_failure(failure);
+  return failure.message;
 }
 
 /// What XLA is to be told of a request that has ended with this status; its results are in their places.
@@ -247,8 +253,13 @@ ronde_status submit(const XLA_FFI_CallFrame& frame, Call* call, ronde_ticket** t
   return ronde_submit(nullptr, &request, ticket);
 }
 
+/// The same of one that was not taken on.
 std::string refusal(ronde_status status) {
   std::string text = ronde_last_error();
+  ronde_error_info info{};
+  info.struct_size = sizeof(info);
+  const bool is_known = ronde_last_error_info(&info) == RONDE_OK && info.status == status;
+  keep_failure({status, text, is_known && info.tensor != nullptr ? info.tensor : "", is_known ? info.failed_rank : -1});
   if (status == RONDE_DUPLICATE_NAME) {
     text +=
         ". A compiled program makes this call twice at once, as where a jitted function without names of its own is "

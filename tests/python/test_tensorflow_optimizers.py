@@ -143,6 +143,23 @@ def test_gradients_are_added_up(hvd, tf, rank, traced):
         hvd.LocalGradientAggregationHelper(0, reduce)
 
 
+@pytest.mark.ranks(2)
+def test_a_gradient_of_an_earlier_pass_counts_in_its_step(hvd, tf, rank):
+    """The last pass of a step may have none for a variable that the first had one for, and a step none at all."""
+
+    def reduce(gradients, variables):
+        return [hvd.allreduce(gradient, op=hvd.Sum, name=variable.name) for gradient, variable in zip(gradients, variables)]
+
+    helper = hvd.LocalGradientAggregationHelper(2, reduce)
+    variables = [tf.Variable([0.0], name="always"), tf.Variable([0.0], name="sometimes")]
+    for first, last, expected in ((1.0, None, 3.0), (None, None, None), (None, 2.0, 5.0), (1.0, 1.0, 6.0)):
+        given = [None if each is None else tf.constant([each + rank]) for each in (first, last)]
+        assert helper.compute_gradients([tf.ones(1), given[0]], variables)[1] is None or first is not None
+        always, sometimes = helper.compute_gradients([tf.ones(1), given[1]], variables)
+        assert float(always[0]) == 4.0
+        assert sometimes is None if expected is None else float(sometimes[0]) == expected
+
+
 @pytest.mark.ranks(1, 2, 3)
 def test_batch_normalisation_over_all_ranks(hvd, tf, rank, world):
     batches = [np.random.default_rng(of).normal(of, 1 + of, size=(4 + of, 3)).astype("float32") for of in range(world)]

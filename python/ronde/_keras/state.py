@@ -9,7 +9,16 @@ import numpy as np
 
 import ronde.numpy as rnp
 from ronde import _process
-from ronde._keras.variables import accumulated, assign, broadcast_training, optimizer_variables, sync_from_jax, values_of
+from ronde._keras.variables import (
+    accumulated,
+    assign,
+    broadcast_training,
+    forget_jax_state,
+    hidden_variables,
+    optimizer_variables,
+    sync_from_jax,
+    values_of,
+)
 from ronde._objects import broadcast_object
 from ronde.elastic.state import ObjectState
 from ronde.exceptions import InvalidArgumentError
@@ -36,6 +45,7 @@ class KerasState(ObjectState):
         self.model = model
         self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
         self._saved_values: List[Any] = []
+        self._saved_hidden: List[Any] = []
         self._saved_batches = -1
         #: The commit before the last: over how many batches gradients were accumulated then, values, objects.
         self._before: Optional[Tuple[int, List[Any], Dict[str, Any]]] = None
@@ -43,10 +53,11 @@ class KerasState(ObjectState):
         self._save_values()
 
     def _variables(self) -> List[Any]:
-        sync_from_jax(self.model)
         return [*self.model.weights, *optimizer_variables(self.optimizer, self.model)]
 
     def _save_values(self) -> None:
+        sync_from_jax(self.model)
+        self._saved_hidden = values_of(hidden_variables(self.model))
         self._saved_values = values_of(self._variables())
         self._saved_batches = accumulated(self.optimizer)[1]
 
@@ -59,6 +70,8 @@ class KerasState(ObjectState):
 
     def restore(self) -> None:
         """As :meth:`ronde.elastic.State.restore`. Raises what an assignment does."""
+        forget_jax_state(self.model)
+        assign(hidden_variables(self.model), self._saved_hidden)
         assign(self._variables(), self._saved_values)
         super().restore()
 

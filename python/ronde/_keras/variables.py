@@ -18,6 +18,8 @@ __all__ = [
     "broadcast_variables",
     "optimizer_variables",
     "rebuild_if_empty",
+    "forget_jax_state",
+    "hidden_variables",
     "sync_from_jax",
     "values_of",
 ]
@@ -53,6 +55,23 @@ def sync_from_jax(model: Any) -> None:
     sync = getattr(model, "jax_state_sync", None)
     if sync is not None:
         sync()
+
+
+def forget_jax_state(model: Any) -> None:
+    """On JAX, after a step that has failed: what the loop held is gone with it, and is never brought into the variables,
+    which must all be assigned now. Elsewhere nothing."""
+    if hasattr(model, "jax_state_sync"):
+        model._jax_state = None
+        model._jax_state_synced = True
+
+
+def hidden_variables(model: Any) -> List[Any]:
+    """On JAX those of the loop's state that are no weights, such as the seeds of random layers: they are gone too after a
+    step that has failed. Metrics are not among them, which begin anew with each epoch. Elsewhere none."""
+    if not hasattr(model, "jax_state_sync"):
+        return []
+    weights = {id(each) for each in model.weights}
+    return [each for each in model.non_trainable_variables if id(each) not in weights]
 
 
 def optimizer_variables(optimizer: Any, model: Any) -> List[Any]:

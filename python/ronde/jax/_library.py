@@ -41,6 +41,17 @@ def _finish_programs() -> None:
 
 
 @functools.lru_cache(maxsize=None)
+def handlers() -> ctypes.CDLL:
+    """``libronde_jax.so``. OSError if it cannot be loaded."""
+    library()  # which the other one then finds loaded, from wherever it came
+    loaded = ctypes.CDLL(str(Path(__file__).resolve().parents[1] / "libronde_jax.so"))
+    loaded.ronde_jax_failure.argtypes = [
+        ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.c_char_p, ctypes.c_size_t
+    ]
+    return loaded
+
+
+@functools.lru_cache(maxsize=None)
 def has_handler() -> bool:
     """Whether XLA calls Ronde's library itself. False where ``RONDE_JAX_FFI=0``, on other devices than CPUs, and where
     the runtime refuses the library's version of its interface or JAX does not show what it has written: calls then go through
@@ -54,10 +65,8 @@ def has_handler() -> bool:
     if programs_shown() == before:
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
-    library()  # which the other one then finds loaded, from wherever it came
     try:
-        ours = ctypes.CDLL(str(Path(__file__).resolve().parents[1] / "libronde_jax.so"))
-        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(getattr(ours, TARGET)), platform="cpu")
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(getattr(handlers(), TARGET)), platform="cpu")
     except Exception as error:  # what runtimes raise for a version that they do not take is not specified
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: %s", error)
         return False

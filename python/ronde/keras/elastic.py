@@ -10,8 +10,6 @@
             hvd.elastic.UpdateEpochStateCallback(state)])
 
     train(state)
-
-Not yet on JAX where a compiled step fails: the error is JAX's own and ends the training; between steps it is as elsewhere.
 """
 
 from __future__ import annotations
@@ -50,4 +48,8 @@ def run(func: Optional[Callable[..., Any]] = None, *, reset_limit: Optional[int]
         return elastic.run(func, reset_limit=reset_limit)
     if func is None:
         return lambda given: run(given, reset_limit=reset_limit)
+    if keras.backend.backend() == "jax":
+        from ronde.jax._failures import with_own_errors  # a compiled step fails with an error of JAX's
+
+        func = with_own_errors(func)
     return run_fn(func, join_anew, reset_limit)

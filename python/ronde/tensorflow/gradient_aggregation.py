@@ -50,6 +50,7 @@ class LocalGradientAggregationHelper:
         self._counter: Any = None
         self._sums: dict[Any, Any] = {}
         self._passes: Any = None  # those that there were with the last call of compute_gradients
+        self._in_step: set[Any] = set()  # in eager mode: the variables that have had a gradient in this step
 
     def _make_variables(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         with tf.init_scope():
@@ -64,15 +65,16 @@ class LocalGradientAggregationHelper:
         return tf.Variable(initial_value, trainable=False, name=f"{self._name}/{name}")
 
     def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
-        """Adds the gradients ``grads`` of the variables ``vars`` (None stays None). Returns the reduced ones with the last
-        pass of a step, and what has been added up so far before it, which :meth:`apply_gradients` does not apply. Raises
-        what ``allreduce_func`` does."""
+        """Adds the gradients ``grads`` of the variables ``vars``. Returns the reduced sums with the last pass of a step, and
+        what has been added up so far before it, which :meth:`apply_gradients` does not apply. None is returned where it was
+        given; in eager mode only where the variable has had no gradient in this step's earlier passes either. Raises what
+        ``allreduce_func`` does."""
         gradients = [tf.convert_to_tensor(each) if isinstance(each, tf.IndexedSlices) else each for each in grads]
         variables = list(vars)
         self._make_variables(gradients, variables)
-        places = [place for place, each in enumerate(gradients) if each is not None]
+        places = self._places(gradients, variables)
         sums = [self._sums[ref_of(variables[place])] for place in places]
-        added = [total.assign_add(gradients[place]) for total, place in zip(sums, places)]
+        added = [total.assign_add(gradients[place]) for total, place in zip(sums, places) if gradients[place] is not None]
         with tf.control_dependencies(added):
             passes = tf.identity(self._counter.assign_add(1))
         self._passes = passes
@@ -85,6 +87,8 @@ class LocalGradientAggregationHelper:
                 reduced = [each / tf.cast(self.backward_passes_per_step, each.dtype) for each in reduced]
             with tf.control_dependencies(reduced):
                 cleared = [total.assign(tf.zeros_like(total)) for total in sums]
+            if tf.executing_eagerly():
+                self._in_step.clear()
             with tf.control_dependencies(cleared):
                 return [tf.identity(each) for each in reduced]
 
@@ -93,6 +97,15 @@ class LocalGradientAggregationHelper:
         for place, result in zip(places, chosen):
             results[place] = result
         return results
+
+    def _places(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[int]:
+        """Those of the variables with something to be reduced in this step: in eager mode what an earlier pass has added up
+        counts though this pass has no gradient for it. A graph is the same each time, so it knows this pass alone."""
+        if not tf.executing_eagerly():
+            return [place for place, each in enumerate(gradients) if each is not None]
+        refs = [ref_of(each) for each in variables]
+        self._in_step.update(ref for ref, each in zip(refs, gradients) if each is not None)
+        return [place for place, ref in enumerate(refs) if ref in self._in_step]
 
     def _if_last(self, passes: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         is_last = tf.equal(passes % self.backward_passes_per_step, 0)

@@ -1,0 +1,98 @@
+"""Elastic training with Keras 3 on each backend: a rank fails between two batches, so that the others' step fails in the
+middle, in compiled code where the backend compiles. All start again from the last commit."""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+import keras_training as training
+import numpy as np
+import pytest
+
+BATCHES = 6
+
+
+def made(keras, hvd):
+    """With a layer that has a state of its own and is random: its seed is a variable too on JAX."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input((6,)), layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.2), layers.Dense(1)]
+    )
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.05, momentum=0.9))
+    model.compile(optimizer, loss="mse", metrics=["mae"])
+    return model
+
+
+@pytest.mark.ranks(2, fresh=True, deadline=300)
+@pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
+def test_a_fit_goes_on_where_a_step_fails(backend):
+    os.environ["KERAS_BACKEND"] = backend
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    keras = importlib.import_module("keras")
+    hvd = importlib.import_module("ronde.keras")
+    from ronde.exceptions import CollectiveError
+
+    rank = hvd.rank()
+    model = made(keras, hvd)
+    inputs, targets = training.make_data(rank, 2, steps=BATCHES)
+    state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+    starts, failed = [], []
+
+    class Failing(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if rank == 1 and not failed and (state.epoch, batch) == (1, 3):
+                failed.append(state.batch)
+                raise CollectiveError("reading data has failed")
+
+    @hvd.elastic.run
+    def train(state):
+        starts.append((state.epoch, state.batch, int(model.optimizer.iterations)))
+        model.fit(
+            inputs, targets, batch_size=training.GLOBAL_BATCH // 2, shuffle=False, verbose=0, epochs=3 - state.epoch,
+            callbacks=[
+                hvd.elastic.UpdateBatchStateCallback(state),
+                hvd.elastic.UpdateEpochStateCallback(state),
+                hvd.elastic.CommitStateCallback(state),
+                Failing(),
+            ],
+        )
+
+    train(state)
+    assert starts == [(0, 0, 0), (1, 3, BATCHES + 4)]
+    assert (state.epoch, state.batch) == (3, 0)
+    assert all(np.isfinite(each).all() for each in model.get_weights())
+    everyones = hvd.allgather_object([each.numpy().tobytes() for each in model.trainable_variables])
+    assert everyones[0] == everyones[1]
+
+
+@pytest.mark.ranks(2, fresh=True, deadline=300)
+def test_on_jax_a_failed_step_says_what_has_failed():
+    """As Ronde's own error, with its class and the rank, where the program catches it inside of the loop."""
+    os.environ["KERAS_BACKEND"] = "jax"
+    hvd = importlib.import_module("ronde.keras")
+    import jax
+
+    import ronde.jax as rj
+    from ronde.exceptions import MismatchError
+
+    rank = hvd.rank()
+    state = hvd.elastic.KerasState(made(importlib.import_module("keras"), hvd))
+    summed = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum, name="differs"))
+
+    @hvd.elastic.run
+    def train(state):
+        del state
+        summed(np.ones(2 + rank, np.float32)).block_until_ready()
+
+    with pytest.raises(MismatchError, match="differs") as caught:
+        train(state)
+    assert type(caught.value.__cause__).__module__.startswith("jax") or isinstance(caught.value.__cause__, ValueError)
+
+    @hvd.elastic.run
+    def other(state):
+        del state
+        raise ValueError("not Ronde's")
+
+    with pytest.raises(ValueError, match="^not Ronde's$"):
+        other(state)
