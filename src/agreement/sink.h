@@ -32,17 +32,18 @@ class Sink {
   virtual void complete(std::uint32_t bucket, std::uint64_t instance) = 0;
   /// The instance is over and nothing came of it: its requests go to the coordinator.
   virtual void voided(std::uint32_t bucket) = 0;
-  /// Bring the tensor of this place in for this instance, which the submitter has not (a request of negotiation that
-  /// moves into its bucket at INSTALL; a copy made for an older epoch). Nothing to do where buckets need no copy.
+  /// Bring the tensor of this place in for this instance: at its submit, or as a request of negotiation moves into its
+  /// bucket at INSTALL. Nothing to do where buckets need no copy.
   virtual void copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t instance) = 0;
 
   // ---- Breaks and deaths.
 
-  /// Store frozen = epoch (release, after every pub store), with the reason beside it, and ring every bell.
+  /// Store frozen = epoch (release, after every pub store), and ring every bell. `reason`: for who looks on.
   virtual void set_frozen(std::uint32_t epoch, Reason reason) = 0;
   /// In an ordered group in its place: send FROZEN.
   virtual void send_frozen(std::uint32_t epoch, Reason reason) = 0;
-  /// Store quiet = lost (release, after the last store to data), ring the survivors.
+  /// Say that this rank touches no data any more (release, after the last store to it) since these are dead, or more of
+  /// which it has heard; ring the survivors.
   virtual void store_quiet(const RankSet& lost) = 0;
 
   // ---- To the coordinator, in this order.

@@ -62,7 +62,7 @@ Status EngineSet::no_such_group(std::int32_t group) const {
       "rank " + std::to_string(job_->topology().rank) + " belongs to no process set with the id " +
           std::to_string(group) +
           (is_old ? ", which was given out before the last init: a compiled function keeps the id that it "
-                    "was traced with (jax.jit, tf.function); trace it again"
+                    "was traced with; trace it again"
                   : "; add_process_set gives the ids, and remove_process_set or shutdown end them"));
 }
 

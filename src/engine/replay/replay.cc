@@ -241,7 +241,7 @@ Progress Replay::advance_buckets() {
     }
     moved(id, progress, before);
     if (progress == Progress::again) {
-      break;  // a step moves no more than one piece of work of one bucket
+      break;  // a step does no more than one piece of work that leaves its bucket unfinished
     }
   }
   return any ? Progress::again : Progress::idle;

@@ -1,5 +1,5 @@
-// Completion: how requests end. The ticket gets its status, its callback is queued, who waits is woken, and the
-// observer is told.
+// Completion: how requests end. The ticket gets its status, its callback is queued and who waits is woken. The observer
+// is told of those that end one by one.
 #pragma once
 
 #include <atomic>

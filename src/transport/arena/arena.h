@@ -1,7 +1,7 @@
 // HostArena: the memory that ranks of one host share. One region for each rank, mapped by all of them, and what goes
 // with it, each of its own: the pages of this rank's own heap, the bells of the ranks, and their processes. Made by shm
-// (processes, one memfd each) and by loopback (engines in one process, for tests); views of such an arena are
-// GroupArena and OwnArena.
+// (processes, one memfd each) and by loopback (engines in one process: in tests, and a rank alone); views of such an
+// arena are GroupArena and OwnArena.
 //
 // A region is laid out by RegionLayout: control block, message rings, staging, heap. Up to the heap every word has
 // exactly one writer, the owner of the region, but for two lines of the control block (control_block.h). Between

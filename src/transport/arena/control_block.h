@@ -27,7 +27,7 @@ struct alignas(kLineBytes) StateLine {
 /// That this rank has left the replay (docs/agreement.md): it publishes no bucket of this epoch any more.
 struct alignas(kLineBytes) BreakLine {
   std::atomic<std::uint32_t> frozen{0};    ///< epoch; release, after the last word of a bucket was stored
-  std::atomic<std::uint32_t> reason{0};    ///< for reports
+  std::atomic<std::uint32_t> reason{0};    ///< a Reason; for who looks at a job with a debugger
   std::atomic<std::uint32_t> given_up{0};  ///< 1: as Peers::say_given_up() says
 };
 
