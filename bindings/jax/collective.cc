@@ -253,7 +253,7 @@ ronde_status submit(const XLA_FFI_CallFrame& frame, Call* call, ronde_ticket** t
   return ronde_submit(nullptr, &request, ticket);
 }
 
-/// The same of one that was not taken on.
+/// What is known of a request that was not taken on; it is kept for Python.
 std::string refusal(ronde_status status) {
   std::string text = ronde_last_error();
   ronde_error_info info{};

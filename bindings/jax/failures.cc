@@ -1,6 +1,8 @@
 #include "failures.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -11,7 +13,9 @@ namespace ronde::jax {
 
 namespace {
 
-constexpr std::size_t kMostFailures = 16;
+/// A rank that leaves ends all that is under way, each with a sentence of its own: as many as a program may have at
+/// once.
+constexpr std::size_t kMostFailures = 4096;
 
 struct Kept {
   std::mutex mutex;

@@ -225,8 +225,9 @@ RONDE_API ronde_status ronde_get_table(ronde_engine* engine, const char** text, 
 /* ---- Process sets --------------------------------------------------------------------------------------------- */
 
 /* Collective over all ranks of the job, members or not, which make the same groups in the same order: makes a group of
- * `count` ranks, in any order, and gives its id (> 0, never used again) to all. 0 is the group of all ranks. Requests
- * name it in `group`; each group agrees, works and fails by itself, and names are its own. Blocks; a signal does not
+ * `count` ranks, in any order, and gives its id (> 0) to all. No other ranks ever get it in this process; after a new
+ * init the same ranks have it again. 0 is the group of all ranks. Requests name it in `group`; each group agrees, works
+ * and fails by itself, and names are its own. Blocks; a signal does not
  * end it. INVALID_ARGUMENT, MISMATCH or OUT_OF_MEMORY come on all ranks alike, and nothing has happened. */
 RONDE_API ronde_status ronde_group_create(ronde_engine* engine, const int32_t* ranks, size_t count, int32_t* group);
 /* The same, but collective over the members alone: others need not know of the group. They meet in the job's store

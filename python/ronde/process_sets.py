@@ -27,8 +27,8 @@ class ProcessSet:
 
     process_set_id: Optional[int] = None
     """By which the engine knows it; None while it is not registered (before ``init``, after its removal, after
-    ``shutdown``). Counts from 1, after each new ``init`` of the process from a number of its own: what still has an old id
-    is refused and never works in another set."""
+    ``shutdown``). Counts from 1. Stands for the same ranks over all ``init`` of the process: a set that is added again has
+    its id again, and no other set gets it."""
     ranks: Optional[List[int]] = None
     """Ascending; None where they are not known yet."""
     mpi_comm: None = None

@@ -93,8 +93,9 @@ Status Process::init(const engine::JoinOptions& given) {
   }
   let_down.store(false, std::memory_order_relaxed);
   RONDE_RETURN_IF_ERROR(serve_store(given));
-  RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
-                         engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_));
+  RONDE_ASSIGN_OR_RETURN(
+      std::shared_ptr<engine::Runner> runner,
+      engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_, shared_group_ids_));
   if (const int size = runner->engine().topology().size; size == 1 && !options.size) {
     if (const std::optional<std::string> warning = engine::why_not_alone()) {
       log(LogLevel::warning, 0, *warning);

@@ -49,9 +49,11 @@ class Process {
   std::mutex membership_mutex_;
   std::unique_ptr<site::Membership> membership_;  ///< guarded by membership_mutex_: until the process ends
   std::mutex served_mutex_;
-  std::string served_at_;                           ///< guarded by served_mutex_: the address of the next
-  std::unique_ptr<store::StoreServer> served_;      ///< guarded by served_mutex_: until the process ends
-  std::uint64_t shared_epoch_ = 0;                  ///< guarded by init_mutex_
+  std::string served_at_;                       ///< guarded by served_mutex_: the address of the next
+  std::unique_ptr<store::StoreServer> served_;  ///< guarded by served_mutex_: until the process ends
+  std::uint64_t shared_epoch_ = 0;              ///< guarded by init_mutex_
+  /// Over all inits.
+  const std::shared_ptr<engine::GroupIds> shared_group_ids_ = std::make_shared<engine::GroupIds>();
   std::uint64_t own_epoch_ = 0;                     ///< guarded by init_mutex_
   std::vector<std::weak_ptr<engine::Runner>> own_;  ///< guarded by mutex_
 };

@@ -67,9 +67,11 @@ def test_a_fit_goes_on_where_a_step_fails(backend):
 
 
 @pytest.mark.ranks(2, fresh=True, deadline=300)
-def test_on_jax_a_failed_step_says_what_has_failed():
-    """As Ronde's own error, with its class and the rank, where the program catches it inside of the loop."""
+@pytest.mark.parametrize("handler", ["1", "0"], ids=["by XLA", "by Python"])
+def test_on_jax_a_failed_step_says_what_has_failed(handler):
+    """As Ronde's own error, with its class, whoever calls Ronde's library."""
     os.environ["KERAS_BACKEND"] = "jax"
+    os.environ["RONDE_JAX_FFI"] = handler
     hvd = importlib.import_module("ronde.keras")
     import jax
 
@@ -96,3 +98,26 @@ def test_on_jax_a_failed_step_says_what_has_failed():
 
     with pytest.raises(ValueError, match="^not Ronde's$"):
         other(state)
+
+
+@pytest.mark.ranks(2, fresh=True)
+def test_on_jax_one_of_many_calls_that_fail_at_once_is_known():
+    """When a rank leaves, all calls under way end on the others, each with a sentence of its own."""
+    import jax
+
+    import ronde.jax as rj
+    from ronde.exceptions import CollectiveError
+    from ronde.jax._failures import own_error
+
+    many = jax.jit(lambda x: [rj.allreduce(x + i, op=rj.Sum, name=f"many.{i}") for i in range(40)])
+    x = np.ones(3, np.float32)
+    rj.init()
+    assert [float(each[0]) for each in many(x)] == [2.0 * (1 + i) for i in range(40)]
+    rank = rj.rank()
+    if rank == 0:
+        with pytest.raises(Exception) as caught:
+            jax.block_until_ready(many(x))
+        assert isinstance(own_error(caught.value), CollectiveError), caught.value
+    rj.shutdown()
+    rj.init()
+    assert float(many(x)[0][0]) == 2.0

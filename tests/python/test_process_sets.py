@@ -193,7 +193,7 @@ def test_an_optimizer_follows_its_set_into_another_job(hvd, rank, options):
             with pytest.raises(ValueError, match=r"ranks=\[0, 2\]\) is not registered"):
                 gradient()
     hvd.add_process_set(ends)
-    assert ends.process_set_id != before
+    assert ends.process_set_id == before
     for _ in range(3):
         assert gradient() == [[2.0] * 4]
     assert hvd.remove_process_set(ends)
@@ -230,12 +230,9 @@ def test_sets_given_to_init_last_until_shutdown(hvd, rank):
     hvd.shutdown()
     first, second = hvd.ProcessSet([0, 1]), hvd.ProcessSet([2])
     assert first.included() is None and first.size() is None
-    ids = set()
-    for round in range(3):
+    for _ in range(3):
         hvd.init(process_sets=[first, second])
-        assert second.process_set_id == first.process_set_id + 1
-        ids |= {first.process_set_id, second.process_set_id}
-        assert len(ids) == 2 * (round + 1), "none means another set after a new init"
+        assert (first.process_set_id, second.process_set_id) == (1, 2), "of the same ranks in each round"
         own = first if rank < 2 else second
         assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=own).item() == len(own.ranks)
         assert hvd.global_process_set.ranks == [0, 1, 2]

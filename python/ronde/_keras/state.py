@@ -48,7 +48,7 @@ class KerasState(ObjectState):
         self._saved_hidden: List[Any] = []
         self._saved_batches = -1
         #: The commit before the last: over how many batches gradients were accumulated then, values, objects.
-        self._before: Optional[Tuple[int, List[Any], Dict[str, Any]]] = None
+        self._before: Optional[Tuple[int, List[Any], List[Any], Dict[str, Any]]] = None
         super().__init__(broadcast_object, _process.rank, **kwargs)
         self._save_values()
 
@@ -57,15 +57,16 @@ class KerasState(ObjectState):
 
     def _save_values(self) -> None:
         sync_from_jax(self.model)
-        self._saved_hidden = values_of(hidden_variables(self.model))
-        self._saved_values = values_of(self._variables())
+        hidden, values = values_of(hidden_variables(self.model)), values_of(self._variables())
+        self._saved_hidden, self._saved_values = hidden, values
         self._saved_batches = accumulated(self.optimizer)[1]
 
     def save(self) -> None:
         """As :meth:`ronde.elastic.State.save`. Raises what copying an object does."""
-        if self._saved_batches >= 0:
-            self._before = self._saved_batches, self._saved_values, self._saved_state
+        before = self._saved_batches, self._saved_values, self._saved_hidden, self._saved_state
         self._save_values()
+        if before[0] >= 0:
+            self._before = before
         super().save()
 
     def restore(self) -> None:
@@ -94,4 +95,5 @@ class KerasState(ObjectState):
         common = int(everyones[:, 0].min())
         if self._before is not None and now != common == before and (everyones == common).any(axis=1).all():
             assign(self._variables(), self._before[1])
-            self._set(copy.deepcopy(self._before[2]))
+            assign(hidden_variables(self.model), self._before[2])
+            self._set(copy.deepcopy(self._before[3]))

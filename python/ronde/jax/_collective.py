@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from ronde import _abi, _names, _operation
-from ronde.jax import _library, _numbering, _scope
+from ronde.jax import _failures, _library, _numbering, _scope
 from ronde.numpy._arrays import address_of, source, view_of
 from ronde.numpy._results import made
 
@@ -115,6 +115,7 @@ def _evaluate(request: Request, values: Sequence[Any]) -> List[Any]:
         return results
     except BaseException as error:
         _names.refuse(name, error)
+        _failures.keep(error)
         raise
 
 

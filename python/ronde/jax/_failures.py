@@ -3,9 +3,10 @@ has the sentence and a code, and no class of ours."""
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Deque, Optional, TypeVar
 
 from ronde import _abi
 from ronde.exceptions import RondeError, error_of
@@ -15,10 +16,25 @@ _Result = TypeVar("_Result")
 
 _MESSAGE_BYTES = 4096
 
+#: Of calls that went through Python, the last ones.
+_kept: Deque[RondeError] = collections.deque(maxlen=4096)
+
+
+def keep(error: BaseException) -> None:
+    """Of a call that goes through Python (``RONDE_JAX_FFI=0``, other devices than CPUs): JAX makes an error of its own of it, in
+    whose text this one's is."""
+    if isinstance(error, RondeError):
+        _kept.append(error)
+
 
 def own_error(error: BaseException) -> Optional[RondeError]:
     """Ronde's error, if this exception says what a request of a compiled program has failed of; else None."""
-    if isinstance(error, RondeError) or not _library.has_handler():
+    if isinstance(error, RondeError):
+        return None
+    for each in reversed(_kept):
+        if str(each) in str(error):
+            return each
+    if not _library.has_handler():
         return None
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     tensor = ctypes.create_string_buffer(_MESSAGE_BYTES)

@@ -82,13 +82,16 @@ class LocalGradientAggregationHelper:
             totals = [total.read_value() for total in sums]
 
         def reduce() -> List[Any]:
-            reduced = self._allreduce(list(totals), [variables[place] for place in places])
+            try:
+                reduced = self._allreduce(list(totals), [variables[place] for place in places])
+            except Exception:
+                if tf.executing_eagerly():  # what comes next is another step
+                    self._clear(sums)
+                raise
             if self.average_aggregated_gradients:
                 reduced = [each / tf.cast(self.backward_passes_per_step, each.dtype) for each in reduced]
             with tf.control_dependencies(reduced):
-                cleared = [total.assign(tf.zeros_like(total)) for total in sums]
-            if tf.executing_eagerly():
-                self._in_step.clear()
+                cleared = self._clear(sums)
             with tf.control_dependencies(cleared):
                 return [tf.identity(each) for each in reduced]
 
@@ -97,6 +100,11 @@ class LocalGradientAggregationHelper:
         for place, result in zip(places, chosen):
             results[place] = result
         return results
+
+    def _clear(self, sums: Sequence[Any]) -> List[Any]:
+        if tf.executing_eagerly():
+            self._in_step.clear()
+        return [total.assign(tf.zeros_like(total)) for total in sums]
 
     def _places(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[int]:
         """Those of the variables with something to be reduced in this step: in eager mode what an earlier pass has added up

@@ -25,9 +25,9 @@ class ChainSchedule final : public HostPhases {
 
   std::size_t scratch_bytes() const override { return is_on_rail() && is_first_host() ? window_bytes() : 0; }
   std::size_t hears_all_by() const override {
-    return stage_of((is_first_host() ? 2 : 1) + (is_on_rail() ? 0 : 1), 0) + 1;
+    return timetable().stage_of((is_first_host() ? 2 : 1) + (is_on_rail() ? 0 : 1), 0) + 1;
   }
-  std::size_t telling_stage() const override { return stage_of(is_first_host() ? 3 : 2, 0); }
+  std::size_t telling_stage() const override { return timetable().stage_of(is_first_host() ? 3 : 2, 0); }
   std::vector<int> told() const override {
     std::vector<int> ranks;
     if (is_on_rail()) {
@@ -43,9 +43,10 @@ class ChainSchedule final : public HostPhases {
   }
 
   void describe(std::size_t index, Stage& stage) const override {
-    const auto [phase, chunk] = at(index);
+    const auto [phase, chunk] = timetable().at(index);
     const bool begins_chunk = phase == (is_first_host() ? 0 : 1);
-    stage.after = phase == 0 || begins_chunk ? after_window(chunk) : after_phase_before(phase, chunk);
+    stage.after =
+        phase == 0 || begins_chunk ? timetable().after_window(chunk) : timetable().after_phase_before(phase, chunk);
     if (is_first_host()) {
       describe_first_host(phase, chunk, stage);
     } else {

@@ -11,16 +11,16 @@ class HierarchicalSchedule final : public HostPhases {
   using HostPhases::HostPhases;
 
   std::size_t scratch_bytes() const override { return is_on_rail() ? window_bytes() : 0; }
-  std::size_t hears_all_by() const override { return stage_of(is_on_rail() ? 1 : 3, 0) + 1; }
-  std::size_t telling_stage() const override { return stage_of(3, 0); }
+  std::size_t hears_all_by() const override { return timetable().stage_of(is_on_rail() ? 1 : 3, 0) + 1; }
+  std::size_t telling_stage() const override { return timetable().stage_of(3, 0); }
   std::vector<int> told() const override { return is_on_rail() ? off_rails() : std::vector<int>(); }
   const std::vector<int>& inputs(std::size_t combination) const override {
     return !is_on_rail() ? none_ : combination == 0 ? locals_ : rail_;
   }
 
   void describe(std::size_t index, Stage& stage) const override {
-    const auto [phase, chunk] = at(index);
-    stage.after = phase == 0 ? after_window(chunk) : after_phase_before(phase, chunk);
+    const auto [phase, chunk] = timetable().at(index);
+    stage.after = phase == 0 ? timetable().after_window(chunk) : timetable().after_phase_before(phase, chunk);
     switch (phase) {
       case 0:
         gather_in_host(chunk, stage);

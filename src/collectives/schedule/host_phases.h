@@ -1,17 +1,13 @@
 // HostPhases: what the all-reduces between hosts of several ranks have in common. The tensor is cut into chunks, each
 // chunk into as many slices as there are rails. Rail j is the j-th rank of every host; there are as many as the
-// smallest host has ranks, or one for small tensors, so that all slices are carried by all hosts. A chunk goes through
-// four phases, of which the first and the last are in hosts, the others between them.
-//
-// Pipeline. Chunk c is in phase 0 while chunk c-1 is in phase 1, c-5 in 2 and c-6 in 3, so that hosts and wire work at
-// the same time, and the wire has four chunks to carry while hosts are late. Some chunks' partial sums are in scratch:
-// what phase 1 of a chunk has sent has been received once phase 2 of that chunk has come.
+// smallest host has ranks, or one for small tensors, so that all slices are carried by all hosts. When each phase of a
+// chunk comes is phase_timetable.h's; the partial sums of the chunks in its window are in scratch memory.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
+#include "collectives/schedule/phase_timetable.h"
 #include "collectives/schedule/rank_layout.h"
 #include "collectives/schedule/schedule.h"
 #include "collectives/slices.h"
@@ -27,26 +23,16 @@ class HostPhases : public Schedule {
         rails_(static_cast<int>(rails)),
         locals_(layout.ranks_of(host_)),
         bytes_(bytes),
-        chunks_(bytes, slice * rails) {
+        chunks_(bytes, slice * rails),
+        timetable_(chunks_.count) {
     if (is_on_rail()) {
       for (int host = 0; host < hosts_; ++host) {
         rail_.push_back(layout.ranks_of(host)[static_cast<std::size_t>(local_)]);
       }
     }
-    for (auto& of_phase : stage_of_) {
-      of_phase.resize(chunks_.count);
-    }
-    for (std::size_t step = 0; step < chunks_.count + kLag.back(); ++step) {
-      for (std::size_t phase = 0; phase < kPhases; ++phase) {
-        if (step >= kLag[phase] && step - kLag[phase] < chunks_.count) {
-          stage_of_[phase][step - kLag[phase]] = order_.size();
-          order_.push_back({phase, step - kLag[phase]});
-        }
-      }
-    }
   }
 
-  std::size_t stages() const final { return order_.size(); }
+  std::size_t stages() const final { return timetable_.stages(); }
   bool keeps_what_it_sends() const final { return true; }
   std::size_t combinations() const final { return 2; }
 
@@ -54,21 +40,10 @@ class HostPhases : public Schedule {
   static constexpr int kFromInputs = 0;
   static constexpr int kFromOutputs = 1;
 
-  struct At {
-    std::size_t phase;
-    std::size_t chunk;
-  };
-
-  At at(std::size_t stage) const { return order_[stage]; }
-  std::size_t stage_of(std::size_t phase, std::size_t chunk) const { return stage_of_[phase][chunk]; }
+  const PhaseTimetable& timetable() const { return timetable_; }
   bool is_on_rail() const { return local_ < rails_; }
   /// Ranks of this host that are on no rail.
   std::vector<int> off_rails() const { return std::vector<int>(locals_.begin() + rails_, locals_.end()); }
-
-  /// After how many stages what begins a chunk may be sent.
-  std::size_t after_window(std::size_t chunk) const { return chunk < kWindow ? 0 : stage_of_[2][chunk - kWindow] + 1; }
-  /// The same of what needs the phase before.
-  std::size_t after_phase_before(std::size_t phase, std::size_t chunk) const { return stage_of_[phase - 1][chunk] + 1; }
 
   Range slice(std::size_t chunk, int rail) const {
     const Range whole{std::min(chunk * chunks_.bytes_each, bytes_), std::min((chunk + 1) * chunks_.bytes_each, bytes_)};
@@ -76,10 +51,10 @@ class HostPhases : public Schedule {
   }
   Range own_slice(std::size_t chunk) const { return slice(chunk, local_); }
 
-  std::size_t window_bytes() const { return std::min(kWindow, chunks_.count) * slice_room(); }
+  std::size_t window_bytes() const { return std::min(PhaseTimetable::kWindow, chunks_.count) * slice_room(); }
   /// Where in scratch memory lies what of this rank's slice begins at `at`.
   std::size_t in_scratch(std::size_t chunk, std::size_t at) const {
-    return chunk % kWindow * slice_room() + (at - own_slice(chunk).begin);
+    return chunk % PhaseTimetable::kWindow * slice_room() + (at - own_slice(chunk).begin);
   }
 
   /// Messages of the first chunk say that this rank is there.
@@ -140,22 +115,13 @@ class HostPhases : public Schedule {
   std::vector<int> rail_;          ///< of this rank, by host; empty if it is on none
 
  private:
-  static constexpr std::size_t kPhases = 4;
-  /// By how many steps each phase of a chunk comes after its first: what hosts have sent each other of so many chunks
-  /// may be on its way before the first of them must be there.
-  static constexpr std::array<std::size_t, kPhases> kLag = {0, 1, 5, 6};
-  /// Chunks whose partial sums are in scratch memory: the first phase of a chunk needs the place of one whose third is
-  /// over.
-  static constexpr std::size_t kWindow = kLag[2] + 1;
-
   std::size_t slice_room() const {
     return slice_of({0, chunks_.bytes_each}, 0, rails_).bytes();  // the first is the largest
   }
 
   const std::size_t bytes_;
   const Chunks chunks_;
-  std::vector<At> order_;                                   ///< by stage
-  std::array<std::vector<std::size_t>, kPhases> stage_of_;  ///< by phase and chunk
+  const PhaseTimetable timetable_;
 };
 
 }  // namespace ronde::collectives

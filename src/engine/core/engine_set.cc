@@ -5,7 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "engine/membership/group_ids.h"
 #include "transport/group_calls.h"
 
 namespace ronde::engine {
@@ -56,14 +55,10 @@ EngineSet::Found EngineSet::find(std::int32_t group) const {
 }
 
 Status EngineSet::no_such_group(std::int32_t group) const {
-  const bool is_old = group > 0 && is_of_another_init(group, job_->topology().epoch);
-  return Status::error(
-      Code::invalid_argument,
-      "rank " + std::to_string(job_->topology().rank) + " belongs to no process set with the id " +
-          std::to_string(group) +
-          (is_old ? ", which was given out before the last init: a compiled function keeps the id that it "
-                    "was traced with; trace it again"
-                  : "; add_process_set gives the ids, and remove_process_set or shutdown end them"));
+  return Status::error(Code::invalid_argument,
+                       "rank " + std::to_string(job_->topology().rank) + " belongs to no process set with the id " +
+                           std::to_string(group) +
+                           "; add_process_set gives the ids, and remove_process_set or shutdown end them");
 }
 
 void EngineSet::call(int call) {

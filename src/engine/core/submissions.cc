@@ -79,7 +79,7 @@ Status Submissions::submit_call(const TicketPtr& ticket) {
   }
   RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
   std::lock_guard order(calls_mutex_);
-  ticket->plan_as(calls_.planning_name(ticket->request(), backend_.place_of(ticket->request())));
+  ticket->plan_as(planning_names_.of(ticket->request(), backend_.place_of(ticket->request())));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
   return hand_in(ticket);
 }
@@ -195,6 +195,7 @@ Submissions::Taken Submissions::take() {
 
 void Submissions::restart_calls_at(std::uint64_t restarts) {
   std::lock_guard order(calls_mutex_);
+  planning_names_.forget_last();
   calls_.restart_at(restarts);
 }
 

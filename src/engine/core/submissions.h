@@ -16,6 +16,7 @@
 #include "engine/replay/replay.h"
 #include "engine/requests/call_order.h"
 #include "engine/requests/pending_table.h"
+#include "engine/requests/planning_names.h"
 #include "engine/requests/ticket.h"
 #include "engine/requests/unwaited_calls.h"
 #include "types/group.h"
@@ -86,6 +87,7 @@ class Submissions {
   std::atomic<std::uint64_t>& requests_;
 
   CallOrder calls_;
+  PlanningNames planning_names_;  ///< guarded by calls_mutex_
   std::mutex calls_mutex_;        ///< unnamed calls are submitted one after the other
   UnwaitedCalls unwaited_calls_;  ///< guarded by calls_mutex_
 

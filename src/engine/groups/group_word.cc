@@ -12,6 +12,8 @@ std::vector<std::byte> encode(const GroupWord& word) {
   write_numbers(writer, word.part);
   writer.put(static_cast<std::int32_t>(word.problem.code()));
   writer.put_string(word.problem.message());
+  writer.put(word.id.known);
+  writer.put(word.id.free);
   return writer.take();
 }
 
@@ -23,6 +25,8 @@ Result<std::vector<GroupWord>> decode_words(std::span<const std::byte> bytes, st
     word.part = read_numbers<std::int64_t>(reader);
     const auto code = reader.get<std::int32_t>();
     const std::string problem = reader.get_string();
+    word.id.known = reader.get<std::int64_t>();
+    word.id.free = reader.get<std::int64_t>();
     word.problem = code == 0 ? Status() : Status::error(static_cast<Code>(code), problem);
   }
   if (!reader.at_end()) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/groups/group_ids.h"
 
 namespace ronde::engine {
 
@@ -14,6 +15,7 @@ struct GroupWord {
   std::vector<std::int64_t> numbers;    ///< what the rank wants: the ranks of a new group, the id of one to be ended
   std::vector<std::int64_t> part = {};  ///< of a member of a new group: GroupPart::word
   Status problem = {};                  ///< why it cannot go on
+  GroupIds::Proposal id = {};           ///< of a new process set
 };
 
 std::vector<std::byte> encode(const GroupWord& word);

@@ -21,12 +21,14 @@ std::vector<std::byte> bytes_of(const std::vector<GroupWord>& words) {
 
 TEST(GroupWord, ComesAsItWent) {
   const std::vector<std::byte> bytes =
-      bytes_of({{{2, 0}, {1 << 21, 3}, {}}, {{}, {}, Status::error(Code::out_of_memory, "no room")}, {{-1}}});
+      bytes_of({{{2, 0}, {1 << 21, 3}, {}, {5, 9}}, {{}, {}, Status::error(Code::out_of_memory, "no room")}, {{-1}}});
   const Result<std::vector<GroupWord>> words = decode_words(bytes, 3);
   ASSERT_TRUE(words) << words.status().message();
   EXPECT_THAT(words.value()[0].numbers, ElementsAre(2, 0));
   EXPECT_THAT(words.value()[0].part, ElementsAre(1 << 21, 3));
   EXPECT_TRUE(words.value()[0].problem);
+  EXPECT_EQ(words.value()[0].id.known, 5);
+  EXPECT_EQ(words.value()[0].id.free, 9);
   EXPECT_THAT(words.value()[1].numbers, IsEmpty());
   EXPECT_EQ(words.value()[1].problem.code(), Code::out_of_memory);
   EXPECT_EQ(words.value()[1].problem.message(), "no room");

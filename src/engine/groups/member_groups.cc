@@ -48,7 +48,7 @@ Result<std::int32_t> MemberGroups::make(const std::vector<int>& ranks, const Mee
     groups_.give_back(part);
     return wanted;
   }
-  const std::int32_t id = next_id_++;
+  const std::int32_t id = ids_.take_own();
   Result<std::shared_ptr<Engine>> made = groups_.open(*part, id, members.value(), timeout);
   const Result<std::vector<GroupWord>> all = meet(meeting, "/made", own, {{}, {}, made.status()});
   const Status opened = all ? first_problem(all.value(), ranks) : all.status();

@@ -3,16 +3,15 @@
 // ids are each rank's own. Members leave them by themselves.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/groups/group_ids.h"
 #include "engine/groups/group_word.h"
 #include "engine/groups/job_groups.h"
-#include "engine/membership/group_ids.h"
 #include "store/store.h"
 
 namespace ronde::engine {
@@ -28,9 +27,11 @@ struct Meeting {
 /// Any thread.
 class MemberGroups {
  public:
-  /// `groups` must outlive this. `own_rank`: in the job. `epoch`: the job's (group_ids.h).
-  MemberGroups(JobGroups& groups, int own_rank, std::uint64_t epoch)
-      : groups_(groups), own_rank_(own_rank), next_id_(first_own_group_id(epoch)) {}
+  /// Both must outlive this. `own_rank`: in the job.
+  MemberGroups(JobGroups& groups, GroupIds& ids, int own_rank) : groups_(groups), ids_(ids), own_rank_(own_rank) {}
+
+  /// Whether the id is of such a group.
+  static bool has(std::int32_t id) { return id >= kFirstOwnGroup; }
 
   /// Collective over the group's members alone, of which this rank is one. The ranks keep their order; `timeout` is of
   /// requests that have none. Gives this rank's id for the group. INVALID_ARGUMENT or OUT_OF_MEMORY on every member
@@ -44,8 +45,8 @@ class MemberGroups {
                                              const GroupWord& word);
 
   JobGroups& groups_;
+  GroupIds& ids_;
   const int own_rank_;
-  std::atomic<std::int32_t> next_id_;
 };
 
 }  // namespace ronde::engine

@@ -68,7 +68,8 @@ Result<std::int32_t> ProcessSets::make(std::vector<int> ranks) {
   std::lock_guard collective(mutex_);
   std::sort(ranks.begin(), ranks.end());
   std::optional<GroupPart> part;
-  const GroupWord own = groups_.reserve(ranks, part);
+  GroupWord own = groups_.reserve(ranks, part);
+  own.id = ids_.propose(ranks);
   const Result<std::vector<GroupWord>> wanted = exchange("ronde.process_set.add", own);
   if (!wanted) {
     groups_.abandon(part);
@@ -78,7 +79,11 @@ Result<std::int32_t> ProcessSets::make(std::vector<int> ranks) {
     groups_.give_back(part);
     return agreed;
   }
-  const std::int32_t id = next_id_;
+  std::vector<GroupIds::Proposal> proposals;
+  for (const GroupWord& each : wanted.value()) {
+    proposals.push_back(each.id);
+  }
+  const std::int32_t id = GroupIds::agreed(proposals);
   std::vector<GroupWord> members;
   for (int rank : ranks) {
     members.push_back(wanted.value()[static_cast<std::size_t>(rank)]);
@@ -97,8 +102,9 @@ Result<std::int32_t> ProcessSets::make(std::vector<int> ranks) {
     groups_.abandon(part);
     return opened;
   }
+  ids_.take(id, ranks);
   groups_.add(id, std::move(part), std::move(engine));
-  return next_id_++;
+  return id;
 }
 
 Status ProcessSets::remove(std::int32_t id) {

@@ -15,19 +15,22 @@ constexpr Nanoseconds kLetDownLimit = 500 * kMillisecond;
 
 }  // namespace
 
-Runner::Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups, const Clock& clock)
+Runner::Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups, const Clock& clock,
+               std::shared_ptr<GroupIds> ids)
     : engines_(std::move(engine)),
       clock_(clock),
       callbacks_(engines_.job().topology().rank),
       role_(engines_, clock, Pacing::of(engines_.job().topology().local_size, cores_of_this_process()), alarm_),
+      group_ids_(ids ? std::move(ids) : std::make_shared<GroupIds>()),
       job_groups_(*this, std::move(groups)),
-      process_sets_(*this, job_groups_, engines_.job().topology().epoch),
-      member_groups_(job_groups_, engines_.job().topology().rank, engines_.job().topology().epoch),
+      process_sets_(*this, job_groups_, *group_ids_),
+      member_groups_(job_groups_, *group_ids_, engines_.job().topology().rank),
       timeline_(engines_.job().topology().rank, engines_.job().topology().size, clock,
                 [this](observe::Observer* observer) {
                   const auto lock = role_.lock();
                   engines_.observe(observer);
                 }) {
+  group_ids_->begin_job();
   set_hooks(engines_.job());
 }
 
@@ -41,8 +44,8 @@ void Runner::set_hooks(Engine& engine) {
 }
 
 Result<std::unique_ptr<Runner>> Runner::start(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups,
-                                              const Clock& clock) {
-  std::unique_ptr<Runner> runner(new Runner(std::move(engine), std::move(groups), clock));
+                                              const Clock& clock, std::shared_ptr<GroupIds> ids) {
+  std::unique_ptr<Runner> runner(new Runner(std::move(engine), std::move(groups), clock, std::move(ids)));
   RONDE_RETURN_IF_ERROR(runner->start_thread());
   return runner;
 }
@@ -203,7 +206,7 @@ Status Runner::release(Ticket& ticket) {
 // ---- Groups
 
 Status Runner::end_group(std::int32_t group) {
-  return is_made_by_members(group) ? member_groups_.leave(group) : process_sets_.remove(group);
+  return MemberGroups::has(group) ? member_groups_.leave(group) : process_sets_.remove(group);
 }
 
 Status Runner::call(const TicketPtr& ticket) {

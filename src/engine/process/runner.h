@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/core/engine_set.h"
+#include "engine/groups/group_ids.h"
 #include "engine/groups/job_groups.h"
 #include "engine/groups/member_groups.h"
 #include "engine/groups/process_sets.h"
@@ -25,9 +26,10 @@ namespace ronde::engine {
 class Runner final : private ParentJob {
  public:
   /// Starts the engine thread; all signals are blocked in it. `groups`: what makes those within the job; null: there
-  /// can be none. Errors: a timer descriptor or thread is refused.
+  /// can be none. `ids`: by which they are known; null: as in a process's first job. Errors: a timer descriptor or
+  /// thread is refused.
   static Result<std::unique_ptr<Runner>> start(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups,
-                                               const Clock& clock);
+                                               const Clock& clock, std::shared_ptr<GroupIds> ids = nullptr);
   /// Leaves at once (as leave_now) if neither shutdown() nor leave_now() was called.
   ~Runner();
   Runner(const Runner&) = delete;
@@ -98,7 +100,8 @@ class Runner final : private ParentJob {
   static bool in_callback() { return CallbackQueue::runs_in_this_thread(); }
 
  private:
-  Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups, const Clock& clock);
+  Runner(std::unique_ptr<Engine> engine, std::unique_ptr<GroupConnector> groups, const Clock& clock,
+         std::shared_ptr<GroupIds> ids);
 
   Status start_thread();
   Status call(const TicketPtr& ticket) override;
@@ -116,6 +119,7 @@ class Runner final : private ParentJob {
   CallbackQueue callbacks_;
   ThreadAlarm alarm_;
   DriverRole role_;
+  const std::shared_ptr<GroupIds> group_ids_;
   JobGroups job_groups_;
   ProcessSets process_sets_;
   MemberGroups member_groups_;

@@ -282,7 +282,7 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
 }
 
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
-                                           const Clock& clock) {
+                                           const Clock& clock, std::shared_ptr<GroupIds> ids) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
   RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, collectives::Table::from_environment());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
@@ -302,7 +302,7 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,
       Runner::start(std::make_unique<Engine>(topology, std::move(met.connections.members), settings, clock),
-                    std::move(met.connections.groups), clock));
+                    std::move(met.connections.groups), clock, std::move(ids)));
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

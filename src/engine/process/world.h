@@ -44,9 +44,10 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
 
 /// Meets the other ranks and starts an engine. Collective; blocks up to the init timeout. Ranks meet in `meeting` and
 /// `epoch`, which counts the meetings of that name in this process: a rank already in the next init never meets one
-/// still in the old. `clock` must outlive the runner.
+/// still in the old. `clock` must outlive the runner. `ids`: those of groups in the jobs that this process has had
+/// under this name; null: it had none.
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
-                                           const Clock& clock);
+                                           const Clock& clock, std::shared_ptr<GroupIds> ids = nullptr);
 
 /// Makes a group of these ranks of the job with its other members, who do the same under the same `meeting` of the
 /// options; of these also counts where they meet (`store`, `key`) and the limits (0: the job's). Collective over the

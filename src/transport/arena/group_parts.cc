@@ -22,11 +22,13 @@ GroupParts::GroupParts(OwnHeap& heap, int rank, bool shares_memory)
 Result<GroupPart> GroupParts::reserve(const std::vector<int>& ranks, const HasEnded& has_ended) {
   std::lock_guard lock(mutex_);
   sweep(has_ended);
+  GroupPart part;
+  part.ranks = ranks;
+  part.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   const std::optional<int> call = calls_.take();
   if (!call) {
     return is_full();
   }
-  GroupPart part;
   part.call = *call;
   if (shares_memory_) {
     Result<GroupPlace> place = open_place(static_cast<int>(ranks.size()));
@@ -38,8 +40,6 @@ Result<GroupPart> GroupParts::reserve(const std::vector<int>& ranks, const HasEn
   } else {
     part.number = (static_cast<std::uint64_t>(rank_) << 32U) + next_number_++;
   }
-  part.ranks = ranks;
-  part.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
   parts_.emplace(*call, part);
   return part;
 }
