@@ -170,7 +170,7 @@ def test_an_optimizer_reduces_within_its_set(hvd, rank, even):
 @pytest.mark.ranks(3, fresh=True)
 @pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["shared", "grouped"])
 def test_an_optimizer_follows_its_set_into_another_job(hvd, rank, options):
-    """Its set has another id there, and another set comes before it."""
+    """Its set is not there at first, and comes after another one."""
     ends = hvd.add_process_set([0, 2])
     model = torch.nn.Linear(4, 1)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), process_set=ends, **options)
