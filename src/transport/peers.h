@@ -35,8 +35,8 @@ class Peers {
   // ---- What this member says. Nobody is woken, except by what says so.
 
   virtual void say_departed(Departure how) = 0;
-  /// It publishes no bucket of this epoch any more. Wakes all, itself too. `reason` is for who looks on, where there is room for it. Any thread, one at
-  /// a time.
+  /// It publishes no bucket of this epoch any more. Wakes all, itself too. `reason` is for who looks on, where there is
+  /// room for it. Any thread, one at a time.
   virtual void say_frozen(std::uint32_t epoch, std::uint32_t reason) = 0;
   /// It touches no memory of other members any more, because these are lost. A set that only grows.
   virtual void say_quiet(const std::vector<int>& lost) = 0;

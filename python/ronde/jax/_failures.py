@@ -21,8 +21,8 @@ _kept: Deque[RondeError] = collections.deque(maxlen=4096)
 
 
 def keep(error: BaseException) -> None:
-    """Of a call that goes through Python (``RONDE_JAX_FFI=0``, other devices than CPUs): JAX makes an error of its own of it, in
-    whose text this one's is."""
+    """Of a call that goes through Python (``RONDE_JAX_FFI=0``, other devices than CPUs): JAX makes an error of its own of it,
+    in whose text this one's is."""
     if isinstance(error, RondeError):
         _kept.append(error)
 

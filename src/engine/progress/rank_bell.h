@@ -2,8 +2,8 @@
 // rank's bell (transport/bell.h). Where links have news that ring no bell, who sleeps polls for these too.
 //
 // One driver and the engine thread may sleep by it at a time. Where all news ring the bell, the driver sleeps on the
-// bell's word, which is the fastest to wake, and has the bell for itself. Where links have news of their own, both sleep
-// in poll() on the bell's eventfd and on the descriptor of the news.
+// bell's word, which is the fastest to wake, and has the bell for itself. Where links have news of their own, both
+// sleep in poll() on the bell's eventfd and on the descriptor of the news.
 #pragma once
 
 #include "base/clock.h"
