@@ -14,7 +14,7 @@
 
 #include "attributes.h"
 #include "completions.h"
-#include "failures.h"
+#include "failures/failures.h"
 #include "xla_ffi.h"
 
 namespace ronde::jax {
@@ -137,15 +137,14 @@ std::string take_outputs(const Call& call, ronde_ticket* ticket) {
 
 /// What is known of a request that has failed with this status; it is kept for Python.
 std::string error_of(ronde_ticket* ticket, ronde_status status) {
-  Failure failure{status, std::string("the request failed: ") + ronde_status_name(status), "", -1};
   ronde_error_info info{};
   info.struct_size = sizeof(info);
-  if (ronde_ticket_error(ticket, &info) == RONDE_OK && info.message != nullptr && info.message[0] != '\0') {
-    failure.message = info.message;
-    failure.tensor = info.tensor == nullptr ? "" : info.tensor;
-    failure.rank = info.failed_rank;
-  }
-  keep_failure(failure);
+  const bool is_said =
+      ronde_ticket_error(ticket, &info) == RONDE_OK && info.message != nullptr && *info.message != '\0';
+  bindings::Failure failure =
+      is_said ? bindings::failure_of(info)
+              : bindings::Failure{status, std::string("the request failed: ") + ronde_status_name(status), "", -1};
+  bindings::Failures::instance().keep(failure);
   return failure.message;
 }
 
@@ -255,11 +254,9 @@ ronde_status submit(const XLA_FFI_CallFrame& frame, Call* call, ronde_ticket** t
 
 /// What is known of a request that was not taken on; it is kept for Python.
 std::string refusal(ronde_status status) {
-  std::string text = ronde_last_error();
-  ronde_error_info info{};
-  info.struct_size = sizeof(info);
-  const bool is_known = ronde_last_error_info(&info) == RONDE_OK && info.status == status;
-  keep_failure({status, text, is_known && info.tensor != nullptr ? info.tensor : "", is_known ? info.failed_rank : -1});
+  const bindings::Failure failure = bindings::last_failure(status);
+  bindings::Failures::instance().keep(failure);
+  std::string text = failure.message;
   if (status == RONDE_DUPLICATE_NAME) {
     text +=
         ". A compiled program makes this call twice at once, as where a jitted function without names of its own is "
@@ -352,4 +349,10 @@ extern "C" RONDE_API XLA_FFI_Error* ronde_jax_collective(XLA_FFI_CallFrame* fram
     }
   }
   return frame->stage == XLA_FFI_ExecutionStage_EXECUTE ? ronde::jax::execute(*frame) : nullptr;
+}
+
+/// As Failures::tell().
+extern "C" RONDE_API ronde_status ronde_jax_failure(const char* text, char* message, size_t message_bytes,
+                                                    std::int32_t* rank, char* tensor, size_t tensor_bytes) {
+  return ronde::bindings::Failures::instance().tell(text, message, message_bytes, rank, tensor, tensor_bytes);
 }

@@ -10,23 +10,7 @@ namespace {
 /// How long a request that nobody waits for may hold its name, in seconds: the other ranks may never come.
 constexpr double kGrace = 1.0;
 
-constexpr std::size_t kMostFailures = 32;
-
-Outcome outcome_of(const ronde_error_info& info) {
-  return {info.status, info.message == nullptr ? "" : info.message, info.tensor == nullptr ? "" : info.tensor,
-          info.failed_rank};
-}
-
 }  // namespace
-
-Outcome last_outcome(ronde_status status) {
-  ronde_error_info info{};
-  info.struct_size = sizeof(info);
-  if (ronde_last_error_info(&info) != RONDE_OK || info.status != status) {
-    return {status, std::string("Ronde's library answers '") + ronde_status_name(status) + "'", "", -1};
-  }
-  return outcome_of(info);
-}
 
 Flight::~Flight() {
   if (ticket_ != nullptr) {
@@ -61,7 +45,7 @@ Outcome Flight::outcome() const {
   ronde_error_info info{};
   info.struct_size = sizeof(info);
   const ronde_status status = ronde_ticket_error(ticket_, &info);
-  return status == RONDE_OK ? outcome_of(info) : last_outcome(status);
+  return status == RONDE_OK ? bindings::failure_of(info) : bindings::last_failure(status);
 }
 
 FlightTable& FlightTable::instance() {
@@ -116,26 +100,6 @@ std::shared_ptr<Flight> FlightTable::find_name(const std::string& name) {
     }
   }
   return newest == 0 ? nullptr : flights_.at(newest);
-}
-
-void FlightTable::note(const Outcome& outcome) {
-  std::lock_guard lock(mutex_);
-  if (failures_.size() == kMostFailures) {
-    failures_.erase(failures_.begin());
-  }
-  failures_.push_back(outcome);
-}
-
-bool FlightTable::find_failure(const std::string& text, Outcome* outcome) {
-  std::lock_guard lock(mutex_);
-  const auto found = std::find_if(failures_.rbegin(), failures_.rend(), [&](const Outcome& each) {
-    return !each.message.empty() && text.find(each.message) != std::string::npos;
-  });
-  if (found == failures_.rend()) {
-    return false;
-  }
-  *outcome = *found;
-  return true;
 }
 
 }  // namespace ronde::tf

@@ -11,22 +11,13 @@
 
 #include <ronde/ronde.h>
 
+#include "failures/failures.h"
 #include "tf_c_api.h"
 
 namespace ronde::tf {
 
 /// How a request ended.
-struct Outcome {
-  ronde_status status = RONDE_OK;
-  std::string message;
-  std::string tensor;
-  int rank = -1;  ///< the rank that failed, -1: none
-
-  bool is_ok() const { return status == RONDE_OK; }
-};
-
-/// What this thread's last call of the engine has said of its failure.
-Outcome last_outcome(ronde_status status);
+using Outcome = bindings::Failure;
 
 /// One request under way. Owns its ticket and a reference to each of its tensors; both go with it, the tensors after
 /// the ticket, whose release waits until the engine touches them no more.
@@ -77,18 +68,12 @@ class FlightTable {
   /// The same; it leaves the table.
   std::shared_ptr<Flight> take(std::int64_t token);
 
-  /// Keeps how a request failed, for find_failure().
-  void note(const Outcome& outcome);
-  /// The newest failure whose sentence is part of this text; false if there is none.
-  bool find_failure(const std::string& text, Outcome* outcome);
-
  private:
   std::shared_ptr<Flight> find_name(const std::string& name);
 
   std::mutex mutex_;
   std::unordered_map<std::int64_t, std::shared_ptr<Flight>> flights_;
   std::int64_t last_token_ = 0;
-  std::vector<Outcome> failures_;  ///< oldest first
 };
 
 }  // namespace ronde::tf

@@ -88,7 +88,7 @@ class Run {
 
   void fail(Code code, const std::string& message) { functions().set_status(status(), code, message.c_str()); }
   void fail(const Outcome& outcome) {
-    FlightTable::instance().note(outcome);
+    bindings::Failures::instance().keep(outcome);
     fail(code_of(outcome.status), outcome.message);
   }
 
@@ -185,7 +185,7 @@ void submit(Run& run, const Attributes& attributes, const ronde_request& request
   std::int64_t token = 0;
   const ronde_status status = FlightTable::instance().submit(std::move(flight), request, &token);
   if (status != RONDE_OK) {
-    Outcome outcome = last_outcome(status);
+    Outcome outcome = bindings::last_failure(status);
     if (outcome.tensor.empty()) {
       outcome.tensor = attributes.name;
     }
@@ -292,7 +292,7 @@ void wait_for(Run& run, const std::vector<std::shared_ptr<Flight>>& flights) {
   if (status == RONDE_OK) {
     return;
   }
-  const Outcome said = last_outcome(status);
+  const Outcome said = bindings::last_failure(status);
   for (const std::shared_ptr<Flight>& flight : flights) {
     if (const Outcome outcome = flight->outcome(); !outcome.is_ok()) {
       run.fail(outcome);
@@ -328,7 +328,7 @@ void give_rows(Run& run, ronde_ticket* ticket, int index) {
   const ronde_status status =
       ronde_ticket_output(ticket, static_cast<std::size_t>(index), &data, &extents, &dimensions, &dtype);
   if (status != RONDE_OK) {
-    run.fail(last_outcome(status));
+    run.fail(bindings::last_failure(status));
     return;
   }
   std::size_t bytes = ronde_dtype_bytes(dtype);
@@ -378,7 +378,7 @@ void compute_topology(Run& run, const std::int64_t& what) {
   ronde_topology topology{};
   topology.struct_size = sizeof(topology);
   if (const ronde_status status = ronde_get_topology(nullptr, &topology); status != RONDE_OK) {
-    run.fail(last_outcome(status));
+    run.fail(bindings::last_failure(status));
     return;
   }
   const std::int32_t values[] = {topology.rank, topology.size, topology.local_rank, topology.local_size};

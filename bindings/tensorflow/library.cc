@@ -80,28 +80,10 @@ RONDE_API void ronde_tf_cancel(std::int64_t token) {
   }
 }
 
-/// Finds the newest failure of an operation whose sentence is part of `text`, and copies its sentence: at most
-/// message_bytes of it, with a NUL. Returns its ronde_status, RONDE_OK if there is none.
+/// As Failures::tell().
 RONDE_API ronde_status ronde_tf_failure(const char* text, char* message, size_t message_bytes, std::int32_t* rank,
                                         char* tensor, size_t tensor_bytes) {
-  const auto copy = [](const std::string& from, char* to, size_t bytes) {
-    const size_t count = from.size() < bytes ? from.size() : bytes - 1;
-    std::memcpy(to, from.data(), count);
-    to[count] = '\0';
-  };
-  try {
-    ronde::tf::Outcome outcome;
-    if (text == nullptr || message_bytes == 0 || tensor_bytes == 0 ||
-        !ronde::tf::FlightTable::instance().find_failure(text, &outcome)) {
-      return RONDE_OK;
-    }
-    copy(outcome.message, message, message_bytes);
-    copy(outcome.tensor, tensor, tensor_bytes);
-    *rank = outcome.rank;
-    return outcome.status;
-  } catch (const std::exception&) {
-    return RONDE_OK;
-  }
+  return ronde::bindings::Failures::instance().tell(text, message, message_bytes, rank, tensor, tensor_bytes);
 }
 
 }  // extern "C"
