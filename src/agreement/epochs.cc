@@ -10,8 +10,7 @@ namespace ronde::agreement {
 
 namespace {
 
-constexpr std::uint32_t kLongestWait = 64;          ///< clean rounds
-constexpr std::uint64_t kInstancesOfHealth = 1000;  ///< without a break: the next is the first again
+using Outcome = BucketAcknowledgements::Outcome;
 
 bool is_true_of_all(const std::vector<bool>& bits) {
   return std::all_of(bits.begin(), bits.end(), [](bool bit) { return bit; });
@@ -73,48 +72,36 @@ std::vector<control::PrepareEntry> Epochs::prepare(bool all_answered) {
       continue;
     }
     planner_.place(bucket.id, *std::move(placed));
-    preparing_[bucket.id];
-    freed_[bucket.id];
+    acknowledgements_.expect(bucket.id);
     entries.push_back({planner_.bucket(bucket.id)});
   }
   return entries;
 }
 
 Status Epochs::on_prepared(int member, const control::PreparedMessage& message) {
-  const auto found = preparing_.find(message.bucket);
-  if (found == preparing_.end() || !found->second.answered.insert(member).second) {
+  const Outcome outcome = acknowledgements_.on_prepared(member, message.bucket, message.refused);
+  if (outcome == Outcome::invalid) {
     return Status::error(Code::internal,
                          rank_text(member) + " prepared a bucket that it was not asked for, or did so twice");
   }
-  found->second.refused |= message.refused;
   if (message.refused) {  // it has nothing to free
     RONDE_RETURN_IF_ERROR(on_free(member, message.bucket));
   }
-  if (static_cast<int>(found->second.answered.size()) < group_.size()) {
-    return {};
-  }
-  const bool refused = found->second.refused;
-  preparing_.erase(found);
-  if (refused) {
+  if (outcome == Outcome::refused) {
     planner_.refuse(message.bucket);
-  } else {
+  } else if (outcome == Outcome::all) {
     planner_.on_prepared(message.bucket);
   }
   return {};
 }
 
 Status Epochs::on_free(int member, std::uint32_t bucket) {
-  const auto found = freed_.find(bucket);
-  if (found != freed_.end()) {
-    found->second.resize(static_cast<std::size_t>(group_.size()));
-  }
-  if (found == freed_.end() || found->second[static_cast<std::size_t>(member)]) {
+  const Outcome outcome = acknowledgements_.on_free(member, bucket);
+  if (outcome == Outcome::invalid) {
     return Status::error(Code::internal,
                          rank_text(member) + " freed bucket " + std::to_string(bucket) + ", which it does not have");
   }
-  found->second[static_cast<std::size_t>(member)] = true;
-  if (is_true_of_all(found->second)) {
-    freed_.erase(found);
+  if (outcome == Outcome::all) {
     layout_->take_back(planner_.bucket(bucket));
   }
   return {};
@@ -134,7 +121,7 @@ std::optional<Epochs::InForce> Epochs::put_in_force() {
   if ((added && std::find(ended_.begin(), ended_.end(), true) != ended_.end()) || (!added && epoch_ == kMaxEpoch)) {
     return std::nullopt;
   }
-  std::vector<std::uint32_t> ids = planner_.installable(wait_);
+  std::vector<std::uint32_t> ids = planner_.installable(backoff_.wait());
   drop_incomplete_bursts(ids);
   if (ids.empty()) {
     return std::nullopt;
@@ -211,7 +198,7 @@ Status Epochs::on_end(int member, const control::EndMessage& message) {
     planner_.demote(name);
   }
   plan_what_is_crowded(message);
-  healthy_ |= message.instances >= kInstancesOfHealth;
+  backoff_.on_end(message.instances);
   if (member == 0) {
     unused_ = message.unused;
   }
@@ -234,14 +221,11 @@ void Epochs::plan_what_is_crowded(const control::EndMessage& message) {
 void Epochs::on_over() {
   is_over_ = true;
   const bool is_many = planner_.live() >= many_;
-  const bool counts = healthy_ || is_many;
+  const bool is_healthy = backoff_.is_healthy();
+  const bool counts = is_healthy || is_many;
   const std::size_t used = counts ? planner_.count_use(std::exchange(unused_, {})) : 0;
-  if (healthy_ || wait_ == 0) {
-    wait_ = 1;
-  } else if (!is_many) {
-    wait_ = std::min(2 * wait_, kLongestWait);
-  }
-  planner_.on_epoch_over(std::exchange(healthy_, false));
+  backoff_.on_over(is_many);
+  planner_.on_epoch_over(is_healthy);
   if (counts) {
     many_ = planner_.live() + std::max(fewest_, used);
   }

@@ -6,15 +6,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "agreement/bucket_acknowledgements.h"
 #include "agreement/bucket_planner.h"
 #include "agreement/call_bursts.h"
+#include "agreement/epoch_backoff.h"
 #include "agreement/held_requests.h"
 #include "control/messages.h"
 #include "types/bucket_layout.h"
@@ -37,6 +38,7 @@ class Epochs {
         layout_(layout),
         limits_(settings.limits),
         planner_(settings, layout),
+        acknowledgements_(group.size()),
         ended_(static_cast<std::size_t>(group.size())) {}
 
   bool plans() const { return layout_ != nullptr; }
@@ -74,12 +76,6 @@ class Epochs {
   void set_many(std::size_t many) { many_ = fewest_ = many; }
 
  private:
-  /// PREPARE is logged, not all have answered.
-  struct Preparing {
-    std::set<int> answered;
-    bool refused = false;
-  };
-
   std::string rank_text(int member) const;
   void drop_incomplete_bursts(std::vector<std::uint32_t>& buckets);
   void plan_what_is_crowded(const control::EndMessage& message);
@@ -90,17 +86,14 @@ class Epochs {
   ByteLimits limits_;
   BucketPlanner planner_;
   CallBursts bursts_;
+  BucketAcknowledgements acknowledgements_;
+  EpochBackoff backoff_;
   std::uint32_t epoch_ = 0;
   bool is_over_ = false;                          ///< all have left epoch_
   std::vector<bool> ended_;                       ///< by member: has left epoch_
-  std::map<std::uint32_t, Preparing> preparing_;  ///< by bucket
-  /// By bucket, of those with a layout: the members that have freed it, by member, once one has.
-  std::map<std::uint32_t, std::vector<bool>> freed_;
-  std::uint32_t wait_ = 0;     ///< good answers that a bucket's names must have before it comes into force again
   std::size_t fewest_ = 1024;  ///< as set_many() has it
   std::size_t many_ = fewest_;
   std::vector<std::uint32_t> unused_;  ///< as the first member has said at its END
-  bool healthy_ = false;               ///< epoch_ came to many instances before the break
 };
 
 }  // namespace ronde::agreement

@@ -24,7 +24,7 @@ constexpr std::uint32_t kNotes = ~std::uint32_t{0};
 }  // namespace
 
 Mailbox::Mailbox(Transport* links, int rank, int size)
-    : links_(links), rank_(rank), size_(size), kept_(static_cast<std::size_t>(size)) {}
+    : links_(links), rank_(rank), size_(size), arrived_(size) {}
 
 bool Mailbox::flush() {
   bool all = true;
@@ -75,33 +75,7 @@ void Mailbox::drop_lent() {
 void Mailbox::send_note(int to) { send(to, {kNotes, 0, 0}); }
 
 bool Mailbox::take(int from, const MessageKey& key, Received& message) {
-  auto& kept = kept_[static_cast<std::size_t>(from)];
-  auto found = kept.find(key);
-  if (found == kept.end()) {
-    if (!receive_from(from)) {
-      return false;
-    }
-    found = kept.find(key);
-    if (found == kept.end()) {
-      return false;
-    }
-  }
-  message = std::move(found->second);
-  kept.erase(found);
-  return true;
-}
-
-void Mailbox::forget_before(std::uint32_t collective, std::uint64_t instance) {
-  first_instances_[collective] = instance;
-  for (auto& kept : kept_) {
-    std::erase_if(
-        kept, [&](const auto& each) { return each.first.collective == collective && each.first.instance < instance; });
-  }
-}
-
-void Mailbox::forget(std::uint32_t collective) {
-  forget_before(collective, ~std::uint64_t{0});
-  first_instances_.erase(collective);
+  return arrived_.take(from, key, message) || (receive_from(from) && arrived_.take(from, key, message));
 }
 
 bool Mailbox::receive() {
@@ -137,27 +111,18 @@ bool Mailbox::receive_from(int peer) {
       continue;
     }
     const MessageKey key{header.collective, header.stage, header.instance};
-    if (const auto first = first_instances_.find(key.collective);
-        first != first_instances_.end() && key.instance < first->second) {
+    if (arrived_.is_forgotten(key)) {
       continue;
     }
     Received message{std::exchange(incoming_, {}), {}, header.mark};
     message.payload = std::span(message.memory).subspan(sizeof header);
-    if (!kept_[static_cast<std::size_t>(peer)].try_emplace(key, std::move(message)).second) {
+    if (!arrived_.put(peer, key, std::move(message))) {
       status_ = Status::error(Code::internal, "rank " + std::to_string(peer) + " has sent a message twice");
       return received;
     }
   }
   status_ = status_.is_ok() ? links_->link(peer).status() : status_;
   return received;
-}
-
-std::size_t Mailbox::kept() const {
-  std::size_t count = 0;
-  for (const auto& each : kept_) {
-    count += each.size();
-  }
-  return count;
 }
 
 }  // namespace ronde::transport

@@ -1,41 +1,22 @@
-// Mailbox: one rank's messages from and to all others, by what they belong to. A link hands messages over in the order
-// in which the peer sent them, but ranks begin collectives in different orders (buckets of replay fill in any order),
-// so what comes is kept under its key until somebody asks for it.
+// Mailbox: one rank's messages to and from all others over their links. A link hands messages over in the order in which
+// the peer sent them; what comes is kept under its key until somebody asks for it (arrived_messages.h).
 //
 // Notes are messages that belong to no collective: they are handed to whoever reads notes as soon as they are received,
 // after all that the sender had sent before.
-//
-// What is kept is bounded by how far peers run ahead, which is their schedules' affair
-// (collectives/schedule/schedule.h).
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "transport/messages/arrived_messages.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {
-
-struct MessageKey {
-  std::uint32_t collective = 0;  ///< which of those of a group; not the largest number
-  std::uint32_t stage = 0;       ///< of its schedule
-  std::uint64_t instance = 0;    ///< which time
-  auto operator<=>(const MessageKey&) const = default;
-};
-
-/// A message that has come; `payload` lies in `memory`, aligned for any element.
-struct Received {
-  std::vector<std::byte> memory;
-  std::span<const std::byte> payload;
-  std::uint64_t mark = 0;  ///< as the sender gave it
-};
 
 /// Used under one lock. Never blocks.
 class Mailbox {
@@ -72,11 +53,11 @@ class Mailbox {
   /// The message of this key from a peer, if it has come.
   bool take(int from, const MessageKey& key, Received& message);
   /// Whether one is kept under this key. Takes nothing in.
-  bool has(int from, const MessageKey& key) const { return kept_[static_cast<std::size_t>(from)].contains(key); }
+  bool has(int from, const MessageKey& key) const { return arrived_.has(from, key); }
   /// Forgets the messages of instances of a collective before this one, those that are yet to come too.
-  void forget_before(std::uint32_t collective, std::uint64_t instance);
+  void forget_before(std::uint32_t collective, std::uint64_t instance) { arrived_.forget_before(collective, instance); }
   /// Of a collective of which nothing comes any more.
-  void forget(std::uint32_t collective);
+  void forget(std::uint32_t collective) { arrived_.forget(collective); }
   /// Takes in what has come; true if anything has.
   bool receive();
   /// Nothing comes from the peer any more, and all that had come is received.
@@ -84,7 +65,7 @@ class Mailbox {
   /// Why, if not because the peer has closed it; Link::end_cause().
   std::string end_cause(int peer) const { return links_->link(peer).end_cause(); }
   /// How many messages have come that nobody has asked for.
-  std::size_t kept() const;
+  std::size_t kept() const { return arrived_.count(); }
   /// A peer has sent what cannot be: nothing is received any more.
   void break_off(const Status& why) { status_ = status_.is_ok() ? why : status_; }
   /// Ok, or that a peer has sent what cannot be.
@@ -99,8 +80,7 @@ class Mailbox {
   std::vector<std::byte> outgoing_;
   std::vector<std::span<const std::byte>> parts_;
   std::vector<std::byte> incoming_;
-  std::vector<std::map<MessageKey, Received>> kept_;  ///< by sender
-  std::map<std::uint32_t, std::uint64_t> first_instances_;
+  ArrivedMessages arrived_;
   ReadNote read_note_;
   Status status_;
 };
