@@ -36,7 +36,7 @@ ROOT = HERE.parent.parent
 Argument = Union[str, Path]
 
 _SSHD = "/usr/sbin/sshd"
-_LIMIT_S = 30.0  # of what makes and changes a bed
+_LIMIT_S = 90.0  # of what makes and changes a bed
 _FOLDERS = "ronde-bed-"  # and the pid of who made it
 
 

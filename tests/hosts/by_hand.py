@@ -52,7 +52,7 @@ class ByHand:
     """One rank on each of these hosts, of which each may be named several times. Ends with its bed."""
 
     def __init__(self, bed: Bed, hosts: Sequence[Host], program: str, *arguments: object, ipv6: bool = False,
-                 each: Sequence[Dict[str, str]] = (), limit_s: float = 120.0, **environment: str) -> None:
+                 each: Sequence[Dict[str, str]] = (), limit_s: float = 240.0, **environment: str) -> None:
         """`program`: a file of programs/. `environment`: for all ranks, which wins over what this sets. `each`: by rank, which
         wins over that. An empty text unsets a variable. `limit_s`: then all ranks are killed, which ends whatever waits."""
         self.hosts = list(hosts)
@@ -90,7 +90,7 @@ class ByHand:
         assert stdout is not None
         line: str = stdout.readline()
         if not line:
-            _, err = self.ranks[rank].communicate(timeout=30)
+            _, err = self.ranks[rank].communicate(timeout=180)
             how = f"with {self.ranks[rank].returncode}, {time.monotonic() - self.began:.1f} s after the start"
             raise AssertionError(f"rank {rank} has ended {how}: {err}")
         return line.rstrip("\n")
@@ -118,7 +118,7 @@ class ByHand:
     def signal(self, rank: int, sig: int = signal.SIGKILL) -> None:
         self.ranks[rank].send_signal(sig)
 
-    def ends(self, limit_s: float = 60.0, without: Sequence[int] = ()) -> Dict[int, End]:
+    def ends(self, limit_s: float = 180.0, without: Sequence[int] = ()) -> Dict[int, End]:
         """How the ranks ended, which they do within the limit, counted from now. `without`: not asked for these."""
         until = time.monotonic() + limit_s
         found: Dict[int, End] = {}
@@ -131,14 +131,14 @@ class ByHand:
             except subprocess.TimeoutExpired:
                 late.append(rank)
                 process.kill()
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=180)
             found[rank] = End(process.returncode, out, err)
         if not without:
             self._limit.cancel()
         assert not late, f"ranks {late} did not end within {limit_s} s: {found}"
         return found
 
-    def succeed(self, limit_s: float = 60.0) -> List[str]:
+    def succeed(self, limit_s: float = 180.0) -> List[str]:
         """All end in order; what each has written besides lines that were read."""
         ends = self.ends(limit_s)
         assert all(end.code == 0 for end in ends.values()), ends

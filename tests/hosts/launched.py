@@ -29,7 +29,7 @@ class Launched:
         self.out = ""
         self.err = ""
 
-    def wait_for_lines(self, count: int, limit_s: float = 30.0) -> List[str]:
+    def wait_for_lines(self, count: int, limit_s: float = 120.0) -> List[str]:
         """The job's next lines of standard output, without their ranks' prefixes; in order of ranks."""
         assert self.process.stdout is not None
         lines = []
@@ -37,12 +37,12 @@ class Launched:
         while len(lines) < count:
             line = self.process.stdout.readline()
             if not line or time.monotonic() > until:
-                _, err = self.process.communicate(timeout=30)
+                _, err = self.process.communicate(timeout=120)
                 raise AssertionError(f"the job ended after {lines}: {err}")
             lines.append(line.rstrip("\n"))
         return [line.partition("] ")[2] for line in sorted(lines)]
 
-    def end(self, limit_s: float = 30.0) -> int:
+    def end(self, limit_s: float = 120.0) -> int:
         """Its exit code; AssertionError if it does not end within the limit."""
         try:
             self.out, self.err = self.process.communicate(timeout=limit_s)

@@ -57,7 +57,7 @@ def why_not(level: Level) -> str:
     try:
         done = subprocess.run(
             [*unshare_command(level), "sh", "-ec", tried],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=20,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

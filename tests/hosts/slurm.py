@@ -80,7 +80,7 @@ class Slurm:
     def _environment(self, more: Dict[str, str]) -> Dict[str, str]:
         return {"SLURM_CONF": str(self.config), **more}
 
-    def run(self, *command: Argument, limit_s: float = 60.0, env: Any = None,
+    def run(self, *command: Argument, limit_s: float = 180.0, env: Any = None,
             **options: Any) -> "subprocess.CompletedProcess[str]":
         """A command of Slurm's (srun, sbatch, ...) on the first host."""
         return self.bed.hosts[0].run(*command, limit_s=limit_s, env=self._environment(env or {}), **options)

@@ -15,7 +15,7 @@ from launched import RONDE, Launched, Strays, command
 needs_ssh = "ssh"
 
 
-def run(bed, hosts, *words, options=(), on=0, limit_s=60.0, **more):
+def run(bed, hosts, *words, options=(), on=0, limit_s=180.0, **more):
     return bed.hosts[on].run(*command(bed, hosts, *words, options=options), limit_s=limit_s, **more)
 
 
@@ -317,7 +317,7 @@ def test_horovodrun(bed):
 @pytest.mark.hosts(2, needs_ssh)
 def test_horovod_run_of_a_function(bed):
     program = ROOT / "tests" / "hosts" / "programs" / "run_function.py"
-    done = bed.hosts[0].run(RONDE.with_name("python"), program, "rh1:1,rh2:2", env={"RONDE_SSH": str(bed.ssh)}, limit_s=90)
+    done = bed.hosts[0].run(RONDE.with_name("python"), program, "rh1:1,rh2:2", env={"RONDE_SSH": str(bed.ssh)}, limit_s=180)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "[(0, 0, 'rh1', 6.0), (1, 0, 'rh2', 6.0), (2, 1, 'rh2', 6.0)]",
@@ -348,7 +348,7 @@ def test_what_the_readme_says(bed):
     folder.mkdir()
     (folder / "train.py").write_text(script)
     path = f"{RONDE.parent}:{os.environ['PATH']}"
-    done = bed.hosts[0].run("sh", "-c", line.replace("node1:4", "rh1:1").replace("node2:4", "rh2:1"), cwd=folder, limit_s=60,
+    done = bed.hosts[0].run("sh", "-c", line.replace("node1:4", "rh1:1").replace("node2:4", "rh2:1"), cwd=folder, limit_s=180,
                             env={"RONDE_SSH": str(bed.ssh), "PATH": path})  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = [re.fullmatch(r"rank (\d) of 2: loss 0\.\d+", each) for each in lines(done.stdout)]

@@ -50,7 +50,7 @@ class Ranks:
             self.processes.append(host.start(PYTHON, program, *arguments, env={k: v for k, v in own.items() if v},
                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
-    def ends(self, limit_s=60.0):
+    def ends(self, limit_s=180.0):
         """(code, output, errors) of each."""
         ends = []
         for process in self.processes:
@@ -161,9 +161,9 @@ def test_strangers_at_the_desk_change_nothing(bed):
     zero = one.start(PYTHON, PROGRAM, env={**job, "RANK": "0"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     stranger = two.start(PYTHON, "-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert stranger.stdout.readline() == "sent\n", stranger.communicate()
-    late = two.run(PYTHON, PROGRAM, env={**job, "RANK": "1"}, limit_s=40.0)
+    late = two.run(PYTHON, PROGRAM, env={**job, "RANK": "1"}, limit_s=180.0)
     assert late.returncode == 0, late.stderr
-    out, err = zero.communicate(timeout=30)
+    out, err = zero.communicate(timeout=180)
     assert zero.returncode == 0, err
     assert said(out + late.stdout) == TWO_HOSTS
     stranger.communicate("go\n", timeout=10)
@@ -218,7 +218,7 @@ def test_torchrun_and_torch_distributed_on_two_hosts(bed):
     key = {**PLAIN, "RONDE_KEY": secrets.token_hex(32)}
     agents = [host.start(*torchrun, "--node-rank", number, PROGRAM.with_name("torch_group.py"), env=key,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) for number, host in enumerate(bed.hosts)]
-    ends = [(*agent.communicate(timeout=90), agent.returncode) for agent in agents]
+    ends = [(*agent.communicate(timeout=180), agent.returncode) for agent in agents]
     assert all(code == 0 for _, _, code in ends), ends
     assert said("".join(out for out, _, _ in ends)) == [
         f"{2 * host + local}/4 local {local}/2 cross {host}/2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
@@ -227,7 +227,7 @@ def test_torchrun_and_torch_distributed_on_two_hosts(bed):
 @pytest.mark.hosts(1)
 def test_torchrun_on_one_host(bed):
     done = bed.hosts[0].run(PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port", free_port(),
-                            PROGRAM, env=PLAIN, limit_s=90)
+                            PROGRAM, env=PLAIN, limit_s=180)
     assert done.returncode == 0, done.stderr
     assert [line.rpartition(" on ")[0] for line in said(done.stdout)] == ["0/2 local 0/2 cross 0/1", "1/2 local 1/2 cross 0/1"]
 
@@ -284,7 +284,7 @@ def test_ronde_run_takes_what_slurm_has_given(slurm):
                      f"{run} -n 5 -- {ranks}\necho code $?\n"
                      f"{run} -- sh -c 'test $RONDE_RANK != 2 || exit 7; exec sleep 60'\necho code $?\n")
     out = slurm.bed.folder / "batch.out"
-    done = slurm.run("sbatch", "--wait", "-N2", "-n4", "--ntasks-per-node=2", "-o", out, batch, env=PLAIN, limit_s=90)
+    done = slurm.run("sbatch", "--wait", "-N2", "-n4", "--ntasks-per-node=2", "-o", out, batch, env=PLAIN, limit_s=180)
     text = out.read_text()
     assert done.returncode == 0, done.stderr + text + slurm.logs()
     assert said(text) == sorted([
@@ -328,7 +328,7 @@ def test_who_gets_the_key_from_munge(slurm):
     assert ask(f"slurm/{number}/1") == "refused\n"
     assert ask(f"slurm/{number}/0", nonce="short") == "refused\n"
     go.write_text("")
-    out, err = job.communicate(timeout=40)
+    out, err = job.communicate(timeout=180)
     assert job.returncode == 0 and said(out) == TWO_HOSTS, err
 
 
@@ -363,7 +363,7 @@ def test_a_network_trains_to_the_same_weights_on_all_ranks_whoever_starts_it(slu
 @pytest.mark.hosts(2, "ssh", "hydra")
 def test_hydra_on_two_hosts(bed):
     done = bed.hosts[0].run("mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", bed.ssh, "-hosts", "rh1,rh2", "-n", 3,
-                            PYTHON, PROGRAM, "again", env=PLAIN, limit_s=60)
+                            PYTHON, PROGRAM, "again", env=PLAIN, limit_s=180)
     assert done.returncode == 0, done.stderr
     assert said(done.stdout) == ["0/3 local 0/2 cross 0/2 on rh1", "1/3 local 0/1 cross 1/2 on rh2",
                                  "2/3 local 1/2 cross 0/1 on rh1"]
@@ -375,7 +375,7 @@ def test_open_mpis_mpirun_on_two_hosts(bed):
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     passed = [word for name in PLAIN for word in ("-x", name)]
     done = bed.hosts[0].run("mpirun.openmpi", "-mca", "plm_rsh_agent", bed.ssh, "-H", "rh1:2,rh2:1", "-np", 3, *passed,
-                            PYTHON, PROGRAM, "again", env={**PLAIN, **root}, limit_s=60)
+                            PYTHON, PROGRAM, "again", env={**PLAIN, **root}, limit_s=180)
     assert done.returncode == 0, done.stderr
     assert said(done.stdout) == ["0/3 local 0/2 cross 0/2 on rh1", "1/3 local 1/2 cross 0/1 on rh1",
                                  "2/3 local 0/1 cross 1/2 on rh2"]
@@ -387,7 +387,7 @@ def test_mpi_launchers_on_one_host(bed):
     for name in ("mpiexec.hydra", "mpirun.openmpi"):
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **PLAIN}
         more = ["--oversubscribe"] if "openmpi" in name else []
-        done = bed.hosts[0].run(name, *more, "-n", 2, PYTHON, PROGRAM, env=root, limit_s=60)
+        done = bed.hosts[0].run(name, *more, "-n", 2, PYTHON, PROGRAM, env=root, limit_s=180)
         assert done.returncode == 0, done.stderr
         assert said(done.stdout) == ["0/2 local 0/2 cross 0/1 on rh1", "1/2 local 1/2 cross 0/1 on rh1"]
         assert "that the ranks meet at unix:/" in done.stderr

@@ -18,7 +18,7 @@ def start_strangers(host, target, port, count, seed, *record):
 
 
 def connections(strangers):
-    out, err = strangers.communicate(timeout=90)
+    out, err = strangers.communicate(timeout=180)
     assert strangers.returncode == 0, err
     return int(out.split()[-1])
 
@@ -71,7 +71,7 @@ def test_strangers_do_not_keep_ranks_apart(bed):  # 34
     assert [each.stdout.readline() for each in strangers] == ["begun\n"] * 2
     late = two.start(sys.executable, PROGRAMS / "operations.py", env=job.environment(1), stdout=subprocess.PIPE,
                      stderr=subprocess.PIPE)
-    out, err = late.communicate(timeout=60)
+    out, err = late.communicate(timeout=180)
     assert late.returncode == 0, err
     assert job.ends(without=[1])[0].out == out
     for each in strangers:
@@ -143,7 +143,7 @@ def test_too_few_descriptors(bed):  # 43
         limited = f"ulimit -n {descriptors}; exec {sys.executable} {PROGRAMS / 'steps.py'} 10 5"
         env = {**job.environment(0), "RONDE_RANK": "1", "RONDE_ADDRESS": bed.hosts[1].address}
         other = bed.hosts[1].start("sh", "-c", limited, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = other.communicate(timeout=60)
+        out, err = other.communicate(timeout=180)
         job.tell()
         (end,) = job.ends().values()
         assert "Too many open files" in out + err and other.returncode != 0, (descriptors, out, err, end)

@@ -10,7 +10,7 @@ VERSIONS = Path(__file__).resolve().parents[2] / "benchmarks/versions"
 
 def compare(*arguments):
     command = [sys.executable, VERSIONS / "compare.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_a_version_and_itself(tmp_path):

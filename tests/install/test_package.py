@@ -91,7 +91,7 @@ def test_project_uses_the_wheel(run, root, environment, tmp_path):
     prefix = ask(run, environment, "ronde.cmake_prefix_path")
     folder = build_consumer(run, root, prefix, tmp_path / "build")
     check_consumer(run, folder)
-    output = run(environment / "bin/ronde", "run", "-n", "2", "--", folder / "from_cpp", limit_s=60)
+    output = run(environment / "bin/ronde", "run", "-n", "2", "--", folder / "from_cpp", limit_s=180)
     assert "rank 0 of 2, sum right" in output
     assert "rank 1 of 2, sum right" in output
 

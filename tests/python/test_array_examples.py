@@ -29,7 +29,7 @@ def test_kmeans():
 
 
 def test_without_the_launcher():
-    ended = subprocess.run([sys.executable, str(KMEANS), "--steps", "2"], timeout=60, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, str(KMEANS), "--steps", "2"], timeout=180, capture_output=True, text=True)
     assert ended.returncode == 0 and "1 ranks" in ended.stdout, ended.stderr
 
 

@@ -29,7 +29,7 @@ def test_a_job_of_one_rank_that_another_launcher_has_started_warns(variable):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RONDE_")}
     others = {variable: "2"} if variable else {"PMI_SIZE": "1", "WORLD_SIZE": "all"}
     command = [sys.executable, "-c", ALONE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment | others, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment | others, check=True)
     assert done.stdout == "1\n"
     if variable:
         assert f"{variable} is 2" in done.stderr and "ronde run -n 2" in done.stderr

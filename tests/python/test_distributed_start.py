@@ -31,7 +31,7 @@ def run(command: list[str], folder: Path) -> str:
     """Its output; what it leaves in a folder of its own for temporary files is a failure."""
     environment: Dict[str, str] = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
     environment.pop("XDG_RUNTIME_DIR", None)
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert [path for path in folder.rglob("ronde-*")] == []
     return ended.stdout
@@ -103,7 +103,7 @@ def test_what_a_killed_rank_0_leaves_goes_with_the_next_start(tmp_path, monkeypa
     another_job.close()
     assert [folder] == list(tmp_path.iterdir()) and (folder / "key").exists(), "a living job's folder is left alone"
     rank_0.kill()
-    rank_0.communicate(timeout=60)
+    rank_0.communicate(timeout=180)
     assert [folder] == list(tmp_path.iterdir())
     another_job = _meeting._Store()
     assert not folder.exists() and len(list(tmp_path.iterdir())) == 1

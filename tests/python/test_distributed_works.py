@@ -163,12 +163,12 @@ def test_a_future_comes_though_a_wait_was_interrupted(rank, monkeypatch):
 
 def waits_elsewhere(future: Any) -> torch.Tensor:
     with ThreadPoolExecutor(1) as other:
-        return other.submit(future.wait).result(timeout=20)[0]
+        return other.submit(future.wait).result(timeout=120)[0]
 
 
 def asks_elsewhere(future: Any) -> torch.Tensor:
     with ThreadPoolExecutor(1) as other:
-        other.submit(assert_comes, future.done).result(timeout=20)
+        other.submit(assert_comes, future.done).result(timeout=120)
     return future.value()[0]
 
 

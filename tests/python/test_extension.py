@@ -416,7 +416,7 @@ def test_every_python(python, tmp_path):
     for setting in ("1", "0"):
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "RONDE_PYTHON_EXTENSION": setting}
         command = [python, PROGRAMS / "any_python.py", "and load"]
-        ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=180)
         assert ended.returncode == 0, ended.stderr
         is_on = can == "True" and setting == "1"
         assert ended.stdout.splitlines() == [

@@ -47,7 +47,7 @@ def measure(what: str = "keep", **variables: str) -> tuple[int, int]:
     inherited = {name: value for name, value in os.environ.items() if "MALLOC" not in name and "TUNABLES" not in name}
     command = [sys.executable, "-c", PROGRAM, _freed_memory.__file__, what]
     done = subprocess.run(
-        command, env={**inherited, **variables}, capture_output=True, text=True, check=True, timeout=60
+        command, env={**inherited, **variables}, capture_output=True, text=True, check=True, timeout=180
     )
     faults, megabytes = done.stdout.split()
     return int(faults), int(megabytes)
@@ -92,7 +92,7 @@ def test_our_own_variable_wins_and_must_be_a_number():
         env={**os.environ, "RONDE_KEEP_FREED": "1G"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 1
     assert "InitializationError: RONDE_KEEP_FREED is '1G'; expected a number of bytes" in done.stderr

@@ -191,10 +191,10 @@ def test_a_barrier_that_is_refused_counts_for_nobody(hvd, rank, world):
         threads = [threading.Thread(target=call) for _ in range(2)]
         for thread in threads:
             thread.start()
-        assert isinstance(ends.get(timeout=60), DuplicateNameError)
+        assert isinstance(ends.get(timeout=180), DuplicateNameError)
         for other in range(1, world):
             hvd.send(torch.ones(1), other)
-        assert ends.get(timeout=60) is None
+        assert ends.get(timeout=180) is None
         for thread in threads:
             thread.join()
     else:

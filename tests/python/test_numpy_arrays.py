@@ -233,7 +233,7 @@ def test_numpy_is_imported_with_ronde_numpy_only():
         "assert rnp.allreduce([2.0], op=rnp.Sum).tolist() == [2.0]\n"
         "rnp.shutdown(); assert not rnp.is_initialized()\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=180)
 
 
 @pytest.mark.ranks(2)
