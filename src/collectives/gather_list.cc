@@ -1,8 +1,8 @@
 #include "collectives/gather_list.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy_bytes.h"
 #include "collectives/stream_copy.h"
 
 namespace ronde::collectives {
@@ -38,13 +38,13 @@ std::size_t GatherList::segment_at(std::size_t position) const {
 
 void GatherList::gather(std::size_t begin, std::size_t end, std::byte* to) const {
   for_each(begin, end, [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t at) {
-    std::memcpy(to + (at - begin), from, bytes);
+    copy_bytes(to + (at - begin), from, bytes);
   });
 }
 
 void GatherList::scatter(std::size_t begin, std::size_t end, const std::byte* from) const {
   for_each(begin, end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t at) {
-    std::memcpy(to, from + (at - begin), bytes);
+    copy_bytes(to, from + (at - begin), bytes);
   });
 }
 
@@ -57,7 +57,7 @@ void GatherList::scatter_streaming(std::size_t begin, std::size_t end, const std
 void GatherList::carry_over(std::size_t begin, std::size_t end) const {
   for_each(begin, end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t) {
     if (from != to) {
-      std::memmove(to, from, bytes);
+      move_bytes(to, from, bytes);
     }
   });
 }

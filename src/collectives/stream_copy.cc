@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
+
+#include "base/copy_bytes.h"
 #endif
 
 namespace ronde::collectives {
@@ -41,7 +43,7 @@ void streams_done() { _mm_sfence(); }
 
 #else
 
-void stream_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+void stream_copy(void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
 
 void streams_done() {}
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <string>
 
+#include "base/copy_bytes.h"
 #include "reduce/complex_product.h"
 #include "reduce/control_word.h"
 #include "reduce/integer_scaled.h"
@@ -38,10 +38,10 @@ bool is_scaled(const Reduction& reduction) { return reduction.prescale != 1.0 ||
 /// Of one rank's values every operation is the identity, the average too.
 void copy(const void* input, std::size_t bytes, void* output, void* second_output) {
   if (output != input) {
-    std::memcpy(output, input, bytes);
+    copy_bytes(output, input, bytes);
   }
   if (second_output != nullptr && second_output != input) {
-    std::memcpy(second_output, input, bytes);
+    copy_bytes(second_output, input, bytes);
   }
 }
 
@@ -151,7 +151,7 @@ void Reducer::to_all(const DefaultArithmetic& arithmetic, const void* const* inp
     void* const first = static_cast<std::byte*>(outputs[0]) + offset;
     (*this)(arithmetic, at, elements, first, static_cast<std::byte*>(outputs[1]) + offset);
     for (void* const output : outputs.subspan(2)) {
-      std::memcpy(static_cast<std::byte*>(output) + offset, first, elements * element_bytes_);
+      copy_bytes(static_cast<std::byte*>(output) + offset, first, elements * element_bytes_);
     }
   }
 }

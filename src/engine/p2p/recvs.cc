@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
+#include "base/copy_bytes.h"
 #include "engine/p2p/pair_errors.h"
 
 namespace ronde::engine {
@@ -95,7 +95,7 @@ void Recvs::match(Incoming incoming, const TicketPtr& ticket, Nanoseconds now) {
     return;
   }
   if (!kept.offer.payload.empty()) {
-    std::memcpy(pair_data(*ticket), kept.offer.payload.data(), kept.offer.payload.size());
+    copy_bytes(pair_data(*ticket), kept.offer.payload.data(), kept.offer.payload.size());
   }
   kept.received = kept.offer.payload.size();
   received(key, kept);
@@ -150,7 +150,7 @@ bool Recvs::copy_pieces(const Key& key, Incoming& incoming, std::size_t& budget,
     incoming.pieces.pop_front();
     const void* const from = piece.place == kNoOffset ? static_cast<const void*>(piece.payload.data())
                                                       : memory_.find(key.first, piece.place, piece.bytes);
-    std::memcpy(pair_data(*incoming.ticket) + incoming.received, from, piece.bytes);
+    copy_bytes(pair_data(*incoming.ticket) + incoming.received, from, piece.bytes);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (context_.peers.has_given_up(key.first)) {
       break;  // its slots may hold anything by now; it has gone, which ends this recv

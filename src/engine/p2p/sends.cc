@@ -1,8 +1,8 @@
 #include "engine/p2p/sends.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy_bytes.h"
 #include "engine/p2p/pair_errors.h"
 
 namespace ronde::engine {
@@ -72,7 +72,7 @@ bool Sends::send_piece(std::uint64_t id, Outgoing& outgoing) {
     const StagingSlots::Slot slot = staging.take();
     piece.bytes = std::min(left, StagingSlots::kSlotBytes);
     piece.place = slot.place;
-    std::memcpy(slot.memory, from, piece.bytes);
+    copy_bytes(slot.memory, from, piece.bytes);
     outgoing.slots.emplace_back(outgoing.sent + piece.bytes, slot.number);
   } else {
     if (!context_.control.flush(outgoing.to)) {

@@ -8,6 +8,18 @@
 
 namespace ronde::engine {
 
+namespace {
+
+constexpr std::align_val_t kLine{64};
+
+}  // namespace
+
+void ReleaseResultMemory::operator()(std::byte* data) const { ::operator delete[](data, kLine); }
+
+ResultMemory make_result_memory(std::size_t bytes) {
+  return ResultMemory(static_cast<std::byte*>(::operator new[](bytes, kLine, std::nothrow)));
+}
+
 Status Results::make_outputs(Request& request, const std::vector<std::vector<std::int64_t>>& rows, std::size_t own,
                              std::size_t ranks) {
   clear();
@@ -31,7 +43,7 @@ Status Results::make_outputs(Request& request, const std::vector<std::vector<std
     pair.output = pair.input;
     pair.output.shape = output.shape;
     const std::size_t bytes = pair.output.bytes();
-    output.data.reset(new (std::nothrow) std::byte[bytes]);
+    output.data = make_result_memory(bytes);
     if (!output.data) {
       return Status::error(Code::out_of_memory,
                            "no memory for the " + std::to_string(bytes) + " bytes that '" + request.name + "' gives")
@@ -46,7 +58,10 @@ Status Results::make_outputs(Request& request, const std::vector<std::vector<std
 void Results::give(Request& request, std::int32_t number) {
   OwnedOutput output;
   output.shape = {1};
-  output.data = std::make_unique<std::byte[]>(sizeof number);
+  output.data = make_result_memory(sizeof number);
+  if (!output.data) {
+    throw std::bad_alloc();
+  }
   std::memcpy(output.data.get(), &number, sizeof number);
   RequestTensor pair;
   pair.output.data = output.data.get();

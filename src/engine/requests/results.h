@@ -12,9 +12,18 @@
 
 namespace ronde::engine {
 
+/// Gives back what make_result_memory() made.
+struct ReleaseResultMemory {
+  void operator()(std::byte* data) const;
+};
+using ResultMemory = std::unique_ptr<std::byte[], ReleaseResultMemory>;
+
+/// Memory that begins with a line of the cache, so that vector instructions meet whole lines. Null: there is none.
+ResultMemory make_result_memory(std::size_t bytes);
+
 /// Memory that the engine made for an output whose size only agreement tells.
 struct OwnedOutput {
-  std::unique_ptr<std::byte[]> data;
+  ResultMemory data;
   Shape shape;
 };
 

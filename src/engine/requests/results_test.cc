@@ -122,5 +122,12 @@ TEST_F(ResultsTest, ARecvHasASource) {
   EXPECT_EQ(results_.source(), 0);
 }
 
+TEST(ResultMemory, BeginsWithALineOfTheCache) {
+  for (const std::size_t bytes : {0, 1, 4000, 600000}) {
+    const ResultMemory memory = make_result_memory(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace ronde::engine

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/copy_bytes.h"
+
 // One ring, from writer W to reader R, and its words:
 //
 //     in W's region:  head    bytes ever written            (only W stores)
@@ -174,7 +176,7 @@ class Outbox {
       const std::size_t at = head_ & (ring_.bytes - 1);
       const std::size_t room = std::min(ring_.bytes - static_cast<std::size_t>(head_ - tail_seen_), ring_.bytes - at);
       const std::size_t piece = std::min(room, bytes.size() - written);
-      std::memcpy(ring_.payload + at, bytes.data() + written, piece);
+      copy_bytes(ring_.payload + at, bytes.data() + written, piece);
       written += piece;
       head_ += piece;
     }
@@ -271,7 +273,7 @@ class Inbox {
       if (incoming_.size() < incoming_bytes_ + piece.size()) {
         incoming_.resize(std::min<std::size_t>(length_, incoming_bytes_ + kRingGrowth));
       }
-      std::memcpy(incoming_.data() + incoming_bytes_, piece.data(), piece.size());
+      copy_bytes(incoming_.data() + incoming_bytes_, piece.data(), piece.size());
       incoming_bytes_ += piece.size();
       tail_ += piece.size();
     }

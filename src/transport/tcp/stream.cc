@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "base/copy_bytes.h"
+
 namespace ronde::transport {
 
 namespace {
@@ -288,7 +290,7 @@ bool Stream::assemble() {
     incoming_.resize(incoming_bytes_ + piece);
   }
   if (piece > 0) {
-    std::memcpy(incoming_.data() + incoming_bytes_, buffer_.data() + begin_, piece);
+    copy_bytes(incoming_.data() + incoming_bytes_, buffer_.data() + begin_, piece);
     take_piece(piece);
     begin_ += piece;
   }
