@@ -205,3 +205,41 @@ def test_programs_for_a_gpu_keep_callbacks_out_of_fusion(tmp_path):
         )
     )
     run_job(2, str(program))
+
+
+SEVERAL_DEVICES = """
+import jax, jax.numpy as jnp, numpy as np, ronde.jax as rj
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+rj.init()
+mesh = Mesh(np.array(jax.devices()), ("i",))
+add = lambda x: rj.allreduce(x, op=rj.Sum)
+values = jnp.arange(4.0) + rj.rank()
+sharded = jax.device_put(values, NamedSharding(mesh, P("i")))
+for way, program, given in [
+    ("shard_map", jax.jit(jax.shard_map(add, mesh=mesh, in_specs=P("i"), out_specs=P("i"))), values),
+    ("pmap", jax.pmap(add), values.reshape(2, 2)),
+    ("sharded", jax.jit(add), sharded),
+    ("one device", jax.jit(add), values),
+    ("at once", add, sharded),
+    ("shards at once", jax.shard_map(add, mesh=mesh, in_specs=P("i"), out_specs=P("i")), values),
+]:
+    try:
+        print(way, np.asarray(program(given)).tolist())
+    except NotImplementedError as error:
+        print(way, "is refused:", " ".join(str(error).split()[1:9]))
+"""
+
+
+@pytest.mark.parametrize("way", ["1", "0"])
+def test_a_program_on_several_devices_is_refused(tmp_path, way):
+    """Each device would make the calls of the one rank, with its shard: the sums were wrong. By way of Python JAX itself makes one
+    call of one device where it cuts arguments up."""
+    program = tmp_path / "program.py"
+    program.write_text(SEVERAL_DEVICES)
+    ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2", RONDE_JAX_FFI=way)
+    assert ended.code == 0, ended.output
+    refused = ["shard_map", "pmap", "shards at once", *(["sharded"] if way == "1" else [])]
+    for each in refused:
+        assert len(ended.lines(f"{each} is refused: makes calls of Ronde and runs on 2")) == 2, ended.output
+    for each in {"sharded", "one device", "at once"} - set(refused):
+        assert ended.lines(each) == [f"{each} [1.0, 3.0, 5.0, 7.0]"] * 2, ended.output

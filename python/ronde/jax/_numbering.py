@@ -55,6 +55,7 @@ def install() -> None:
         finally:
             has_calls = _written.have_calls.pop()
         if has_calls:
+            _refuse_several_devices(result.module, _label(module_name, jaxpr))
             _Numbering(result.module, _label(module_name, jaxpr)).run()
         return result
 
@@ -72,6 +73,26 @@ def expect_call() -> bool:
         return False
     _written.have_calls[-1] = True
     return True
+
+
+def _refuse_several_devices(module: Any, label: str) -> None:
+    """As :func:`refuse_devices`, of a program that JAX has written."""
+    attributes = module.operation.attributes
+    devices = 1
+    for count in ("mhlo.num_partitions", "mhlo.num_replicas"):
+        devices *= attributes[count].value if count in attributes else 1
+    refuse_devices(devices, label)
+
+
+def refuse_devices(devices: int, what: str) -> None:
+    """NotImplementedError if several devices of this process run the program: each would make its calls, under the same names and
+    with a shard of the values, and the first of another rank's to come would be its partner."""
+    if devices > 1:
+        raise NotImplementedError(
+            f"'{what}' makes calls of Ronde and runs on {devices} devices of this process, by shard_map, pmap or sharded "
+            "arguments: a process is one rank, whose devices cannot each make its calls. Start a process for each device, or "
+            "reduce over the devices in the program and call Ronde outside of it"
+        )
 
 
 def _label(module_name: str, jaxpr: Any) -> str:

@@ -1,9 +1,11 @@
-"""Whether JAX is tracing, so that a call made now becomes part of a program."""
+"""Where a call is made that is made now: whether JAX is tracing, so that it becomes part of a program, and for how many devices."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import jax
 from jax.extend import core
 
 
@@ -26,3 +28,10 @@ def is_staged() -> bool:
     while trace is not None and not hasattr(trace, "frame"):
         trace = getattr(trace, "parent_trace", None)
     return trace is not None
+
+
+def devices() -> int:
+    """How many devices each run their own part of the program that is traced, under ``shard_map`` or ``pmap``; else 1. What JAX cuts
+    up itself, by the sharding of arguments, does not count."""
+    mesh: Any = getattr(jax.sharding, "get_abstract_mesh", lambda: None)()
+    return math.prod(mesh.shape[axis] for axis in getattr(mesh, "manual_axes", ()))
