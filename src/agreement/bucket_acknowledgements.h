@@ -1,5 +1,5 @@
-// What members have acknowledged of planned buckets: that they are ready for one (PREPARED), and that they use it no more
-// (FREE). What follows from that is Epochs' affair.
+// What members have acknowledged of planned buckets: that they are ready for one (PREPARED), and that they use it no
+// more (FREE). What follows from that is Epochs' affair.
 #pragma once
 
 #include <cstdint>

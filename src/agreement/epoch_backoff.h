@@ -1,6 +1,6 @@
 // How long buckets wait before they come into force again. A program that breaks replay soon after each INSTALL pays
-// for the INSTALLs and gains nothing, so the wait doubles from epoch to epoch, up to a limit, until an epoch has lasted.
-// The rule is exponential backoff as of retries, counted in good answers in place of time.
+// for the INSTALLs and gains nothing, so the wait doubles from epoch to epoch, up to a limit, until an epoch has
+// lasted. The rule is exponential backoff as of retries, counted in good answers in place of time.
 #pragma once
 
 #include <algorithm>

@@ -89,8 +89,8 @@ class Epochs {
   BucketAcknowledgements acknowledgements_;
   EpochBackoff backoff_;
   std::uint32_t epoch_ = 0;
-  bool is_over_ = false;                          ///< all have left epoch_
-  std::vector<bool> ended_;                       ///< by member: has left epoch_
+  bool is_over_ = false;       ///< all have left epoch_
+  std::vector<bool> ended_;    ///< by member: has left epoch_
   std::size_t fewest_ = 1024;  ///< as set_many() has it
   std::size_t many_ = fewest_;
   std::vector<std::uint32_t> unused_;  ///< as the first member has said at its END

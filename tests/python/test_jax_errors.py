@@ -232,8 +232,8 @@ for way, program, given in [
 
 @pytest.mark.parametrize("way", ["1", "0"])
 def test_a_program_on_several_devices_is_refused(tmp_path, way):
-    """Each device would make the calls of the one rank, with its shard: the sums were wrong. By way of Python JAX itself makes one
-    call of one device where it cuts arguments up."""
+    """Each device would make the calls of the one rank, with its shard: the sums were wrong. By way of Python JAX itself makes
+    one call of one device where it cuts arguments up."""
     program = tmp_path / "program.py"
     program.write_text(SEVERAL_DEVICES)
     ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2", RONDE_JAX_FFI=way)

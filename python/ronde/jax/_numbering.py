@@ -85,8 +85,8 @@ def _refuse_several_devices(module: Any, label: str) -> None:
 
 
 def refuse_devices(devices: int, what: str) -> None:
-    """NotImplementedError if several devices of this process run the program: each would make its calls, under the same names and
-    with a shard of the values, and the first of another rank's to come would be its partner."""
+    """NotImplementedError if several devices of this process run the program: each would make its calls, under the same names
+    and with a shard of the values, and the first of another rank's to come would be its partner."""
     if devices > 1:
         raise NotImplementedError(
             f"'{what}' makes calls of Ronde and runs on {devices} devices of this process, by shard_map, pmap or sharded "

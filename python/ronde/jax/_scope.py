@@ -1,4 +1,4 @@
-"""Where a call is made that is made now: whether JAX is tracing, so that it becomes part of a program, and for how many devices."""
+"""Where a call is made: whether JAX is tracing, so that the call becomes part of a program, and for how many devices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_staged() -> bool:
 
 
 def devices() -> int:
-    """How many devices each run their own part of the program that is traced, under ``shard_map`` or ``pmap``; else 1. What JAX cuts
-    up itself, by the sharding of arguments, does not count."""
+    """How many devices each run their own part of the program that is traced, under ``shard_map`` or ``pmap``; else 1. What JAX
+    cuts up itself, by the sharding of arguments, does not count."""
     mesh: Any = getattr(jax.sharding, "get_abstract_mesh", lambda: None)()
     return math.prod(mesh.shape[axis] for axis in getattr(mesh, "manual_axes", ()))

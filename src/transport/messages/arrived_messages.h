@@ -1,5 +1,6 @@
-// What has come from peers and nobody has asked for yet, by the sender and by what it belongs to. Ranks begin collectives
-// in different orders (buckets of replay fill in any order), so messages are asked for in another order than they come in.
+// What has come from peers and nobody has asked for yet, by the sender and by what it belongs to. Ranks begin
+// collectives in different orders (buckets of replay fill in any order), so messages are asked for in another order
+// than they come in.
 //
 // What is kept is bounded by how far peers run ahead, which is their schedules' affair
 // (collectives/schedule/schedule.h).

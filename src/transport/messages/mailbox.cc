@@ -23,8 +23,7 @@ constexpr std::uint32_t kNotes = ~std::uint32_t{0};
 
 }  // namespace
 
-Mailbox::Mailbox(Transport* links, int rank, int size)
-    : links_(links), rank_(rank), size_(size), arrived_(size) {}
+Mailbox::Mailbox(Transport* links, int rank, int size) : links_(links), rank_(rank), size_(size), arrived_(size) {}
 
 bool Mailbox::flush() {
   bool all = true;

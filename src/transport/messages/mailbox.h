@@ -1,5 +1,5 @@
-// Mailbox: one rank's messages to and from all others over their links. A link hands messages over in the order in which
-// the peer sent them; what comes is kept under its key until somebody asks for it (arrived_messages.h).
+// Mailbox: one rank's messages to and from all others over their links. A link hands messages over in the order in
+// which the peer sent them; what comes is kept under its key until somebody asks for it (arrived_messages.h).
 //
 // Notes are messages that belong to no collective: they are handed to whoever reads notes as soon as they are received,
 // after all that the sender had sent before.
