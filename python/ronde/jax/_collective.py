@@ -55,7 +55,7 @@ def bind(request: Request, *arrays: Any) -> List[Any]:
     """The results of the request: now, or in the program that is traced."""
     if request.op != _abi.BARRIER and not arrays:
         return []
-    _numbering.refuse_devices(_scope.devices(), request.kind)
+    _scope.refuse_devices(_scope.devices(), request.kind)
     if _scope.is_staged() and not _library.has_handler():
         # One name does for all: each has its result before the next is made. Numbers would be those of the calls made at once,
         # which another thread makes.

@@ -13,9 +13,12 @@ own: XLA would write them out one by one as well, and what is called twice may b
 from __future__ import annotations
 
 import functools
+import math
 import re
 import threading
 from typing import Any, Dict, List
+
+from ronde.jax import _scope
 
 #: The function that XLA calls.
 TARGET = "ronde_jax_collective"
@@ -55,8 +58,9 @@ def install() -> None:
         finally:
             has_calls = _written.have_calls.pop()
         if has_calls:
-            _refuse_several_devices(result.module, _label(module_name, jaxpr))
-            _Numbering(result.module, _label(module_name, jaxpr)).run()
+            label = _label(module_name, jaxpr)
+            _scope.refuse_devices(_devices_of(result.module), label)
+            _Numbering(result.module, label).run()
         return result
 
     mlir.lower_jaxpr_to_module = write_and_number
@@ -75,24 +79,11 @@ def expect_call() -> bool:
     return True
 
 
-def _refuse_several_devices(module: Any, label: str) -> None:
-    """As :func:`refuse_devices`, of a program that JAX has written."""
+def _devices_of(module: Any) -> int:
+    """How many devices run the program, each its own part of it."""
     attributes = module.operation.attributes
-    devices = 1
-    for count in ("mhlo.num_partitions", "mhlo.num_replicas"):
-        devices *= attributes[count].value if count in attributes else 1
-    refuse_devices(devices, label)
-
-
-def refuse_devices(devices: int, what: str) -> None:
-    """NotImplementedError if several devices of this process run the program: each would make its calls, under the same names
-    and with a shard of the values, and the first of another rank's to come would be its partner."""
-    if devices > 1:
-        raise NotImplementedError(
-            f"'{what}' makes calls of Ronde and runs on {devices} devices of this process, by shard_map, pmap or sharded "
-            "arguments: a process is one rank, whose devices cannot each make its calls. Start a process for each device, or "
-            "reduce over the devices in the program and call Ronde outside of it"
-        )
+    counts = [attributes[count].value for count in ("mhlo.num_partitions", "mhlo.num_replicas") if count in attributes]
+    return math.prod(counts)
 
 
 def _label(module_name: str, jaxpr: Any) -> str:

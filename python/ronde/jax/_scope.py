@@ -35,3 +35,14 @@ def devices() -> int:
     cuts up itself, by the sharding of arguments, does not count."""
     mesh: Any = getattr(jax.sharding, "get_abstract_mesh", lambda: None)()
     return math.prod(mesh.shape[axis] for axis in getattr(mesh, "manual_axes", ()))
+
+
+def refuse_devices(devices: int, what: str) -> None:
+    """NotImplementedError if several devices of this process run the program: each would make its calls, under the same names
+    and with a shard of the values, and the first of another rank's to come would be its partner."""
+    if devices > 1:
+        raise NotImplementedError(
+            f"'{what}' makes calls of Ronde and runs on {devices} devices of this process, by shard_map, pmap or sharded "
+            "arguments: a process is one rank, whose devices cannot each make its calls. Start a process for each device, or "
+            "reduce over the devices in the program and call Ronde outside of it"
+        )
