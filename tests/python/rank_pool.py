@@ -21,8 +21,8 @@ from zygote_process import STAND_IN, ZygoteProcess
 _START_LIMIT_S = 120.0
 #: How long they may take to write their stacks.
 _STACKS_LIMIT_S = 20.0
-#: How long they may take to leave in order.
-_END_LIMIT_S = 60.0
+#: How long they may take to leave in order. Only what hangs takes longer: stages of the tests run beside each other.
+_END_LIMIT_S = 180.0
 
 
 class PoolFailure(Exception):
@@ -122,13 +122,24 @@ class RankPool:
         return answers
 
     def _ask_for_stacks(self, ranks: Sequence[int]) -> None:
-        """faulthandler in the workers answers SIGABRT with every thread's stack, in the log."""
+        """faulthandler in the workers answers SIGABRT with every thread's stack, in the log; then they end."""
         for rank in ranks:
             try:
                 os.kill(self._pids[rank], signal.SIGABRT)
             except ProcessLookupError:
                 pass
-        wait([self._connections[rank] for rank in ranks], _STACKS_LIMIT_S)
+        until = time.monotonic() + _STACKS_LIMIT_S
+        for rank in ranks:
+            self._wait_for_end(rank, until)
+
+    def _wait_for_end(self, rank: int, until: float) -> None:
+        """Until the connection of the worker is at its end: what it still has to say is dropped."""
+        connection = self._connections[rank]
+        try:
+            while wait([connection], max(0.0, until - time.monotonic())):
+                connection.recv_bytes()
+        except (EOFError, OSError):
+            pass
 
     def _say(self, what: str) -> str:
         tail = self._log.read_text(errors="replace").splitlines()[-80:]
@@ -146,8 +157,12 @@ class RankPool:
         try:
             code = self._process.wait(timeout=_END_LIMIT_S)
         except subprocess.TimeoutExpired:
+            left = [str(rank) for rank, pid in sorted(self._pids.items()) if os.path.exists(f"/proc/{pid}")]
             self._ask_for_stacks(sorted(self._connections))
-            problem: Optional[str] = self._say(f"the {self.ranks} workers did not end within {_END_LIMIT_S:.0f} s")
+            problem: Optional[str] = self._say(
+                f"the {self.ranks} workers did not end within {_END_LIMIT_S:.0f} s "
+                f"(still there: {', '.join(left) or 'none, only the launcher'})"
+            )
         else:
             problem = None if code == 0 else self._say(f"the {self.ranks} workers ended with code {code}")
         self.kill()

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "stopped.h"
@@ -66,14 +67,19 @@ TEST(StoppedAndKilled, NobodyStoresLateInAnyOperation) {
       }
     }
   }
+  const double begin = now_seconds();
   int number = 0;
   for (const Case& each : cases) {
     ++number;
     // Large tensors in shared memory are in parts one rank's each, so this one has work to do at the place.
     const int victim = each.shared ? (each.stops_at == 0 || each.elements < kLarge ? 0 : size() - 1) : number % size();
     const int dies = (victim + 1 + number % (size() - 1)) % size();
-    SCOPED_TRACE(text_of(each) + ", " + std::to_string(each.elements) + " elements, rank " + std::to_string(victim) +
-                 " is stopped, rank " + std::to_string(dies) + " dies");
+    const std::string text = text_of(each) + ", " + std::to_string(each.elements) + " elements, rank " +
+                             std::to_string(victim) + " is stopped, rank " + std::to_string(dies) + " dies";
+    SCOPED_TRACE(text);
+    // What a run that meets its limit was at.
+    std::printf("%.1f s: case %d of %zu, %s\n", now_seconds() - begin, number, cases.size(), text.c_str());
+    std::fflush(stdout);
     EXPECT_EQ(in_a_child(number, [&] { expect_no_late_store(each, victim, dies); }),
               test::rank() == dies ? 128 + SIGKILL : 0);
   }

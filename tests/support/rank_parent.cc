@@ -31,6 +31,7 @@ struct Rank {
   UniqueFd socket;
   bool has_come = false;  ///< to the next meeting
   bool ended = false;
+  bool met_limit = false;  ///< was ended at the limit
   int code = 0;  ///< exit code, or 128 + signal
   int expected_code = 0;
   std::string log;
@@ -242,6 +243,7 @@ class Parent {
   void stop_all() {
     for (Rank& rank : ranks_) {
       if (!rank.ended) {
+        rank.met_limit = true;
         ::kill(rank.pid, SIGABRT);
       }
     }
@@ -266,9 +268,9 @@ class Parent {
       right &= ended_right;
       if (!ended_right) {
         std::cout << "==== rank " << i << " of " << ranks_.size() << ": "
-                  << (rank.ended ? "ended with code " + std::to_string(rank.code) + ", expected " +
-                                       std::to_string(rank.expected_code)
-                                 : "did not end within " + std::to_string(options_.limit_s) + " s")
+                  << (rank.met_limit ? "did not end within " + std::to_string(options_.limit_s) + " s"
+                                     : "ended with code " + std::to_string(rank.code) + ", expected " +
+                                           std::to_string(rank.expected_code))
                   << "\n"
                   << std::ifstream(rank.log).rdbuf() << std::flush;
         std::cout.clear();
