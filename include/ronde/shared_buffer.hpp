@@ -12,9 +12,9 @@
 namespace ronde {
 
 /// Zeroed memory that the ranks of the host share: an all-reduce of a tensor that lies, result included, in such
-/// memory on every rank copies nothing. Ranks may allocate in any order; a tensor begins equally far from a multiple of 128 bytes
-/// on all of them, else all is still right and only slower. Movable; freed with the object, at any time, also after
-/// shutdown.
+/// memory on every rank copies nothing. Ranks may allocate in any order; a tensor begins equally far from a multiple of
+/// 128 bytes on all of them, else all is still right and only slower. Movable; freed with the object, at any time, also
+/// after shutdown.
 ///
 ///   ronde::SharedBuffer gradients("gradients", count * sizeof(float));
 ///   std::span<float> weight = gradients.as<float>().subspan(0, weights);

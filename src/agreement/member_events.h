@@ -36,8 +36,8 @@ struct AllPublished {
   std::uint32_t bucket = 0;
 };
 /// This rank's slice of it is finished, and its flag says so: it was stored as next_flag(bucket), with release order.
-/// Which flag that is its backend knows; of a bucket without done words there is none. A rank that fails may have given the instance up, and has
-/// stored nothing then.
+/// Which flag that is its backend knows; of a bucket without done words there is none. A rank that fails may have given
+/// the instance up, and has stored nothing then.
 struct Reduced {
   std::uint32_t bucket = 0;
 };

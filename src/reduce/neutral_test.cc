@@ -65,7 +65,8 @@ TEST(Neutral, OfNoValuesASumIsAPositiveZero) {
 }
 
 TEST(Neutral, OfIntegersIsZeroForSums) {
-  for (const DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64, DType::uint32, DType::uint64, DType::boolean}) {
+  for (const DType dtype :
+       {DType::int8, DType::uint8, DType::int32, DType::int64, DType::uint32, DType::uint64, DType::boolean}) {
     std::vector<std::byte> neutral(4 * dtype_bytes(dtype), std::byte{7});
     fill_neutral(dtype, ReduceOp::sum, neutral);
     EXPECT_EQ(neutral, std::vector<std::byte>(neutral.size())) << dtype_name(dtype);

@@ -27,8 +27,8 @@ __extension__ using Int128 = __int128;
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::array kTypes{DType::uint8,   DType::int8,     DType::uint16,      DType::int16,       DType::int32,
-                            DType::int64,   DType::uint32,   DType::uint64,      DType::float16,     DType::float32,
+constexpr std::array kTypes{DType::uint8,   DType::int8,     DType::uint16,      DType::int16,      DType::int32,
+                            DType::int64,   DType::uint32,   DType::uint64,      DType::float16,    DType::float32,
                             DType::float64, DType::bfloat16, DType::float8_e4m3, DType::float8_e5m2};
 constexpr std::array kOps{ReduceOp::average, ReduceOp::sum,     ReduceOp::min,    ReduceOp::max,
                           ReduceOp::product, ReduceOp::bit_and, ReduceOp::bit_or, ReduceOp::bit_xor};

@@ -32,7 +32,7 @@ struct Rank {
   bool has_come = false;  ///< to the next meeting
   bool ended = false;
   bool met_limit = false;  ///< was ended at the limit
-  int code = 0;  ///< exit code, or 128 + signal
+  int code = 0;            ///< exit code, or 128 + signal
   int expected_code = 0;
   std::string log;
 };
