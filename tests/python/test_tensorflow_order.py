@@ -1,0 +1,173 @@
+"""Calls in functions whose order differs from rank to rank, and what keeps its order all the same."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+from tensorflow_fixtures import hvd, rank, tf  # noqa: F401 - fixtures
+
+MANY = 12
+
+
+@pytest.fixture
+def late(tf, rank):
+    """Hands a tensor on, at times later: so ranks compute what they reduce in different orders."""
+    delays = random.Random(rank)
+
+    def wait(value):
+        time.sleep(delays.choice([0.0, 0.0, 0.002]))
+        return value
+
+    def of(x):
+        result = tf.numpy_function(wait, [x], tf.float32)
+        result.set_shape(x.shape)
+        return result
+
+    return of
+
+
+@pytest.mark.ranks(3)
+def test_calls_of_a_set_in_a_gradient_beside_calls_of_all(hvd, tf, rank, world):
+    """The tape decides where the members' calls stand in the backward pass; ranks that are none make fewer."""
+    members = hvd.add_process_set([0, 1])
+    of_all, of_members = tf.Variable(tf.ones([3])), tf.Variable(tf.ones([5]))
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(hvd.allreduce(of_all * x, op=hvd.Sum, name="all")) + tf.reduce_sum(of_members * x)
+            if rank < 2:
+                loss += tf.reduce_sum(hvd.allreduce(of_members * x, op=hvd.Sum, process_set=members, name="set"))
+        return tape.gradient(loss, [of_members, of_all])
+
+    for _ in range(10):
+        of_set, everyones = step(tf.constant(rank + 1.0))
+        np.testing.assert_allclose(everyones, np.full(3, world * (rank + 1.0)))
+        np.testing.assert_allclose(of_set, np.full(5, (rank + 1.0) * (3 if rank < 2 else 1)))
+    hvd.remove_process_set(members)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("what", ["reduced", "rows", "gradients"])
+def test_named_calls_in_opposite_orders(hvd, tf, rank, world, what):
+    def one(x, i):
+        if what == "rows":
+            return hvd.allgather(x + float(i), name=f"opposite.{i}")
+        if what == "reduced":
+            return hvd.allreduce(x + float(i), op=hvd.Sum, name=f"opposite.{i}")
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(hvd.allreduce(x * float(i), op=hvd.Sum, name=f"opposite.{i}")) * (rank + 1.0)
+        return tape.gradient(y, x)
+
+    @tf.function
+    def function(x):
+        order = range(MANY) if rank % 2 == 0 else reversed(range(MANY))
+        results = {i: one(x, i) for i in order}
+        return [results[i] for i in range(MANY)]
+
+    for k in range(5):
+        results = function(tf.constant([float(rank + k)]))
+        for i, result in enumerate(results):
+            values = [of + k + i for of in range(world)]
+            expected = {"reduced": [sum(values)], "rows": values, "gradients": [i * sum(range(1, world + 1))]}[what]
+            np.testing.assert_allclose(result, expected)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_function_called_again_meets_itself(hvd, tf, rank, world, late):
+    """It has one name for each of its calls: those of two of its runs must not change places."""
+
+    @tf.function
+    def inner(x):
+        return hvd.allreduce(late(x), op=hvd.Sum, name="inner"), hvd.allgather(late(x), name="inner.rows")
+
+    inner(tf.constant([0.0]))  # traced outside of what calls it
+
+    @tf.function
+    def several(x):
+        return [inner(x + float(i)) for i in range(6)]
+
+    @tf.function
+    def loop(x):
+        results = tf.TensorArray(tf.float32, 6)
+        for i in tf.range(6):
+            tf.autograph.experimental.set_loop_options(parallel_iterations=6)
+            results = results.write(i, inner(x + tf.cast(i, tf.float32))[0])
+        return results.stack()
+
+    @tf.function
+    def mapped(x):
+        return tf.map_fn(lambda i: inner(x + i)[0], tf.range(6.0), parallel_iterations=6)
+
+    @tf.function
+    def mapped_itself(x):
+        return tf.map_fn(lambda i: hvd.allreduce(late(x + i), op=hvd.Sum, name="m"), tf.range(6.0), parallel_iterations=6)
+
+    for k in range(5):
+        x = tf.constant([float(rank + k)])
+        sums = [sum(of + k + i for of in range(world)) for i in range(6)]
+        for i, (reduced, rows) in enumerate(several(x)):
+            np.testing.assert_allclose(reduced, [sums[i]])
+            np.testing.assert_allclose(rows, [of + k + i for of in range(world)])
+        for function in (loop, mapped, mapped_itself):
+            np.testing.assert_allclose(function(x)[:, 0], sums)
+
+
+@pytest.mark.ranks(2, 3)
+def test_barriers_keep_their_place(hvd, tf, rank, world, late):
+    """What was made before a barrier has ended on this rank, and what was made after it has not begun."""
+    ended = []
+
+    def note(value):
+        ended.append(float(value[0]))
+        return value
+
+    @tf.function
+    def function(x):
+        first = tf.numpy_function(note, [hvd.allreduce(late(x), op=hvd.Sum, name="before")], tf.float32)
+        with tf.control_dependencies([first]):
+            hvd.barrier()
+        return first, hvd.allreduce(late(x + 1.0), op=hvd.Sum, name="after")
+
+    for k in range(5):
+        ended.clear()
+        first, second = function(tf.constant([float(rank + k)]))
+        total = sum(of + k for of in range(world))
+        assert ended == [total]
+        np.testing.assert_allclose(first, [total])
+        np.testing.assert_allclose(second, [total + world])
+
+
+@pytest.mark.ranks(2, 3)
+def test_join_comes_after_what_was_made_before_it(hvd, tf, rank, world, late):
+    """The joined rank makes nothing more: a call that came after the join would be one without this rank's values."""
+
+    @tf.function
+    def function(x):
+        results = [hvd.allreduce(late(x + float(i)), op=hvd.Sum, name=f"before.{i}") for i in range(4)]
+        return results, hvd.join()
+
+    for k in range(5):
+        results, last = function(tf.constant([float(rank + k)]))
+        for i, result in enumerate(results):
+            np.testing.assert_allclose(result, [sum(of + k + i for of in range(world))])
+        assert 0 <= int(last) < world
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_call_whose_result_nobody_uses_is_made(hvd, tf, rank, world):
+    @tf.function
+    def function(x):
+        hvd.allreduce(x, op=hvd.Sum, name="nobody's")
+        return x + 1.0
+
+    for k in range(3):
+        x = tf.constant([float(rank + k)])
+        if rank == 0:
+            np.testing.assert_allclose(function(x), x + 1.0)
+        else:  # would wait for rank 0 until the limit
+            np.testing.assert_allclose(hvd.allreduce(x, op=hvd.Sum, name="nobody's"), [sum(of + k for of in range(world))])
