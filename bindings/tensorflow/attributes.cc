@@ -89,7 +89,6 @@ std::optional<Attributes> read_attributes(OpKernelConstruction* construction) {
   made.prescale = reader.real("prescale_bits");
   made.postscale = reader.real("postscale_bits");
   made.call_site = reader.number("call_site");
-  made.notifies = reader.integer("notifies") != 0;
   return reader.finish() ? std::optional(made) : std::nullopt;
 }
 

@@ -19,7 +19,6 @@ struct Attributes {
   std::int32_t root = 0;
   std::int32_t group = 0;
   std::int32_t call_site = 0;
-  bool notifies = false;  ///< it is waited for by an operation of a graph, which shall not hold its thread
   double prescale = 0;
   double postscale = 0;
 

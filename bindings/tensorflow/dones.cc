@@ -2,20 +2,18 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "flights.h"
-#include "hand_over/hand_over.h"
+#include "waiters.h"
 
 namespace ronde::tf {
 
 namespace {
-
-using Flights = std::vector<std::shared_ptr<Flight>>;
 
 /// How long an operation waits in TensorFlow's thread before it gives it back, in seconds: about what the way over two
 /// other threads takes.
@@ -210,27 +208,12 @@ class Pending : public std::enable_shared_from_this<Pending> {
         kind_(kind),
         flights_(std::move(flights)) {}
 
-  /// Returns at once; the operation ends when the last of its requests does.
-  void begin() {
-    left_ = flights_.size() + 1;  // the one is this function: what ends meanwhile shall not end the operation here
-    for (const std::shared_ptr<Flight>& flight : flights_) {
-      flight->when_ended([self = shared_from_this()] { self->count_down(); });
-    }
-    count_down();
+  /// Returns at once; the operation ends when its requests have. False: it does not, for lack of memory or threads.
+  bool begin() {
+    return wait_elsewhere(flights_, [self = shared_from_this()] { self->end(); });
   }
 
- private:
-  void count_down() {
-    if (left_.fetch_sub(1) > 1) {
-      return;
-    }
-    static auto* const thread = new bindings::HandOver("ronde-tf");
-    std::function<void()> work = [self = shared_from_this()] { self->end(); };
-    if (!thread->take(work)) {
-      end();
-    }
-  }
-
+  /// Waits for the requests if they have not ended.
   void end() {
     {
       Run run(context_);
@@ -241,23 +224,16 @@ class Pending : public std::enable_shared_from_this<Pending> {
     functions().run_async_done(reinterpret_cast<AsyncDone*>(&callback_));
   }
 
+ private:
   OpKernelContext* context_;  ///< lives until the callback is run
   std::function<void()> callback_;
   const Kind& kind_;
   Flights flights_;
-  std::atomic<std::size_t> left_ = 0;
 };
 
-/// Whether all can be waited for by Flight::when_ended(), and are worth it.
-bool is_under_way(const Flights& flights) {
-  bool is_done = true;
-  for (const std::shared_ptr<Flight>& flight : flights) {
-    if (!flight->notifies()) {
-      return false;
-    }
-    is_done = is_done && flight->is_done();
-  }
-  return !is_done;
+bool all_are_done(const Flights& flights) {
+  return std::all_of(flights.begin(), flights.end(),
+                     [](const std::shared_ptr<Flight>& each) { return each->is_done(); });
 }
 
 /// The operation's body as far as this thread goes. True: a Pending runs the callback.
@@ -266,10 +242,13 @@ bool compute_or_leave(Run& run, AsyncDone* callback, const Kind& kind) {
   if (!run.is_ok()) {
     return false;
   }
-  if (is_under_way(flights) && can_be_kept(callback)) {
+  if (!all_are_done(flights) && can_be_kept(callback)) {
     wait_for(flights, kPatience);
-    if (is_under_way(flights)) {
-      std::make_shared<Pending>(run.context(), callback, kind, std::move(flights))->begin();
+    if (!all_are_done(flights)) {
+      const auto pending = std::make_shared<Pending>(run.context(), callback, kind, std::move(flights));
+      if (!pending->begin()) {
+        pending->end();
+      }
       return true;
     }
   }

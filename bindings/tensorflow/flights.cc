@@ -10,36 +10,7 @@ namespace {
 /// How long a request that nobody waits for may hold its name, in seconds: the other ranks may never come.
 constexpr double kGrace = 1.0;
 
-/// The engine's thread says that a request has ended. `user`: a std::shared_ptr<RequestEnd> of the callback's own.
-void on_request_end(void* user, ronde_ticket* /*ticket*/, ronde_status /*status*/) {
-  const std::unique_ptr<std::shared_ptr<RequestEnd>> end(static_cast<std::shared_ptr<RequestEnd>*>(user));
-  (*end)->tell();
-}
-
 }  // namespace
-
-void RequestEnd::when_ended(std::function<void()> then) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!has_ended_) {
-      then_ = std::move(then);
-      return;
-    }
-  }
-  then();
-}
-
-void RequestEnd::tell() noexcept {
-  std::function<void()> then;
-  {
-    const std::lock_guard lock(mutex_);
-    has_ended_ = true;
-    then.swap(then_);
-  }
-  if (then) {
-    then();
-  }
-}
 
 Flight::~Flight() {
   if (ticket_ != nullptr) {
@@ -60,21 +31,7 @@ bool Flight::is_done() const {
   return ronde_test(ticket_, &done) != RONDE_OK || done != 0;
 }
 
-ronde_status Flight::submit(const ronde_request& request) {
-  if (!notifies_) {
-    return ronde_submit(nullptr, &request, &ticket_);
-  }
-  end_ = std::make_shared<RequestEnd>();
-  auto user = std::make_unique<std::shared_ptr<RequestEnd>>(end_);
-  ronde_request told = request;
-  told.on_done = on_request_end;
-  told.user = user.get();
-  const ronde_status status = ronde_submit(nullptr, &told, &ticket_);
-  if (status == RONDE_OK) {
-    static_cast<void>(user.release());  // the callback's, which comes once
-  }
-  return status;
-}
+ronde_status Flight::submit(const ronde_request& request) { return ronde_submit(nullptr, &request, &ticket_); }
 
 ronde_status Flight::wait(double limit_s) {
   ronde_status status = RONDE_OK;

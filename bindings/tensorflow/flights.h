@@ -3,12 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <ronde/ronde.h>
@@ -21,26 +19,11 @@ namespace ronde::tf {
 /// How a request ended.
 using Outcome = bindings::Failure;
 
-/// Whether a request has ended, for the one who wants to hear of it.
-class RequestEnd {
- public:
-  /// Runs `then` once the request has ended: in this thread if it has, else in the engine's, where it must not wait.
-  void when_ended(std::function<void()> then);
-  /// It has. Once; nothing is thrown.
-  void tell() noexcept;
-
- private:
-  std::mutex mutex_;
-  bool has_ended_ = false;      ///< guarded by mutex_
-  std::function<void()> then_;  ///< guarded by mutex_
-};
-
 /// One request under way. Owns its ticket and a reference to each of its tensors; both go with it, the tensors after
 /// the ticket, whose release waits until the engine touches them no more.
 class Flight {
  public:
-  /// `notifies`: somebody may call when_ended(), which costs the engine's thread a moment.
-  Flight(std::string name, bool notifies) : name_(std::move(name)), notifies_(notifies) {}
+  explicit Flight(std::string name) : name_(std::move(name)) {}
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
   ~Flight();
@@ -55,9 +38,6 @@ class Flight {
   ronde_status wait(double limit_s);
 
   bool is_done() const;
-  bool notifies() const { return notifies_; }
-  /// As RequestEnd::when_ended(); once. Requires: notifies(), and the request was handed in.
-  void when_ended(std::function<void()> then) { end_->when_ended(std::move(then)); }
   /// Gives the tensors back before the flight ends. Requires: is_done().
   void drop_tensors();
 
@@ -69,8 +49,6 @@ class Flight {
 
  private:
   std::string name_;  ///< empty: an unnamed call
-  bool notifies_;
-  std::shared_ptr<RequestEnd> end_;  ///< null where nobody is notified
   ronde_ticket* ticket_ = nullptr;
   std::vector<Tensor*> tensors_;
 };

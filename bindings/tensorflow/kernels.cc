@@ -16,6 +16,9 @@ namespace ronde::tf {
 
 namespace {
 
+/// The value of the attribute _kernel by which a node asks for kernels that hold no thread.
+constexpr char kApart[] = "apart";
+
 void compute_topology(Run& run, const std::int64_t& what) {
   ronde_topology topology{};
   topology.struct_size = sizeof(topology);
@@ -87,13 +90,16 @@ std::string register_kernel(const char* op, void* (*create)(OpKernelConstruction
   return register_kernel(op, functions().new_kernel_builder(op, "CPU", create, compute, destroy));
 }
 
-/// Of an operation that waits: one that gives the thread back where TensorFlow has such kernels.
-template <void (*compute)(Run&), void (*compute_async)(void*, OpKernelContext*, AsyncDone*)>
-std::string register_waiting(const char* op) {
+/// Of an operation that waits: for nodes with the label kApart one that holds no thread meanwhile.
+template <void (*compute_async)(void*, OpKernelContext*, AsyncDone*)>
+std::string register_apart(const char* op) {
   const Functions& tf = functions();
-  return register_kernel(op, has_async_kernels()
-                                 ? tf.new_async_kernel_builder(op, "CPU", nullptr, compute_async, nullptr)
-                                 : tf.new_kernel_builder(op, "CPU", nullptr, without_attributes<compute>, nullptr));
+  if (!has_async_kernels()) {
+    return "";
+  }
+  KernelBuilder* builder = tf.new_async_kernel_builder(op, "CPU", nullptr, compute_async, nullptr);
+  tf.set_kernel_label(builder, kApart);
+  return register_kernel(op, builder);
 }
 
 }  // namespace
@@ -102,8 +108,10 @@ std::string register_kernels() {
   const std::string problems[] = {
       register_kernel(kStart, create_with_attributes, with_attributes<compute_start>, destroy_attributes),
       register_kernel(kStartRows, create_with_attributes, with_attributes<compute_start_rows>, destroy_attributes),
-      register_waiting<compute_done, compute_done_async>(kDone),
-      register_waiting<compute_done_rows, compute_done_rows_async>(kDoneRows),
+      register_kernel(kDone, nullptr, without_attributes<compute_done>, nullptr),
+      register_kernel(kDoneRows, nullptr, without_attributes<compute_done_rows>, nullptr),
+      register_apart<compute_done_async>(kDone),
+      register_apart<compute_done_rows_async>(kDoneRows),
       register_kernel(kTopology, create_topology, topology, destroy_topology),
   };
   for (const std::string& problem : problems) {

@@ -43,7 +43,8 @@ extern "C" {
 /// Why there are no operations, as a sentence; "" if there are. Static.
 RONDE_API const char* ronde_tf_error() { return registration().c_str(); }
 
-/// 1: an operation that waits holds no thread of TensorFlow's. 0: this TensorFlow is too old for that. Static.
+/// 1: operations that wait have kernels with the label "apart" too, which hold no thread of TensorFlow's. 0: this
+/// TensorFlow is too old for that. Static.
 RONDE_API std::int32_t ronde_tf_waits_apart() { return ronde::tf::has_async_kernels() ? 1 : 0; }
 
 /// Says the name of the next request that this thread makes, of a Start whose attribute is kNameFollows. It is read

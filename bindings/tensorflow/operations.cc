@@ -14,15 +14,9 @@ namespace {
   "complex128}"
 
 /// Attributes of a request. Factors are doubles, which attributes cannot be: their bits travel as an integer.
-constexpr const char* kRequest[] = {"tensor_name: string",
-                                    "op: int",
-                                    "reduce_op: int",
-                                    "root: int = 0",
-                                    "group: int",
-                                    "prescale_bits: int = 0",
-                                    "postscale_bits: int = 0",
-                                    "call_site: int = 0",
-                                    "notifies: int = 0"};
+constexpr const char* kRequest[] = {"tensor_name: string",     "op: int",           "reduce_op: int",
+                                    "root: int = 0",           "group: int",        "prescale_bits: int = 0",
+                                    "postscale_bits: int = 0", "call_site: int = 0"};
 
 /// Output i has the shape of input i.
 void shapes_of_inputs(ShapeInferenceContext* context, Status* status) {

@@ -109,7 +109,7 @@ void submit(Run& run, const Attributes& attributes, const ronde_request& request
 
 void compute_start(Run& run, const Attributes& attributes) {
   const int count = functions().num_inputs(run.context());
-  auto flight = std::make_shared<Flight>(attributes.name, attributes.notifies && has_async_kernels());
+  auto flight = std::make_shared<Flight>(attributes.name);
   std::vector<Extents> extents(static_cast<std::size_t>(count));
   std::vector<ronde_tensor> inputs;
   std::vector<ronde_tensor> outputs;
@@ -139,7 +139,7 @@ void compute_start(Run& run, const Attributes& attributes) {
 void compute_start_rows(Run& run, const Attributes& attributes) {
   const Functions& tf = functions();
   const int count = tf.num_inputs(run.context()) - 1;
-  auto flight = std::make_shared<Flight>(attributes.name, attributes.notifies && has_async_kernels());
+  auto flight = std::make_shared<Flight>(attributes.name);
   std::vector<Extents> extents(static_cast<std::size_t>(count) + 1);
   std::vector<ronde_tensor> inputs;
   for (int i = 0; i <= count; ++i) {  // the splits come last

@@ -69,6 +69,7 @@ void find_definitions(Finder& in, Functions& out) {
 void find_kernels(Finder& in, Functions& out) {
   in.find("TF_NewKernelBuilder", out.new_kernel_builder);
   in.find_newer("TF_NewAsyncKernelBuilder", out.new_async_kernel_builder);
+  in.find_newer("TF_KernelBuilder_Label", out.set_kernel_label);
   in.find_newer("TF_RunAsyncOpKernelDoneCallback", out.run_async_done);
   in.find("TF_RegisterKernelBuilder", out.register_kernel_builder);
   in.find("TF_OpKernelConstruction_Failure", out.construction_failure);
@@ -89,7 +90,8 @@ void find_kernels(Finder& in, Functions& out) {
 const Functions& functions() { return g_functions; }
 
 bool has_async_kernels() {
-  return g_functions.new_async_kernel_builder != nullptr && g_functions.run_async_done != nullptr;
+  return g_functions.new_async_kernel_builder != nullptr && g_functions.set_kernel_label != nullptr &&
+         g_functions.run_async_done != nullptr;
 }
 
 std::string load() {

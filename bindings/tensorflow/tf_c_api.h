@@ -82,6 +82,7 @@ struct Functions {
   KernelBuilder* (*new_async_kernel_builder)(const char* op, const char* device, void* (*create)(OpKernelConstruction*),
                                              void (*compute)(void*, OpKernelContext*, AsyncDone*),
                                              void (*destroy)(void*));
+  void (*set_kernel_label)(KernelBuilder*, const char* label);  ///< for nodes whose attribute _kernel it is
   void (*run_async_done)(AsyncDone*);  ///< once for each run of such a kernel, whose context is not valid after it
   void (*register_kernel_builder)(const char* name, KernelBuilder*, Status*);  ///< frees the builder
   void (*construction_failure)(OpKernelConstruction*, Status*);

@@ -1,4 +1,4 @@
-"""Calls in functions whose order differs from rank to rank, and what keeps its order all the same."""
+"""Calls of several process sets in functions, whose order may differ from rank to rank, and what keeps its order all the same."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import pytest
 from tensorflow_fixtures import hvd, rank, tf  # noqa: F401 - fixtures
 
 MANY = 12
+
+
+@pytest.fixture
+def pair(hvd, rank):
+    """Whose calls beside those of all ranks let a function run its calls in any order."""
+    members = hvd.add_process_set([0, 1])
+    yield members
+    hvd.remove_process_set(members)
 
 
 @pytest.fixture
@@ -30,9 +38,8 @@ def late(tf, rank):
 
 
 @pytest.mark.ranks(3)
-def test_calls_of_a_set_in_a_gradient_beside_calls_of_all(hvd, tf, rank, world):
+def test_calls_of_a_set_in_a_gradient_beside_calls_of_all(hvd, tf, rank, world, pair):
     """The tape decides where the members' calls stand in the backward pass; ranks that are none make fewer."""
-    members = hvd.add_process_set([0, 1])
     of_all, of_members = tf.Variable(tf.ones([3])), tf.Variable(tf.ones([5]))
 
     @tf.function
@@ -40,49 +47,49 @@ def test_calls_of_a_set_in_a_gradient_beside_calls_of_all(hvd, tf, rank, world):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(hvd.allreduce(of_all * x, op=hvd.Sum, name="all")) + tf.reduce_sum(of_members * x)
             if rank < 2:
-                loss += tf.reduce_sum(hvd.allreduce(of_members * x, op=hvd.Sum, process_set=members, name="set"))
+                loss += tf.reduce_sum(hvd.allreduce(of_members * x, op=hvd.Sum, process_set=pair, name="set"))
         return tape.gradient(loss, [of_members, of_all])
 
     for _ in range(10):
         of_set, everyones = step(tf.constant(rank + 1.0))
         np.testing.assert_allclose(everyones, np.full(3, world * (rank + 1.0)))
         np.testing.assert_allclose(of_set, np.full(5, (rank + 1.0) * (3 if rank < 2 else 1)))
-    hvd.remove_process_set(members)
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("what", ["reduced", "rows", "gradients"])
-def test_named_calls_in_opposite_orders(hvd, tf, rank, world, what):
+def test_calls_of_all_and_of_a_set_in_opposite_orders(hvd, tf, rank, world, what, pair):
     def one(x, i):
+        group = {"name": f"opposite.{i}", "process_set": pair if i % 2 else hvd.global_process_set}
         if what == "rows":
-            return hvd.allgather(x + float(i), name=f"opposite.{i}")
+            return hvd.allgather(x + float(i), **group)
         if what == "reduced":
-            return hvd.allreduce(x + float(i), op=hvd.Sum, name=f"opposite.{i}")
+            return hvd.allreduce(x + float(i), op=hvd.Sum, **group)
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = tf.reduce_sum(hvd.allreduce(x * float(i), op=hvd.Sum, name=f"opposite.{i}")) * (rank + 1.0)
+            y = tf.reduce_sum(hvd.allreduce(x * float(i), op=hvd.Sum, **group)) * (rank + 1.0)
         return tape.gradient(y, x)
 
     @tf.function
     def function(x):
-        order = range(MANY) if rank % 2 == 0 else reversed(range(MANY))
-        results = {i: one(x, i) for i in order}
-        return [results[i] for i in range(MANY)]
+        mine = [i for i in range(MANY) if rank < 2 or i % 2 == 0]
+        return {str(i): one(x, i) for i in (mine if rank % 2 == 0 else reversed(mine))}
 
     for k in range(5):
-        results = function(tf.constant([float(rank + k)]))
-        for i, result in enumerate(results):
-            values = [of + k + i for of in range(world)]
-            expected = {"reduced": [sum(values)], "rows": values, "gradients": [i * sum(range(1, world + 1))]}[what]
-            np.testing.assert_allclose(result, expected)
+        for i, result in function(tf.constant([float(rank + k)])).items():
+            values = [of + k + int(i) for of in range(2 if int(i) % 2 else world)]
+            gradient = [int(i) * sum(range(1, len(values) + 1))]
+            np.testing.assert_allclose(result, {"reduced": [sum(values)], "rows": values, "gradients": gradient}[what])
 
 
-@pytest.mark.ranks(2, 3)
-def test_a_function_called_again_meets_itself(hvd, tf, rank, world, late):
+@pytest.mark.ranks(3)
+def test_a_function_called_again_meets_itself(hvd, tf, rank, world, late, pair):
     """It has one name for each of its calls: those of two of its runs must not change places."""
 
     @tf.function
     def inner(x):
+        if rank < 2:
+            hvd.allreduce(x, process_set=pair, name="of the pair")
         return hvd.allreduce(late(x), op=hvd.Sum, name="inner"), hvd.allgather(late(x), name="inner.rows")
 
     inner(tf.constant([0.0]))  # traced outside of what calls it
@@ -117,8 +124,8 @@ def test_a_function_called_again_meets_itself(hvd, tf, rank, world, late):
             np.testing.assert_allclose(function(x)[:, 0], sums)
 
 
-@pytest.mark.ranks(2, 3)
-def test_barriers_keep_their_place(hvd, tf, rank, world, late):
+@pytest.mark.ranks(3)
+def test_barriers_keep_their_place(hvd, tf, rank, world, late, pair):
     """What was made before a barrier has ended on this rank, and what was made after it has not begun."""
     ended = []
 
@@ -131,6 +138,8 @@ def test_barriers_keep_their_place(hvd, tf, rank, world, late):
         first = tf.numpy_function(note, [hvd.allreduce(late(x), op=hvd.Sum, name="before")], tf.float32)
         with tf.control_dependencies([first]):
             hvd.barrier()
+        if rank < 2:
+            hvd.allreduce(x, process_set=pair, name="of the pair")
         return first, hvd.allreduce(late(x + 1.0), op=hvd.Sum, name="after")
 
     for k in range(5):
@@ -142,12 +151,14 @@ def test_barriers_keep_their_place(hvd, tf, rank, world, late):
         np.testing.assert_allclose(second, [total + world])
 
 
-@pytest.mark.ranks(2, 3)
-def test_join_comes_after_what_was_made_before_it(hvd, tf, rank, world, late):
+@pytest.mark.ranks(3)
+def test_join_comes_after_what_was_made_before_it(hvd, tf, rank, world, late, pair):
     """The joined rank makes nothing more: a call that came after the join would be one without this rank's values."""
 
     @tf.function
     def function(x):
+        if rank < 2:
+            hvd.allreduce(x, process_set=pair, name="of the pair")
         results = [hvd.allreduce(late(x + float(i)), op=hvd.Sum, name=f"before.{i}") for i in range(4)]
         return results, hvd.join()
 

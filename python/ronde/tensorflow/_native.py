@@ -1,7 +1,8 @@
 """TensorFlow's operations of Ronde: loads ``libronde_tf.so`` and calls what it registers.
 
 Each request is two operations. *Start* hands it to the engine and returns at once; *Done* waits, for any number of
-them, and holds no thread of TensorFlow's pool. All have state, so a graph runs each of them; in which order, _order.py says.
+them. One Done per list keeps TensorFlow's threads free: a Done waits for what has begun already, never for what needs a
+thread of its pool to begin. All have state, so a graph runs each of them; in which order, _order.py says.
 
 In eager mode the wait is Python's, in slices, so that Ctrl-C is answered.
 """
@@ -155,7 +156,6 @@ def _attributes(call: Call) -> dict[str, Any]:
         "prescale_bits": _bits(call.prescale),
         "postscale_bits": _bits(call.postscale),
         "call_site": call_site(),
-        "notifies": int(not tf.executing_eagerly()),
     }
 
 
@@ -196,7 +196,7 @@ def start(tensors: Sequence[Any], call: Call) -> Started:
         refuse_xla()
     told, kept = _said(call)
     try:
-        with _order.place(call.op, _binding().waits_apart) as place:
+        with _order.place(call.op, call.group, _binding().waits_apart) as place:
             started = Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(told)))
             place.of(started.token)
         return started
@@ -212,7 +212,7 @@ def done(started: Sequence[Started]) -> List[Any]:
     outputs = [output for each in started for output in each.outputs]
     tokens = [each.token for each in started]
     if not tf.executing_eagerly():
-        with _order.place(None, _binding().waits_apart) as place:
+        with _order.place(None, None, _binding().waits_apart) as place:
             results = list(_binding().operations.ronde_done(inputs=outputs, tokens=tokens))
             place.of(results[0])
         return results
@@ -265,7 +265,7 @@ def start_rows(tensors: Sequence[Any], call: Call, splits: Optional[Any] = None)
         refuse_xla()
     told, kept = _said(call)
     try:
-        with _order.place(call.op, _binding().waits_apart) as place:
+        with _order.place(call.op, call.group, _binding().waits_apart) as place:
             token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(told))
             place.of(token)
     except tf.errors.OpError as error:
@@ -280,7 +280,7 @@ def done_rows(started: StartedRows, types: Sequence[Any]) -> Tuple[List[Any], An
     try:
         if tf.executing_eagerly():
             _wait(int(started.token))
-        with _order.place(started.op, _binding().waits_apart) as place:
+        with _order.place(started.op, None, _binding().waits_apart) as place:
             result = _binding().operations.ronde_done_rows(token=started.token, T=types)
             place.of(result.received_splits)
         return _split(result)
