@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "completions.h"
+#include "memory.h"
 
 namespace ronde::jax {
 
@@ -47,7 +48,7 @@ struct Call {
   ronde_ticket* ticket = nullptr;
   ronde_op op = RONDE_ALLREDUCE;
   bool is_root = true;
-  std::unique_ptr<std::byte[]> memory;
+  Memory memory;
   std::vector<Span> tensors;  ///< in `memory`: the operands, then in place the results where ranks have places for them
   std::vector<Span> results;  ///< XLA's memory, known from the end on
   Completion completion;

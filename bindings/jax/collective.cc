@@ -202,14 +202,13 @@ std::size_t rounded(std::size_t bytes) { return (bytes + kApart - 1) / kApart * 
 /// Copies the operands to memory of the call's own.
 void take_operands(Call* call, void* const* buffers, std::int64_t count) {
   call->tensors = spans_of(buffers, count);
-  std::size_t bytes = kApart;
+  std::size_t bytes = 0;
   for (const Span& operand : call->tensors) {
     bytes += rounded(operand.bytes);
   }
-  call->memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  call->memory = Memory(bytes);
   const bool is_read = call->op != RONDE_BROADCAST || call->is_root;
-  std::byte* place = call->memory.get() + (rounded(reinterpret_cast<std::uintptr_t>(call->memory.get())) -
-                                           reinterpret_cast<std::uintptr_t>(call->memory.get()));
+  std::byte* place = call->memory.data();
   for (Span& tensor : call->tensors) {
     if (is_read) {
       copy_bytes(place, tensor.data, tensor.bytes);
@@ -325,6 +324,7 @@ XLA_FFI_Error* start(XLA_FFI_CallFrame& frame) {
       Calls::instance().fail(token, text);
       return error_for(*frame.api, text, code_of(status));
     }
+    ronde_wait(call->ticket, 0.0);  // does what can be done now: the rank that comes last has its result before the end
     Calls::instance().add(call.release());
     std::memcpy(after.data, &token, sizeof(token));
     return nullptr;
