@@ -5,7 +5,7 @@ ranks could wait, before it has even begun, for the end of a call that it does n
 schedules otherwise, the other way round. So a call's start only hands its request in, and waits for nobody. It takes a
 token, a small array, from the start before and gives one to the next: requests are handed in in the program's order, in
 which the calls are numbered too. What a start waits for, by data or by memory, are then ends of calls before it only, and
-no ranks wait for each other in a circle (docs/decisions/0022).
+no ranks wait for each other in a circle (docs/decisions/0022, which has the proof).
 
 The token runs through functions, loops and branches as one more argument and result.
 """
@@ -38,7 +38,7 @@ class Order:
             self._token_type = ir.RankedTensorType.get([_TOKEN_BYTES], ir.IntegerType.get_unsigned(8))
 
     def run(self, names: Sequence[str]) -> None:
-        """In these functions, of which each begins an order of its own unless one before it calls it. In the module's context."""
+        """In these functions, of which each begins an order of its own unless one before calls it. In the module's context."""
         for name in names:
             if not self._split.get(name):
                 self._split[name] = True
@@ -76,9 +76,11 @@ class Order:
             for region in operation.regions:
                 self._give_back(region.blocks[0], self._chain_block(region.blocks[0], token))
             return self._with_token(operation, operation.operands).results[-1]
-        raise NotImplementedError(
-            f"JAX has written '{operation.name}' around a call of Ronde's, in which Ronde does not know the order of calls"
-        )
+        # What is not known, as shard_map's body on one device, has an order of its own.
+        for region in operation.regions:
+            for block in region.blocks:
+                self._chain_block(block, self._zeros(block))
+        return token
 
     def _has_calls(self, operation: Any) -> bool:
         if operation.name == "stablehlo.custom_call":
