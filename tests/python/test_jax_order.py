@@ -3,6 +3,8 @@ circle, whatever memory XLA has calls share."""
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -178,3 +180,25 @@ def test_after_a_failure(hvd, rank, world):
         results, total = step(jnp.ones(3), jnp.float32(number))
         assert [float(result) for result in results] == [world * (number + i) for i in range(10)]
         assert total.tolist() == [world] * 3
+
+
+@pytest.mark.ranks(2)
+def test_starts_stand_in_the_programs_order(hvd, rank, world):
+    """In what XLA has compiled: each start takes the token of the one before, and no start or end is lost or merged."""
+    rows = (2, 3)
+
+    def loss(weights, x):
+        return nine_calls(weights, x, rows)
+
+    text = jax.jit(jax.value_and_grad(loss)).lower(jnp.ones((6, 5)), jnp.ones((rows[rank], 6))).compile().as_text()
+    calls = [line.strip() for line in text.splitlines() if 'custom_call_target="ronde_jax_' in line]
+    tokens, ended = [], []
+    for line in calls:
+        result, *operands = re.findall(r"%[\w.\-]+", line.partition("custom_call_target")[0])
+        if "ronde_jax_start" in line:
+            assert not tokens or operands[-1] == tokens[-1]
+            tokens.append(result)
+        else:
+            assert operands == [operands[0]] and operands[0] in tokens
+            ended.append(operands[0])
+    assert len(tokens) > 6 and sorted(tokens) == sorted(ended)
