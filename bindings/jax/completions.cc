@@ -1,8 +1,6 @@
 #include "completions.h"
 
-#include <functional>
-
-#include "hand_over/hand_over.h"
+#include "hand_over.h"
 
 namespace ronde::jax {
 
@@ -22,17 +20,16 @@ void tell(const Completion& completion) noexcept {
   }
 }
 
-void tell_later(Completion&& completion) noexcept {
+void later(std::function<void()> work) noexcept {
   bool is_taken = false;
   try {
-    static auto* const thread = new bindings::HandOver("ronde-jax");
-    std::function<void()> work = [completion] { tell(completion); };
+    static auto* const thread = new HandOver("ronde-jax");
     is_taken = thread->take(work);
   } catch (...) {
     is_taken = false;
   }
   if (!is_taken) {
-    tell(completion);
+    work();
   }
 }
 

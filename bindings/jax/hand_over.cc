@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-namespace ronde::bindings {
+namespace ronde::jax {
 
 HandOver::HandOver(const char* name) {
   // Signals are for the program's own threads.
@@ -54,4 +54,4 @@ void HandOver::run(const char* name) {
   }
 }
 
-}  // namespace ronde::bindings
+}  // namespace ronde::jax

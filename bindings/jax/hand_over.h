@@ -1,8 +1,7 @@
-// A thread that brings the ends of requests from Ronde's engine thread to a framework.
+// A thread that brings the ends of requests from Ronde's engine thread to XLA.
 //
-// A framework goes on with its program in the thread that says that a call has ended: with matrix products, or with
-// Python. The engine thread must do neither, so a thread of our own says it. Part of each binding whose framework is
-// so.
+// XLA goes on with its program in the thread that says that a call has ended: with matrix products, or with Python. The
+// engine thread must do neither, so a thread of our own says it.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ronde::bindings {
+namespace ronde::jax {
 
 /// One such thread. An object of it is never destroyed: its thread works until the process's exit is over.
 class HandOver {
@@ -32,4 +31,4 @@ class HandOver {
   bool has_thread_ = false;
 };
 
-}  // namespace ronde::bindings
+}  // namespace ronde::jax
