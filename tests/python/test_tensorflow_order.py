@@ -182,3 +182,19 @@ def test_a_call_whose_result_nobody_uses_is_made(hvd, tf, rank, world):
             np.testing.assert_allclose(function(x), x + 1.0)
         else:  # would wait for rank 0 until the limit
             np.testing.assert_allclose(hvd.allreduce(x, op=hvd.Sum, name="nobody's"), [sum(of + k for of in range(world))])
+
+
+@pytest.mark.ranks(3)
+def test_an_error_in_a_function_of_several_sets_is_told_on_all_ranks(hvd, tf, rank, world, pair):
+    """Also where its operations hold no thread, and the next step is right."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def function(x):
+        if rank < 2:
+            hvd.allreduce(x, process_set=pair, name="of the pair")
+        return hvd.allreduce(x, op=hvd.Sum, name="of all")
+
+    for k in range(3):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="of all"):
+            function(tf.ones([3 if rank == 2 else 2]))
+        np.testing.assert_allclose(function(tf.fill([4], float(rank + k))), np.full(4, sum(of + k for of in range(world))))
