@@ -1,5 +1,7 @@
 #include "completions.h"
 
+#include <functional>
+
 #include "hand_over.h"
 
 namespace ronde::jax {
@@ -20,16 +22,17 @@ void tell(const Completion& completion) noexcept {
   }
 }
 
-void later(std::function<void()> work) noexcept {
+void tell_later(Completion&& completion) noexcept {
   bool is_taken = false;
   try {
     static auto* const thread = new HandOver("ronde-jax");
+    std::function<void()> work = [completion] { tell(completion); };
     is_taken = thread->take(work);
   } catch (...) {
     is_taken = false;
   }
   if (!is_taken) {
-    work();
+    tell(completion);
   }
 }
 

@@ -36,6 +36,23 @@ def test_ranks_that_differ(hvd, rank, world):
     assert float(jax.jit(rj.allreduce)(1.0)) == 1.0
 
 
+@pytest.mark.ranks(2, 3)
+def test_a_program_of_several_calls_goes_on_after_an_error(hvd, rank, world):
+    """None of its calls, which do not depend on each other, meets one of another step."""
+    program = jax.jit(lambda arrays: [rj.allreduce(each, op=rj.Sum) for each in arrays])
+    for step in range(24):
+        fails = step % 4 == 1
+        arrays = [
+            jnp.full(1000 + (fails and i == 2 and rank == 1), 100.0 * step + i + rank, jnp.float32) for i in range(4)
+        ]
+        if fails:
+            with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="the ranks disagree about the shape"):
+                [np.asarray(each) for each in program(arrays)]
+            continue
+        for i, result in enumerate(program(arrays)):
+            np.testing.assert_array_equal(result, np.full(1000, sum(100.0 * step + i + of for of in range(world))))
+
+
 @pytest.mark.ranks(2)
 def test_refused_when_traced(hvd, rank, world):
     for wrong, text in (

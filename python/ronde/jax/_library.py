@@ -14,8 +14,7 @@ import jax
 
 from ronde import _process
 from ronde._lib import library
-from ronde.jax._numbering import install, programs_shown
-from ronde.jax._order import END, START
+from ronde.jax._numbering import TARGET, install, programs_shown
 
 #: How long programs under way are waited for before this rank leaves the job, in seconds: as long as Ronde waits for others.
 _LEAVE_LIMIT_S = 10.0
@@ -67,8 +66,7 @@ def has_handler() -> bool:
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
     try:
-        for target in (START, END):
-            jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(handlers(), target)), platform="cpu")
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(getattr(handlers(), TARGET)), platform="cpu")
     except Exception as error:  # what runtimes raise for a version that they do not take is not specified
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: %s", error)
         return False

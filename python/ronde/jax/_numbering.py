@@ -18,9 +18,9 @@ import re
 import threading
 from typing import Any, Dict, List
 
-from ronde.jax import _order, _scope
+from ronde.jax import _scope
 
-#: What a call is called until it is split (_order.py). XLA knows no such function.
+#: The function that XLA calls.
 TARGET = "ronde_jax_collective"
 
 #: An attribute of calls whose name is not whole yet. It is taken away with the number.
@@ -118,7 +118,6 @@ class _Numbering:
             # After all copies are made: they are copies of what JAX has written.
             for operation in self._in_order:
                 self._give_name(operation)
-            _order.Order(self._module, self._functions, TARGET).run(list(self._visited))
 
     def _visit(self, name: str, function: Any) -> None:
         self._visited[name] = True
