@@ -1,10 +1,76 @@
 #include "completions.h"
 
-#include <functional>
+#include <pthread.h>
+#include <signal.h>
 
-#include "hand_over.h"
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace ronde::jax {
+
+namespace {
+
+class Teller {
+ public:
+  Teller() {
+    // Signals are for the program's own threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      std::thread([this] { run(); }).detach();
+      has_thread_ = true;
+    } catch (...) {
+      has_thread_ = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  bool add(Completion& completion) {
+    if (!has_thread_) {
+      return false;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(std::move(completion));
+    }
+    is_waiting_.notify_one();
+    return true;
+  }
+
+ private:
+  void run() {
+    pthread_setname_np(pthread_self(), "ronde-jax");
+    std::vector<Completion> now;
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        is_waiting_.wait(lock, [this] { return !waiting_.empty(); });
+        now.swap(waiting_);
+      }
+      for (const Completion& completion : now) {
+        tell(completion);
+      }
+      now.clear();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable is_waiting_;
+  std::vector<Completion> waiting_;
+  bool has_thread_ = false;
+};
+
+Teller& teller() {
+  static auto* const only = new Teller;  // never destroyed: its thread works until the process's exit is over
+  return *only;
+}
+
+}  // namespace
 
 void tell(const Completion& completion) noexcept {
   XLA_FFI_Error* refused = nullptr;
@@ -25,9 +91,7 @@ void tell(const Completion& completion) noexcept {
 void tell_later(Completion&& completion) noexcept {
   bool is_taken = false;
   try {
-    static auto* const thread = new HandOver("ronde-jax");
-    std::function<void()> work = [completion] { tell(completion); };
-    is_taken = thread->take(work);
+    is_taken = teller().add(completion);
   } catch (...) {
     is_taken = false;
   }

@@ -1,4 +1,7 @@
 // Ends of requests, brought from Ronde's engine thread to XLA.
+//
+// XLA goes on with its program in the thread that says that a call has ended: with matrix products, or with Python. The
+// engine thread must do neither, so a thread of our own says it.
 #pragma once
 
 #include <string>

@@ -43,10 +43,6 @@ extern "C" {
 /// Why there are no operations, as a sentence; "" if there are. Static.
 RONDE_API const char* ronde_tf_error() { return registration().c_str(); }
 
-/// 1: operations that wait have kernels with the label "apart" too, which hold no thread of TensorFlow's. 0: this
-/// TensorFlow is too old for that. Static.
-RONDE_API std::int32_t ronde_tf_waits_apart() { return ronde::tf::has_async_kernels() ? 1 : 0; }
-
 /// Says the name of the next request that this thread makes, of a Start whose attribute is kNameFollows. It is read
 /// while that operation runs, and must live until then.
 RONDE_API void ronde_tf_name(const char* name) { ronde::tf::say_name(name); }

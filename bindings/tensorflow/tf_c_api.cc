@@ -23,11 +23,6 @@ class Finder {
     }
     function = reinterpret_cast<Function*>(address);
   }
-  /// The same for one that may be missing: it is null then.
-  template <typename Function>
-  void find_newer(const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(dlsym(library_, name));
-  }
   const std::string& missing() const { return missing_; }
 
  private:
@@ -68,9 +63,6 @@ void find_definitions(Finder& in, Functions& out) {
 
 void find_kernels(Finder& in, Functions& out) {
   in.find("TF_NewKernelBuilder", out.new_kernel_builder);
-  in.find_newer("TF_NewAsyncKernelBuilder", out.new_async_kernel_builder);
-  in.find_newer("TF_KernelBuilder_Label", out.set_kernel_label);
-  in.find_newer("TF_RunAsyncOpKernelDoneCallback", out.run_async_done);
   in.find("TF_RegisterKernelBuilder", out.register_kernel_builder);
   in.find("TF_OpKernelConstruction_Failure", out.construction_failure);
   in.find("TF_OpKernelConstruction_GetAttrSize", out.get_attr_size);
@@ -88,11 +80,6 @@ void find_kernels(Finder& in, Functions& out) {
 }  // namespace
 
 const Functions& functions() { return g_functions; }
-
-bool has_async_kernels() {
-  return g_functions.new_async_kernel_builder != nullptr && g_functions.set_kernel_label != nullptr &&
-         g_functions.run_async_done != nullptr;
-}
 
 std::string load() {
   // Only the one that the program has imported will do: another copy would have other registries.

@@ -17,7 +17,6 @@ struct ShapeHandle;            ///< TF_ShapeHandle
 struct KernelBuilder;          ///< TF_KernelBuilder
 struct OpKernelConstruction;   ///< TF_OpKernelConstruction
 struct OpKernelContext;        ///< TF_OpKernelContext
-struct AsyncDone;              ///< TF_AsyncOpKernelDoneCallback
 
 /// TF_Code, those that are used.
 enum Code : int {
@@ -53,7 +52,7 @@ enum DataType : int {
   uint64 = 23,
 };
 
-/// The functions; all are set once load() has succeeded, but for those of has_async_kernels().
+/// The functions; all are set once load() has succeeded.
 struct Functions {
   Status* (*new_status)();
   void (*delete_status)(Status*);
@@ -79,11 +78,6 @@ struct Functions {
 
   KernelBuilder* (*new_kernel_builder)(const char* op, const char* device, void* (*create)(OpKernelConstruction*),
                                        void (*compute)(void*, OpKernelContext*), void (*destroy)(void*));
-  KernelBuilder* (*new_async_kernel_builder)(const char* op, const char* device, void* (*create)(OpKernelConstruction*),
-                                             void (*compute)(void*, OpKernelContext*, AsyncDone*),
-                                             void (*destroy)(void*));
-  void (*set_kernel_label)(KernelBuilder*, const char* label);  ///< for nodes whose attribute _kernel it is
-  void (*run_async_done)(AsyncDone*);  ///< once for each run of such a kernel, whose context is not valid after it
   void (*register_kernel_builder)(const char* name, KernelBuilder*, Status*);  ///< frees the builder
   void (*construction_failure)(OpKernelConstruction*, Status*);
   void (*get_attr_size)(OpKernelConstruction*, const char* name, std::int32_t* list, std::int32_t* total, Status*);
@@ -113,9 +107,6 @@ const Functions& functions();
 
 /// Finds them. Returns what is missing as a sentence, empty if nothing is.
 std::string load();
-
-/// Whether there are kernels that may end after they have returned: from TensorFlow 2.13 on.
-bool has_async_kernels();
 
 /// A status of TensorFlow for the duration of a scope.
 class ScopedStatus {

@@ -34,6 +34,29 @@ def test_a_mismatch_is_told_to_all(hvd, tf, rank, world):
         still_works(hvd, tf, world)
 
 
+@pytest.mark.ranks(3)
+def test_a_function_of_several_sets_goes_on_after_an_error(hvd, tf, rank, world):
+    """None of its calls meets one of another step, though ranks give the step up at different places."""
+    pair = hvd.add_process_set([0, 1])
+
+    @tf.function(input_signature=[[tf.TensorSpec([None], tf.float32)] * 4])
+    def function(tensors):
+        if rank < 2:
+            hvd.allreduce(tensors[0], process_set=pair, name="of.pair")
+        return [hvd.allreduce(each, op=hvd.Sum, name=f"of.all.{i}") for i, each in enumerate(tensors)]
+
+    for step in range(13):
+        fails = step % 4 == 1
+        tensors = [tf.fill([10 + (fails and i == 2 and rank == 1)], 100.0 * step + i + rank) for i in range(4)]
+        if fails:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="the ranks disagree about the shape"):
+                function(tensors)
+            continue
+        for i, result in enumerate(function(tensors)):
+            np.testing.assert_array_equal(result, np.full(10, sum(100.0 * step + i + of for of in range(world))))
+    hvd.remove_process_set(pair)
+
+
 @pytest.mark.ranks(2)
 def test_a_failed_list_gives_all_its_requests_back(hvd, tf, rank, world):
     """One of many that were begun together fails; their names are free afterwards."""

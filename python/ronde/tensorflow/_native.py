@@ -2,7 +2,7 @@
 
 Each request is two operations. *Start* hands it to the engine and returns at once; *Done* waits, for any number of
 them. One Done per list keeps TensorFlow's threads free: a Done waits for what has begun already, never for what needs a
-thread of its pool to begin. All have state, so a graph runs each of them; in which order, _order.py says.
+thread of its pool to begin. All have state, so a graph runs each of them, in the order in which they were made.
 
 In eager mode the wait is Python's, in slices, so that Ctrl-C is answered.
 """
@@ -22,7 +22,6 @@ from ronde import _abi
 from ronde._call_site import call_site
 from ronde._lib import library
 from ronde.exceptions import RondeError, UnsupportedError, error_of
-from ronde.tensorflow import _order
 
 #: A wait in C comes back this often so that Python can answer a signal, in seconds.
 _SLICE_S = 0.05
@@ -66,7 +65,6 @@ def _path() -> Path:
 
 class _Binding(NamedTuple):
     operations: Any
-    waits_apart: bool
     say_name: Any
     finish: Any
     cancel: Any
@@ -103,7 +101,7 @@ def _binding() -> _Binding:
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.c_char_p, ctypes.c_size_t
     ]
     _refuse_pfor()
-    return _Binding(operations, bool(loaded.ronde_tf_waits_apart()), say_name, finish, cancel, failure)
+    return _Binding(operations, say_name, finish, cancel, failure)
 
 
 def _refuse_pfor() -> None:
@@ -196,10 +194,7 @@ def start(tensors: Sequence[Any], call: Call) -> Started:
         refuse_xla()
     told, kept = _said(call)
     try:
-        with _order.place(call.op, call.group, _binding().waits_apart) as place:
-            started = Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(told)))
-            place.of(started.token)
-        return started
+        return Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(told)))
     except tf.errors.OpError as error:
         raise_as_own(error)
     finally:
@@ -212,10 +207,7 @@ def done(started: Sequence[Started]) -> List[Any]:
     outputs = [output for each in started for output in each.outputs]
     tokens = [each.token for each in started]
     if not tf.executing_eagerly():
-        with _order.place(None, None, _binding().waits_apart) as place:
-            results = list(_binding().operations.ronde_done(inputs=outputs, tokens=tokens))
-            place.of(results[0])
-        return results
+        return list(_binding().operations.ronde_done(inputs=outputs, tokens=tokens))
     left = [int(token) for token in tokens]
     failed = not _finish(left)
     if failed:
@@ -254,7 +246,6 @@ class StartedRows(NamedTuple):
     """A request under way whose results have shapes that are known at its end only."""
 
     token: Any
-    op: int
 
 
 def start_rows(tensors: Sequence[Any], call: Call, splits: Optional[Any] = None) -> StartedRows:
@@ -265,14 +256,12 @@ def start_rows(tensors: Sequence[Any], call: Call, splits: Optional[Any] = None)
         refuse_xla()
     told, kept = _said(call)
     try:
-        with _order.place(call.op, call.group, _binding().waits_apart) as place:
-            token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(told))
-            place.of(token)
+        token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(told))
     except tf.errors.OpError as error:
         raise_as_own(error)
     finally:
         del kept  # the library has read it
-    return StartedRows(token, call.op)
+    return StartedRows(token)
 
 
 def done_rows(started: StartedRows, types: Sequence[Any]) -> Tuple[List[Any], Any]:
@@ -280,10 +269,7 @@ def done_rows(started: StartedRows, types: Sequence[Any]) -> Tuple[List[Any], An
     try:
         if tf.executing_eagerly():
             _wait(int(started.token))
-        with _order.place(started.op, None, _binding().waits_apart) as place:
-            result = _binding().operations.ronde_done_rows(token=started.token, T=types)
-            place.of(result.received_splits)
-        return _split(result)
+        return _split(_binding().operations.ronde_done_rows(token=started.token, T=types))
     except tf.errors.OpError as error:
         raise_as_own(error)
 
