@@ -1,36 +1,22 @@
-// CallPlaces: the places in buckets that the unnamed calls of a planning name take in turn, and the queues of those
-// that found a place taken.
+// CallPlaces: the places in buckets that the unnamed calls of a planning name take in turn. Those that find a place
+// taken wait in a queue behind it (call_queues.h).
 //
 // Ranks pair their unnamed calls by number: the n-th call of one rank is the n-th of every other, whatever a rank has
 // waited for. The number is the call's name, which never comes again; by it the coordinator pairs what is sent to it.
 // What comes back is the planning name, which a rank makes of the order of its calls alone. It is a hint at places in
-// buckets and nothing rests on it: calls that find their planning name in force take its places in turn, or wait in a
-// queue behind the call that has the place. Ranks whose hints differ publish different calls; the flag line says which,
+// buckets and nothing rests on it: calls that find their planning name in force take its places in turn, or wait behind
+// the call that has the place. Ranks whose hints differ publish different calls; the flag line says which,
 // so every rank sees it before it reads any data. Then the instance is void on all of them, the epoch breaks, and the
 // calls go to the coordinator by their numbers.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "types/request.h"
-
 namespace ronde::agreement {
-
-/// An unnamed call.
-struct Call {
-  std::string name;
-  Descriptor descriptor;
-  Nanoseconds deadline = kNever;
-  std::uint64_t order = 0;  ///< among this rank's
-};
 
 class CallPlaces {
  public:
@@ -60,18 +46,6 @@ class CallPlaces {
   /// The planning names of which note_wait() was true since the last call.
   std::vector<std::string> take_crowded() { return std::exchange(crowded_, {}); }
 
-  void queue(std::uint32_t place, Call call);
-  /// Calls wait behind this place.
-  bool has_queue(std::uint32_t place) const { return queues_.contains(place); }
-  /// The next of them, which waits no more.
-  std::optional<Call> pop(std::uint32_t place);
-  /// All that wait, by place; none does afterwards.
-  std::vector<std::pair<std::uint32_t, Call>> take_queued();
-  /// How many wait.
-  std::size_t queued() const { return queued_; }
-  /// The earliest of those that are first in their queues; kNever if none has one.
-  Nanoseconds next_deadline() const;
-
   /// No place is in force any more.
   void end() { turns_.clear(); }
 
@@ -80,10 +54,8 @@ class CallPlaces {
   /// Calls of a planning name that are looked at, in units of `patience_`: enough for a quarter of them to exhaust it.
   static constexpr std::uint64_t kCrowdedWindow = 8;
 
-  std::unordered_map<std::string, Turns> turns_;                ///< by planning name
-  std::unordered_map<std::uint32_t, std::deque<Call>> queues_;  ///< by place
-  std::size_t queued_ = 0;                                      ///< in all queues
-  std::uint64_t patience_ = kFirstPatience;                     ///< calls that wait before they are planned anew
+  std::unordered_map<std::string, Turns> turns_;  ///< by planning name
+  std::uint64_t patience_ = kFirstPatience;       ///< calls that wait before they are planned anew
   std::vector<std::string> crowded_;
   std::uint64_t calls_ = 0;  ///< made
 };

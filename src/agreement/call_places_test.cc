@@ -9,10 +9,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Call numbered(std::uint64_t order, Nanoseconds deadline = kNever) {
-  return {.name = "call " + std::to_string(order), .descriptor = {}, .deadline = deadline, .order = order};
-}
-
 TEST(CallPlaces, CallsTakeThePlacesInTurn) {
   CallPlaces places;
   EXPECT_EQ(places.find("plan"), nullptr);
@@ -27,34 +23,6 @@ TEST(CallPlaces, CallsTakeThePlacesInTurn) {
   EXPECT_TRUE(places.contains("plan"));
   places.end();
   EXPECT_FALSE(places.contains("plan"));
-}
-
-TEST(CallPlaces, WhoeverWaitsForAPlaceComesInTheOrderOfTheCalls) {
-  CallPlaces places;
-  places.queue(10, numbered(3, 300));
-  places.queue(10, numbered(4, 100));
-  places.queue(11, numbered(5, 400));
-  EXPECT_EQ(places.queued(), 3u);
-  EXPECT_EQ(places.next_deadline(), 300) << "of those that are first";
-  EXPECT_EQ(places.pop(10)->order, 3u);
-  EXPECT_EQ(places.next_deadline(), 100);
-  EXPECT_EQ(places.pop(10)->order, 4u);
-  EXPECT_FALSE(places.has_queue(10));
-  EXPECT_FALSE(places.pop(10));
-  EXPECT_EQ(places.queued(), 1u);
-}
-
-TEST(CallPlaces, AllThatWaitAreTakenAtOnce) {
-  CallPlaces places;
-  places.queue(10, numbered(1));
-  places.queue(10, numbered(2));
-  const std::vector<std::pair<std::uint32_t, Call>> calls = places.take_queued();
-  ASSERT_EQ(calls.size(), 2u);
-  EXPECT_EQ(calls[0].first, 10u);
-  EXPECT_EQ(calls[0].second.order, 1u);
-  EXPECT_EQ(calls[1].second.order, 2u);
-  EXPECT_EQ(places.queued(), 0u);
-  EXPECT_EQ(places.next_deadline(), kNever);
 }
 
 /// Makes calls of which one in `every` waits, until they are to be planned anew; how many that took.

@@ -118,7 +118,7 @@ class Member {
     return requests_.table()[buckets()[id].names[place]].request_name();
   }
   /// Unnamed calls wait behind others for a place.
-  bool has_queued() const { return requests_.calls().queued() > 0; }
+  bool has_queued() const { return requests_.queues().size() > 0; }
   /// For a place of this bucket.
   bool has_queued(std::uint32_t id) const { return requests_.has_queued(id); }
   /// Names of the bucket that have not been submitted for the instance under way.
@@ -135,7 +135,7 @@ class Member {
   /// The earliest of those that wait for the coordinator or for the end of a break; kNever if none has one.
   Nanoseconds next_deadline() const;
   /// The same of the unnamed calls that wait for a place.
-  Nanoseconds next_queued_deadline() const { return requests_.calls().next_deadline(); }
+  Nanoseconds next_queued_deadline() const { return requests_.queues().next_deadline(); }
   /// A request that the coordinator has not answered `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const {
     return requests_.table().overdue(now, grace);

@@ -39,11 +39,11 @@ Lane OutstandingRequests::place_call(CallPlaces::Turns& turns, Call& call, Sink&
     return Lane::none;
   }
   calls_.take(turns);
-  if (entry.lane == Lane::none && !calls_.has_queue(at)) {
+  if (entry.lane == Lane::none && !queues_.has_any(at)) {
     put_call(at, call, sink);
     return Lane::placed;
   }
-  calls_.queue(at, std::move(call));
+  queues_.push(at, std::move(call));
   return Lane::queued;
 }
 
@@ -59,13 +59,13 @@ void OutstandingRequests::put_call(std::uint32_t at, Call& call, S& sink) {
 
 bool OutstandingRequests::has_queued(std::uint32_t id) const {
   const std::vector<std::uint32_t>& places = buckets_[id].names;
-  return calls_.queued() > 0 &&
-         std::any_of(places.begin(), places.end(), [this](std::uint32_t place) { return calls_.has_queue(place); });
+  return queues_.size() > 0 &&
+         std::any_of(places.begin(), places.end(), [this](std::uint32_t place) { return queues_.has_any(place); });
 }
 
 void OutstandingRequests::place_queued(std::uint32_t id, Sink& sink) {
   for (const std::uint32_t place : buckets_[id].names) {
-    if (std::optional<Call> call = calls_.pop(place)) {
+    if (std::optional<Call> call = queues_.pop(place)) {
       put_call(place, *call, sink);
     }
   }
@@ -242,7 +242,7 @@ void OutstandingRequests::leave_epoch(const Status& closed, Sink& sink) {
   buckets_.end_epoch();
   calls_.end();
   sink.ended(epoch);
-  for (auto& [place, call] : calls_.take_queued()) {
+  for (auto& [place, call] : queues_.take_all()) {
     hold_call(std::move(call), place);
   }
   send_held_calls(closed, sink);
@@ -286,7 +286,7 @@ void OutstandingRequests::fail_all(const Status& reason, Sink& sink) {
     }
   }
   held_calls_.clear();
-  for (const auto& [place, call] : calls_.take_queued()) {
+  for (const auto& [place, call] : queues_.take_all()) {
     sink.fail(call.name, reason.with_tensor(call.name));
   }
 }

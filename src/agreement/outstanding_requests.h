@@ -13,6 +13,7 @@
 
 #include "agreement/bucket_progress.h"
 #include "agreement/call_places.h"
+#include "agreement/call_queues.h"
 #include "agreement/request_table.h"
 #include "agreement/sink.h"
 
@@ -31,6 +32,7 @@ class OutstandingRequests {
   const BucketProgress& buckets() const { return buckets_; }
   CallPlaces& calls() { return calls_; }
   const CallPlaces& calls() const { return calls_; }
+  const CallQueues& queues() const { return queues_; }
   RequestEntry& in_place(const BucketState& bucket, std::uint32_t place) { return table_[bucket.names[place]]; }
 
   // ---- What this rank has read of the log, which each request says.
@@ -87,7 +89,7 @@ class OutstandingRequests {
 
   /// Names of the bucket that have not been submitted for the instance under way.
   std::vector<std::string> missing(std::uint32_t id) const;
-  bool has_outstanding() const { return table_.has_outstanding() || calls_.queued() > 0; }
+  bool has_outstanding() const { return table_.has_outstanding() || queues_.size() > 0; }
 
  private:
   template <typename S>
@@ -101,6 +103,7 @@ class OutstandingRequests {
   RequestTable table_;
   BucketProgress buckets_;
   CallPlaces calls_;
+  CallQueues queues_;
   std::vector<std::uint32_t> held_calls_;  ///< unnamed calls in lane held
   std::uint64_t label_ = 0;                ///< INSTALL, ADD and ERROR entries read
   std::uint64_t position_ = 0;             ///< entries read

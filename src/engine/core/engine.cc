@@ -38,13 +38,13 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       deaths_(peers_),
       members_(group_, connections_, deaths_),
       replay_(group_, backend_, peers_, deaths_, pending_, clock),
-      submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, counters_.requests),
+      submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, inbox_, counters_.requests),
       coordinator_(group_, settings.stall),
       completion_(clock, counters_),
       plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock}),
       pairs_(group_, *connections_.memory, control_, peers_,
              [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
-      unfinished_({submissions_, pending_, replay_, plans_, pairs_, completion_}, connections_, members_) {
+      unfinished_({inbox_, pending_, replay_, plans_, pairs_, completion_}, connections_, members_) {
   unfinished_.set_in_use([this](const std::byte* begin, std::size_t bytes) { return is_in_use(begin, bytes); });
   if (topology.rank == kCoordinator) {
     const Thresholds thresholds = backend_.first_thresholds();
@@ -145,10 +145,10 @@ bool Engine::give_up_if_held_up(Nanoseconds now) {
 }
 
 bool Engine::take_submissions(Nanoseconds now) {
-  if (!submissions_.any()) {
+  if (!inbox_.any()) {
     return false;
   }
-  Submissions::Taken taken = submissions_.take();
+  Inbox::Taken taken = inbox_.take();
   for (const TicketPtr& ticket : taken.tickets) {
     const OpKind kind = ticket->request().kind;
     if (observer_ != nullptr && (kind == OpKind::join || is_pairwise(kind))) {
@@ -160,7 +160,7 @@ bool Engine::take_submissions(Nanoseconds now) {
       pairs_.submit(ticket, now);
     } else {
       replay_.submit(ticket, now);
-      submissions_.is_known(*ticket);
+      inbox_.is_known(*ticket);
     }
   }
   for (control::RefusedMessage& each : taken.refused) {
@@ -245,7 +245,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
     send_to_coordinator(std::move(message), deadline, now == 0 ? clock_.now() : now);
   }
   if (!replay_.closed()) {
-    submissions_.close_to_collectives(replay_.closed());
+    inbox_.close_to_collectives(replay_.closed());
     finish_join(replay_.closed());
   }
   if (outcome.joined) {
@@ -390,7 +390,7 @@ bool Engine::look_who_is_gone() {
     return true;  // its last messages were stored before that word: the next step finds them if there are any
   }
   const Status reason = members_.left_job(kCoordinator);
-  submissions_.close_to_collectives(reason);
+  inbox_.close_to_collectives(reason);
   apply_outcome(clock_.now());  // what was over before this has its own end
   for (const TicketPtr& ticket : unfinished_.close_agreement(reason)) {
     completion_.finish(ticket, reason.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'"));
@@ -405,7 +405,7 @@ void Engine::begin_leave() {
     return;
   }
   leave_begun_ = true;
-  submissions_.close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
+  inbox_.close(Status::error(Code::not_initialized, "the engine has shut down; call init again"));
   take_submissions(clock_.now());
   if (state_ == State::working) {
     pairs_.close(Status::error(Code::cancelled, "this rank shut down while the request was pending"));
@@ -516,7 +516,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
 bool Engine::step_failing(Nanoseconds now) {
   cancellations_.due(now);  // they end with all others
   if (state_ == State::failed) {
-    const bool had_input = submissions_.any();
+    const bool had_input = inbox_.any();
     if (had_input) {
       fail_everything([&](const Ticket& ticket) { return replay_.closed().with_tensor(ticket.name()); },
                       replay_.closed());

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "control/control.h"
 #include "engine/core/settings.h"
+#include "engine/core/inbox.h"
 #include "engine/core/submissions.h"
 #include "engine/core/unfinished_work.h"
 #include "engine/membership/connections.h"
@@ -92,7 +93,7 @@ class Engine {
   void forget(Ticket& ticket) { pending_.forget(ticket); }
   /// Asks for another row of the table of thresholds, which counts once it is read in the log. Only the coordinator's
   /// rank has a say. Somebody must step afterwards.
-  void propose_table(const Thresholds& thresholds) { submissions_.propose_table(thresholds); }
+  void propose_table(const Thresholds& thresholds) { inbox_.propose(thresholds); }
   /// The row in force.
   Thresholds thresholds() const { return plans_.thresholds(); }
   /// Before a caller waits for the ticket.
@@ -104,7 +105,7 @@ class Engine {
   /// The last request to be submitted here has failed since other ranks did not come in time, and none is outstanding:
   /// there is little use in waiting for them once more.
   bool is_let_down() const { return completion_.is_let_down(); }
-  bool has_input() const { return submissions_.any() || replay_.has_work() || cancellations_.any_added(); }
+  bool has_input() const { return inbox_.any() || replay_.has_work() || cancellations_.any_added(); }
   const Topology& topology() const { return topology_; }
   const Group& group() const { return group_; }
   const Settings& settings() const { return settings_; }
@@ -203,6 +204,7 @@ class Engine {
   Deaths deaths_;
   const GroupMembers members_;
   Replay replay_;
+  Inbox inbox_;
   Submissions submissions_;
   CoordinatorRole coordinator_;
   Completion completion_;

@@ -14,15 +14,6 @@ Status no_memory(const Ticket& ticket) {
 
 }  // namespace
 
-Status Submissions::accepting(const Request& request) const {
-  if (!is_closed_.load(std::memory_order_relaxed)) {
-    return {};  // hand_in() looks again, under the lock
-  }
-  std::lock_guard lock(mutex_);
-  const Status& closed = closed_to(request.kind);
-  return closed ? Status() : closed.with_tensor(request.name).with_context("'" + request.name + "'");
-}
-
 Status Submissions::check(const Request& request) const {
   RONDE_RETURN_IF_ERROR(validate(request, group_, own_rank_));
   if (is_pairwise(request.kind)) {  // bytes are moved, whatever they mean, and by no backend
@@ -77,7 +68,7 @@ Status Submissions::submit_call(const TicketPtr& ticket) {
     tell_refused(ticket->name(), refusal);
     return refusal;
   }
-  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
+  RONDE_RETURN_IF_ERROR(inbox_.accepting(ticket->request()));
   std::lock_guard order(calls_mutex_);
   ticket->plan_as(planning_names_.of(ticket->request(), backend_.place_of(ticket->request())));
   RONDE_RETURN_IF_ERROR(pending_.insert(ticket));
@@ -89,29 +80,27 @@ void Submissions::refuse_call(std::uint64_t number, const std::string& why) {
 }
 
 void Submissions::tell_refused(const std::string& name, const Status& refusal) {
-  std::lock_guard lock(mutex_);
-  if (closed_ && group_.size() > 1) {
-    inbox_.refused.push_back({name, refusal.message()});
-    is_full_.store(true, std::memory_order_release);
+  if (group_.size() > 1) {
+    inbox_.add(control::RefusedMessage{name, refusal.message()});
   }
 }
 
 Status Submissions::resubmit(const TicketPtr& ticket, std::shared_ptr<void> owner) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
+  RONDE_RETURN_IF_ERROR(inbox_.accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(take_name(ticket));
   ticket->set_owner(std::move(owner));
   return hand_in(ticket);
 }
 
 Status Submissions::submit_again(const TicketPtr& ticket) {
-  RONDE_RETURN_IF_ERROR(accepting(ticket->request()));
+  RONDE_RETURN_IF_ERROR(inbox_.accepting(ticket->request()));
   RONDE_RETURN_IF_ERROR(take_name(ticket));
   return hand_in(ticket);
 }
 
 Status Submissions::submit_again(std::span<const TicketPtr> tickets, std::size_t& submitted) {
   submitted = 0;
-  RONDE_RETURN_IF_ERROR(accepting(tickets.front()->request()));
+  RONDE_RETURN_IF_ERROR(inbox_.accepting(tickets.front()->request()));
   constexpr std::size_t kAtOnce = 32;
   while (submitted < tickets.size()) {
     // Names first: the engine may not finish a ticket that is not known to be under way.
@@ -154,23 +143,17 @@ Status Submissions::hand_in(const TicketPtr& ticket) {
   Status refused;
   try {
     const bool is_call = !ticket->request().planning_name.empty();
-    const bool is_overtaking = is_call && calls_in_inbox_.load(std::memory_order_acquire) > 0;
+    const bool is_overtaking = is_call && inbox_.has_calls();
     if (!is_pairwise(ticket->request().kind) && !is_overtaking && replay_.place(ticket)) {
       return {};
     }
-    // The engine may have closed since accepting(): what comes into the inbox after that would stay there for ever.
-    std::lock_guard lock(mutex_);
-    const Status& closed = closed_to(ticket->request().kind);
-    if (closed) {
-      inbox_.tickets.push_back(ticket);
-      if (is_call) {
-        unwaited_calls_.add(ticket);
-        calls_in_inbox_.fetch_add(1, std::memory_order_relaxed);
-      }
-      is_full_.store(true, std::memory_order_release);
+    if (is_call) {
+      unwaited_calls_.add(ticket);
+    }
+    refused = inbox_.add(ticket);
+    if (refused) {
       return {};
     }
-    refused = closed.with_tensor(ticket->name()).with_context("'" + ticket->name() + "'");
   } catch (const std::bad_alloc&) {
     refused = no_memory(*ticket);
   }
@@ -179,40 +162,10 @@ Status Submissions::hand_in(const TicketPtr& ticket) {
   return refused;
 }
 
-void Submissions::propose_table(const Thresholds& thresholds) {
-  std::lock_guard lock(mutex_);
-  if (closed_) {
-    inbox_.proposed = thresholds;
-    is_full_.store(true, std::memory_order_release);
-  }
-}
-
-Submissions::Taken Submissions::take() {
-  std::lock_guard lock(mutex_);
-  is_full_.store(false, std::memory_order_relaxed);
-  return std::exchange(inbox_, {});
-}
-
 void Submissions::restart_calls_at(std::uint64_t restarts) {
   std::lock_guard order(calls_mutex_);
   planning_names_.forget_last();
   calls_.restart_at(restarts);
-}
-
-void Submissions::close(const Status& reason) {
-  close_to_collectives(reason);
-  std::lock_guard lock(mutex_);
-  if (closed_to_pairs_) {
-    closed_to_pairs_ = reason;
-  }
-}
-
-void Submissions::close_to_collectives(const Status& reason) {
-  std::lock_guard lock(mutex_);
-  if (closed_) {
-    closed_ = reason;
-    is_closed_.store(true, std::memory_order_relaxed);
-  }
 }
 
 }  // namespace ronde::engine

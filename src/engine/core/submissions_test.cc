@@ -22,7 +22,7 @@ class SubmissionsTest : public testing::Test {
       : peers_(*ranks_[0].peers),
         deaths_(peers_),
         replay_(group_, backend_, peers_, deaths_, pending_, clock_),
-        submissions_(group_, 0, backend_, pending_, replay_, requests_) {}
+        submissions_(group_, 0, backend_, pending_, replay_, inbox_, requests_) {}
 
   TicketPtr ticket(const std::string& name, OpKind kind = OpKind::allreduce) {
     Request request;
@@ -58,6 +58,7 @@ class SubmissionsTest : public testing::Test {
   FakeClock clock_;
   Replay replay_;
   std::atomic<std::uint64_t> requests_{0};
+  Inbox inbox_;
   Submissions submissions_;
   std::vector<float> values_ = {1, 2};
 };
@@ -65,14 +66,14 @@ class SubmissionsTest : public testing::Test {
 TEST_F(SubmissionsTest, WhatIsSubmittedWaitsInTheInboxInItsOrder) {
   const TicketPtr a = ticket("a");
   const TicketPtr b = ticket("b");
-  EXPECT_FALSE(submissions_.any());
+  EXPECT_FALSE(inbox_.any());
   ASSERT_TRUE(submissions_.submit(a));
   ASSERT_TRUE(submissions_.submit(b));
-  EXPECT_TRUE(submissions_.any());
+  EXPECT_TRUE(inbox_.any());
   EXPECT_EQ(requests_.load(), 2u);
-  EXPECT_THAT(submissions_.take().tickets, ElementsAre(a, b));
-  EXPECT_FALSE(submissions_.any());
-  EXPECT_THAT(submissions_.take().tickets, IsEmpty());
+  EXPECT_THAT(inbox_.take().tickets, ElementsAre(a, b));
+  EXPECT_FALSE(inbox_.any());
+  EXPECT_THAT(inbox_.take().tickets, IsEmpty());
 }
 
 TEST_F(SubmissionsTest, ANameIsTakenOnce) {
@@ -83,22 +84,22 @@ TEST_F(SubmissionsTest, ANameIsTakenOnce) {
 
 TEST_F(SubmissionsTest, OfManyThoseBeforeARefusalAreSubmitted) {
   ASSERT_TRUE(submissions_.submit(ticket("c")));
-  submissions_.take();
+  inbox_.take();
   const std::vector<TicketPtr> tickets{ticket("a"), ticket("b"), ticket("c"), ticket("d")};
   std::size_t submitted = 0;
   EXPECT_EQ(submissions_.submit_again(tickets, submitted).code(), Code::duplicate_name);
   EXPECT_EQ(submitted, 2u);
-  EXPECT_EQ(submissions_.take().tickets.size(), 2u);
+  EXPECT_EQ(inbox_.take().tickets.size(), 2u);
   EXPECT_EQ(requests_.load(), 3u);
 }
 
 TEST_F(SubmissionsTest, AfterTheCollectivesPairsAreRefusedToo) {
-  submissions_.close_to_collectives(Status::error(Code::peer_left, "rank 1 has left"));
+  inbox_.close_to_collectives(Status::error(Code::peer_left, "rank 1 has left"));
   const Status refused = submissions_.submit(ticket("a"));
   EXPECT_EQ(refused.code(), Code::peer_left);
   EXPECT_THAT(refused.message(), HasSubstr("'a'"));
   EXPECT_TRUE(submissions_.submit(ticket("s", OpKind::send)));
-  submissions_.close(Status::error(Code::cancelled, "shut down"));
+  inbox_.close(Status::error(Code::cancelled, "shut down"));
   EXPECT_EQ(submissions_.submit(ticket("t", OpKind::send)).code(), Code::cancelled);
   EXPECT_EQ(submissions_.submit(ticket("b")).code(), Code::peer_left) << "for the first reason";
   EXPECT_EQ(requests_.load(), 1u);
@@ -108,13 +109,13 @@ TEST_F(SubmissionsTest, AfterTheCollectivesPairsAreRefusedToo) {
 TEST_F(SubmissionsTest, ACallThatIsRefusedIsToldToTheOthers) {
   const std::uint64_t number = submissions_.take_call_number();
   submissions_.refuse_call(number, "no such type");
-  const Submissions::Taken taken = submissions_.take();
+  const Inbox::Taken taken = inbox_.take();
   ASSERT_EQ(taken.refused.size(), 1u);
   EXPECT_EQ(taken.refused[0].name, CallOrder::name_of(number));
   EXPECT_EQ(taken.refused[0].text, "no such type");
-  submissions_.close(Status::error(Code::cancelled, "shut down"));
+  inbox_.close(Status::error(Code::cancelled, "shut down"));
   submissions_.refuse_call(submissions_.take_call_number(), "no such type");
-  EXPECT_FALSE(submissions_.any()) << "nobody waits for it any more";
+  EXPECT_FALSE(inbox_.any()) << "nobody waits for it any more";
 }
 
 TEST_F(SubmissionsTest, ABarrierBeginsTheCountOfCallsAnew) {
@@ -138,19 +139,11 @@ TEST_F(SubmissionsTest, UnnamedCallsArePlannedByTheirOrder) {
   ASSERT_TRUE(submissions_.submit(second));
   EXPECT_NE(first->request().planning_name, "");
   EXPECT_NE(first->request().planning_name, second->request().planning_name);
-  const Submissions::Taken taken = submissions_.take();
+  const Inbox::Taken taken = inbox_.take();
   EXPECT_THAT(taken.tickets, ElementsAre(first, second));
   for (const TicketPtr& each : taken.tickets) {
-    submissions_.is_known(*each);
+    inbox_.is_known(*each);
   }
-}
-
-TEST_F(SubmissionsTest, TheLastRowThatIsAskedForIsProposed) {
-  submissions_.propose_table({.one_shot = 1});
-  submissions_.propose_table({.one_shot = 2});
-  const Submissions::Taken taken = submissions_.take();
-  ASSERT_TRUE(taken.proposed);
-  EXPECT_EQ(taken.proposed->one_shot, 2u);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ std::vector<TicketPtr> UnfinishedWork::close_agreement(const Status& reason, End
 }
 
 std::vector<TicketPtr> UnfinishedWork::take_all(const Status& later_ones, End end) {
-  stages_.submissions.close(later_ones);
+  stages_.inbox.close(later_ones);
   stages_.plans.abandon();
-  std::vector<TicketPtr> tickets = stages_.submissions.take().tickets;
+  std::vector<TicketPtr> tickets = stages_.inbox.take().tickets;
   append(tickets, stages_.plans.take_abandoned());
   append(tickets, close_agreement(later_ones, end));
   append(tickets, stages_.pairs.abandon());

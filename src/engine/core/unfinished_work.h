@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/submissions.h"
+#include "engine/core/inbox.h"
 #include "engine/membership/group_members.h"
 #include "engine/p2p/point_to_point.h"
 #include "engine/plans/agreed_plans.h"
@@ -26,7 +26,7 @@ class UnfinishedWork {
  public:
   /// Where requests may be; all of it must outlive this.
   struct Stages {
-    Submissions& submissions;
+    Inbox& inbox;
     PendingTable& pending;
     Replay& replay;
     AgreedPlans& plans;
