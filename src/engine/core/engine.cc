@@ -36,7 +36,8 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       group_(or_everyone(std::move(group), topology.size)),
       control_(connections_.agreement.get(), topology.rank, topology.size),
       deaths_(peers_),
-      members_(group_, connections_, deaths_),
+      names_(group_, connections_),
+      members_(peers_, deaths_),
       replay_(group_, backend_, peers_, deaths_, pending_, clock),
       submissions_(group_, rank_of(topology.rank), backend_, pending_, replay_, inbox_, counters_.requests),
       coordinator_(group_, settings.stall),
@@ -226,7 +227,7 @@ bool Engine::publish_log() {
 /// What agreement has left to do.
 bool Engine::apply_outcome(Nanoseconds now) {
   const bool any_completed = completion_.finish_all(replay_.completed());
-  Replay::Outcome outcome;
+  ReplayOutbox::Outcome outcome;
   if (!replay_.take(outcome)) {
     return any_completed;
   }
@@ -253,10 +254,10 @@ bool Engine::apply_outcome(Nanoseconds now) {
     finish_join({}, rank_of(outcome.joined->last));
   }
   Status status = outcome.bug ? Status::error(Code::internal, *outcome.bug) : Status();
-  for (const Replay::Answer& answer : outcome.agreed) {
+  for (const ReplayOutbox::Answer& answer : outcome.agreed) {
     if (const auto* table = std::get_if<Thresholds>(&answer)) {
       plans_.use_table(*table);
-    } else if (const auto* launch = std::get_if<Replay::Launch>(&answer)) {
+    } else if (const auto* launch = std::get_if<ReplayOutbox::Launch>(&answer)) {
       plans_.add_launch(launch->bucket);
     } else if (status) {
       status = plans_.add(std::get<std::vector<control::ExecEntry::Item>>(answer));
@@ -344,7 +345,7 @@ bool Engine::check_answers(Nanoseconds now) {
   if (!name) {
     return false;
   }
-  fail(coordinator_is_silent(members_, kCoordinator, *name));
+  fail(coordinator_is_silent(names_, kCoordinator, *name));
   return true;
 }
 
@@ -389,7 +390,7 @@ bool Engine::look_who_is_gone() {
   if (!std::exchange(coordinator_is_gone_, true)) {
     return true;  // its last messages were stored before that word: the next step finds them if there are any
   }
-  const Status reason = members_.left_job(kCoordinator);
+  const Status reason = rank_has_left(rank_of(kCoordinator));
   inbox_.close_to_collectives(reason);
   apply_outcome(clock_.now());  // what was over before this has its own end
   for (const TicketPtr& ticket : unfinished_.close_agreement(reason)) {
@@ -507,7 +508,7 @@ void Engine::start_failing(Nanoseconds now, const std::vector<int>& late, bool d
   if (deaths_.any()) {
     return;
   }
-  const EndingErrors errors = ended_in_the_middle(members_, late, departed);
+  const EndingErrors errors = ended_in_the_middle(names_, late, departed);
   fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones());
   control_.send(kCoordinator, {group_.id, control::LeaveMessage{true}});
   serve_nobody();
@@ -531,7 +532,7 @@ bool Engine::step_failing(Nanoseconds now) {
   if (!deaths_.are_all_quiet() && now < failing_since_ + settings_.quiet_timeout) {
     return false;
   }
-  const EndingErrors errors = ended_by_death(members_, deaths_.lost());
+  const EndingErrors errors = ended_by_death(names_, deaths_.lost());
   fail_everything([&](const Ticket& ticket) { return errors.of(ticket); }, errors.of_later_ones(), End::in_loss);
   state_ = State::failed;
   end_memory();

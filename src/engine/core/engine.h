@@ -13,13 +13,14 @@
 
 #include "base/clock.h"
 #include "control/control.h"
-#include "engine/core/settings.h"
 #include "engine/core/inbox.h"
+#include "engine/core/settings.h"
 #include "engine/core/submissions.h"
 #include "engine/core/unfinished_work.h"
 #include "engine/membership/connections.h"
 #include "engine/membership/deaths.h"
 #include "engine/membership/group_members.h"
+#include "engine/membership/member_names.h"
 #include "engine/p2p/point_to_point.h"
 #include "engine/plans/agreed_plans.h"
 #include "engine/plans/coordinator_role.h"
@@ -188,7 +189,7 @@ class Engine {
   void note_left();
   void serve_nobody();
   void end_memory() { memory().end(everyone_left()); }
-  int rank_of(int member) const { return members_.rank_of(member); }
+  int rank_of(int member) const { return names_.rank_of(member); }
 
   Topology topology_;
   Settings settings_;
@@ -202,6 +203,7 @@ class Engine {
   Counters counters_;
   TicketPtr join_;  ///< under way
   Deaths deaths_;
+  const MemberNames names_;
   const GroupMembers members_;
   Replay replay_;
   Inbox inbox_;

@@ -5,8 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "transport/group_calls.h"
-
 namespace ronde::engine {
 
 namespace {
@@ -61,21 +59,6 @@ Status EngineSet::no_such_group(std::int32_t group) const {
                            "; add_process_set gives the ids, and remove_process_set or shutdown end them");
 }
 
-void EngineSet::call(int call) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  transport::call_group_after_fence(calls_, call);
-}
-
-/// Requires: either lock.
-bool EngineSet::any_called() const {
-  for (std::size_t word = 0; word < awake_bits_.size(); ++word) {
-    if ((calls_.words[word].load(std::memory_order_acquire) & ~awake_bits_[word]) != 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool EngineSet::has_input() const {
   if (job_->has_input()) {
     return true;
@@ -84,7 +67,7 @@ bool EngineSet::has_input() const {
     return false;
   }
   std::shared_lock lock(mutex_);
-  return any_called() ||
+  return calls_.any() ||
          std::any_of(awake_.begin(), awake_.end(), [](const Member* each) { return each->engine->has_input(); });
 }
 
@@ -97,7 +80,7 @@ bool EngineSet::has_outstanding() const {
   }
   // None is put to rest with something outstanding.
   std::shared_lock lock(mutex_);
-  return any_called() ||
+  return calls_.any() ||
          std::any_of(awake_.begin(), awake_.end(), [](const Member* each) { return each->engine->has_outstanding(); });
 }
 
@@ -140,7 +123,7 @@ void EngineSet::add(std::shared_ptr<Engine> group, int call) {
     std::unique_lock lock(mutex_);
     const auto at = static_cast<std::size_t>(call);
     by_call_.resize(std::max(by_call_.size(), at + 1));
-    awake_bits_.resize(std::max(awake_bits_.size(), at / 64 + 1));
+    calls_.reserve(call);
     awake_.reserve(by_call_.size());  // what is called is woken without asking for memory
     wake(*(by_call_[at] = member.get()));
     groups_.emplace(added.group().id, std::move(member));
@@ -164,8 +147,8 @@ void EngineSet::remove(std::int32_t group) {
   groups_.erase(found);
   by_call_[static_cast<std::size_t>(removed->call)] = nullptr;
   std::erase(awake_, removed.get());
-  awake_bits_[static_cast<std::size_t>(removed->call) / 64] &= ~transport::call_bit(removed->call);
-  transport::take_call_back(calls_, removed->call);
+  calls_.set_at_rest(removed->call);
+  calls_.take_back(removed->call);
   any_groups_.store(!groups_.empty(), std::memory_order_release);
 }
 
@@ -176,25 +159,22 @@ void EngineSet::wake(Member& member) {
   member.is_awake = true;
   member.idle_steps = 0;
   awake_.push_back(&member);
-  awake_bits_[static_cast<std::size_t>(member.call) / 64] |= transport::call_bit(member.call);
+  calls_.set_awake(member.call);
 }
 
 void EngineSet::wake_called() {
-  if (!any_called()) {
+  if (!calls_.any()) {
     return;
   }
   std::unique_lock lock(mutex_);
-  for (std::size_t word = 0; word < awake_bits_.size(); ++word) {
-    std::uint64_t called = calls_.words[word].load(std::memory_order_acquire) & ~awake_bits_[word];
-    for (; called != 0; called &= called - 1) {
-      const auto at = word * 64 + static_cast<std::size_t>(__builtin_ctzll(called));
-      if (at < by_call_.size() && by_call_[at] != nullptr) {
-        wake(*by_call_[at]);
-      } else {
-        transport::take_call_back(calls_, static_cast<int>(at));  // of a group that is gone, or not here yet
-      }
+  calls_.each([this](int call) {
+    const auto at = static_cast<std::size_t>(call);
+    if (at < by_call_.size() && by_call_[at] != nullptr) {
+      wake(*by_call_[at]);
+    } else {
+      calls_.take_back(call);  // of a group that is gone, or not here yet
     }
-  }
+  });
 }
 
 void EngineSet::wake_by_timers() {
@@ -228,8 +208,7 @@ void EngineSet::put_to_rest() {
       ++i;
       continue;
     }
-    // What is stored from here on comes with a call; what was stored before, this step finds.
-    transport::take_call_back(calls_, member.call);
+    calls_.take_back(member.call);
     if (moves(*member.engine, step_of) || !member.engine->may_rest()) {
       member.idle_steps = 0;
       ++i;
@@ -238,7 +217,7 @@ void EngineSet::put_to_rest() {
     resting_timer_ = std::min(resting_timer_, member.engine->next_timer());
     std::unique_lock lock(mutex_);
     member.is_awake = false;
-    awake_bits_[static_cast<std::size_t>(member.call) / 64] &= ~transport::call_bit(member.call);
+    calls_.set_at_rest(member.call);
     awake_.erase(awake_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/core/called_groups.h"
 #include "engine/core/engine.h"
 
 namespace ronde::engine {
@@ -46,7 +47,7 @@ class EngineSet {
   template <typename HandIn>
   Status hand_in(std::int32_t group, const HandIn& hand_in);
   /// Something was handed in to the group that has this number: the next step looks at it.
-  void call(int call);
+  void call(int call) { calls_.call(call); }
   bool has_input() const;
   bool has_outstanding() const;
   /// Counts of all of them, those of groups that are gone left out.
@@ -87,21 +88,18 @@ class EngineSet {
   template <typename Move>
   bool move_awake(const Move& move);
   void put_to_rest();
-  bool is_called(std::size_t word) const;
-  bool any_called() const;
   void wake(Member& member);
   void wake_called();
   void wake_by_timers();
   void introduce(Engine& engine);
 
   std::unique_ptr<Engine> job_;
-  transport::CallLine& calls_;  ///< of this rank
   mutable std::shared_mutex mutex_;
   // Changed under both locks, read under either.
   std::unordered_map<std::int32_t, std::unique_ptr<Member>> groups_;  ///< by id
   std::vector<Member*> by_call_;                                      ///< null where there is none
   std::vector<Member*> awake_;
-  std::vector<std::uint64_t> awake_bits_;  ///< by call
+  CalledGroups calls_;  ///< calls: any thread
   std::atomic<bool> any_groups_{false};
   // Under the progress lock.
   Nanoseconds resting_timer_ = kNever;  ///< the first of those at rest

@@ -15,7 +15,7 @@ void append(std::vector<TicketPtr>& tickets, std::vector<TicketPtr> more) {
 
 std::vector<TicketPtr> UnfinishedWork::close_agreement(const Status& reason, End end) {
   end == End::in_loss ? stages_.replay.all_quiet(reason) : stages_.replay.close(reason);
-  Replay::Outcome outcome;
+  ReplayOutbox::Outcome outcome;
   stages_.replay.take(outcome);
   std::vector<TicketPtr> tickets;
   for (const auto& [name, status] : outcome.failed) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/core/inbox.h"
+#include "engine/membership/connections.h"
 #include "engine/membership/group_members.h"
 #include "engine/p2p/point_to_point.h"
 #include "engine/plans/agreed_plans.h"

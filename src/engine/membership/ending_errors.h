@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/membership/group_members.h"
+#include "engine/membership/member_names.h"
 #include "engine/requests/ticket.h"
 
 namespace ronde::engine {
@@ -21,11 +21,13 @@ struct EndingErrors {
   Status of_later_ones() const { return Status::error(code, later).with_rank(rank); }
 };
 
+/// What requests that need this rank of the job end with once it has left.
+Status rank_has_left(int rank);
 /// Members agreed and then stopped, or left (`departed`), in the middle: no common point is left to go on from.
 /// `late`: those members, as far as they are known.
-EndingErrors ended_in_the_middle(const GroupMembers& members, const std::vector<int>& late, bool departed);
+EndingErrors ended_in_the_middle(const MemberNames& names, const std::vector<int>& late, bool departed);
 /// `lost`: the members that have died, at least one.
-EndingErrors ended_by_death(const GroupMembers& members, const std::vector<int>& lost);
+EndingErrors ended_by_death(const MemberNames& names, const std::vector<int>& lost);
 /// A plan could not be begun on this rank.
 struct LaunchErrors {
   Status why;
@@ -36,6 +38,6 @@ struct LaunchErrors {
 };
 LaunchErrors could_not_begin(const Status& why, const std::vector<TicketPtr>& owners);
 /// Of the request that has waited for the coordinator longer than its limit and some patience.
-Status coordinator_is_silent(const GroupMembers& members, int coordinator, const std::string& name);
+Status coordinator_is_silent(const MemberNames& names, int coordinator, const std::string& name);
 
 }  // namespace ronde::engine

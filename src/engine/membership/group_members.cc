@@ -4,28 +4,6 @@
 
 namespace ronde::engine {
 
-std::string GroupMembers::text_of(int member) const {
-  const transport::PeerInfo& info = connections_.who[static_cast<std::size_t>(member)];
-  const bool is_linked = connections_.mailbox && member != peers_.self();
-  const std::string cause = is_linked ? connections_.mailbox->end_cause(member) : "";
-  return "rank " + std::to_string(rank_of(member)) + " (host " + info.host + ", pid " + std::to_string(info.pid) +
-         (cause.empty() ? ")" : "; " + cause + ")");
-}
-
-std::string GroupMembers::text_of(const std::vector<int>& members, const std::string& separator) const {
-  std::string text;
-  for (int member : members) {
-    text += (text.empty() ? "" : separator) + text_of(member);
-  }
-  return text.empty() ? "a rank" : text;
-}
-
-Status GroupMembers::left_job(int member) const {
-  const int rank = rank_of(member);
-  return Status::error(Code::peer_left, "rank " + std::to_string(rank) + " has left the job (it shut down or exited)")
-      .with_rank(rank);
-}
-
 bool GroupMembers::has_gone(int member) const {
   const transport::Departure departure = peers_.departure(member);
   return departure == transport::Departure::final ||

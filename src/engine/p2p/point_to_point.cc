@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "engine/membership/ending_errors.h"
 #include "engine/p2p/pair_errors.h"
 
 namespace ronde::engine {
@@ -148,7 +149,7 @@ bool PointToPoint::look_who_is_gone(const GroupMembers& members, const std::func
       continue;
     }
     if (has_left(peer)) {
-      part_with(peer, members.left_job(peer));
+      part_with(peer, rank_has_left(context_.rank_of(peer)));
     }
     if (!members.has_gone(peer)) {
       continue;
@@ -158,7 +159,7 @@ bool PointToPoint::look_who_is_gone(const GroupMembers& members, const std::func
       again = true;
       continue;
     }
-    end_with(peer, members.left_job(peer));
+    end_with(peer, rank_has_left(context_.rank_of(peer)));
   }
   return again;
 }

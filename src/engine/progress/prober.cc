@@ -12,15 +12,8 @@
 
 namespace ronde::engine {
 
-namespace {
-
-/// The hand-over has changed if it is so many times longer or shorter.
-constexpr double kChange = 1.6;
-
-}  // namespace
-
 Prober::Prober(ProbeTask task, Reduced reduced, Propose propose)
-    : task_(std::move(task)), reduced_(std::move(reduced)), propose_(std::move(propose)) {}
+    : task_(std::move(task)), hand_over_(task_.hand_over), reduced_(std::move(reduced)), propose_(std::move(propose)) {}
 
 std::unique_ptr<Prober> Prober::start(ProbeTask task, Reduced reduced, Propose propose) {
   std::unique_ptr<Prober> prober(new Prober(std::move(task), std::move(reduced), std::move(propose)));
@@ -42,12 +35,12 @@ Prober::~Prober() {
 }
 
 void Prober::run() {
-  Nanoseconds pause = task_.hand_over ? task_.again : task_.first;
+  Nanoseconds pause = hand_over_.is_measured() ? task_.again : task_.first;
   Nanoseconds retry = task_.retry;
   std::uint64_t seen = 0;
   while (sleep(pause)) {
     const std::uint64_t reduced = reduced_();
-    const bool is_due = !task_.hand_over || suspects_ || reduced != seen;
+    const bool is_due = !hand_over_.is_measured() || hand_over_.suspects() || reduced != seen;
     seen = reduced;
     pause = task_.again;
     try {
@@ -79,22 +72,18 @@ bool Prober::sleep(Nanoseconds span) const {
 
 /// False if it should be done again soon.
 bool Prober::look() {
-  if (task_.hand_over) {
-    const std::optional<double> hand_over = task_.measure_hand_over(stop_);
-    if (hand_over && !has_changed(*hand_over)) {
-      suspects_ = false;
-      return true;
-    }
-    if (!hand_over || !std::exchange(suspects_, true)) {
-      return false;
+  if (hand_over_.is_measured()) {
+    switch (hand_over_.look(task_.measure_hand_over(stop_))) {
+      case HandOverWatch::Verdict::unchanged: return true;
+      case HandOverWatch::Verdict::unclear: return false;
+      case HandOverWatch::Verdict::changed: break;
     }
   }
   const std::optional<collectives::Measurement> measured = task_.measure(stop_);
   if (!measured) {
     return false;
   }
-  suspects_ = false;
-  task_.hand_over = measured->hand_over;
+  hand_over_.settle(measured->hand_over);
   const collectives::Table table = collectives::derive_table(*measured);
   if (task_.cache) {
     task_.cache->store({table, measured->hand_over});
@@ -104,10 +93,6 @@ bool Prober::look() {
     propose_(task_.row);
   }
   return true;
-}
-
-bool Prober::has_changed(double hand_over) const {
-  return hand_over > kChange * *task_.hand_over || kChange * hand_over < *task_.hand_over;
 }
 
 }  // namespace ronde::engine

@@ -4,8 +4,7 @@
 //
 // It measures once, some time after init so that short jobs never pay, unless an earlier job of this boot has left its
 // table. After that it looks at the hand-over between two cores, at most once a minute and not when nothing was reduced
-// since the last look; on virtual machines that changes for minutes at a time. Two looks in a row must say so, since
-// one may have met something else that runs.
+// since the last look (hand_over_watch.h); on virtual machines that changes for minutes at a time.
 //
 // The thread sleeps but for these milliseconds. It runs at the process's own priority: an ordinary user cannot raise
 // a thread's priority again, one of a low priority never gets two busy cores at once, and whoever joins it would wait
@@ -22,6 +21,7 @@
 #include "base/clock.h"
 #include "collectives/tuning/probe.h"
 #include "collectives/tuning/table_cache.h"
+#include "engine/progress/hand_over_watch.h"
 
 namespace ronde::engine {
 
@@ -56,12 +56,11 @@ class Prober {
   void run();
   bool sleep(Nanoseconds span) const;
   bool look();
-  bool has_changed(double hand_over) const;
 
   ProbeTask task_;
+  HandOverWatch hand_over_;
   Reduced reduced_;
   Propose propose_;
-  bool suspects_ = false;  ///< the last look said that the hand-over has changed
   ProbeTask::Stop stop_{0};
   std::thread thread_;
 };

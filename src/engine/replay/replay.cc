@@ -119,7 +119,7 @@ bool Replay::place_call(const TicketPtr& ticket) {
   if (lane == agreement::Lane::queued) {  // clocks are watched for it too
     actions_.watch().begin();
     actions_.watch().look_soon();
-    actions_.set_work();
+    actions_.outbox().call();
   }
   return true;
 }
@@ -140,7 +140,7 @@ Descriptor Replay::described(const Request& request) const {
 void Replay::read(control::Message entry) {
   actions_.counters().entries.fetch_add(1, std::memory_order_relaxed);
   Locked gate(gate_);
-  actions_.set_work();
+  actions_.outbox().call();
   step(agreement::LogRead{std::move(entry)});
 }
 
@@ -152,13 +152,13 @@ void Replay::executed(const std::string& name) {
 void Replay::join(std::uint64_t last_call) {
   Locked gate(gate_);
   actions_.set_last_call(last_call);
-  actions_.set_work();
+  actions_.outbox().call();
   step(agreement::JoinCalled{});
 }
 
 void Replay::leave() {
   Locked gate(gate_);
-  actions_.set_work();
+  actions_.outbox().call();
   step(agreement::LeaveCalled{});
 }
 
@@ -168,7 +168,7 @@ void Replay::all_quiet(const Status& reason) { end(reason, true); }
 
 void Replay::end(const Status& reason, bool is_quiet) {
   Locked gate(gate_);
-  actions_.set_work();
+  actions_.outbox().call();
   if (is_quiet) {
     step(agreement::AllQuiet{reason});
   } else {
@@ -194,12 +194,12 @@ void Replay::stop(const std::vector<int>& lost) {
   runs().active().clear();
 }
 
-bool Replay::take(Outcome& outcome) {
-  if (!actions_.take_work()) {
+bool Replay::take(ReplayOutbox::Outcome& outcome) {
+  if (!actions_.outbox().take_call()) {
     return false;
   }
   Locked gate(gate_);
-  outcome = actions_.take_outcome();
+  outcome = actions_.outbox().take();
   return true;
 }
 
@@ -332,7 +332,7 @@ void Replay::end_log() {
   Locked gate(gate_);
   if (member_.is_ordered() &&
       (member_.mode() == agreement::Mode::replay || member_.mode() == agreement::Mode::frozen)) {
-    actions_.set_work();
+    actions_.outbox().call();
     step(agreement::LogRead{control::BreakEntry{member_.epoch()}});
   }
 }

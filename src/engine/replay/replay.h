@@ -1,5 +1,6 @@
 // Replay: this rank's side of agreement and of its buckets: tells the state machine of agreement/member.h what happens,
-// which has done what it wants by replay_actions.h. What is left for the engine to do is in an Outcome.
+// which has done what it wants by replay_actions.h. What is left for the engine to do is in an outbox
+// (replay_outbox.h).
 //
 // Two locks. The gate, held for moments, guards the member and the places of tickets: submitting threads go through it
 // straight into their bucket. The progress lock guards the rest, as everywhere in the engine. Lock order: progress
@@ -34,9 +35,6 @@ namespace ronde::engine {
 class Replay {
  public:
   using Counters = ReplayActions::Counters;
-  using Answer = ReplayActions::Answer;
-  using Launch = ReplayActions::Launch;
-  using Outcome = ReplayActions::Outcome;
 
   Replay(Group group, backend::Backend& backend, transport::Peers& peers, Deaths& deaths, const PendingTable& pending,
          const Clock& clock);
@@ -55,7 +53,7 @@ class Replay {
   void want(Ticket& ticket) {
     ticket.want();
     if (!ticket.is_alone() && runs().replays() && actions_.watch().look_soon()) {
-      actions_.set_work();
+      actions_.outbox().call();
     }
   }
 
@@ -96,8 +94,8 @@ class Replay {
   Progress advance();
   /// Moves buckets only; for a waiter that looks again and again.
   Progress advance_buckets();
-  /// In an ordered group, of what Outcome::agreed says: launches the instance that is under way, behind all that was
-  /// launched before.
+  /// In an ordered group, of what ReplayOutbox::Outcome::agreed says: launches the instance that is under way, behind
+  /// all that was launched before.
   void launch(std::uint32_t bucket);
   bool is_moving() const { return !runs().active().empty() || runs().has_published(); }
   /// Breaks for reasons of time.
@@ -115,7 +113,7 @@ class Replay {
   /// Those whose requests are over well, for the engine to finish and then to clear.
   std::vector<TicketPtr>& completed() { return actions_.completed(); }
   /// What else the calls above have left to do; empty if nothing.
-  bool take(Outcome& outcome);
+  bool take(ReplayOutbox::Outcome& outcome);
 
   // What only the calls above change.
   bool all_left() const { return member_.all_left(); }

@@ -24,7 +24,7 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
     watch_.look_soon();
   }
   if (watch_.begin()) {  // from now on clocks are watched
-    set_work();
+    outbox_.call();
   }
 }
 
@@ -45,7 +45,7 @@ void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
 
 /// The log launches it.
 void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls) {
-  send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
+  outbox_.send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
 }
 
 /// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
@@ -86,11 +86,6 @@ void ReplayActions::set_observed(bool is_observed) {
 
 // ---- To the coordinator, and what it says
 
-void ReplayActions::send(control::Message message) {
-  outcome_.messages.emplace_back(std::move(message), kNever);
-  set_work();
-}
-
 Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanoseconds deadline) {
   if (is_withdrawn(message.descriptor.memory_place, message.descriptor)) {
     message.descriptor.memory_place = {};  // it was described before that
@@ -110,35 +105,15 @@ Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanosec
     }
     message.timeout = ticket->request().timeout;  // the whole; what is left of it is known when it is sent
   }
-  outcome_.messages.emplace_back(std::move(message), deadline);
-  set_work();
+  outbox_.send(std::move(message), deadline);
   return deadline;
-}
-
-void ReplayActions::fail(const std::string& name, Status status) {
-  outcome_.failed.emplace_back(name, std::move(status));
-  set_work();
-}
-
-void ReplayActions::bug(std::string_view what) {
-  outcome_.bug = std::string(what);
-  set_work();
-}
-
-void ReplayActions::execute(std::vector<control::ExecEntry::Item> items) {
-  outcome_.agreed.emplace_back(std::move(items));
-}
-
-void ReplayActions::launch(std::uint32_t bucket) {
-  outcome_.agreed.emplace_back(Launch{bucket});
-  set_work();
 }
 
 /// Every rank does this at the same position of the log. A bucket goes by the row under which it was prepared for as
 /// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
 void ReplayActions::table(const Thresholds& thresholds) {
   table_ = thresholds;
-  outcome_.agreed.emplace_back(thresholds);
+  outbox_.agree(thresholds);
 }
 
 /// What the log has told, else what all began with.
@@ -150,7 +125,7 @@ void ReplayActions::prepare(const Bucket& bucket) {
   std::unique_ptr<BucketRun> run = make_ready(bucket);
   const bool is_refused = run == nullptr;
   runs_.add(bucket.id, std::move(run));
-  send(control::PreparedMessage{bucket.id, is_refused});
+  outbox_.send(control::PreparedMessage{bucket.id, is_refused});
 }
 
 /// Null: refused.
@@ -181,7 +156,7 @@ void ReplayActions::retire(std::uint32_t bucket) {
     return;  // refused here; the coordinator has freed it
   }
   watch_.remove(bucket);
-  send(control::FreeMessage{bucket});
+  outbox_.send(control::FreeMessage{bucket});
 }
 
 // ---- Breaks and ends
@@ -189,11 +164,11 @@ void ReplayActions::retire(std::uint32_t bucket) {
 void ReplayActions::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
   peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
   watch_.begin();
-  set_work();
+  outbox_.call();
 }
 
 void ReplayActions::send_frozen(std::uint32_t epoch, agreement::Reason) {
-  send(control::FrozenMessage{epoch});
+  outbox_.send(control::FrozenMessage{epoch});
   watch_.begin();
 }
 

@@ -1,6 +1,6 @@
 // ReplayActions: what the member's half of agreement wants done (agreement/sink.h), done on this rank's buckets and
-// requests (bucket_runs.h, pending_table.h). What cannot be done here (send, plan, finish tickets) is left in an
-// Outcome.
+// requests (bucket_runs.h, pending_table.h). What cannot be done here (send, plan, finish tickets) is left in the
+// outbox (replay_outbox.h).
 //
 // Two locks: agreement's calls come under the gate (replay.h).
 #pragma once
@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "agreement/member.h"
@@ -21,6 +20,7 @@
 #include "engine/replay/bucket_run.h"
 #include "engine/replay/bucket_runs.h"
 #include "engine/replay/bucket_watch.h"
+#include "engine/replay/replay_outbox.h"
 #include "engine/requests/pending_table.h"
 #include "engine/requests/ticket.h"
 #include "transport/peers.h"
@@ -38,24 +38,6 @@ class ReplayActions final : public agreement::Sink {
     std::atomic<std::uint64_t> voided{0};        ///< buckets in which other unnamed calls had met
   };
 
-  /// The instance of this bucket that is under way is to be launched: Replay::launch().
-  struct Launch {
-    std::uint32_t bucket = 0;
-  };
-  /// Of the log: what is to be planned together, the row that holds for what comes after it, or a launch.
-  using Answer = std::variant<std::vector<control::ExecEntry::Item>, Thresholds, Launch>;
-
-  /// What the engine has to do, in this order.
-  struct Outcome {
-    std::vector<std::pair<std::string, Status>> failed;  ///< requests that are over
-    std::optional<control::SettingsEntry> settings;
-    std::vector<Answer> agreed;  ///< in this order
-    std::vector<std::pair<control::Message, Nanoseconds>>
-        messages;                                  ///< to the coordinator; with a request its deadline
-    std::optional<control::JoinDoneEntry> joined;  ///< all members have
-    std::optional<std::string> bug;
-  };
-
   /// All of them must outlive this. `member`: the one whose calls come here.
   ReplayActions(const agreement::Member& member, backend::Backend& backend, transport::Peers& peers, Deaths& deaths,
                 const PendingTable& pending, const Clock& clock)
@@ -63,9 +45,10 @@ class ReplayActions final : public agreement::Sink {
 
   // ---- Any thread.
 
-  /// A bucket was published, the outcome is not empty, or clocks must be watched from now on.
-  bool has_work() const { return has_work_.load(std::memory_order_acquire) || runs_.has_published(); }
-  void set_work() { has_work_.store(true, std::memory_order_release); }
+  /// A bucket was published, or the engine was called to the outbox.
+  bool has_work() const { return outbox_.is_called() || runs_.has_published(); }
+  /// Under which locks its parts lie is said there.
+  ReplayOutbox& outbox() { return outbox_; }
   /// What of it any thread may ask, and under which locks the rest lies, is said there; as with the watch.
   BucketRuns& runs() { return runs_; }
   const BucketRuns& runs() const { return runs_; }
@@ -90,12 +73,6 @@ class ReplayActions final : public agreement::Sink {
 
   /// The tickets whose requests are over well, to be finished and cleared.
   std::vector<TicketPtr>& completed() { return completed_; }
-  /// Whether the outcome may not be empty, or anything else is to be looked at; not again until set_work().
-  bool take_work() {
-    return has_work_.load(std::memory_order_relaxed) && has_work_.exchange(false, std::memory_order_acquire);
-  }
-  /// Requires: the gate besides.
-  Outcome take_outcome() { return std::exchange(outcome_, {}); }
 
   // ---- For the member.
 
@@ -107,23 +84,22 @@ class ReplayActions final : public agreement::Sink {
   void send_frozen(std::uint32_t epoch, agreement::Reason reason) override;
   void store_quiet(const agreement::RankSet&) override { deaths_.say_quiet(); }
   Nanoseconds send_request(control::RequestMessage message, Nanoseconds deadline) override;
-  void send_end(control::EndMessage message) override { send(std::move(message)); }
-  void send_join() override { send(control::JoinMessage{last_call_}); }
-  void send_leave() override { send(control::LeaveMessage{}); }
-  void settings(const control::SettingsEntry& entry) override { outcome_.settings = entry; }
+  void send_end(control::EndMessage message) override { outbox_.send(std::move(message)); }
+  void send_join() override { outbox_.send(control::JoinMessage{last_call_}); }
+  void send_leave() override { outbox_.send(control::LeaveMessage{}); }
+  void settings(const control::SettingsEntry& entry) override { outbox_.settle(entry); }
   void table(const Thresholds& thresholds) override;
-  void execute(std::vector<control::ExecEntry::Item> items) override;
-  void launch(std::uint32_t bucket) override;
+  void execute(std::vector<control::ExecEntry::Item> items) override { outbox_.agree(std::move(items)); }
+  void launch(std::uint32_t bucket) override { outbox_.agree(ReplayOutbox::Launch{bucket}); }
   void prepare(const Bucket& bucket) override;
   void install(std::uint32_t epoch, std::span<const std::uint32_t> buckets, bool added) override;
   void ended(std::uint32_t epoch) override;
   void retire(std::uint32_t bucket) override;
-  void join_done(const control::JoinDoneEntry& entry) override { outcome_.joined = entry; }
-  void fail(const std::string& name, Status status) override;
-  void bug(std::string_view what) override;
+  void join_done(const control::JoinDoneEntry& entry) override { outbox_.join(entry); }
+  void fail(const std::string& name, Status status) override { outbox_.fail(name, std::move(status)); }
+  void bug(std::string_view what) override { outbox_.report_bug(std::string(what)); }
 
  private:
-  void send(control::Message message);
   std::unique_ptr<BucketRun> make_ready(const Bucket& bucket);
   void send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls);
   std::uint64_t calls_in(std::uint32_t bucket) const;
@@ -136,14 +112,13 @@ class ReplayActions final : public agreement::Sink {
   const PendingTable& pending_;
   const Clock& clock_;
   Counters counters_;
-  std::atomic<bool> has_work_{false};
+  ReplayOutbox outbox_;
   BucketRuns runs_;
   BucketWatch watch_;
   TicketPtr placing_;
   std::optional<Thresholds> table_;  ///< of the last TABLE read: for the buckets prepared from now on
   std::uint64_t last_call_ = 0;
   bool is_observed_ = false;
-  Outcome outcome_;
   std::vector<TicketPtr> completed_;
 };
 

@@ -37,12 +37,12 @@ class ReplayActionsTest : public testing::Test {
     member_.step(agreement::Submit{name, bucket_of(1).members.front().descriptor}, *actions_);
     return ticket;
   }
-  ReplayActions::Outcome take() {
-    actions_->take_work();
-    return actions_->take_outcome();
+  ReplayOutbox::Outcome take() {
+    actions_->outbox().take_call();
+    return actions_->outbox().take();
   }
   template <typename M>
-  static std::vector<M> messages(const ReplayActions::Outcome& outcome) {
+  static std::vector<M> messages(const ReplayOutbox::Outcome& outcome) {
     std::vector<M> all;
     for (const auto& [message, deadline] : outcome.messages) {
       if (const M* one = std::get_if<M>(&message)) {
@@ -64,13 +64,13 @@ class ReplayActionsTest : public testing::Test {
 TEST_F(ReplayActionsTest, WhatHasNoPlaceIsARequestToTheCoordinator) {
   submit("x", kSecond);
   EXPECT_TRUE(actions_->has_work());
-  const ReplayActions::Outcome outcome = take();
+  const ReplayOutbox::Outcome outcome = take();
   const auto requests = messages<control::RequestMessage>(outcome);
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests[0].name, "x");
   EXPECT_EQ(requests[0].timeout, kSecond);
   EXPECT_FALSE(actions_->has_work());
-  EXPECT_FALSE(actions_->take_work());
+  EXPECT_FALSE(actions_->outbox().take_call());
 }
 
 TEST_F(ReplayActionsTest, APlaceInWithdrawnMemoryIsToldToNobody) {
@@ -171,7 +171,7 @@ TEST_F(ReplayActionsTest, ABreakIsToldToThePeersAndCancelsWhatIsInForce) {
   EXPECT_THAT(backend_.take(), ElementsAre("0: cancel"));
   EXPECT_FALSE(actions_->runs().replays());
   EXPECT_FALSE(actions_->runs()[0].tickets()[0]);
-  const ReplayActions::Outcome outcome = take();
+  const ReplayOutbox::Outcome outcome = take();
   EXPECT_EQ(messages<control::RequestMessage>(outcome).size(), 1u) << "it goes on with the coordinator";
   EXPECT_EQ(messages<control::EndMessage>(outcome).size(), 1u);
 }
@@ -192,7 +192,7 @@ TEST_F(ReplayActionsTest, ErrorsAndBugsAreLeftForTheEngine) {
   submit("x");
   take();
   read(control::ErrorEntry{"x", Code::timed_out, 1, "too late", {}});
-  const ReplayActions::Outcome outcome = take();
+  const ReplayOutbox::Outcome outcome = take();
   ASSERT_EQ(outcome.failed.size(), 1u);
   EXPECT_EQ(outcome.failed[0].first, "x");
   read(control::ExecEntry{{{"never submitted"}}});

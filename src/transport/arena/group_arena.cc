@@ -1,9 +1,7 @@
 #include "transport/arena/group_arena.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <new>
 #include <utility>
 
 #include "transport/arena/heap_tail.h"
@@ -12,15 +10,8 @@ namespace ronde::transport {
 
 namespace {
 
-/// Of the room that is left a group gets such a part: the first ones more than those that come when little is left.
-constexpr std::size_t kShareOfRoom = 1024;
 /// So many bytes of each slot are made at first.
 constexpr std::size_t kFewSlotBytes = 4096;
-
-/// Which members have left, a bit each: in the ring to oneself, which nobody needs.
-std::atomic<std::uint64_t>* departures(std::byte* region, const RegionLayout& layout, int owner) {
-  return reinterpret_cast<std::atomic<std::uint64_t>*>(region + layout.ring_offset(owner));
-}
 
 }  // namespace
 
@@ -53,29 +44,9 @@ GroupArena::~GroupArena() {
   const int own = rank();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != own) {
-      departures(region(peer), layout(), peer)[own / 64].fetch_or(std::uint64_t{1} << (own % 64),
-                                                                  std::memory_order_release);
+      leave_group_part(region(peer), layout(), peer, own);
     }
   }
-}
-
-std::size_t GroupArena::least_bytes(int size) { return RegionLayout::for_size(size).heap_offset() + kHugePageBytes; }
-
-std::size_t GroupArena::usual_bytes(int size, std::size_t left) {
-  const std::size_t share = left / kShareOfRoom / kHugePageBytes * kHugePageBytes;
-  return std::max(least_bytes(size), share);
-}
-
-Status GroupArena::open(OwnHeap& host, const GroupPlace& place, int size) {
-  RONDE_RETURN_IF_ERROR(host.commit(place.offset, RegionLayout::for_size(size).input_offset(0)));
-  new (host.begin() + place.offset) ControlBlock();
-  return {};
-}
-
-bool GroupArena::has_left(const OwnHeap& host, const GroupPlace& place, int size, int own, int member) {
-  const std::atomic<std::uint64_t>* const words =
-      departures(host.begin() + place.offset, RegionLayout::for_size(size), own);
-  return (words[member / 64].load(std::memory_order_acquire) >> (member % 64) & 1) != 0;
 }
 
 /// Small ones are what most groups ever reduce: the whole slots of two ranks are 1.5 MiB, for each of them. Only what

@@ -10,11 +10,11 @@ namespace {
 TEST(GroupArena, ReachesTheCallersPartOfTheHeap) {
   const auto hosts = make_loopback_world(3, RegionLayout::for_size(3));
   const HeapParts parts = HeapParts::of(hosts[0]->layout().heap_bytes);
-  const std::size_t bytes = GroupArena::least_bytes(2);
+  const std::size_t bytes = least_group_bytes(2);
   // Each member has its part where it likes.
   const GroupPlace places[] = {{parts.groups, bytes}, {parts.groups + kHugePageBytes, bytes}};
-  ASSERT_TRUE(GroupArena::open(hosts[0]->own_heap(), places[0], 2));
-  ASSERT_TRUE(GroupArena::open(hosts[2]->own_heap(), places[1], 2));
+  ASSERT_TRUE(open_group_part(hosts[0]->own_heap(), places[0], 2));
+  ASSERT_TRUE(open_group_part(hosts[2]->own_heap(), places[1], 2));
   const std::vector<GroupMember> members = {{0, places[0].offset, 7}, {2, places[1].offset, 0}};
   auto first = std::make_unique<GroupArena>(*hosts[0], members, places[0]);
   auto second = std::make_unique<GroupArena>(*hosts[2], members, places[1]);
@@ -37,11 +37,11 @@ TEST(GroupArena, ReachesTheCallersPartOfTheHeap) {
   EXPECT_EQ(hosts[2]->control(2).calls.words[0], 0u);
   // Its part is free once the others have left.
   const auto lives = [](int) { return false; };
-  EXPECT_FALSE(GroupArena::has_been_left(hosts[0]->own_heap(), places[0], 2, 0, lives));
-  EXPECT_TRUE(GroupArena::has_been_left(hosts[0]->own_heap(), places[0], 2, 0, [](int member) { return member == 1; }));
+  EXPECT_FALSE(is_group_part_left(hosts[0]->own_heap(), places[0], 2, 0, lives));
+  EXPECT_TRUE(is_group_part_left(hosts[0]->own_heap(), places[0], 2, 0, [](int member) { return member == 1; }));
   second.reset();
-  EXPECT_TRUE(GroupArena::has_been_left(hosts[0]->own_heap(), places[0], 2, 0, lives));
-  EXPECT_FALSE(GroupArena::has_been_left(hosts[2]->own_heap(), places[1], 2, 1, lives));
+  EXPECT_TRUE(is_group_part_left(hosts[0]->own_heap(), places[0], 2, 0, lives));
+  EXPECT_FALSE(is_group_part_left(hosts[2]->own_heap(), places[1], 2, 1, lives));
 }
 
 }  // namespace

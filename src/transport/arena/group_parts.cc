@@ -49,7 +49,7 @@ Result<GroupPlace> GroupParts::open_place(int size) {
   if (!place) {
     return is_full();
   }
-  if (Status opened = GroupArena::open(heap_, *place, size); !opened) {
+  if (Status opened = open_group_part(heap_, *place, size); !opened) {
     places_.free(*place);
     return opened;
   }
@@ -77,14 +77,13 @@ void GroupParts::sweep(const HasEnded& has_ended) {
 /// By all members. Where no memory is shared nobody else touches what is this rank's.
 bool GroupParts::has_been_left(const GroupPart& part, const HasEnded& has_ended) const {
   const auto gone = [&](int member) { return has_ended(part.ranks[static_cast<std::size_t>(member)]); };
-  return !shares_memory_ ||
-         GroupArena::has_been_left(heap_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
+  return !shares_memory_ || is_group_part_left(heap_, part.place, static_cast<int>(part.ranks.size()), part.own, gone);
 }
 
 void GroupParts::free(int call) {
   const auto part = parts_.find(call);
   if (shares_memory_) {
-    GroupArena::close(heap_, part->second.place);
+    close_group_part(heap_, part->second.place);
     places_.free(part->second.place);
   }
   parts_.erase(part);

@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "transport/arena/arena.h"
-#include "transport/arena/group_arena.h"
+#include "transport/arena/group_part_memory.h"
 #include "transport/arena/group_places.h"
 #include "transport/call_numbers.h"
 
@@ -39,7 +39,7 @@ class GroupParts {
   /// ranks of the job do.
   GroupParts(OwnHeap& heap, int rank, bool shares_memory);
 
-  /// A part for a group of these ranks, opened (GroupArena::open). OUT_OF_MEMORY if there is no room.
+  /// A part for a group of these ranks, opened (open_group_part). OUT_OF_MEMORY if there is no room.
   Result<GroupPart> reserve(const std::vector<int>& ranks, const HasEnded& has_ended);
   /// Of a part, by its call, that no member has made an arena of, nor will.
   void give_back(int call);

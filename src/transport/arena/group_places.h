@@ -1,11 +1,11 @@
 // GroupPlaces: which parts of this rank's heap its groups have. Each rank gives out its own and tells the others:
-// nothing here must be the same anywhere else. Offsets only: no memory is touched (GroupArena::open).
+// nothing here must be the same anywhere else. Offsets only: no memory is touched (open_group_part).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "transport/arena/group_arena.h"
+#include "transport/arena/group_part_memory.h"
 #include "transport/arena/heap_map.h"
 
 namespace ronde::transport {

@@ -14,7 +14,7 @@ constexpr auto kHuge = static_cast<std::int64_t>(kHugePageBytes);
 constexpr std::size_t kLeast = 2 * kHugePageBytes;
 
 TEST(GroupPlaces, OfALittleRoomAreTheLeastAndLieBesideEachOther) {
-  ASSERT_EQ(GroupArena::least_bytes(2), kLeast);
+  ASSERT_EQ(least_group_bytes(2), kLeast);
   GroupPlaces places({8 * kHuge, 13 * kHuge});
   const auto first = places.reserve(2);
   const auto second = places.reserve(2);
@@ -71,7 +71,7 @@ TEST(GroupPlaces, WhereWhatIsLeftIsInPiecesTheLeastIsGiven) {
   for (std::size_t i = 0; i < pieces.size(); i += 2) {
     places.free(pieces[i]);
   }
-  ASSERT_EQ(GroupArena::usual_bytes(2, 4096 * kHugePageBytes), 4 * kHugePageBytes) << "no hole is so long";
+  ASSERT_EQ(usual_group_bytes(2, 4096 * kHugePageBytes), 4 * kHugePageBytes) << "no hole is so long";
   const auto place = places.reserve(2);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->bytes, kLeast);

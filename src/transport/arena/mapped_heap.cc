@@ -1,7 +1,5 @@
 #include "transport/arena/mapped_heap.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <string>
 
@@ -43,72 +41,9 @@ Status MappedHeap::commit(std::size_t offset, std::size_t bytes) {
 }
 
 void MappedHeap::discard(std::size_t offset, std::size_t bytes) {
-  if (size_bytes() == 0) {
-    return;
+  if (size_bytes() != 0) {
+    withdrawn_.discard(offset, bytes);
   }
-  if (!is_withdrawn(offset, bytes)) {
-    pages::take(begin() + offset, bytes);
-    return;
-  }
-  std::lock_guard lock(pages_mutex_);
-  for (const PageRanges::Range& range : private_.common_with({offset, offset + bytes})) {
-    pages::take_private(begin() + range.begin, range.end - range.begin);
-  }
-  for (const PageRanges::Range& range : withdrawn_.missing_from({offset, offset + bytes})) {
-    pages::take(begin() + range.begin, range.end - range.begin);
-  }
-}
-
-void MappedHeap::withdraw(std::size_t offset, std::size_t bytes) {
-  std::lock_guard lock(pages_mutex_);
-  withdrawn_.add(PageRanges::whole_pages(offset, bytes, pages::bytes_of_one()));
-  any_withdrawn_.store(true, std::memory_order_release);
-}
-
-bool MappedHeap::is_withdrawn(std::size_t offset, std::size_t bytes) const {
-  if (!any_withdrawn_.load(std::memory_order_acquire)) {
-    return false;
-  }
-  std::lock_guard lock(pages_mutex_);
-  return !withdrawn_.common_with({offset, offset + bytes}).empty();
-}
-
-Status MappedHeap::make_private(std::size_t offset, std::size_t bytes) {
-  if (!memfd_.is_open()) {
-    return {};  // the ranks are one process
-  }
-  const PageRanges::Range wanted = PageRanges::whole_pages(offset, bytes, pages::bytes_of_one());
-  std::lock_guard lock(pages_mutex_);
-  for (const PageRanges::Range& shared : private_.missing_from(wanted)) {
-    // First the pages of which only a part is meant, then those between them.
-    const std::size_t page = pages::bytes_of_one();
-    const std::size_t first = shared.begin < offset ? shared.begin + page : shared.begin;
-    const std::size_t last = std::max(first, shared.end > offset + bytes ? shared.end - page : shared.end);
-    int error = 0;
-    for (const auto& [range, keeps_contents] :
-         {std::pair(PageRanges::Range{shared.begin, first}, true), std::pair(PageRanges::Range{last, shared.end}, true),
-          std::pair(PageRanges::Range{first, last}, false)}) {
-      if (range.begin >= range.end || error != 0) {
-        continue;
-      }
-      const std::size_t length = range.end - range.begin;
-      const std::size_t at = file_offset_ + range.begin;
-      error = pages::make_private(begin() + range.begin, length, memfd_.get(), at, keeps_contents);
-      if (error == 0) {
-        private_.add(range);
-      }
-      if (error == 0 && !keeps_contents) {
-        // What takes their place is made when it is touched: so that not both exist, these go. A late rank makes those
-        // that it stores into once more, for itself.
-        static_cast<void>(::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
-                                      static_cast<off_t>(length)));
-      }
-    }
-    if (error != 0) {
-      return Status::from_errno("making " + std::to_string(bytes) + " bytes of shared memory private", error);
-    }
-  }
-  return {};
 }
 
 }  // namespace ronde::transport

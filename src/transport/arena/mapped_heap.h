@@ -1,10 +1,8 @@
 // MappedHeap: the own heap of a rank of a host, over memory that shm or loopback has come by.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/status.h"
@@ -12,7 +10,7 @@
 #include "transport/arena/mapping.h"
 #include "transport/arena/memory_promises.h"
 #include "transport/arena/own_heap.h"
-#include "transport/arena/page_ranges.h"
+#include "transport/arena/withdrawn_pages.h"
 
 namespace ronde::transport {
 
@@ -33,24 +31,24 @@ class MappedHeap final : public OwnHeap {
         mapping_(std::move(place.mapping)),
         memfd_(std::move(place.memfd)),
         file_offset_(place.file_offset),
-        promises_(std::move(promises)) {}
+        promises_(std::move(promises)),
+        withdrawn_(begin(), memfd_.is_open() ? memfd_.get() : -1, file_offset_) {}
 
   Status commit(std::size_t offset, std::size_t bytes) override;
   void discard(std::size_t offset, std::size_t bytes) override;
-  void withdraw(std::size_t offset, std::size_t bytes) override;
-  bool is_withdrawn(std::size_t offset, std::size_t bytes) const override;
-  Status make_private(std::size_t offset, std::size_t bytes) override;
+  void withdraw(std::size_t offset, std::size_t bytes) override { withdrawn_.withdraw(offset, bytes); }
+  bool is_withdrawn(std::size_t offset, std::size_t bytes) const override {
+    return withdrawn_.is_withdrawn(offset, bytes);
+  }
+  Status make_private(std::size_t offset, std::size_t bytes) override { return withdrawn_.make_private(offset, bytes); }
   std::shared_ptr<const void> memory() const override { return mapping_; }
 
  private:
   const std::shared_ptr<const Mapping> mapping_;
-  const UniqueFd memfd_;  ///< pages are made private by it, and on kernels before Linux 5.14 made
+  const UniqueFd memfd_;  ///< of the region; on kernels before Linux 5.14 pages are made by it
   const std::size_t file_offset_;
   const MemoryPromises promises_;
-  std::atomic<bool> any_withdrawn_{false};
-  mutable std::mutex pages_mutex_;
-  PageRanges withdrawn_;  ///< guarded by pages_mutex_
-  PageRanges private_;    ///< guarded by pages_mutex_; a part of these
+  WithdrawnPages withdrawn_;
 };
 
 }  // namespace ronde::transport
