@@ -112,6 +112,10 @@ class BasicTensorView {
     shaped_ = true;
   }
 
+  /// Elements of a type that is known at run time: as many as `shape` says, of which the product must not overflow.
+  BasicTensorView(std::conditional_t<constant, const void*, void*> data, DType dtype, std::vector<std::int64_t> shape)
+      : data_(data), dtype_(dtype), extents_{0}, shape_(std::move(shape)), shaped_(true) {}
+
   /// What is writable can be read.
   template <bool other_constant>
   requires(constant && !other_constant)
