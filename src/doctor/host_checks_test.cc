@@ -82,6 +82,18 @@ TEST_F(OwnPython, AnImportThatFailsIsAFailureWhereRondeIsInstalled) {
   EXPECT_EQ(finding_about(report, "import ronde")->text, "OSError: no");
 }
 
+TEST_F(OwnPython, FrameworksThatDoNotWorkAreNamed) {
+  answer(R"(echo '{"python": "3.12.1", "path": "/p", "packages": {"ronde": "0.1.0"}, "failure": "",)"
+         R"( "tried": {"jax": "", "torch": "ImportError: libgomp", "numpy": ""}}')");
+  HostReport report;
+  add_python(report);
+  EXPECT_EQ(finding_about(report, "frameworks")->text, "jax, numpy work with Ronde: each was tried");
+  ASSERT_NE(finding_about(report, "torch"), nullptr);
+  EXPECT_EQ(finding_about(report, "torch")->grade, Grade::warning);
+  EXPECT_THAT(finding_about(report, "torch")->text, HasSubstr("ImportError: libgomp"));
+  EXPECT_THAT(finding_about(report, "torch")->advice, HasSubstr("ronde.torch"));
+}
+
 TEST_F(OwnPython, AnAnswerThatMakesNoSenseIsAWarning) {
   for (const char* const program : {"exit 1", "echo nonsense", "echo '[1]'", "echo '{}'"}) {
     answer(program);

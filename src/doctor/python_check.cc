@@ -19,25 +19,32 @@ namespace ronde::doctor {
 
 namespace {
 
-constexpr Nanoseconds kPythonLimit = 30 * kSecond;
+constexpr Nanoseconds kPythonLimit = 45 * kSecond;
 
-/// Versions are read, not imported, which would take seconds each.
+/// Versions are read, not imported. Frameworks are tried all at once, each for 30 s at most, also where no framework
+/// answers in time below kPythonLimit.
 constexpr const char* kProgram = R"(
 import importlib.metadata as m, json, sys
 found = {}
-for name in ("torch", "tensorflow", "keras", "jax", "numpy", "horovod", "ronde"):
-    try:
-        found[name] = m.version(name)
-    except m.PackageNotFoundError:
-        pass
+for name, *others in (("torch",), ("tensorflow", "tensorflow-cpu", "tensorflow-cpu-aws", "tensorflow-rocm", "tf-nightly"),
+                      ("keras",), ("jax",), ("numpy",), ("horovod",), ("ronde",)):
+    for each in (name, *others):
+        try:
+            found.setdefault(name, m.version(each))
+        except m.PackageNotFoundError:
+            pass
 failure = ""
+tried = {}
 try:
     import ronde
     from ronde._lib import library
     library()
+    from ronde._doctor import tried as try_all
+    tried = try_all(found, 30)
 except BaseException as error:
     failure = f"{type(error).__name__}: {error}"
-print(json.dumps({"python": sys.version.split()[0], "path": sys.executable, "packages": found, "failure": failure}))
+print(json.dumps({"python": sys.version.split()[0], "path": sys.executable, "packages": found, "failure": failure,
+                  "tried": tried}))
 )";
 
 /// Its standard output; empty if it did not end well in time.
@@ -78,6 +85,26 @@ std::string output_of(const std::string& python) {
   return text;
 }
 
+/// `tried`: of each framework why it does not work; empty if it does.
+void add_frameworks(const nlohmann::json& tried, HostReport& report) {
+  std::string working;
+  for (const auto& [name, failure] : tried.items()) {
+    if (!failure.is_string()) {
+      continue;
+    }
+    if (failure.get<std::string>().empty()) {
+      working += (working.empty() ? "" : ", ") + name;
+    } else {
+      report.findings.push_back(
+          {Grade::warning, name, "does not work with Ronde here: " + failure.get<std::string>(),
+           "scripts that use it will fail; try `python -c 'import " + name + ", ronde." + name + "'`"});
+    }
+  }
+  if (!working.empty()) {
+    report.findings.push_back({Grade::ok, "frameworks", working + " work with Ronde: each was tried", ""});
+  }
+}
+
 }  // namespace
 
 void add_python(HostReport& report) {
@@ -109,6 +136,9 @@ void add_python(HostReport& report) {
     report.findings.push_back({has_ronde ? Grade::failure : Grade::warning, "import ronde", failure,
                                "this Python runs no script that uses Ronde: install the wheel in it, or put the right "
                                "one first in PATH"});
+  }
+  if (said.contains("tried") && said["tried"].is_object()) {
+    add_frameworks(said["tried"], report);
   }
 }
 
