@@ -196,62 +196,6 @@ TEST_F(TraceFileTest, CanBeReadWhileItIsWritten) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "the hidden copy is gone";
 }
 
-TEST_F(TraceFileTest, ALinkStaysALinkAndOnlyWhereItLeadsIsWritten) {
-  const std::filesystem::path link = folder_ / "link.json";
-  std::filesystem::create_symlink(path_, link);
-  {
-    auto file = TraceFile::create(link.string(), event(0), options());
-    ASSERT_TRUE(file);
-    file.value()->put(event(1));
-  }
-  EXPECT_TRUE(std::filesystem::is_symlink(link));
-  EXPECT_EQ(parsed().size(), 2u);
-}
-
-TEST_F(TraceFileTest, WhatHasTheHiddenCopysNameIsLeftAlone) {
-  const std::filesystem::path precious = folder_ / "precious";
-  const std::filesystem::path hidden = folder_ / ".trace.json.other";
-  std::ofstream(precious) << "precious";
-  const std::vector<std::function<void()>> cases = {
-      [&] { std::filesystem::create_symlink(precious, hidden); },
-      [&] { std::filesystem::create_symlink(folder_ / "nothing", hidden); },
-      [&] { std::filesystem::create_hard_link(precious, hidden); },
-      [&] { std::filesystem::copy_file(precious, hidden); },
-      [&] { std::filesystem::create_directory(hidden); },
-  };
-  TraceFile::Options marked = options();
-  marked.mark = "precious";
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    cases[i]();
-    const auto before = std::filesystem::symlink_status(hidden).type();
-    {
-      auto file = TraceFile::create(path_, event(0), marked);
-      ASSERT_TRUE(file) << file.status().message();
-      file.value()->put(event(1));
-    }
-    EXPECT_EQ(parsed().size(), 2u) << i;
-    EXPECT_EQ(std::filesystem::symlink_status(hidden).type(), before) << i;
-    std::string kept;
-    std::ifstream(precious) >> kept;
-    EXPECT_EQ(kept, "precious") << i;
-    EXPECT_FALSE(std::filesystem::exists(folder_ / "nothing")) << i;
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3) << i << ": nothing new is left";
-    std::filesystem::remove(hidden);
-  }
-}
-
-TEST_F(TraceFileTest, WithoutANameForAHiddenCopyThereIsOneCopy) {
-  for (const char* name : {".trace.json.other", ".trace.json.other2", ".trace.json.other3"}) {
-    std::ofstream(folder_ / name) << "not ours";
-  }
-  {
-    auto file = TraceFile::create(path_, event(0), options());
-    ASSERT_TRUE(file);
-    file.value()->put(event(1));
-  }
-  EXPECT_EQ(parsed().size(), 2u);
-}
-
 TEST_F(TraceFileTest, AKilledProcesssHiddenCopyIsTakenAway) {
   TraceFile::Options marked = options();
   marked.mark = R"("ours")";
