@@ -1,6 +1,5 @@
 #include "store/packet_socket.h"
 
-#include <sodium/crypto_secretbox.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -96,18 +95,6 @@ PacketResult receive_with_descriptors(int socket, std::size_t limit, std::size_t
   return PacketResult::done;
 }
 
-using BoxNonce = std::array<unsigned char, crypto_secretbox_NONCEBYTES>;
-
-/// Of one key no number comes twice: a connection does not last for 2^64 packets.
-BoxNonce nonce_of(std::uint64_t number) {
-  BoxNonce nonce{};
-  std::memcpy(nonce.data(), &number, sizeof number);
-  return nonce;
-}
-
-unsigned char* box_bytes(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
-const unsigned char* box_bytes(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
-
 using Length = std::uint32_t;
 
 }  // namespace
@@ -123,9 +110,9 @@ PacketSocket::PacketSocket(UniqueFd socket) : socket_(std::move(socket)) {
 }
 
 void PacketSocket::seal(const JobKey& sending, const JobKey& receiving) {
-  is_sealed_ = is_stream_;
-  sending_ = sending;
-  receiving_ = receiving;
+  if (is_stream_) {
+    seal_.emplace(sending, receiving);
+  }
 }
 
 PacketResult PacketSocket::send(std::span<const std::byte> bytes, std::span<const UniqueFd> descriptors) {
@@ -135,12 +122,11 @@ PacketResult PacketSocket::send(std::span<const std::byte> bytes, std::span<cons
   if (const PacketResult before = flush(); before != PacketResult::done) {
     return before;
   }
-  const auto length = static_cast<Length>(bytes.size() + (is_sealed_ ? crypto_secretbox_MACBYTES : 0));
+  const auto length = static_cast<Length>(bytes.size() + (seal_ ? PacketSeal::kBytes : 0));
   kept_.resize(sizeof length + length);
   std::memcpy(kept_.data(), &length, sizeof length);
-  if (is_sealed_) {
-    ::crypto_secretbox_easy(box_bytes(kept_.data() + sizeof length), box_bytes(bytes.data()), bytes.size(),
-                            nonce_of(sent_++).data(), box_bytes(sending_.bytes.data()));
+  if (seal_) {
+    seal_->seal(bytes, std::span(kept_).subspan(sizeof length));
   } else {
     std::copy(bytes.begin(), bytes.end(), kept_.begin() + sizeof length);
   }
@@ -172,7 +158,7 @@ PacketResult PacketSocket::receive_stream(std::size_t limit, Packet& packet) {
   }
   Length length = 0;
   std::memcpy(&length, got_.data(), sizeof length);
-  const std::size_t seal_bytes = is_sealed_ ? crypto_secretbox_MACBYTES : 0;
+  const std::size_t seal_bytes = seal_ ? PacketSeal::kBytes : 0;
   if (length < seal_bytes || length > limit + seal_bytes) {
     return PacketResult::bad;
   }
@@ -181,11 +167,9 @@ PacketResult PacketSocket::receive_stream(std::size_t limit, Packet& packet) {
   }
   packet.descriptors.clear();
   packet.bytes.resize(length - seal_bytes);
-  if (!is_sealed_) {
+  if (!seal_) {
     std::copy(got_.begin() + sizeof length, got_.end(), packet.bytes.begin());
-  } else if (::crypto_secretbox_open_easy(box_bytes(packet.bytes.data()), box_bytes(got_.data() + sizeof length),
-                                          length, nonce_of(received_++).data(),
-                                          box_bytes(receiving_.bytes.data())) != 0) {
+  } else if (!seal_->open(std::span(got_).subspan(sizeof length), packet.bytes)) {
     return PacketResult::bad;
   }
   got_.clear();

@@ -1,19 +1,20 @@
 // Packets on a socket: bytes that arrive whole or not at all. On Unix sockets (SOCK_SEQPACKET) the kernel keeps them
 // apart and passes descriptors with them. On TCP (SOCK_STREAM) a packet is a u32 of its length, and then its bytes;
-// once both sides have proved that they know the job's key, each is encrypted and has a MAC (libsodium's secretbox,
-// with a key for each direction that is made of the job's key and both nonces, and the packet's number as its nonce),
-// so that nobody on the way can read, change, repeat or leave out any without ending the connection.
+// once both sides have proved that they know the job's key, each is sealed (packet_seal.h) with keys that are made of
+// the job's key and both nonces, so that nobody on the way can read, change, repeat or leave out any without ending the
+// connection.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/forked_children.h"
 #include "base/job_key.h"
 #include "base/unique_fd.h"
+#include "store/packet_seal.h"
 
 namespace ronde::store {
 
@@ -46,7 +47,7 @@ class PacketSocket {
   }
   /// Whether packets have descriptors here.
   bool is_of_this_host() const { return !is_stream_; }
-  /// From now on packets of a stream are sealed. On others nothing happens: their kernel is trusted.
+  /// From now on packets of a stream are sealed. On others nothing happens: their kernel is trusted. Once.
   void seal(const JobKey& sending, const JobKey& receiving);
 
   /// Sends without SIGPIPE. Requires: at most kMaxDescriptors descriptors, none on a stream; they stay the caller's. An
@@ -68,11 +69,7 @@ class PacketSocket {
   bool is_stream_ = false;
   std::vector<std::byte> kept_;  ///< of a stream: what found no room
   std::vector<std::byte> got_;   ///< of a stream: what has come of a packet, its length included
-  bool is_sealed_ = false;
-  JobKey sending_;
-  JobKey receiving_;
-  std::uint64_t sent_ = 0;  ///< sealed packets
-  std::uint64_t received_ = 0;
+  std::optional<PacketSeal> seal_;
 };
 
 }  // namespace ronde::store

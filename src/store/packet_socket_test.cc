@@ -11,25 +11,12 @@
 
 #include "store/store_client.h"
 #include "store/tcp_address.h"
+#include "store/testing/packets.h"
 
 namespace ronde::store {
 namespace {
 
 constexpr std::size_t kLimit = 100000;
-
-std::vector<std::byte> bytes_of(std::size_t size, int seed) {
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(seed) * 31 + i * 7);
-  }
-  return bytes;
-}
-
-JobKey key_of(int number) {
-  JobKey key;
-  key.bytes.fill(static_cast<std::byte>(number));
-  return key;
-}
 
 std::pair<UniqueFd, UniqueFd> stream_pair() {
   int sockets[2];
