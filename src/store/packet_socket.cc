@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "store/store.h"
 
@@ -95,8 +96,6 @@ PacketResult receive_with_descriptors(int socket, std::size_t limit, std::size_t
   return PacketResult::done;
 }
 
-using Length = std::uint32_t;
-
 }  // namespace
 
 PacketSocket::PacketSocket(UniqueFd socket) : socket_(std::move(socket)) {
@@ -111,7 +110,7 @@ PacketSocket::PacketSocket(UniqueFd socket) : socket_(std::move(socket)) {
 
 void PacketSocket::seal(const JobKey& sending, const JobKey& receiving) {
   if (is_stream_) {
-    seal_.emplace(sending, receiving);
+    framing_.seal(sending, receiving);
   }
 }
 
@@ -122,26 +121,20 @@ PacketResult PacketSocket::send(std::span<const std::byte> bytes, std::span<cons
   if (const PacketResult before = flush(); before != PacketResult::done) {
     return before;
   }
-  const auto length = static_cast<Length>(bytes.size() + (seal_ ? PacketSeal::kBytes : 0));
-  kept_.resize(sizeof length + length);
-  std::memcpy(kept_.data(), &length, sizeof length);
-  if (seal_) {
-    seal_->seal(bytes, std::span(kept_).subspan(sizeof length));
-  } else {
-    std::copy(bytes.begin(), bytes.end(), kept_.begin() + sizeof length);
-  }
+  framing_.put(bytes);
   const PacketResult sent = flush();
   return sent == PacketResult::again ? PacketResult::done : sent;
 }
 
 PacketResult PacketSocket::flush() {
-  while (!kept_.empty()) {
-    const ssize_t sent = ::send(socket_.get(), kept_.data(), kept_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (!framing_.unsent().empty()) {
+    const std::span<const std::byte> rest = framing_.unsent();
+    const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno != EINTR) {
       return errno == EAGAIN || errno == EWOULDBLOCK ? PacketResult::again : PacketResult::closed;
     }
     if (sent > 0) {
-      kept_.erase(kept_.begin(), kept_.begin() + sent);
+      framing_.note_sent(static_cast<std::size_t>(sent));
     }
   }
   return PacketResult::done;
@@ -153,34 +146,10 @@ PacketResult PacketSocket::receive(std::size_t limit, std::size_t max_descriptor
 }
 
 PacketResult PacketSocket::receive_stream(std::size_t limit, Packet& packet) {
-  if (const PacketResult head = read(sizeof(Length)); head != PacketResult::done) {
-    return head;
-  }
-  Length length = 0;
-  std::memcpy(&length, got_.data(), sizeof length);
-  const std::size_t seal_bytes = seal_ ? PacketSeal::kBytes : 0;
-  if (length < seal_bytes || length > limit + seal_bytes) {
-    return PacketResult::bad;
-  }
-  if (const PacketResult whole = read(sizeof length + length); whole != PacketResult::done) {
-    return whole;
-  }
-  packet.descriptors.clear();
-  packet.bytes.resize(length - seal_bytes);
-  if (!seal_) {
-    std::copy(got_.begin() + sizeof length, got_.end(), packet.bytes.begin());
-  } else if (!seal_->open(std::span(got_).subspan(sizeof length), packet.bytes)) {
-    return PacketResult::bad;
-  }
-  got_.clear();
-  return PacketResult::done;
-}
-
-/// Until so many bytes of a packet are there. Memory grows with what has come.
-PacketResult PacketSocket::read(std::size_t bytes) {
-  while (got_.size() < bytes) {
+  std::optional<std::size_t> missing;
+  while ((missing = framing_.missing(limit)) && *missing > 0) {
     std::array<std::byte, 4096> piece;
-    const ssize_t got = ::recv(socket_.get(), piece.data(), std::min(piece.size(), bytes - got_.size()), MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.get(), piece.data(), std::min(piece.size(), *missing), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
       return PacketResult::closed;
     }
@@ -188,10 +157,14 @@ PacketResult PacketSocket::read(std::size_t bytes) {
       return PacketResult::again;
     }
     if (got > 0) {
-      got_.insert(got_.end(), piece.begin(), piece.begin() + got);
+      framing_.add(std::span(piece).first(static_cast<std::size_t>(got)));
     }
   }
-  return PacketResult::done;
+  if (!missing) {
+    return PacketResult::bad;
+  }
+  packet.descriptors.clear();
+  return framing_.take(packet.bytes) ? PacketResult::done : PacketResult::bad;
 }
 
 }  // namespace ronde::store

@@ -1,20 +1,18 @@
 // Packets on a socket: bytes that arrive whole or not at all. On Unix sockets (SOCK_SEQPACKET) the kernel keeps them
-// apart and passes descriptors with them. On TCP (SOCK_STREAM) a packet is a u32 of its length, and then its bytes;
-// once both sides have proved that they know the job's key, each is sealed (packet_seal.h) with keys that are made of
-// the job's key and both nonces, so that nobody on the way can read, change, repeat or leave out any without ending the
-// connection.
+// apart and passes descriptors with them. On TCP (SOCK_STREAM) they are framed (packet_framing.h); once both sides have
+// proved that they know the job's key, each is sealed (packet_seal.h) with keys that are made of the job's key and both
+// nonces, so that nobody on the way can read, change, repeat or leave out any without ending the connection.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/forked_children.h"
 #include "base/job_key.h"
 #include "base/unique_fd.h"
-#include "store/packet_seal.h"
+#include "store/packet_framing.h"
 
 namespace ronde::store {
 
@@ -62,14 +60,11 @@ class PacketSocket {
 
  private:
   PacketResult receive_stream(std::size_t limit, Packet& packet);
-  PacketResult read(std::size_t bytes);
 
   UniqueFd socket_;
   std::unique_ptr<KeptFromForkedChildren> kept_from_children_;  ///< of a stream
   bool is_stream_ = false;
-  std::vector<std::byte> kept_;  ///< of a stream: what found no room
-  std::vector<std::byte> got_;   ///< of a stream: what has come of a packet, its length included
-  std::optional<PacketSeal> seal_;
+  PacketFraming framing_;  ///< of a stream
 };
 
 }  // namespace ronde::store
