@@ -41,7 +41,8 @@ Stream::Stream(UniqueFd socket, int peer, Integrity integrity)
       kept_from_children_(socket_.get()),
       peer_(peer),
       integrity_(integrity),
-      buffer_(kBufferBytes) {}
+      buffer_(kBufferBytes),
+      head_(integrity) {}
 
 std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
 
@@ -51,31 +52,15 @@ void Stream::note_events(std::uint32_t events) { note_news((events & (EPOLLRDHUP
 
 /// How many bytes of the message are on their way; what is left of its head is kept. Requires: nothing is lent.
 std::size_t Stream::send_some(Channel channel, Parts message) {
-  std::size_t bytes = 0;
-  for (const std::span<const std::byte> part : message) {
-    bytes += part.size();
-  }
-  const auto length = static_cast<std::uint32_t>(bytes);
-  Head head;
-  std::memcpy(head.data(), &length, sizeof length);
-  std::memcpy(head.data() + sizeof length, &channel, sizeof channel);
-  if (integrity_ == Integrity::checksum) {
-    Checksum bytes_sum;
-    for (const std::span<const std::byte> part : message) {
-      bytes_sum.add(part);
-    }
-    const std::uint64_t sum = bytes_sum.value();
-    std::memcpy(head.data() + kPlainHead, &sum, sizeof sum);
-    const auto own = static_cast<std::uint32_t>(Checksum::of(std::span(head).first(kSummedHead)));
-    std::memcpy(head.data() + kSummedHead, &own, sizeof own);
-  }
+  MessageHead head(integrity_);
+  head.describe(channel, message);
   std::array<std::span<const std::byte>, kMostParts> parts;
-  parts[0] = std::span<const std::byte>(head).first(head_size());
+  parts[0] = head.bytes();
   const std::size_t count = std::min(message.size(), kMostParts - 1);
   std::copy_n(message.begin(), count, parts.begin() + 1);
   const std::size_t sent = kept_.empty() ? write(std::span(parts).first(count + 1)) : 0;
   if (!can_send_) {
-    return bytes;
+    return head.length();
   }
   const std::size_t of_head = std::min(sent, parts[0].size());
   kept_.insert(kept_.end(), parts[0].begin() + static_cast<std::ptrdiff_t>(of_head), parts[0].end());
@@ -205,18 +190,6 @@ bool Stream::flush_kept() {
 
 // ---- Receiving
 
-std::size_t Stream::length() const {
-  std::uint32_t length = 0;
-  std::memcpy(&length, head_.data(), sizeof length);
-  return length;
-}
-
-Stream::Channel Stream::channel() const {
-  Channel channel = 0;
-  std::memcpy(&channel, head_.data() + sizeof(std::uint32_t), sizeof channel);
-  return channel;
-}
-
 void Stream::recycle(std::vector<std::byte>&& memory) {
   if (memory.size() >= kLarge && memory.size() <= kGrowth && spares_.size() < kMostSpares) {
     spares_.push_back(std::move(memory));
@@ -226,11 +199,11 @@ void Stream::recycle(std::vector<std::byte>&& memory) {
 bool Stream::next(Channel& of, std::vector<std::byte>& message) {
   while (status_.is_ok()) {
     if (assemble()) {
-      of = channel();
-      if (length() < kLarge) {
-        message.assign(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(length()));
+      of = head_.channel();
+      if (head_.length() < kLarge) {
+        message.assign(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(head_.length()));
       } else {
-        incoming_.resize(length());
+        incoming_.resize(head_.length());
         message = std::exchange(incoming_, {});
         if (!spares_.empty()) {
           incoming_ = std::move(spares_.back());
@@ -248,44 +221,31 @@ bool Stream::next(Channel& of, std::vector<std::byte>& message) {
   return false;
 }
 
-bool Stream::is_head_whole() const {
-  std::uint32_t own = 0;
-  std::memcpy(&own, head_.data() + kSummedHead, sizeof own);
-  return integrity_ == Integrity::off ||
-         own == static_cast<std::uint32_t>(Checksum::of(std::span(head_).first(kSummedHead)));
-}
-
-bool Stream::is_message_whole() const {
-  std::uint64_t sum = 0;
-  std::memcpy(&sum, head_.data() + kPlainHead, sizeof sum);
-  return integrity_ == Integrity::off || sum == checksum_.value();
-}
-
 void Stream::note_damage(const std::string& what) { status_ = Status::error(Code::internal, what).with_rank(peer_); }
 
 /// Takes what has been read of the message that is coming; true once that is whole.
 bool Stream::assemble() {
-  if (head_bytes_ < head_size()) {
-    const std::size_t piece = std::min(end_ - begin_, head_size() - head_bytes_);
-    std::memcpy(head_.data() + head_bytes_, buffer_.data() + begin_, piece);
+  if (head_bytes_ < head_.size()) {
+    const std::size_t piece = std::min(end_ - begin_, head_.size() - head_bytes_);
+    std::memcpy(head_.bytes().data() + head_bytes_, buffer_.data() + begin_, piece);
     begin_ += piece;
     head_bytes_ += piece;
-    if (head_bytes_ < head_size()) {
+    if (head_bytes_ < head_.size()) {
       return false;
     }
-    if (!is_head_whole()) {
+    if (!head_.is_intact()) {
       note_damage(changed_by(peer_));
       return false;
     }
-    if (length() > kMaxMessageBytes) {
-      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(length()) +
+    if (head_.length() > kMaxMessageBytes) {
+      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(head_.length()) +
                   " bytes");
       return false;
     }
     checksum_.restart();
     incoming_bytes_ = 0;
   }
-  const std::size_t piece = std::min(end_ - begin_, length() - incoming_bytes_);
+  const std::size_t piece = std::min(end_ - begin_, head_.length() - incoming_bytes_);
   if (incoming_.size() < incoming_bytes_ + piece) {
     incoming_.resize(incoming_bytes_ + piece);
   }
@@ -294,10 +254,10 @@ bool Stream::assemble() {
     take_piece(piece);
     begin_ += piece;
   }
-  if (incoming_bytes_ < length()) {
+  if (incoming_bytes_ < head_.length()) {
     return false;
   }
-  if (!is_message_whole()) {
+  if (!head_.matches(checksum_)) {
     note_damage(changed_by(peer_));
     return false;
   }
@@ -318,7 +278,7 @@ bool Stream::read_more() {
     return false;
   }
   begin_ = end_ = 0;
-  const std::size_t missing = head_bytes_ < head_size() ? 0 : length() - incoming_bytes_;
+  const std::size_t missing = head_bytes_ < head_.size() ? 0 : head_.length() - incoming_bytes_;
   if (missing < kBufferBytes) {
     end_ = read_into(buffer_.data(), kBufferBytes);
     return end_ > 0;

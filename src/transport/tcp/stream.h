@@ -1,12 +1,6 @@
-// Stream: a pipe over one connected stream socket.
-//
-// On the wire a message is a u32, its length, a u64, its channel, and then its bytes, little-endian. With a checksum
-// two more words stand before the bytes: a u64, the checksum of the bytes, and a u32, the low half of the checksum of
-// this head so far. So what has changed on the way is seen before a length is believed, and before a message is given
-// to anybody.
+// Stream: a pipe over one connected stream socket. On the wire a message is its head (message_head.h), then its bytes.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,6 +14,7 @@
 #include "transport/integrity.h"
 #include "transport/messages/pipe.h"
 #include "transport/tcp/checksum.h"
+#include "transport/tcp/message_head.h"
 #include "transport/tcp/silence.h"
 
 namespace ronde::transport {
@@ -58,17 +53,8 @@ class Stream final : public Pipe {
   bool next(Channel& channel, std::vector<std::byte>& message) override;
 
  private:
-  static constexpr std::size_t kPlainHead = sizeof(std::uint32_t) + sizeof(Channel);
-  static constexpr std::size_t kSummedHead = kPlainHead + sizeof(std::uint64_t);  ///< what its own checksum covers
-  using Head = std::array<std::byte, kSummedHead + sizeof(std::uint32_t)>;
-
-  std::size_t head_size() const { return integrity_ == Integrity::off ? kPlainHead : sizeof(Head); }
-  bool is_head_whole() const;
-  bool is_message_whole() const;
   void note_damage(const std::string& what);
   void take_piece(std::size_t bytes);
-  std::size_t length() const;
-  Channel channel() const;
   std::size_t send_some(Channel channel, Parts message);
   std::size_t write(Parts parts);
   void drop_all();
@@ -102,7 +88,7 @@ class Stream final : public Pipe {
   std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  Head head_{};  ///< of the message that is coming
+  MessageHead head_;  ///< of the message that is coming
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> incoming_;  ///< as long as any message that lay there
   std::size_t incoming_bytes_ = 0;   ///< of the message that have come
