@@ -26,7 +26,7 @@ constexpr std::size_t kGrowth = std::size_t{4} << 20;
 constexpr std::size_t kLarge = std::size_t{16} << 10;
 constexpr std::size_t kMostSpares = 8;
 /// One call to the kernel takes so many, the head included; what is left is copied.
-constexpr std::size_t kMostParts = 64;
+constexpr std::size_t kMostParts = OutgoingBytes::kMostParts;
 
 std::string changed_by(int peer) {
   return "what rank " + std::to_string(peer) +
@@ -58,12 +58,12 @@ std::size_t Stream::send_some(Channel channel, Parts message) {
   parts[0] = head.bytes();
   const std::size_t count = std::min(message.size(), kMostParts - 1);
   std::copy_n(message.begin(), count, parts.begin() + 1);
-  const std::size_t sent = kept_.empty() ? write(std::span(parts).first(count + 1)) : 0;
+  const std::size_t sent = outgoing_.is_empty() ? write(std::span(parts).first(count + 1)) : 0;
   if (!can_send_) {
     return head.length();
   }
   const std::size_t of_head = std::min(sent, parts[0].size());
-  kept_.insert(kept_.end(), parts[0].begin() + static_cast<std::ptrdiff_t>(of_head), parts[0].end());
+  outgoing_.keep(parts[0].subspan(of_head));
   return sent - of_head;
 }
 
@@ -75,7 +75,7 @@ void Stream::send(Channel channel, Parts message) {
   std::size_t sent = send_some(channel, message);
   for (const std::span<const std::byte> part : message) {
     const std::size_t gone = std::min(sent, part.size());
-    kept_.insert(kept_.end(), part.begin() + static_cast<std::ptrdiff_t>(gone), part.end());
+    outgoing_.keep(part.subspan(gone));
     sent -= gone;
   }
 }
@@ -90,35 +90,22 @@ void Stream::send_lent(Channel channel, Parts message) {
     const std::span<const std::byte> rest = message[i].subspan(std::min(sent, message[i].size()));
     sent -= message[i].size() - rest.size();
     if (i == 0) {
-      kept_.insert(kept_.end(), rest.begin(), rest.end());
+      outgoing_.keep(rest);
     } else if (!rest.empty()) {
-      lent_.push_back(rest);
+      outgoing_.lend(rest);
     }
   }
 }
 
-void Stream::keep_lent() {
-  for (; lent_from_ < lent_.size(); ++lent_from_) {
-    kept_.insert(kept_.end(), lent_[lent_from_].begin(), lent_[lent_from_].end());
-  }
-  lent_.clear();
-  lent_from_ = 0;
-}
+void Stream::keep_lent() { outgoing_.keep_lent(); }
 
 void Stream::drop_lent() {
-  if (lent_from_ < lent_.size()) {
-    drop_all();
+  if (outgoing_.has_lent()) {
+    outgoing_.drop();
     can_send_ = false;
     ::shutdown(socket_.get(), SHUT_RDWR);  // so that the peer does not wait for the rest
     may_read_ = ends_ = true;
   }
-}
-
-void Stream::drop_all() {
-  kept_.clear();
-  kept_from_ = 0;
-  lent_.clear();
-  lent_from_ = 0;
 }
 
 /// How many bytes of all the kernel has taken. A broken connection takes none any more: its end is seen by reading,
@@ -142,50 +129,15 @@ std::size_t Stream::write(Parts parts) {
     if (errno != EINTR) {
       note_cause(errno);
       can_send_ = false;
-      drop_all();
+      outgoing_.drop();
       may_read_ = ends_ = true;
       return 0;
     }
   }
 }
 
-bool Stream::flush() { return flush_kept() && flush_lent(); }
-
-bool Stream::flush_lent() {
-  while (lent_from_ < lent_.size()) {
-    std::size_t sent = write(Parts(lent_).subspan(lent_from_, std::min(lent_.size() - lent_from_, kMostParts)));
-    if (sent == 0) {
-      return lent_.empty();  // it may have been dropped
-    }
-    while (sent > 0) {
-      const std::size_t gone = std::min(sent, lent_[lent_from_].size());
-      lent_[lent_from_] = lent_[lent_from_].subspan(gone);
-      lent_from_ += lent_[lent_from_].empty() ? 1 : 0;
-      sent -= gone;
-    }
-  }
-  lent_.clear();
-  lent_from_ = 0;
-  return true;
-}
-
-bool Stream::flush_kept() {
-  while (kept_from_ < kept_.size()) {
-    const std::span<const std::byte> rest = std::span(kept_).subspan(kept_from_);
-    const std::size_t sent = write(Parts(&rest, 1));
-    if (sent == 0) {
-      break;
-    }
-    kept_from_ += sent;
-  }
-  if (kept_from_ >= kept_.size()) {
-    kept_.clear();
-    kept_from_ = 0;
-  } else if (kept_from_ > kept_.size() / 2) {
-    kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_from_));
-    kept_from_ = 0;
-  }
-  return kept_.empty();
+bool Stream::flush() {
+  return outgoing_.flush([this](Parts parts) { return write(parts); });
 }
 
 // ---- Receiving
@@ -320,7 +272,7 @@ std::size_t Stream::read_into(std::byte* place, std::size_t room) {
 void Stream::end() {
   note_end();
   can_send_ = false;
-  drop_all();
+  outgoing_.drop();
 }
 
 /// The first is the cause, what it led to is not.

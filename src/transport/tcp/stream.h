@@ -15,6 +15,7 @@
 #include "transport/messages/pipe.h"
 #include "transport/tcp/checksum.h"
 #include "transport/tcp/message_head.h"
+#include "transport/tcp/outgoing_bytes.h"
 #include "transport/tcp/silence.h"
 
 namespace ronde::transport {
@@ -57,9 +58,6 @@ class Stream final : public Pipe {
   void take_piece(std::size_t bytes);
   std::size_t send_some(Channel channel, Parts message);
   std::size_t write(Parts parts);
-  void drop_all();
-  bool flush_kept();
-  bool flush_lent();
   bool assemble();
   bool read_more();
   std::size_t read_into(std::byte* place, std::size_t room);
@@ -79,11 +77,7 @@ class Stream final : public Pipe {
   Silence silence_;
   std::string end_cause_;
 
-  std::vector<std::byte> kept_;  ///< bytes that found no room
-  std::size_t kept_from_ = 0;    ///< those before it have been sent
-  /// What others lend, which goes after what is kept; the first begins where the kernel has taken all before.
-  std::vector<std::span<const std::byte>> lent_;
-  std::size_t lent_from_ = 0;  ///< those before it have been sent
+  OutgoingBytes outgoing_;
 
   std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
   std::size_t begin_ = 0;
