@@ -7,42 +7,27 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "base/copy_bytes.h"
+#include "transport/tcp/message_head.h"
 
 namespace ronde::transport {
 
 namespace {
 
-/// Many small messages come in one read; the rest of a large one goes straight to where it belongs.
-constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
-/// Memory for a message grows with the bytes that have come, not with the length that a peer announces.
-constexpr std::size_t kGrowth = std::size_t{4} << 20;
-/// Messages from this size on get memory of their own, which is used again; of smaller ones the bytes are copied.
-constexpr std::size_t kLarge = std::size_t{16} << 10;
-constexpr std::size_t kMostSpares = 8;
 /// One call to the kernel takes so many, the head included; what is left is copied.
 constexpr std::size_t kMostParts = OutgoingBytes::kMostParts;
-
-std::string changed_by(int peer) {
-  return "what rank " + std::to_string(peer) +
-         " has sent was changed on the way: its checksum is wrong. A network card, cable, switch or memory is broken, "
-         "there or here; see RONDE_TCP_INTEGRITY";
-}
 
 }  // namespace
 
 Stream::Stream(UniqueFd socket, int peer, Integrity integrity)
     : socket_(std::move(socket)),
       kept_from_children_(socket_.get()),
-      peer_(peer),
       integrity_(integrity),
-      buffer_(kBufferBytes),
-      head_(integrity) {}
+      incoming_(peer, integrity) {}
 
 std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
 
@@ -142,86 +127,13 @@ bool Stream::flush() {
 
 // ---- Receiving
 
-void Stream::recycle(std::vector<std::byte>&& memory) {
-  if (memory.size() >= kLarge && memory.size() <= kGrowth && spares_.size() < kMostSpares) {
-    spares_.push_back(std::move(memory));
-  }
-}
-
 bool Stream::next(Channel& of, std::vector<std::byte>& message) {
-  while (status_.is_ok()) {
-    if (assemble()) {
-      of = head_.channel();
-      if (head_.length() < kLarge) {
-        message.assign(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(head_.length()));
-      } else {
-        incoming_.resize(head_.length());
-        message = std::exchange(incoming_, {});
-        if (!spares_.empty()) {
-          incoming_ = std::move(spares_.back());
-          spares_.pop_back();
-        }
-      }
-      incoming_bytes_ = 0;
-      head_bytes_ = 0;
-      return true;
-    }
-    if (!status_.is_ok() || !read_more()) {
+  while (!incoming_.next(of, message)) {
+    if (!incoming_.status() || !read_more()) {
       return false;
     }
-  }
-  return false;
-}
-
-void Stream::note_damage(const std::string& what) { status_ = Status::error(Code::internal, what).with_rank(peer_); }
-
-/// Takes what has been read of the message that is coming; true once that is whole.
-bool Stream::assemble() {
-  if (head_bytes_ < head_.size()) {
-    const std::size_t piece = std::min(end_ - begin_, head_.size() - head_bytes_);
-    std::memcpy(head_.bytes().data() + head_bytes_, buffer_.data() + begin_, piece);
-    begin_ += piece;
-    head_bytes_ += piece;
-    if (head_bytes_ < head_.size()) {
-      return false;
-    }
-    if (!head_.is_intact()) {
-      note_damage(changed_by(peer_));
-      return false;
-    }
-    if (head_.length() > kMaxMessageBytes) {
-      note_damage("rank " + std::to_string(peer_) + " has announced a message of " + std::to_string(head_.length()) +
-                  " bytes");
-      return false;
-    }
-    checksum_.restart();
-    incoming_bytes_ = 0;
-  }
-  const std::size_t piece = std::min(end_ - begin_, head_.length() - incoming_bytes_);
-  if (incoming_.size() < incoming_bytes_ + piece) {
-    incoming_.resize(incoming_bytes_ + piece);
-  }
-  if (piece > 0) {
-    copy_bytes(incoming_.data() + incoming_bytes_, buffer_.data() + begin_, piece);
-    take_piece(piece);
-    begin_ += piece;
-  }
-  if (incoming_bytes_ < head_.length()) {
-    return false;
-  }
-  if (!head_.matches(checksum_)) {
-    note_damage(changed_by(peer_));
-    return false;
   }
   return true;
-}
-
-/// So many more bytes of the message that is coming lie where they belong; they are in the processor's cache yet.
-void Stream::take_piece(std::size_t bytes) {
-  if (integrity_ == Integrity::checksum) {
-    checksum_.add(std::span(incoming_).subspan(incoming_bytes_, bytes));
-  }
-  incoming_bytes_ += bytes;
 }
 
 /// Requires: all that was read has been taken.
@@ -229,27 +141,20 @@ bool Stream::read_more() {
   if (!may_read_ || is_at_end()) {
     return false;
   }
-  begin_ = end_ = 0;
-  const std::size_t missing = head_bytes_ < head_.size() ? 0 : head_.length() - incoming_bytes_;
-  if (missing < kBufferBytes) {
-    end_ = read_into(buffer_.data(), kBufferBytes);
-    return end_ > 0;
+  const std::size_t got = read_into(incoming_.room());
+  if (got == 0) {
+    return false;
   }
-  const std::size_t room = std::min(missing, kGrowth);
-  if (incoming_.size() < incoming_bytes_ + room) {
-    incoming_.resize(incoming_bytes_ + room);
-  }
-  const std::size_t got = read_into(incoming_.data() + incoming_bytes_, room);
-  take_piece(got);
-  return got > 0;
+  incoming_.note_read(got);
+  return true;
 }
 
-std::size_t Stream::read_into(std::byte* place, std::size_t room) {
+std::size_t Stream::read_into(std::span<std::byte> room) {
   while (true) {
-    const ssize_t got = ::recv(socket_.get(), place, room, MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.get(), room.data(), room.size(), MSG_DONTWAIT);
     if (got > 0) {
       // Less than was asked for is all there is, but for the end, of which the news may have come already.
-      may_read_ = static_cast<std::size_t>(got) == room || ends_;
+      may_read_ = static_cast<std::size_t>(got) == room.size() || ends_;
       return static_cast<std::size_t>(got);
     }
     if (got < 0 && errno == EINTR) {

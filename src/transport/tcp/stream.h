@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -13,8 +14,7 @@
 #include "base/unique_fd.h"
 #include "transport/integrity.h"
 #include "transport/messages/pipe.h"
-#include "transport/tcp/checksum.h"
-#include "transport/tcp/message_head.h"
+#include "transport/tcp/message_assembler.h"
 #include "transport/tcp/outgoing_bytes.h"
 #include "transport/tcp/silence.h"
 
@@ -31,10 +31,10 @@ class Stream final : public Pipe {
   void send_lent(Channel channel, Parts message) override;
   void keep_lent() override;
   void drop_lent() override;
-  void recycle(std::vector<std::byte>&& memory) override;
+  void recycle(std::vector<std::byte>&& memory) override { incoming_.recycle(std::move(memory)); }
   void send(Channel channel, std::span<const std::byte> message) { send(channel, Parts(&message, 1)); }
   bool flush() override;
-  Status status() const override { return status_; }
+  Status status() const override { return incoming_.status(); }
 
   int descriptor() const override { return socket_.get(); }
   std::uint32_t events() const override;
@@ -54,22 +54,17 @@ class Stream final : public Pipe {
   bool next(Channel& channel, std::vector<std::byte>& message) override;
 
  private:
-  void note_damage(const std::string& what);
-  void take_piece(std::size_t bytes);
   std::size_t send_some(Channel channel, Parts message);
   std::size_t write(Parts parts);
-  bool assemble();
   bool read_more();
-  std::size_t read_into(std::byte* place, std::size_t room);
+  std::size_t read_into(std::span<std::byte> room);
   void end();
   void note_cause(int error);
   void reset_connection();
 
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;
-  const int peer_;
   const Integrity integrity_;
-  Status status_;
   bool may_read_ = true;
   bool ends_ = false;
   bool can_send_ = true;
@@ -78,16 +73,7 @@ class Stream final : public Pipe {
   std::string end_cause_;
 
   OutgoingBytes outgoing_;
-
-  std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-  MessageHead head_;  ///< of the message that is coming
-  std::size_t head_bytes_ = 0;
-  std::vector<std::byte> incoming_;  ///< as long as any message that lay there
-  std::size_t incoming_bytes_ = 0;   ///< of the message that have come
-  Checksum checksum_;                ///< of those
-  std::vector<std::vector<std::byte>> spares_;
+  MessageAssembler incoming_;
 };
 
 }  // namespace ronde::transport

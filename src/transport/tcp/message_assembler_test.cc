@@ -1,0 +1,197 @@
+#include "transport/tcp/message_assembler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ronde::transport {
+namespace {
+
+using Message = std::vector<std::byte>;
+
+Message message_with(std::size_t size, int seed) {
+  Message message(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    message[i] = static_cast<std::byte>(static_cast<std::size_t>(seed) * 31 + i * 7 + (i >> 8));
+  }
+  return message;
+}
+
+/// A stream's bytes, which come in pieces.
+class Arriving {
+ public:
+  explicit Arriving(Integrity integrity) : integrity_(integrity) {}
+
+  void add(Pipe::Channel channel, const Message& message) {
+    MessageHead head(integrity_);
+    const std::span<const std::byte> part = message;
+    head.describe(channel, Parts(&part, 1));
+    bytes.insert(bytes.end(), head.bytes().begin(), head.bytes().end());
+    bytes.insert(bytes.end(), message.begin(), message.end());
+  }
+  /// A read of at most so many bytes; false: nothing has come.
+  bool read(MessageAssembler& assembler, std::size_t most) {
+    const std::span<std::byte> room = assembler.room();
+    largest_room = std::max(largest_room, room.size());
+    const std::size_t piece = std::min({room.size(), most, bytes.size() - at_});
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at_), piece, room.begin());
+    at_ += piece;
+    if (piece > 0) {
+      assembler.note_read(piece);
+    }
+    return piece > 0;
+  }
+
+  Message bytes;
+  std::size_t largest_room = 0;
+
+ private:
+  const Integrity integrity_;
+  std::size_t at_ = 0;
+};
+
+class Assembling : public testing::TestWithParam<Integrity> {};
+INSTANTIATE_TEST_SUITE_P(MessageAssembler, Assembling, testing::Values(Integrity::off, Integrity::checksum));
+
+TEST_P(Assembling, MessagesAreWholeAndInOrderHoweverTheirBytesCome) {
+  const std::vector<std::size_t> sizes = {0, 1, 100, 16383, 16384, 65535, 65536, 65537, 200001, 0, 7};
+  for (const std::size_t piece : {1UL, 5UL, 4096UL, 65536UL, 1UL << 30U}) {
+    Arriving stream(GetParam());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      stream.add(i + 5, message_with(sizes[i], static_cast<int>(i)));
+    }
+    MessageAssembler assembler(3, GetParam());
+    Pipe::Channel channel = 0;
+    Message message;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      while (!assembler.next(channel, message)) {
+        ASSERT_TRUE(assembler.status()) << assembler.status().message();
+        ASSERT_TRUE(stream.read(assembler, piece)) << "message " << i << " by " << piece;
+      }
+      ASSERT_EQ(channel, i + 5);
+      ASSERT_TRUE(message == message_with(sizes[i], static_cast<int>(i))) << sizes[i] << " by " << piece;
+    }
+    EXPECT_FALSE(assembler.next(channel, message));
+    EXPECT_FALSE(stream.read(assembler, piece)) << "nothing is left";
+  }
+}
+
+TEST_P(Assembling, ManySmallMessagesTakeOneRead) {
+  Arriving stream(GetParam());
+  for (int i = 0; i < 100; ++i) {
+    stream.add(1, message_with(10, i));
+  }
+  MessageAssembler assembler(3, GetParam());
+  ASSERT_TRUE(stream.read(assembler, 1U << 20U));
+  Pipe::Channel channel = 0;
+  Message message;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(assembler.next(channel, message)) << i;
+    EXPECT_TRUE(message == message_with(10, i)) << i;
+  }
+}
+
+TEST_P(Assembling, MemoryGrowsWithWhatHasComeNotWithWhatIsAnnounced) {
+  constexpr std::size_t kMost = std::size_t{4} << 20;
+  const Message large = message_with(3 * kMost, 1);
+  Arriving stream(GetParam());
+  stream.add(1, large);
+  MessageAssembler assembler(3, GetParam());
+  Pipe::Channel channel = 0;
+  Message message;
+  while (!assembler.next(channel, message)) {
+    ASSERT_TRUE(stream.read(assembler, kMost));
+  }
+  EXPECT_TRUE(message == large);
+  EXPECT_EQ(stream.largest_room, kMost);
+}
+
+TEST(MessageAssembler, TheRestOfALargeMessageIsReadToWhereItStays) {
+  Arriving stream(Integrity::checksum);
+  stream.add(1, message_with(300'000, 1));
+  MessageAssembler assembler(3, Integrity::checksum);
+  Pipe::Channel channel = 0;
+  Message message;
+  EXPECT_FALSE(assembler.next(channel, message));
+  ASSERT_TRUE(stream.read(assembler, 65536));
+  EXPECT_FALSE(assembler.next(channel, message));
+  const std::span<std::byte> rest = assembler.room();
+  EXPECT_EQ(rest.size(), 300'000 - (65536 - 24));
+  ASSERT_TRUE(stream.read(assembler, 1U << 30U));
+  ASSERT_TRUE(assembler.next(channel, message));
+  EXPECT_EQ(message.data() + message.size(), rest.data() + rest.size());
+}
+
+TEST(MessageAssembler, MemoryThatIsGivenBackHoldsALaterMessage) {
+  Arriving stream(Integrity::checksum);
+  for (int i = 0; i < 3; ++i) {
+    stream.add(1, message_with(100'000, i));
+  }
+  MessageAssembler assembler(3, Integrity::checksum);
+  Pipe::Channel channel = 0;
+  const auto next = [&] {
+    Message message;
+    while (!assembler.next(channel, message)) {
+      EXPECT_TRUE(stream.read(assembler, 4096));
+    }
+    return message;
+  };
+  Message first = next();
+  const std::byte* const memory = first.data();
+  assembler.recycle(std::move(first));
+  EXPECT_NE(next().data(), memory) << "it had begun elsewhere";
+  const Message third = next();
+  EXPECT_EQ(third.data(), memory);
+  EXPECT_TRUE(third == message_with(100'000, 2));
+}
+
+TEST(MessageAssembler, ADamagedHeadIsSeenBeforeItsLengthIsBelieved) {
+  Arriving stream(Integrity::checksum);
+  stream.add(1, message_with(10, 1));
+  stream.bytes[3] ^= std::byte{0x30};  // now very long
+  MessageAssembler assembler(3, Integrity::checksum);
+  ASSERT_TRUE(stream.read(assembler, 1000));
+  Pipe::Channel channel = 0;
+  Message message;
+  EXPECT_FALSE(assembler.next(channel, message));
+  EXPECT_EQ(assembler.status().code(), Code::internal);
+  EXPECT_EQ(assembler.status().failed_rank(), 3);
+  EXPECT_NE(assembler.status().message().find("what rank 3 has sent was changed on the way"), std::string::npos);
+}
+
+TEST(MessageAssembler, ADamagedMessageIsNotGivenOutNorAnyBehindIt) {
+  Arriving stream(Integrity::checksum);
+  stream.add(1, message_with(10, 1));
+  stream.add(1, message_with(10, 2));
+  stream.bytes[24 + 9] ^= std::byte{1};
+  MessageAssembler assembler(3, Integrity::checksum);
+  ASSERT_TRUE(stream.read(assembler, 1000));
+  Pipe::Channel channel = 0;
+  Message message;
+  EXPECT_FALSE(assembler.next(channel, message));
+  EXPECT_FALSE(assembler.status());
+  EXPECT_FALSE(assembler.next(channel, message));
+}
+
+TEST(MessageAssembler, ALengthBeyondTheLimitIsDamage) {
+  for (const bool is_allowed : {true, false}) {
+    const auto length = static_cast<std::uint32_t>(kMaxMessageBytes + (is_allowed ? 0 : 1));
+    Arriving stream(Integrity::off);
+    stream.bytes.resize(12);
+    std::ranges::copy(std::as_bytes(std::span(&length, 1)), stream.bytes.begin());
+    MessageAssembler assembler(3, Integrity::off);
+    ASSERT_TRUE(stream.read(assembler, 1000));
+    Pipe::Channel channel = 0;
+    Message message;
+    EXPECT_FALSE(assembler.next(channel, message));
+    EXPECT_EQ(assembler.status().is_ok(), is_allowed);
+  }
+}
+
+}  // namespace
+}  // namespace ronde::transport
