@@ -14,15 +14,12 @@
 #include <utility>
 
 #include "base/version.h"
-#include "launch/agent.h"
 
 namespace ronde::launch {
 
 namespace {
 
 constexpr std::size_t kKeptErrors = 4096;
-/// A loop that has not looked for so long was stopped itself, so the silence is not the host's.
-constexpr Nanoseconds kOwnPause = 3 * kSecond;
 constexpr Nanoseconds kLastWords = 2 * kSecond;
 
 struct PipePair {
@@ -80,8 +77,7 @@ AgentHost::AgentHost(std::string name, const std::string& store_path, std::strin
     : name_(std::move(name)),
       program_(std::move(program)),
       relay_(StoreRelay::of_launcher(store_path)),
-      heard_(clock_.now()),
-      last_look_(heard_) {}
+      heartbeat_(clock_.now()) {}
 
 Result<std::unique_ptr<AgentHost>> AgentHost::connect(std::string name, const std::vector<std::string>& words,
                                                       std::string trial, const std::string& store_path,
@@ -140,7 +136,7 @@ void AgentHost::watch(std::vector<pollfd>& entries) {
   // Where nobody takes the ranks' output it is left where it is, as on one host.
   const bool for_reading = output_ == nullptr || output_->has_room();
   if (!for_reading) {
-    heard_ = clock_.now();
+    heartbeat_.note_heard(clock_.now());
   }
   frames_.watch(entries, for_reading);
   relay_.watch(entries);
@@ -150,26 +146,24 @@ void AgentHost::watch(std::vector<pollfd>& entries) {
 }
 
 Nanoseconds AgentHost::next_deadline() const {
-  return state_ == State::begun ? std::min(next_beat_, later(heard_, kHostSilence)) : next_beat_;
+  const Nanoseconds beat = heartbeat_.next_beat();
+  return state_ == State::begun ? std::min(beat, heartbeat_.lost_at()) : beat;
 }
 
 std::vector<RankHostEvent> AgentHost::hear(const std::vector<pollfd>& entries, Nanoseconds now) {
   std::vector<RankHostEvent> events;
-  if (now - last_look_ > kOwnPause) {
-    heard_ = now;
-  }
-  last_look_ = now;
+  heartbeat_.look(now);
   frames_.move(entries);
   relay_.move(entries, frames_);
   read_errors();
   while (const std::optional<Frame> frame = frames_.take()) {
-    heard_ = now;
+    heartbeat_.note_heard(now);
     take(*frame, now, events);
   }
   if (!is_over_ && state_ != State::failed) {
     if (frames_.has_ended()) {
       fail(why_ended());
-    } else if (state_ == State::begun && now >= later(heard_, kHostSilence)) {
+    } else if (state_ == State::begun && heartbeat_.is_lost(now)) {
       fail("host " + name_ + " does not answer any more: nothing came from there for " + whole_seconds(kHostSilence));
     }
   }
@@ -177,9 +171,8 @@ std::vector<RankHostEvent> AgentHost::hear(const std::vector<pollfd>& entries, N
     is_over_ = true;
     end_connection();
     events.push_back({{}, {}, failure_});
-  } else if (now >= next_beat_) {
+  } else if (heartbeat_.take_beat(now)) {
     frames_.put(FrameKind::beat, bytes_of(now));
-    next_beat_ = later(now, kBeat);
   }
   frames_.flush();
   return events;
@@ -216,7 +209,7 @@ void AgentHost::take(const Frame& frame, Nanoseconds now, std::vector<RankHostEv
       break;
     case FrameKind::echo:
       if (const std::optional<Echo> echo = record_of<Echo>(bytes)) {
-        take_echo(*echo, now);
+        clock_offset_.note_echo(echo->launcher, echo->agent, now);
       }
       break;
     default: relay_.take(frame, frames_);
@@ -233,25 +226,18 @@ void AgentHost::take_hello(const std::string& text) {
   } else {
     hello_ = std::move(*hello);
     state_ = State::greeted;
-    next_beat_ = clock_.now();
+    heartbeat_.start(clock_.now());
   }
 }
 
 void AgentHost::take_report(const RankReport& told, std::vector<RankHostEvent>& events) {
   RankHostEvent event{told.report, {}, {}};
-  event.report.moment += behind_;
+  event.report.moment = clock_offset_.here(told.report.moment);
   if (told.has_note != 0) {
-    event.note = {told.left + behind_, told.let_down != 0};
+    event.note = {clock_offset_.here(told.left), told.let_down != 0};
   }
   is_over_ |= told.report.kind == Report::Kind::empty;
   events.push_back(std::move(event));
-}
-
-void AgentHost::take_echo(const Echo& echo, Nanoseconds now) {
-  if (now - echo.launcher < best_round_) {
-    best_round_ = now - echo.launcher;
-    behind_ = echo.launcher + best_round_ / 2 - echo.agent;
-  }
 }
 
 void AgentHost::read_errors() {

@@ -11,16 +11,15 @@
 
 #include "launch/agent_messages.h"
 #include "launch/carried_folder.h"
+#include "launch/clock_offset.h"
 #include "launch/ending.h"
 #include "launch/frame_pipe.h"
+#include "launch/heartbeat.h"
 #include "launch/rank_host.h"
 #include "launch/rank_output.h"
 #include "launch/store_relay.h"
 
 namespace ronde::launch {
-
-/// How long a host may be silent before it counts as lost. An agent echoes a beat a second, at once.
-inline constexpr Nanoseconds kHostSilence = 10 * kSecond;
 
 class AgentHost final : public RankHost {
  public:
@@ -60,7 +59,6 @@ class AgentHost final : public RankHost {
   void take(const Frame& frame, Nanoseconds now, std::vector<RankHostEvent>& events);
   void take_hello(const std::string& text);
   void take_report(const RankReport& told, std::vector<RankHostEvent>& events);
-  void take_echo(const Echo& echo, Nanoseconds now);
   void read_errors();
   std::string why_ended();
   void fail(const std::string& reason);
@@ -82,13 +80,9 @@ class AgentHost final : public RankHost {
   RankOutput* output_ = nullptr;
   AgentHello hello_;
   RealClock clock_;
-  Nanoseconds heard_;
-  Nanoseconds last_look_;
-  Nanoseconds next_beat_ = kNever;
+  Heartbeat heartbeat_;
+  ClockOffset clock_offset_;
   bool is_over_ = false;
-  /// What the agent's clock is behind the launcher's, of the echo that came back fastest.
-  Nanoseconds behind_ = 0;
-  Nanoseconds best_round_ = kNever;
 };
 
 }  // namespace ronde::launch
