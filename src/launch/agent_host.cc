@@ -1,16 +1,9 @@
 #include "launch/agent_host.h"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "base/version.h"
@@ -19,47 +12,7 @@ namespace ronde::launch {
 
 namespace {
 
-constexpr std::size_t kKeptErrors = 4096;
 constexpr Nanoseconds kLastWords = 2 * kSecond;
-
-struct PipePair {
-  UniqueFd reader;
-  UniqueFd writer;
-
-  static Result<PipePair> make() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) {
-      return Status::from_errno("pipe", errno);
-    }
-    return PipePair{UniqueFd(ends[0]), UniqueFd(ends[1])};
-  }
-};
-
-/// The child: leads a session of its own, so that no Ctrl-C cuts the connection before the ranks have been asked to
-/// end, and no password is asked for at the terminal.
-[[noreturn]] void become_connection(const std::vector<std::string>& words, const std::array<int, 3>& standard,
-                                    pid_t parent) {
-  ::setsid();
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) {
-    ::_exit(127);
-  }
-  for (int fd = 0; fd < 3; ++fd) {
-    ::dup2(standard[static_cast<std::size_t>(fd)], fd);
-  }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) {
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  }
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  ::dprintf(STDERR_FILENO, "%s: %s\n", arguments[0], std::strerror(errno));  // the launcher reads it
-  ::_exit(127);
-}
 
 std::string last_line(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
@@ -73,32 +26,22 @@ std::string whole_seconds(Nanoseconds span) { return std::to_string(span / kSeco
 
 }  // namespace
 
-AgentHost::AgentHost(std::string name, const std::string& store_path, std::string program)
+AgentHost::AgentHost(std::string name, std::unique_ptr<ConnectingProcess> process, std::string trial,
+                     const std::string& store_path, std::string program)
     : name_(std::move(name)),
       program_(std::move(program)),
+      trial_(std::move(trial)),
+      process_(std::move(process)),
+      frames_(process_->take_output(), process_->take_input(), true),
       relay_(StoreRelay::of_launcher(store_path)),
       heartbeat_(clock_.now()) {}
 
 Result<std::unique_ptr<AgentHost>> AgentHost::connect(std::string name, const std::vector<std::string>& words,
                                                       std::string trial, const std::string& store_path,
                                                       std::string program) {
-  RONDE_ASSIGN_OR_RETURN(PipePair in, PipePair::make());
-  RONDE_ASSIGN_OR_RETURN(PipePair out, PipePair::make());
-  RONDE_ASSIGN_OR_RETURN(PipePair errors, PipePair::make());
-  std::unique_ptr<AgentHost> host(new AgentHost(std::move(name), store_path, std::move(program)));
-  host->trial_ = std::move(trial);
-  const pid_t parent = ::getpid();
-  host->pid_ = ::fork();
-  if (host->pid_ < 0) {
-    return Status::from_errno("fork", errno);
-  }
-  if (host->pid_ == 0) {
-    become_connection(words, {in.reader.get(), out.writer.get(), errors.writer.get()}, parent);
-  }
-  host->frames_ = FramePipe(std::move(out.reader), std::move(in.writer), true);
-  host->errors_ = std::move(errors.reader);
-  ::fcntl(host->errors_.get(), F_SETFL, O_RDONLY | O_NONBLOCK);
-  return host;
+  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<ConnectingProcess> process, ConnectingProcess::start(words));
+  return std::unique_ptr<AgentHost>(
+      new AgentHost(std::move(name), std::move(process), std::move(trial), store_path, std::move(program)));
 }
 
 AgentHost::~AgentHost() { end_connection(); }
@@ -109,8 +52,8 @@ void AgentHost::fail(const std::string& reason) {
 }
 
 void AgentHost::fail_for_silence(const std::string& what, Nanoseconds span) {
-  read_errors();
-  const std::string said = last_line(errors_text_);
+  process_->read_errors();
+  const std::string said = last_line(process_->errors());
   fail("host " + name_ + " has not " + what + " within " + whole_seconds(span) + " (--start-timeout)" +
        (said.empty() ? "" : "; the last that came from there: " + said));
 }
@@ -140,9 +83,7 @@ void AgentHost::watch(std::vector<pollfd>& entries) {
   }
   frames_.watch(entries, for_reading);
   relay_.watch(entries);
-  if (errors_.is_open()) {
-    entries.push_back({errors_.get(), POLLIN, 0});
-  }
+  process_->watch(entries);
 }
 
 Nanoseconds AgentHost::next_deadline() const {
@@ -155,7 +96,7 @@ std::vector<RankHostEvent> AgentHost::hear(const std::vector<pollfd>& entries, N
   heartbeat_.look(now);
   frames_.move(entries);
   relay_.move(entries, frames_);
-  read_errors();
+  process_->read_errors();
   while (const std::optional<Frame> frame = frames_.take()) {
     heartbeat_.note_heard(now);
     take(*frame, now, events);
@@ -240,40 +181,11 @@ void AgentHost::take_report(const RankReport& told, std::vector<RankHostEvent>& 
   events.push_back(std::move(event));
 }
 
-void AgentHost::read_errors() {
-  std::array<char, 4096> buffer;
-  while (errors_.is_open()) {
-    const ssize_t count = ::read(errors_.get(), buffer.data(), buffer.size());
-    if (count < 0) {
-      return;
-    }
-    if (count == 0) {
-      errors_.reset();
-      return;
-    }
-    errors_text_.append(buffer.data(), static_cast<std::size_t>(count));
-    if (errors_text_.size() > kKeptErrors) {
-      errors_text_.erase(0, errors_text_.size() - kKeptErrors);
-    }
-  }
-}
-
 /// The connecting process has closed its output, so it is about to end; it may have said why.
 std::string AgentHost::why_ended() {
-  const Nanoseconds deadline = later(clock_.now(), kLastWords);
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(pid_, &status, WNOHANG)) == 0 && clock_.now() < deadline) {
-    pollfd entry{errors_.get(), POLLIN, 0};
-    ::poll(&entry, 1, 10);
-    read_errors();
-  }
-  read_errors();
-  if (ended == pid_) {
-    pid_ = -1;
-    code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  }
-  const std::string said = last_line(!errors_text_.empty() ? errors_text_ : frames_.noise());
+  process_->await_end(kLastWords);
+  const std::string& errors = process_->errors();
+  const std::string said = last_line(!errors.empty() ? errors : frames_.noise());
   const std::string quote = said.empty() ? "" : ": " + said;
   if (!frames_.damage().empty()) {
     return "host " + name_ + " sent what makes no sense: " + frames_.damage();
@@ -281,14 +193,15 @@ std::string AgentHost::why_ended() {
   if (state_ == State::begun) {
     return "host " + name_ + " is lost: the connection to it ended" + quote;
   }
-  if (code_ == 255) {
+  const int code = process_->code();
+  if (code == 255) {
     return "host " + name_ + " cannot be reached by ssh" + quote + " (to try: " + trial_ + ")";
   }
-  if (code_ == 126 || code_ == 127) {
+  if (code == 126 || code == 127) {
     return "host " + name_ + " cannot run " + program_ + quote +
            " (Ronde has to be installed there at the same path, or beside --remote-python)";
   }
-  return "host " + name_ + " did not start Ronde, the connection ended with code " + std::to_string(code_) + quote +
+  return "host " + name_ + " did not start Ronde, the connection ended with code " + std::to_string(code) + quote +
          " (to try: " + trial_ + ")";
 }
 
@@ -311,20 +224,8 @@ void AgentHost::finish() { end_connection(); }
 
 void AgentHost::end_connection() {
   frames_.close();
-  if (pid_ > 0) {
-    const Nanoseconds deadline = later(clock_.now(), kLastWords);
-    pid_t ended = 0;
-    // An agent's end is the end of its ssh; a host out of reach answers nothing any more.
-    while (state_ != State::failed && (ended = ::waitpid(pid_, nullptr, WNOHANG)) == 0 && clock_.now() < deadline) {
-      ::poll(nullptr, 0, 2);
-    }
-    if (ended != pid_) {
-      ::kill(pid_, SIGKILL);
-      while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-      }
-    }
-    pid_ = -1;
-  }
+  // An agent's end is the end of its ssh; a host out of reach answers nothing any more.
+  process_->end(state_ == State::failed ? 0 : kLastWords);
 }
 
 }  // namespace ronde::launch

@@ -1,8 +1,6 @@
-// A host of a job of several, as its launcher sees it: the agent there, and the process that connects to it (ssh, or
-// the agent itself where the host is the launcher's own).
+// AgentHost: a host of a job of several, as its launcher sees it: the agent there, and the ConnectingProcess that
+// reaches it.
 #pragma once
-
-#include <sys/types.h>
 
 #include <memory>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "launch/agent_messages.h"
 #include "launch/carried_folder.h"
 #include "launch/clock_offset.h"
+#include "launch/connecting_process.h"
 #include "launch/ending.h"
 #include "launch/frame_pipe.h"
 #include "launch/heartbeat.h"
@@ -55,11 +54,11 @@ class AgentHost final : public RankHost {
   void finish() override;
 
  private:
-  AgentHost(std::string name, const std::string& store_path, std::string program);
+  AgentHost(std::string name, std::unique_ptr<ConnectingProcess> process, std::string trial,
+            const std::string& store_path, std::string program);
   void take(const Frame& frame, Nanoseconds now, std::vector<RankHostEvent>& events);
   void take_hello(const std::string& text);
   void take_report(const RankReport& told, std::vector<RankHostEvent>& events);
-  void read_errors();
   std::string why_ended();
   void fail(const std::string& reason);
   void end_connection();
@@ -70,11 +69,8 @@ class AgentHost final : public RankHost {
   State state_ = State::connecting;
   std::string failure_;
   int failure_code_ = kLauncherExit;
-  pid_t pid_ = -1;
-  int code_ = -1;  ///< how the connecting process ended, as a shell gives it; -1: it has not
+  std::unique_ptr<ConnectingProcess> process_;
   FramePipe frames_;
-  UniqueFd errors_;          ///< its standard error
-  std::string errors_text_;  ///< the end of what came there
   StoreRelay relay_;
   std::optional<CarriedFolder> carried_;
   RankOutput* output_ = nullptr;
