@@ -16,18 +16,29 @@ constexpr Nanoseconds kForeignPipeLimit = kSecond;
 /// After a stop the rest of the output is offered to its reader for so long.
 constexpr Nanoseconds kStoppedOutputLimit = kSecond;
 
+std::vector<std::string> names_of(const std::vector<std::unique_ptr<RankHost>>& hosts) {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<RankHost>& host : hosts) {
+    names.push_back(host->name());
+  }
+  return names;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(SupervisedJob job, std::vector<std::unique_ptr<RankHost>> hosts, RankOutput& output,
                        SignalWatch& signals)
-    : job_(std::move(job)), output_(output), signals_(signals), policy_(job_.grace) {
+    : output_(output),
+      signals_(signals),
+      policy_(job.grace),
+      outcome_(std::move(job.program), job.ranks, names_of(hosts)) {
   for (std::unique_ptr<RankHost>& host : hosts) {
     hosts_.push_back({std::move(host), false});
   }
 }
 
 JobEnd Supervisor::run() {
-  first_start_ = clock_.now();
+  outcome_.note_begin(clock_.now());
   while (!over_) {
     wait();
     obey_policy();
@@ -36,7 +47,7 @@ JobEnd Supervisor::run() {
   for (const Host& host : hosts_) {
     host.ranks->finish();
   }
-  return verdict();
+  return outcome_.verdict(policy_.stopped_by(), policy_.stopped_at());
 }
 
 void Supervisor::wait() {
@@ -60,7 +71,7 @@ void Supervisor::wait() {
 void Supervisor::hear_signals() {
   if (output_.has_lost_reader() && policy_.stopped_by() == 0) {
     // As with any program in a pipeline whose reader has gone; the ranks that write would get this signal themselves.
-    ends_before_stop_ = ends_.size();
+    outcome_.note_stop();
     policy_.stop_signal(SIGPIPE, clock_.now());
   }
   while (const int signal = signals_.next()) {
@@ -77,7 +88,7 @@ void Supervisor::hear_signals() {
     if (over_) {
       drain_until_ = 0;  // it is only the output that someone does not want to wait for
     } else if (first) {
-      ends_before_stop_ = ends_.size();
+      outcome_.note_stop();
       output_.announce("ronde: stopping all ranks on " + signal_name(signal) +
                        (signal == SIGINT ? "; Ctrl-C again kills them" : ""));
     }
@@ -111,12 +122,8 @@ void Supervisor::take_event(std::size_t host, const RankHostEvent& event) {
     return;
   }
   hosts_[host].is_over = true;
-  unkillable_ += event.report.number;
-  if (lost_.empty()) {
-    lost_ = event.lost;
-    failed_before_loss_ = has_failed_ && std::any_of(ends_.begin(), ends_.end(),
-                                                     [](const RankEnd& end) { return end.failed() && !end.let_down; });
-  }
+  outcome_.note_unkillable(event.report.number);
+  outcome_.note_loss(event.lost);
   if (policy_.stopped_by() == 0) {
     policy_.failure(clock_.now());
   }
@@ -125,9 +132,9 @@ void Supervisor::take_event(std::size_t host, const RankHostEvent& event) {
 void Supervisor::take_report(std::size_t host, const RankHostEvent& event) {
   const Report& report = event.report;
   switch (report.kind) {
-    case Report::Kind::started: started_[report.rank] = {report.moment, host}; break;
+    case Report::Kind::started: outcome_.note_start(report.rank, report.moment, host); break;
     case Report::Kind::not_started:
-      start_failure_ = start_failure(report.rank, job_.program, report.by_signal != 0, report.number);
+      outcome_.note_failed_start(report.rank, report.by_signal != 0, report.number);
       policy_.start_failure();
       break;
     case Report::Kind::ended: {
@@ -136,16 +143,14 @@ void Supervisor::take_report(std::size_t host, const RankHostEvent& event) {
         end.left = event.note->moment;
         end.let_down = event.note->let_down;
       }
-      ends_.push_back(end);
-      if (end.failed() && !has_failed_ && policy_.stopped_by() == 0) {
-        has_failed_ = true;
+      if (outcome_.note_end(end, policy_.stopped_by() != 0)) {
         policy_.failure(clock_.now());
       }
       break;
     }
     case Report::Kind::empty:
       hosts_[host].is_over = true;
-      unkillable_ += report.number;
+      outcome_.note_unkillable(report.number);
       break;
   }
 }
@@ -174,32 +179,6 @@ void Supervisor::drain() {
   while (!output_.is_written() && clock_.now() < drain_until_) {
     wait();
   }
-}
-
-JobEnd Supervisor::verdict() const {
-  JobEnd end;
-  if (!start_failure_.sentence.empty()) {
-    end = {start_failure_.exit_code, start_failure_.sentence};
-  } else if (has_failed_) {
-    std::vector<RankEnd> ends = ends_;
-    const std::size_t first = put_first_failure_first(ends);
-    const auto found = started_.find(ends[first].rank);
-    const Started started = found == started_.end() ? Started{first_start_, 0} : found->second;
-    end = {ends[first].exit_code(), failure_sentence(ends, first, hosts_[started.host].ranks->name(), started.moment)};
-  } else if (policy_.stopped_by() != 0 && ends_before_stop_ < static_cast<std::size_t>(job_.ranks)) {
-    end = {128 + policy_.stopped_by(),
-           stop_sentence(policy_.stopped_by(), ends_, ends_before_stop_, first_start_, policy_.stopped_at())};
-  }
-  if (failed_before_loss_ && !lost_.empty()) {
-    end.sentence += "; then " + lost_;
-  } else if (!lost_.empty()) {
-    end = {kLauncherExit, lost_};
-  }
-  if (unkillable_ > 0) {
-    end.exit_code = end.exit_code == 0 ? kLauncherExit : end.exit_code;
-    end.sentence += (end.sentence.empty() ? "" : "; ") + std::to_string(unkillable_) + " processes could not be killed";
-  }
-  return end;
 }
 
 }  // namespace ronde::launch

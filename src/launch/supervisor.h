@@ -1,8 +1,8 @@
-// The launcher's loop: hears signals, the hosts of its ranks and the ranks' output, and does what the stop policy says.
+// Supervisor: the launcher's loop. It hears signals, the hosts of its ranks and the ranks' output, and does what the
+// stop policy says.
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "launch/ending.h"
 #include "launch/guardian_channel.h"
+#include "launch/job_outcome.h"
 #include "launch/rank_host.h"
 #include "launch/rank_output.h"
 #include "launch/signal_watch.h"
@@ -41,34 +42,19 @@ class Supervisor {
   void obey_policy();
   void command(Command::Whom whom, int signal);
   void drain();
-  JobEnd verdict() const;
 
   struct Host {
     std::unique_ptr<RankHost> ranks;
     bool is_over = false;  ///< no process of the job is left there
   };
-  struct Started {
-    Nanoseconds moment = 0;
-    std::size_t host = 0;
-  };
 
-  SupervisedJob job_;
   std::vector<Host> hosts_;
   RankOutput& output_;
   SignalWatch& signals_;
   RealClock clock_;
   StopPolicy policy_;
-
-  bool over_ = false;                ///< no process of the job is left
-  std::string lost_;                 ///< why a host is; of the first
-  bool failed_before_loss_ = false;  ///< a rank had, and not for want of another's
-  int unkillable_ = 0;
-  std::map<int, Started> started_;  ///< by rank
-  Nanoseconds first_start_ = 0;
-  std::vector<RankEnd> ends_;  ///< in the order in which they came
-  bool has_failed_ = false;    ///< a rank has, before any stop
-  std::size_t ends_before_stop_ = 0;
-  StartFailure start_failure_;  ///< its sentence is empty if all ranks started
+  JobOutcome outcome_;
+  bool over_ = false;  ///< no process of the job is left
   Nanoseconds drain_until_ = kNever;
 };
 
