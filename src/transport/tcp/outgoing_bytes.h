@@ -34,7 +34,9 @@ class OutgoingBytes {
   /// Calls `write` with the parts that are next until it takes nothing or nothing is left; it returns how many of their
   /// bytes it has taken, and may drop() all and return 0. True: nothing is left.
   template <typename Write>
-  bool flush(Write write) { return flush_kept(write) && flush_lent(write); }
+  bool flush(Write write) {
+    return flush_kept(write) && flush_lent(write);
+  }
 
  private:
   template <typename Write>
