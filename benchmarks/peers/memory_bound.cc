@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/measuring/timing/shared_pages.h"
 #include "peer_program.h"
 
 namespace {

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "cli/measuring/timing/contestant.h"
+#include "cli/measuring/timing/shared_pages.h"
 #include "cli/measuring/timing/start_line.h"
 
 namespace ronde::peers {

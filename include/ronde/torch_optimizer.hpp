@@ -195,7 +195,7 @@ class DistributedOptimizer {
         if (gradient.defined()) {
           each.work.emplace(reduce(gradient, each.name));
         } else {
-          substitutes.emplace_back(&each, at::zeros_like(each.parameter, at::MemoryFormat::Contiguous));
+          substitutes.emplace_back(&each, at::zeros_like(each.parameter));
           each.work.emplace(reduce(substitutes.back().second, each.name));
         }
       }

@@ -86,6 +86,50 @@ def test_without_state_gradients_are_zeros_as_horovod_leaves_them(hvd, rank, wor
     optimizer.step()
 
 
+FUSED = {
+    "Adam": lambda p: torch.optim.Adam(p, 0.01, fused=True),
+    "AdamW": lambda p: torch.optim.AdamW(p, 0.01, fused=True, amsgrad=True),
+    "SGD": lambda p: torch.optim.SGD(p, 0.01, momentum=0.9, fused=True),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, 0.01, fused=True),
+}
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("who_has_state", ["root", "all"])
+@pytest.mark.parametrize("name", FUSED)
+def test_state_lies_in_memory_as_its_parameter_does(hvd, rank, name, who_has_state):
+    """Fused optimizers take parameter, gradient and state as they lie."""
+    inputs = torch.randn(8, 3, 6, 6, generator=torch.Generator().manual_seed(1)).double()
+
+    def steps(model, optimizer, count):
+        for _ in range(count):
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
+
+    def made():
+        torch.manual_seed(0)
+        return nn.Conv2d(3, 4, 3).double()
+
+    expected = made()
+    steps(expected, FUSED[name](expected.parameters()), 6)
+    found = []
+    for order in (torch.channels_last, torch.contiguous_format):
+        model = made().to(memory_format=order)
+        optimizer = FUSED[name](model.parameters())
+        if rank == 0 or who_has_state == "all":
+            steps(model, optimizer, 3)
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+        hvd.broadcast_parameters(model.state_dict(), 0)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        strides = {value.stride() for value in optimizer.state[model.weight].values() if value.dim() > 0}
+        steps(model, optimizer, 3)
+        found.append((strides, model.weight))
+    for strides, weight in found:  # where no rank waits for another any more
+        assert strides == {weight.stride()}
+        torch.testing.assert_close(weight, expected.weight, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.ranks(2)
 def test_who_has_state_keeps_its_gradients(hvd, rank):
     model = nn.Linear(3, 2)

@@ -140,6 +140,8 @@ def broadcast_optimizer_state(
     load_in_place(optimizer, lambda: load(state))
     if is_live:
         _undo_casts(optimizer, state)
+        if not is_root:
+            _follow_memory_orders(optimizer, state)
         before.fill(optimizer)
 
 
@@ -165,6 +167,35 @@ def _undo_casts(optimizer: torch.optim.Optimizer, state: Any) -> None:
     for loaded, sent in _by_parameter(optimizer, state):
         for key, value in loaded.items():
             loaded[key] = _as_sent(value, sent.get(key, value))
+
+
+def _follow_memory_orders(optimizer: torch.optim.Optimizer, state: Any) -> None:
+    """State that has come has the plain memory order, whatever its parameter's is here (channels_last, say). PyTorch's
+    optimizers make state in the parameter's, and those with ``fused=True`` count on that: they take parameter, gradient
+    and state element by element as they lie in memory."""
+    made: Dict[int, torch.Tensor] = {}  # by identity: what is one tensor in several places stays one
+    for group, listed in zip(optimizer.param_groups, state["param_groups"]):
+        for parameter, number in zip(group["params"], listed["params"]):
+            if number in state["state"] and parameter in optimizer.state:
+                optimizer.state[parameter] = _in_order_of(parameter, optimizer.state[parameter], made)
+
+
+def _in_order_of(parameter: torch.Tensor, value: Any, made: Dict[int, torch.Tensor]) -> Any:
+    """The same with tensors that lie as the parameter does, where they have its shape; dicts and lists are changed in
+    place."""
+    if isinstance(value, torch.Tensor):
+        if value.shape != parameter.shape or value.layout is not torch.strided or parameter.layout is not torch.strided:
+            return value
+        if id(value) not in made:
+            ordered = torch.empty_like(parameter, dtype=value.dtype, device=value.device, requires_grad=False)
+            made[id(value)] = value if ordered.stride() == value.stride() else ordered.copy_(value)
+        return made[id(value)]
+    if type(value) is tuple:
+        return tuple(_in_order_of(parameter, each, made) for each in value)
+    if isinstance(value, (dict, list)):
+        for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            value[key] = _in_order_of(parameter, each, made)
+    return value
 
 
 def _as_sent(loaded: Any, sent: Any) -> Any:

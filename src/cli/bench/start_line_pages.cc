@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "cli/measuring/timing/own_core.h"
+
 namespace ronde::cli {
 
 namespace {

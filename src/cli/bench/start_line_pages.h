@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/measuring/timing/shared_pages.h"
 #include "cli/measuring/timing/start_line.h"
 
 namespace ronde::cli {

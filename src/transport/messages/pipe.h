@@ -5,15 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/messages/channel_queues.h"
 #include "transport/transport.h"
 
 namespace ronde::transport {
@@ -23,7 +22,7 @@ class HostTimeout;
 /// One end. Used by one thread at a time (channels.cc has the lock). Never blocks.
 class Pipe {
  public:
-  using Channel = std::uint64_t;
+  using Channel = ChannelQueues::Channel;
   /// Called with the channel of each message that is kept until its channel asks; false: nobody wants it any more.
   using OnArrival = std::function<bool(Channel)>;
 
@@ -46,8 +45,8 @@ class Pipe {
   virtual Status status() const = 0;
   bool has_ended(Channel channel) const { return has_ended_ && !has(channel); }
   /// Something is kept for the channel.
-  bool has(Channel channel) const { return arrived_.contains(channel); }
-  void forget(Channel channel) { arrived_.erase(channel); }
+  bool has(Channel channel) const { return arrived_.has(channel); }
+  void forget(Channel channel) { arrived_.forget(channel); }
 
   // ---- For who watches it.
 
@@ -76,7 +75,7 @@ class Pipe {
 
  private:
   OnArrival on_arrival_;
-  std::unordered_map<Channel, std::deque<std::vector<std::byte>>> arrived_;  ///< none is empty
+  ChannelQueues arrived_;
   bool has_ended_ = false;
 };
 

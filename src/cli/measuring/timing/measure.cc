@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/measuring/timing/compute.h"
+#include "cli/measuring/timing/own_core.h"
 #include "cli/measuring/verification/expectation.h"
 #include "cli/measuring/workload/tensor_sets.h"
 

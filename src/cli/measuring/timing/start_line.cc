@@ -1,13 +1,8 @@
 #include "cli/measuring/timing/start_line.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace ronde::cli {
@@ -38,30 +33,6 @@ void spin_until(Condition condition) {
 }
 
 }  // namespace
-
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
-
-void stay_on_own_core(int rank, int ranks) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) < ranks) {
-    return;
-  }
-  int place = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &cores) && place++ == rank) {
-      cpu_set_t own;
-      CPU_ZERO(&own);
-      CPU_SET(core, &own);
-      sched_setaffinity(0, sizeof own, &own);  // a wish: measuring goes on without it
-      return;
-    }
-  }
-}
 
 int StartLine::meet(std::chrono::seconds limit) {
   // About a millisecond: longer than the ranks' preparations for a call differ, short beside a scheduler's time slice.
@@ -156,45 +127,6 @@ bool StartLine::any_failed() const {
     }
   }
   return false;
-}
-
-SharedPages::SharedPages(int descriptor, std::size_t bytes) : descriptor_(descriptor), bytes_(bytes) {
-  if (descriptor_ < 0) {
-    return;
-  }
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  data_ = data == MAP_FAILED ? nullptr : data;
-}
-
-SharedPages SharedPages::create(std::size_t bytes) {
-  const int descriptor = memfd_create("ronde bench", MFD_CLOEXEC);
-  if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-    close(descriptor);
-    return SharedPages(-1, bytes);
-  }
-  return SharedPages(descriptor, bytes);
-}
-
-SharedPages SharedPages::open(std::int64_t pid, std::int64_t descriptor, std::size_t bytes) {
-  return open("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor), bytes);
-}
-
-SharedPages SharedPages::open(const std::string& path, std::size_t bytes) {
-  return SharedPages(::open(path.c_str(), O_RDWR | O_CLOEXEC), bytes);
-}
-
-SharedPages::SharedPages(SharedPages&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(other.bytes_) {}
-
-SharedPages::~SharedPages() {
-  if (data_ != nullptr) {
-    munmap(data_, bytes_);
-  }
-  if (descriptor_ >= 0) {
-    close(descriptor_);
-  }
 }
 
 }  // namespace ronde::cli

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <string>
 
 namespace ronde::cli {
 
@@ -24,12 +23,6 @@ struct alignas(128) StartLineEntry {
   std::atomic<std::uint64_t> pings_over;  ///< how many calls of line_ns() have ended
   std::int64_t offered[2];                ///< what a contestant tells its peers
 };
-
-/// Of this process's affinity mask, at least 1: with more ranks than these a start line may not spin.
-int usable_cores();
-/// Keeps the calling thread on a core of its own if there is one for each rank, as the launchers of MPI do: on a busy
-/// machine two ranks that wait for each other would else end up on one. Threads that exist already stay free.
-void stay_on_own_core(int rank, int ranks);
 
 /// A view of `ranks` entries, which must outlive it.
 class StartLine {
@@ -60,31 +53,6 @@ class StartLine {
   int rank_;
   int ranks_;
   bool may_spin_;
-};
-
-/// Shared memory that has no name and goes with its last user, zeroed. Nothing is thrown; see is_mapped().
-class SharedPages {
- public:
-  /// Makes it. `descriptor()` is then what others of this user open.
-  static SharedPages create(std::size_t bytes);
-  /// Maps what process `pid` of this machine and user has as `descriptor`.
-  static SharedPages open(std::int64_t pid, std::int64_t descriptor, std::size_t bytes);
-  /// Maps a file that is at least so long.
-  static SharedPages open(const std::string& path, std::size_t bytes);
-  SharedPages(SharedPages&& other) noexcept;
-  SharedPages& operator=(SharedPages&&) = delete;
-  ~SharedPages();
-
-  bool is_mapped() const { return data_ != nullptr; }
-  void* data() const { return data_; }
-  int descriptor() const { return descriptor_; }
-
- private:
-  SharedPages(int descriptor, std::size_t bytes);
-
-  int descriptor_ = -1;
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
 };
 
 }  // namespace ronde::cli

@@ -88,19 +88,5 @@ TEST(StartLine, NoPingsWhereTheyWouldSayNothing) {
   EXPECT_EQ(StartLine(entries.data(), 0, 2, false).line_ns(), 0) << "more ranks than cores";
 }
 
-TEST(SharedPages, AnotherMappingSeesTheSame) {
-  SharedPages made = SharedPages::create(4096);
-  ASSERT_TRUE(made.is_mapped());
-  SharedPages opened = SharedPages::open(getpid(), made.descriptor(), 4096);
-  ASSERT_TRUE(opened.is_mapped());
-  EXPECT_NE(made.data(), opened.data());
-  static_cast<char*>(made.data())[17] = 'x';
-  EXPECT_EQ(static_cast<char*>(opened.data())[17], 'x');
-}
-
-TEST(SharedPages, WhatCannotBeOpenedIsNotMapped) {
-  EXPECT_FALSE(SharedPages::open(getpid(), 987654, 4096).is_mapped());
-}
-
 }  // namespace
 }  // namespace ronde::cli
