@@ -43,6 +43,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       coordinator_(group_, settings.stall),
       completion_(clock, counters_),
       plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock}),
+      table_(backend_.first_thresholds()),
       pairs_(group_, *connections_.memory, control_, peers_,
              [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
       unfinished_({inbox_, pending_, replay_, plans_, pairs_, completion_}, connections_, members_) {
@@ -257,6 +258,7 @@ bool Engine::apply_outcome(Nanoseconds now) {
   for (const ReplayOutbox::Answer& answer : outcome.agreed) {
     if (const auto* table = std::get_if<Thresholds>(&answer)) {
       plans_.use_table(*table);
+      table_.set(*table);
     } else if (const auto* launch = std::get_if<ReplayOutbox::Launch>(&answer)) {
       plans_.add_launch(launch->bucket);
     } else if (status) {

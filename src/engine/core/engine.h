@@ -24,6 +24,7 @@
 #include "engine/p2p/point_to_point.h"
 #include "engine/plans/agreed_plans.h"
 #include "engine/plans/coordinator_role.h"
+#include "engine/plans/table_in_force.h"
 #include "engine/replay/replay.h"
 #include "engine/requests/cancellations.h"
 #include "engine/requests/completion.h"
@@ -96,7 +97,7 @@ class Engine {
   /// rank has a say. Somebody must step afterwards.
   void propose_table(const Thresholds& thresholds) { inbox_.propose(thresholds); }
   /// The row in force.
-  Thresholds thresholds() const { return plans_.thresholds(); }
+  Thresholds thresholds() const { return table_.get(); }
   /// Before a caller waits for the ticket.
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.
@@ -211,6 +212,7 @@ class Engine {
   CoordinatorRole coordinator_;
   Completion completion_;
   AgreedPlans plans_;
+  TableInForce table_;
   PointToPoint pairs_;
   UnfinishedWork unfinished_;
   observe::Observer* observer_ = nullptr;

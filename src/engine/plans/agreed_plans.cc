@@ -15,17 +15,6 @@ AgreedPlans::AgreedPlans(Context context)
           [this](const PlanRun& run, const Status& status) { finished(run, status); },
           [this](std::uint32_t bucket) { context_.replay.launch(bucket); }) {}
 
-void AgreedPlans::use_table(const Thresholds& thresholds) {
-  executor_.set_table(thresholds);
-  std::lock_guard lock(table_mutex_);
-  table_ = thresholds;
-}
-
-Thresholds AgreedPlans::thresholds() const {
-  std::lock_guard lock(table_mutex_);
-  return table_ ? *table_ : context_.backend.first_thresholds();
-}
-
 Status AgreedPlans::add(const std::vector<control::ExecEntry::Item>& items) {
   Result<std::vector<TicketPtr>> tickets = tickets_of(items, context_.pending, context_.group, context_.peers.self());
   if (!tickets) {

@@ -2,8 +2,7 @@
 // settings in force, run one after the other, and the ends of the requests that they serve.
 #pragma once
 
-#include <mutex>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -20,7 +19,7 @@
 
 namespace ronde::engine {
 
-/// Under the progress lock, except where it says otherwise.
+/// Under the progress lock.
 class AgreedPlans {
  public:
   /// What plans are made of and what becomes of them; all of it must outlive this.
@@ -40,9 +39,7 @@ class AgreedPlans {
 
   /// For what is added from now on.
   void use_settings(const control::SettingsEntry& settings) { settings_ = settings; }
-  void use_table(const Thresholds& thresholds);
-  /// The row in force. Any thread.
-  Thresholds thresholds() const;
+  void use_table(const Thresholds& thresholds) { executor_.set_table(thresholds); }
 
   /// Plans what one entry of the log says, behind all before it. INTERNAL if nobody here holds an item.
   Status add(const std::vector<control::ExecEntry::Item>& items);
@@ -79,8 +76,6 @@ class AgreedPlans {
   bool peers_gave_up_ = false;
   std::vector<PlanRun> abandoned_;
   std::vector<MemorySpan> exposed_;
-  mutable std::mutex table_mutex_;
-  std::optional<Thresholds> table_;  ///< guarded by table_mutex_: the last row that was read in the log
 };
 
 }  // namespace ronde::engine

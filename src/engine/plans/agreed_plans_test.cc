@@ -136,7 +136,6 @@ TEST_F(AgreedPlansTest, ARowHoldsForWhatIsAddedBehindIt) {
   held("behind");
   ASSERT_TRUE(agree_on({"before"}));
   plans_.use_table(row);
-  EXPECT_EQ(plans_.thresholds().one_shot, 77u);
   ASSERT_TRUE(agree_on({"behind"}));
   backend_.progress = Progress::idle;
   run();
