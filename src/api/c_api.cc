@@ -139,11 +139,11 @@ ronde_status ronde_get_counters(ronde_engine* engine, ronde_counters* counters) 
     const auto counted = [&](std::atomic<std::uint64_t> engine::Counters::*which) {
       return engines.sum([=](const engine::Engine& each) { return (each.counters().*which).load(); });
     };
-    const auto replayed = [&](std::atomic<std::uint64_t> engine::Replay::Counters::*which) {
+    const auto replayed = [&](std::atomic<std::uint64_t> engine::ReplayCounters::*which) {
       return engines.sum([=](const engine::Engine& each) { return (each.replay_counters().*which).load(); });
     };
     using Negotiation = engine::Counters;
-    using Replaying = engine::Replay::Counters;
+    using Replaying = engine::ReplayCounters;
     const ronde_counters all = {counters->struct_size,
                                 counted(&Negotiation::requests),
                                 counted(&Negotiation::plans),

@@ -62,21 +62,6 @@ void Process::watch_forks() {
   static_cast<void>(once);
 }
 
-Result<engine::JoinOptions> Process::complete(const engine::JoinOptions& options) {
-  std::lock_guard lock(membership_mutex_);
-  return engine::complete(options, membership_);
-}
-
-/// Where the ranks meet in a store that this one serves.
-Status Process::serve_store(const engine::JoinOptions& options) {
-  std::lock_guard lock(served_mutex_);
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::StoreServer> server, engine::serve_store(options, served_at_));
-  if (server) {
-    served_ = std::move(server);
-  }
-  return {};
-}
-
 Status Process::init(const engine::JoinOptions& given) {
   if (shared()) {
     return {};
@@ -86,13 +71,13 @@ Status Process::init(const engine::JoinOptions& given) {
   if (shared()) {
     return {};
   }
-  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions options, complete(given));
+  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions options, places_.complete(given));
   const std::string store = launchers_store(options);
   if (const Result<engine::Topology> topology = engine::topology_of(options)) {
     store::forget_leaving(store, topology.value().rank);
   }
   let_down.store(false, std::memory_order_relaxed);
-  RONDE_RETURN_IF_ERROR(serve_store(given));
+  RONDE_RETURN_IF_ERROR(places_.serve_store(given));
   RONDE_ASSIGN_OR_RETURN(
       std::shared_ptr<engine::Runner> runner,
       engine::join_world(options, std::string(engine::kSharedMeeting), shared_epoch_ + 1, clock_, shared_group_ids_));
@@ -144,8 +129,8 @@ Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOption
   if (!is_named) {
     init_lock.lock();
   }
-  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions options, complete(given));
-  RONDE_RETURN_IF_ERROR(serve_store(given));
+  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions options, places_.complete(given));
+  RONDE_RETURN_IF_ERROR(places_.serve_store(given));
   RONDE_ASSIGN_OR_RETURN(std::shared_ptr<engine::Runner> runner,
                          engine::join_world(options, is_named ? "named/" + *options.meeting : "own",
                                             is_named ? 1 : own_epoch_ + 1, clock_));
@@ -159,7 +144,7 @@ Result<std::shared_ptr<engine::Runner>> Process::create(const engine::JoinOption
 
 Result<std::int32_t> Process::make_group(engine::Runner& runner, const engine::JoinOptions& options,
                                          const std::vector<int>& ranks) {
-  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions completed, complete(options));
+  RONDE_ASSIGN_OR_RETURN(const engine::JoinOptions completed, places_.complete(options));
   return engine::make_group(runner, completed, ranks);
 }
 
@@ -185,11 +170,7 @@ void Process::leave_at_exit() {
       runner->leave_now();
     }
   }
-  // Another thread may be in the middle of init, and wait for others.
-  const std::unique_lock lock(membership_mutex_, std::try_to_lock);
-  if (lock.owns_lock() && membership_) {
-    membership_->leave();
-  }
+  places_.leave_at_exit();
 }
 
 std::int32_t report(const Status& status) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/meeting_places.h"
 #include "engine/process/world.h"
 
 namespace ronde::api {
@@ -38,20 +39,14 @@ class Process {
   Process() = default;
 
   void note_leaving(engine::Runner& runner, const std::string& store) const;
-  Result<engine::JoinOptions> complete(const engine::JoinOptions& options);
-  Status serve_store(const engine::JoinOptions& options);
 
   RealClock clock_;
   std::mutex init_mutex_;  ///< one init or shutdown at a time; taken before mutex_
   mutable std::mutex mutex_;
   std::shared_ptr<engine::Runner> shared_;  ///< guarded by mutex_
   std::string note_store_;                  ///< where the launcher looks who leaves; read under either mutex
-  std::mutex membership_mutex_;
-  std::unique_ptr<site::Membership> membership_;  ///< guarded by membership_mutex_: until the process ends
-  std::mutex served_mutex_;
-  std::string served_at_;                       ///< guarded by served_mutex_: the address of the next
-  std::unique_ptr<store::StoreServer> served_;  ///< guarded by served_mutex_: until the process ends
-  std::uint64_t shared_epoch_ = 0;              ///< guarded by init_mutex_
+  MeetingPlaces places_;
+  std::uint64_t shared_epoch_ = 0;  ///< guarded by init_mutex_
   /// Over all inits.
   const std::shared_ptr<engine::GroupIds> shared_group_ids_ = std::make_shared<engine::GroupIds>();
   std::uint64_t own_epoch_ = 0;                     ///< guarded by init_mutex_

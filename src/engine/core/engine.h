@@ -112,7 +112,7 @@ class Engine {
   const Group& group() const { return group_; }
   const Settings& settings() const { return settings_; }
   const Counters& counters() const { return counters_; }
-  const Replay::Counters& replay_counters() const { return replay_.counters(); }
+  const ReplayCounters& replay_counters() const { return replay_.counters(); }
   const Connections& connections() const { return connections_; }
   /// Connections::news_fd().
   int news_fd() const { return connections_.news_fd(); }

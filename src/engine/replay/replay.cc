@@ -27,7 +27,7 @@ Replay::Replay(Group group, backend::Backend& backend, transport::Peers& peers, 
       clock_(clock),
       group_id_(group.id),
       member_(std::move(group), peers.self()),
-      actions_(member_, backend, peers, deaths, pending, clock) {}
+      actions_(member_, state_, backend, peers, deaths, pending, clock) {}
 
 // ---- Submitting
 
@@ -117,9 +117,9 @@ bool Replay::place_call(const TicketPtr& ticket) {
       step(agreement::Submit{request.name, std::move(descriptor), deadline, request.planning_name});
   actions_.set_placing(nullptr);
   if (lane == agreement::Lane::queued) {  // clocks are watched for it too
-    actions_.watch().begin();
-    actions_.watch().look_soon();
-    actions_.outbox().call();
+    state_.watch.begin();
+    state_.watch.look_soon();
+    state_.outbox.call();
   }
   return true;
 }
@@ -138,9 +138,9 @@ Descriptor Replay::described(const Request& request) const {
 // ---- The log
 
 void Replay::read(control::Message entry) {
-  actions_.counters().entries.fetch_add(1, std::memory_order_relaxed);
+  state_.counters.entries.fetch_add(1, std::memory_order_relaxed);
   Locked gate(gate_);
-  actions_.outbox().call();
+  state_.outbox.call();
   step(agreement::LogRead{std::move(entry)});
 }
 
@@ -152,13 +152,13 @@ void Replay::executed(const std::string& name) {
 void Replay::join(std::uint64_t last_call) {
   Locked gate(gate_);
   actions_.set_last_call(last_call);
-  actions_.outbox().call();
+  state_.outbox.call();
   step(agreement::JoinCalled{});
 }
 
 void Replay::leave() {
   Locked gate(gate_);
-  actions_.outbox().call();
+  state_.outbox.call();
   step(agreement::LeaveCalled{});
 }
 
@@ -168,7 +168,7 @@ void Replay::all_quiet(const Status& reason) { end(reason, true); }
 
 void Replay::end(const Status& reason, bool is_quiet) {
   Locked gate(gate_);
-  actions_.outbox().call();
+  state_.outbox.call();
   if (is_quiet) {
     step(agreement::AllQuiet{reason});
   } else {
@@ -195,11 +195,11 @@ void Replay::stop(const std::vector<int>& lost) {
 }
 
 bool Replay::take(ReplayOutbox::Outcome& outcome) {
-  if (!actions_.outbox().take_call()) {
+  if (!state_.outbox.take_call()) {
     return false;
   }
   Locked gate(gate_);
-  outcome = actions_.outbox().take();
+  outcome = state_.outbox.take();
   return true;
 }
 
@@ -332,7 +332,7 @@ void Replay::end_log() {
   Locked gate(gate_);
   if (member_.is_ordered() &&
       (member_.mode() == agreement::Mode::replay || member_.mode() == agreement::Mode::frozen)) {
-    actions_.outbox().call();
+    state_.outbox.call();
     step(agreement::LogRead{control::BreakEntry{member_.epoch()}});
   }
 }
@@ -398,7 +398,7 @@ void Replay::look_at_breaks() {
 /// Looks at every bucket in which something is under way, and at no other: there may be thousands that are not in use.
 /// The first look at an instance only notes the time.
 void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
-  BucketWatch& watch = actions_.watch();
+  BucketWatch& watch = state_.watch;
   if (!runs().replays() || !watch.is_due(now)) {
     return;
   }
@@ -431,10 +431,10 @@ void Replay::check_time(Nanoseconds now, Nanoseconds stall) {
 
 std::size_t Replay::watched() const {
   Locked gate(gate_);
-  return actions_.watch().buckets().size();
+  return state_.watch.buckets().size();
 }
 
-Nanoseconds Replay::next_check() const { return runs().replays() ? actions_.watch().next() : kNever; }
+Nanoseconds Replay::next_check() const { return runs().replays() ? state_.watch.next() : kNever; }
 
 bool Replay::is_waiting() const {
   Locked gate(gate_);

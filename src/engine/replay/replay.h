@@ -22,8 +22,8 @@
 #include "backend/backend.h"
 #include "base/spin_lock.h"
 #include "engine/membership/deaths.h"
-#include "engine/replay/bucket_runs.h"
 #include "engine/replay/replay_actions.h"
+#include "engine/replay/replay_state.h"
 #include "engine/requests/pending_table.h"
 #include "engine/requests/ticket.h"
 #include "observe/observer.h"
@@ -34,8 +34,6 @@ namespace ronde::engine {
 
 class Replay {
  public:
-  using Counters = ReplayActions::Counters;
-
   Replay(Group group, backend::Backend& backend, transport::Peers& peers, Deaths& deaths, const PendingTable& pending,
          const Clock& clock);
 
@@ -48,12 +46,12 @@ class Replay {
   void place(std::span<const TicketPtr> tickets, std::size_t& placed);
   /// Whether the engine should be driven: a bucket was published, something waits to be sent or told, or the first
   /// request has come after a quiet time, from when on clocks must be watched.
-  bool has_work() const { return actions_.has_work(); }
+  bool has_work() const { return state_.has_work(); }
   /// Somebody waits for this ticket, so what it waits for is looked at closely.
   void want(Ticket& ticket) {
     ticket.want();
-    if (!ticket.is_alone() && runs().replays() && actions_.watch().look_soon()) {
-      actions_.outbox().call();
+    if (!ticket.is_alone() && runs().replays() && state_.watch.look_soon()) {
+      state_.outbox.call();
     }
   }
 
@@ -111,7 +109,7 @@ class Replay {
   /// In a break: the ranks that what was decided waits for.
   std::vector<int> draining_for() const;
   /// Those whose requests are over well, for the engine to finish and then to clear.
-  std::vector<TicketPtr>& completed() { return actions_.completed(); }
+  std::vector<TicketPtr>& completed() { return state_.completed; }
   /// What else the calls above have left to do; empty if nothing.
   bool take(ReplayOutbox::Outcome& outcome);
 
@@ -125,7 +123,7 @@ class Replay {
   bool is_waiting() const;
   /// One that has had no answer `grace` after its deadline, if there is one.
   std::optional<std::string> overdue(Nanoseconds now, Nanoseconds grace) const;
-  const Counters& counters() const { return actions_.counters(); }
+  const ReplayCounters& counters() const { return state_.counters; }
   /// How many buckets check_time() goes over; for tests.
   std::size_t watched() const;
 
@@ -134,8 +132,8 @@ class Replay {
   auto step(Event event) {
     return member_.step(std::move(event), actions_);
   }
-  BucketRuns& runs() { return actions_.runs(); }
-  const BucketRuns& runs() const { return actions_.runs(); }
+  BucketRuns& runs() { return state_.runs; }
+  const BucketRuns& runs() const { return state_.runs; }
   void break_for(agreement::Reason reason, std::uint32_t bucket = 0);
   bool place_under_gate(const TicketPtr& ticket, std::optional<Descriptor>& descriptor);
   bool place_call(const TicketPtr& ticket);
@@ -154,6 +152,7 @@ class Replay {
 
   mutable SpinLock gate_;
   agreement::Member member_;  ///< guarded by gate_
+  ReplayState state_;
   ReplayActions actions_;
   bool peers_gave_up_ = false;
   observe::Observer* observer_ = nullptr;

@@ -9,9 +9,9 @@ namespace ronde::engine {
 // ---- Instances
 
 void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint64_t) {
-  BucketRun& run = runs_[bucket];
+  BucketRun& run = state_.runs[bucket];
   if (run.begin_watch()) {
-    watch_.add(bucket);
+    state_.watch.add(bucket);
   }
   TicketPtr& ticket = run.tickets()[place];
   if (!ticket) {  // it is an unnamed call, or comes from negotiation
@@ -21,15 +21,15 @@ void ReplayActions::copy_in(std::uint32_t bucket, std::uint32_t place, std::uint
   const bool is_alone = run.tickets().size() == 1;
   run.copy_in(place, !is_alone && !member_.is_half_full(bucket), clock_);
   if (!is_alone && ticket->on_done()) {  // nobody will wait for it, but somebody wants to hear
-    watch_.look_soon();
+    state_.watch.look_soon();
   }
-  if (watch_.begin()) {  // from now on clocks are watched
-    outbox_.call();
+  if (state_.watch.begin()) {  // from now on clocks are watched
+    state_.outbox.call();
   }
 }
 
 void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
-  BucketRun& run = runs_[bucket];
+  BucketRun& run = state_.runs[bucket];
   const bool is_plain = run.is_plain();
   const std::uint64_t calls = is_plain ? 0 : calls_in(bucket);
   run.publish(calls, clock_);
@@ -40,12 +40,13 @@ void ReplayActions::publish(std::uint32_t bucket, agreement::Flag flag) {
     send_full(bucket, flag, calls);
     return;
   }
-  runs_.published(bucket);
+  state_.runs.published(bucket);
 }
 
 /// The log launches it.
 void ReplayActions::send_full(std::uint32_t bucket, agreement::Flag flag, std::uint64_t calls) {
-  outbox_.send(control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
+  state_.outbox.send(
+      control::FullMessage{member_.epoch(), bucket, agreement::instance_in(flag, member_.epoch()), calls});
 }
 
 /// Stands for the unnamed calls in the bucket; 0 if there are none. Ranks whose calls differ have the same by a chance
@@ -62,22 +63,23 @@ std::uint64_t ReplayActions::calls_in(std::uint32_t bucket) const {
 }
 
 void ReplayActions::complete(std::uint32_t bucket, std::uint64_t) {
-  BucketRun& run = runs_[bucket];
-  run.complete(completed_);
+  BucketRun& run = state_.runs[bucket];
+  run.complete(state_.completed);
   // One thread at a time adds: no need to lock the bus.
-  counters_.instances.store(counters_.instances.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  counters_.direct_bytes.store(counters_.direct_bytes.load(std::memory_order_relaxed) + run.direct_bytes(),
-                               std::memory_order_relaxed);
+  state_.counters.instances.store(state_.counters.instances.load(std::memory_order_relaxed) + 1,
+                                  std::memory_order_relaxed);
+  state_.counters.direct_bytes.store(state_.counters.direct_bytes.load(std::memory_order_relaxed) + run.direct_bytes(),
+                                     std::memory_order_relaxed);
 }
 
 void ReplayActions::voided(std::uint32_t bucket) {
-  runs_[bucket].drop_tickets();
-  counters_.voided.fetch_add(1, std::memory_order_relaxed);
+  state_.runs[bucket].drop_tickets();
+  state_.counters.voided.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ReplayActions::set_observed(bool is_observed) {
   is_observed_ = is_observed;
-  for (const std::unique_ptr<BucketRun>& run : runs_.all()) {
+  for (const std::unique_ptr<BucketRun>& run : state_.runs.all()) {
     if (run) {
       run->observed().forget();
     }
@@ -105,7 +107,7 @@ Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanosec
     }
     message.timeout = ticket->request().timeout;  // the whole; what is left of it is known when it is sent
   }
-  outbox_.send(std::move(message), deadline);
+  state_.outbox.send(std::move(message), deadline);
   return deadline;
 }
 
@@ -113,7 +115,7 @@ Nanoseconds ReplayActions::send_request(control::RequestMessage message, Nanosec
 /// long as it lives; what buckets have in common takes another one at INSTALL only, when none is under way (install()).
 void ReplayActions::table(const Thresholds& thresholds) {
   table_ = thresholds;
-  outbox_.agree(thresholds);
+  state_.outbox.agree(thresholds);
 }
 
 /// What the log has told, else what all began with.
@@ -124,8 +126,8 @@ Thresholds ReplayActions::in_force() const { return table_ ? *table_ : backend_.
 void ReplayActions::prepare(const Bucket& bucket) {
   std::unique_ptr<BucketRun> run = make_ready(bucket);
   const bool is_refused = run == nullptr;
-  runs_.add(bucket.id, std::move(run));
-  outbox_.send(control::PreparedMessage{bucket.id, is_refused});
+  state_.runs.add(bucket.id, std::move(run));
+  state_.outbox.send(control::PreparedMessage{bucket.id, is_refused});
 }
 
 /// Null: refused.
@@ -140,36 +142,36 @@ void ReplayActions::install(std::uint32_t epoch, std::span<const std::uint32_t> 
   if (!added) {
     backend_.begin_epoch(in_force());
   }
-  runs_.enter(epoch, buckets);
-  watch_.reserve(runs_.all().size());
-  watch_.look_at_once();
-  counters_.installs.fetch_add(1, std::memory_order_relaxed);
+  state_.runs.enter(epoch, buckets);
+  state_.watch.reserve(state_.runs.all().size());
+  state_.watch.look_at_once();
+  state_.counters.installs.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ReplayActions::ended(std::uint32_t) {
-  runs_.leave();
-  counters_.breaks.fetch_add(1, std::memory_order_relaxed);
+  state_.runs.leave();
+  state_.counters.breaks.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ReplayActions::retire(std::uint32_t bucket) {
-  if (!runs_.remove(bucket)) {
+  if (!state_.runs.remove(bucket)) {
     return;  // refused here; the coordinator has freed it
   }
-  watch_.remove(bucket);
-  outbox_.send(control::FreeMessage{bucket});
+  state_.watch.remove(bucket);
+  state_.outbox.send(control::FreeMessage{bucket});
 }
 
 // ---- Breaks and ends
 
 void ReplayActions::set_frozen(std::uint32_t epoch, agreement::Reason reason) {
   peers_.say_frozen(epoch, static_cast<std::uint32_t>(reason));
-  watch_.begin();
-  outbox_.call();
+  state_.watch.begin();
+  state_.outbox.call();
 }
 
 void ReplayActions::send_frozen(std::uint32_t epoch, agreement::Reason) {
-  outbox_.send(control::FrozenMessage{epoch});
-  watch_.begin();
+  state_.outbox.send(control::FrozenMessage{epoch});
+  state_.watch.begin();
 }
 
 }  // namespace ronde::engine

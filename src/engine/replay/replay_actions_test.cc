@@ -18,7 +18,7 @@ class ReplayActionsTest : public testing::Test {
  protected:
   ReplayActionsTest() {
     deaths_ = std::make_unique<Deaths>(*ranks_[0].peers);
-    actions_ = std::make_unique<ReplayActions>(member_, backend_, *ranks_[0].peers, *deaths_, pending_, clock_);
+    actions_ = std::make_unique<ReplayActions>(member_, state_, backend_, *ranks_[0].peers, *deaths_, pending_, clock_);
   }
   void read(control::Message entry) { member_.step(agreement::LogRead{std::move(entry)}, *actions_); }
   /// Bucket 0, of "a" and "b", is in force.
@@ -38,8 +38,8 @@ class ReplayActionsTest : public testing::Test {
     return ticket;
   }
   ReplayOutbox::Outcome take() {
-    actions_->outbox().take_call();
-    return actions_->outbox().take();
+    state_.outbox.take_call();
+    return state_.outbox.take();
   }
   template <typename M>
   static std::vector<M> messages(const ReplayOutbox::Outcome& outcome) {
@@ -58,19 +58,20 @@ class ReplayActionsTest : public testing::Test {
   PendingTable pending_;
   FakeClock clock_;
   agreement::Member member_{Group{0, {0, 1}}, 0};
+  ReplayState state_;
   std::unique_ptr<ReplayActions> actions_;
 };
 
 TEST_F(ReplayActionsTest, WhatHasNoPlaceIsARequestToTheCoordinator) {
   submit("x", kSecond);
-  EXPECT_TRUE(actions_->has_work());
+  EXPECT_TRUE(state_.has_work());
   const ReplayOutbox::Outcome outcome = take();
   const auto requests = messages<control::RequestMessage>(outcome);
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests[0].name, "x");
   EXPECT_EQ(requests[0].timeout, kSecond);
-  EXPECT_FALSE(actions_->has_work());
-  EXPECT_FALSE(actions_->outbox().take_call());
+  EXPECT_FALSE(state_.has_work());
+  EXPECT_FALSE(state_.outbox.take_call());
 }
 
 TEST_F(ReplayActionsTest, APlaceInWithdrawnMemoryIsToldToNobody) {
@@ -101,22 +102,22 @@ TEST_F(ReplayActionsTest, BucketsArePreparedUnderTheLastRowOfTheLog) {
 
 TEST_F(ReplayActionsTest, AnInstanceOfABucket) {
   install();
-  EXPECT_TRUE(actions_->runs().replays());
+  EXPECT_TRUE(state_.runs.replays());
   const TicketPtr a = submit("a");
-  EXPECT_TRUE(actions_->has_work()) << "from now on clocks are watched";
-  EXPECT_FALSE(actions_->runs().has_published());
+  EXPECT_TRUE(state_.has_work()) << "from now on clocks are watched";
+  EXPECT_FALSE(state_.runs.has_published());
   const TicketPtr b = submit("b");
   EXPECT_THAT(backend_.take(), ElementsAre("0: copy_in 0", "0: copy_in 1", "0: publish"));
-  ASSERT_TRUE(actions_->runs().has_published());
-  actions_->runs().collect_published();
-  EXPECT_THAT(actions_->runs().active(), ElementsAre(0));
-  EXPECT_FALSE(actions_->runs().has_published());
-  EXPECT_THAT(actions_->watch().buckets(), ElementsAre(0));
+  ASSERT_TRUE(state_.runs.has_published());
+  state_.runs.collect_published();
+  EXPECT_THAT(state_.runs.active(), ElementsAre(0));
+  EXPECT_FALSE(state_.runs.has_published());
+  EXPECT_THAT(state_.watch.buckets(), ElementsAre(0));
   member_.step(agreement::AllPublished{0}, *actions_);
   member_.step(agreement::Reduced{0}, *actions_);
   member_.step(agreement::AllDone{0}, *actions_);
-  EXPECT_THAT(actions_->completed(), ElementsAre(a, b));
-  EXPECT_EQ(actions_->counters().instances.load(), 1u);
+  EXPECT_THAT(state_.completed, ElementsAre(a, b));
+  EXPECT_EQ(state_.counters.instances.load(), 1u);
 }
 
 TEST_F(ReplayActionsTest, WhenABucketIsPublishedIsNotedForWhoObserves) {
@@ -125,11 +126,11 @@ TEST_F(ReplayActionsTest, WhenABucketIsPublishedIsNotedForWhoObserves) {
   const auto publish = [&] {
     submit("a");
     submit("b");
-    const observe::Instance instance = actions_->runs()[0].observed().done(1, clock_.now());
+    const observe::Instance instance = state_.runs[0].observed().done(1, clock_.now());
     member_.step(agreement::AllPublished{0}, *actions_);
     member_.step(agreement::Reduced{0}, *actions_);
     member_.step(agreement::AllDone{0}, *actions_);
-    for (const TicketPtr& ticket : std::exchange(actions_->completed(), {})) {
+    for (const TicketPtr& ticket : std::exchange(state_.completed, {})) {
       ticket->finish({});
       pending_.free_name(*ticket);
     }
@@ -138,15 +139,15 @@ TEST_F(ReplayActionsTest, WhenABucketIsPublishedIsNotedForWhoObserves) {
   EXPECT_EQ(publish(), 0) << "nobody does";
   actions_->set_observed(true);
   EXPECT_EQ(publish(), clock_.now());
-  actions_->runs()[0].observed().published(1);
+  state_.runs[0].observed().published(1);
   actions_->set_observed(true);
-  EXPECT_EQ(actions_->runs()[0].observed().done(1, 2).published, 0) << "another hears nothing of before";
+  EXPECT_EQ(state_.runs[0].observed().done(1, 2).published, 0) << "another hears nothing of before";
 }
 
 TEST_F(ReplayActionsTest, WhatIsOutstandingAtInstallComesFromThePendingTable) {
   const TicketPtr a = submit("a");
   install();
-  EXPECT_EQ(actions_->runs()[0].tickets()[0], a);
+  EXPECT_EQ(state_.runs[0].tickets()[0], a);
 }
 
 TEST_F(ReplayActionsTest, AnEpochBeginsOnceAndBucketsAreAddedToIt) {
@@ -156,7 +157,7 @@ TEST_F(ReplayActionsTest, AnEpochBeginsOnceAndBucketsAreAddedToIt) {
   EXPECT_THAT(backend_.take(), ElementsAre("begin_epoch", "0: enter 1"));
   read(control::AddEntry{1, {1}});
   EXPECT_THAT(backend_.take(), ElementsAre("1: enter 1"));
-  EXPECT_EQ(actions_->counters().installs.load(), 2u);
+  EXPECT_EQ(state_.counters.installs.load(), 2u);
 }
 
 TEST_F(ReplayActionsTest, ABreakIsToldToThePeersAndCancelsWhatIsInForce) {
@@ -166,11 +167,11 @@ TEST_F(ReplayActionsTest, ABreakIsToldToThePeersAndCancelsWhatIsInForce) {
   backend_.take();
   member_.step(agreement::LocalReason{agreement::Reason::deadline, 0}, *actions_);
   EXPECT_EQ(ranks_[1].peers->frozen_in(0), 1u);
-  EXPECT_TRUE(actions_->runs().replays()) << "until it is decided";
+  EXPECT_TRUE(state_.runs.replays()) << "until it is decided";
   member_.step(agreement::AllFrozen{}, *actions_);
   EXPECT_THAT(backend_.take(), ElementsAre("0: cancel"));
-  EXPECT_FALSE(actions_->runs().replays());
-  EXPECT_FALSE(actions_->runs()[0].tickets()[0]);
+  EXPECT_FALSE(state_.runs.replays());
+  EXPECT_FALSE(state_.runs[0].tickets()[0]);
   const ReplayOutbox::Outcome outcome = take();
   EXPECT_EQ(messages<control::RequestMessage>(outcome).size(), 1u) << "it goes on with the coordinator";
   EXPECT_EQ(messages<control::EndMessage>(outcome).size(), 1u);
@@ -184,8 +185,8 @@ TEST_F(ReplayActionsTest, ARetiredBucketIsWatchedNoMoreAndFreed) {
   take();
   read(control::RetireEntry{{0}});
   EXPECT_EQ(messages<control::FreeMessage>(take()).at(0).bucket, 0u);
-  EXPECT_FALSE(actions_->runs().all()[0]);
-  EXPECT_THAT(actions_->watch().buckets(), IsEmpty());
+  EXPECT_FALSE(state_.runs.all()[0]);
+  EXPECT_THAT(state_.watch.buckets(), IsEmpty());
 }
 
 TEST_F(ReplayActionsTest, ErrorsAndBugsAreLeftForTheEngine) {

@@ -12,7 +12,7 @@ struct Counters {
   std::atomic<std::uint64_t> plans{0};
   std::atomic<std::uint64_t> fused_tensors{0};
   std::atomic<std::uint64_t> bytes_reduced{0};
-  std::atomic<std::uint64_t> direct_bytes{0};  ///< in negotiation; of those in replay see Replay::Counters
+  std::atomic<std::uint64_t> direct_bytes{0};  ///< in negotiation; of those in replay see ReplayCounters
   std::atomic<std::uint64_t> control_messages{0};
 
   /// For those that one thread writes at a time: without a locked instruction.

@@ -85,7 +85,7 @@ class Steps {
     }
     return all;
   }
-  const Replay::Counters& counters(int rank) { return world.engine(rank).replay_counters(); }
+  const ReplayCounters& counters(int rank) { return world.engine(rank).replay_counters(); }
 
   test::LocalWorld world;
 

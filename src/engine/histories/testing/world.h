@@ -59,7 +59,7 @@ class World : public WorldState {
       for (const Submission* const each : own.outstanding) {
         text += " " + text_of(*each);
       }
-      const Replay::Counters& counters = own.engine->replay_counters();
+      const ReplayCounters& counters = own.engine->replay_counters();
       text += "; installs " + std::to_string(counters.installs) + ", breaks " + std::to_string(counters.breaks) +
               ", instances " + std::to_string(counters.instances) + "\n";
     }
@@ -329,7 +329,7 @@ class World : public WorldState {
 
   void kill(std::size_t index) {
     Rank& own = rank(index);
-    const Replay::Counters& counters = own.engine->replay_counters();
+    const ReplayCounters& counters = own.engine->replay_counters();
     count(counters.installs > counters.breaks ? Seen::kills_while_replaying : Seen::kills_while_negotiating);
     count(any_killed_ ? Seen::second_kills : Seen::kills_of_the_coordinator, any_killed_ || index == 0 ? 1 : 0);
     note(index, [] { return std::string("dies"); });
@@ -393,7 +393,7 @@ class World : public WorldState {
 
   void count_engines() {
     for (const auto& each : ranks_) {
-      const Replay::Counters& replayed = each->engine->replay_counters();
+      const ReplayCounters& replayed = each->engine->replay_counters();
       count(Seen::instances, replayed.instances);
       count(Seen::installs, replayed.installs);
       count(Seen::breaks, replayed.breaks);
