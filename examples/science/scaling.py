@@ -12,13 +12,14 @@ import importlib.util
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional
+
+import numpy as np
 
 
 class Row(NamedTuple):
@@ -27,7 +28,7 @@ class Row(NamedTuple):
     ranks: int
     batch: int  # of all ranks together
     step_s: float  # median
-    exposed_s: float  # median of what a step takes longer than one without averaging
+    exposed_s: tuple[float, float, float]  # what a step takes longer than one without averaging: median between quartiles
     efficiency: float
 
 
@@ -44,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser, batch: int) -> None:
     group.add_argument("--scaling", choices=["weak", "strong"],
                        help="time 1, 2, 4, ... ranks: weak, each has --batch samples; strong, all share --batch samples")
     group.add_argument("--max-ranks", type=int, default=4, help="the most ranks (default 4)")
-    group.add_argument("--plot", type=Path, metavar="FILE", help="the picture (default PROGRAM-SCALING.png, in this folder)")
+    group.add_argument("--plot", type=Path, metavar="FILE", help="the picture (default PROGRAM-SCALING.png here)")
     group.add_argument("--timed", type=int, default=10, help="steps timed with averaging, and as many without (default 10)")
     group.add_argument("--warmup", type=int, default=2, help="steps of both kinds before (default 2)")
     group.add_argument("--result", type=Path, metavar="FILE",
@@ -74,20 +75,20 @@ def measure(
     The ranks begin each step together, and a step takes as long as the slowest rank's: so the difference of the two kinds is
     what averaging adds, and not what ranks take from each other by sharing the machine's memory and cores.
     """
-    own: list[tuple[float, float]] = []
-    for number in range(options.warmup + options.timed):
+    kinds = (averaged, alone)
+    own = np.zeros((options.warmup + options.timed, len(kinds)))
+    for number, seconds in enumerate(own):
         batch = next(shares)
-        pair = _seconds(hvd, averaged, batch), _seconds(hvd, alone, batch)
-        if number >= options.warmup:
-            own.append(pair)
-    of_ranks = hvd.allgather_object(own)
+        for kind in ((0, 1), (1, 0))[number % 2]:  # what comes second may find the caches warmer, or the core hotter
+            seconds[kind] = _seconds(hvd, kinds[kind], batch)
+    of_ranks = hvd.allgather_object(own[options.warmup :])
     if hvd.rank() == 0:
-        slowest = [[max(rank[step][kind] for rank in of_ranks) for step in range(options.timed)] for kind in (0, 1)]
+        with_averaging, without = np.max(of_ranks, axis=0).T
         found = {
             "ranks": hvd.size(),
             "batch": options.batch,
-            "step_s": statistics.median(slowest[0]),
-            "exposed_s": statistics.median(long - short for long, short in zip(*slowest)),
+            "step_s": float(np.median(with_averaging)),
+            "exposed_s": np.percentile(with_averaging - without, [25, 50, 75]).tolist(),
         }
         options.result.write_text(json.dumps(found), encoding="utf-8")
 
@@ -103,6 +104,8 @@ def run(options: argparse.Namespace, title: str) -> None:
     """Runs this program with more and more ranks, prints the table and saves the plot."""
     if "RONDE_RANK" in os.environ:
         raise SystemExit("--scaling starts jobs of its own: start the program plainly, without ronde run")
+    if options.timed < 1:
+        raise SystemExit(f"--timed is {options.timed}: 1 or more")
     counts = rank_counts(options)
     plot_file = options.plot or Path(f"{Path(sys.argv[0]).stem}-{options.scaling}.png")
     has_plots = importlib.util.find_spec("matplotlib") is not None
@@ -156,16 +159,16 @@ def row_of(found: dict[str, Any], first: Optional[Row], scaling: str) -> Row:
     ranks, step_s = found["ranks"], found["step_s"]
     alone_s = first.step_s if first else step_s
     efficiency = alone_s / step_s if scaling == "weak" else alone_s / (ranks * step_s)
-    return Row(ranks, found["batch"], step_s, found["exposed_s"], efficiency)
+    return Row(ranks, found["batch"], step_s, tuple(found["exposed_s"]), efficiency)
 
 
 def table(rows: list[Row]) -> str:
-    """One line for each number of ranks."""
+    """One line for each number of ranks. Of exposed communication it has the median, and where half of the steps lie."""
     lines = ["ranks  batch  ms a step  samples/s  efficiency  exposed ms a step"]
     for row in rows:
-        speed = row.batch / row.step_s
-        lines.append(f"{row.ranks:5}  {row.batch:5}  {1e3 * row.step_s:9.1f}  {speed:9.1f}  {row.efficiency:10.2f}"
-                     f"  {1e3 * row.exposed_s:17.1f}")  # fmt: skip
+        low, middle, high = (1e3 * seconds for seconds in row.exposed_s)
+        lines.append(f"{row.ranks:5}  {row.batch:5}  {1e3 * row.step_s:9.1f}  {row.batch / row.step_s:9.1f}"
+                     f"  {row.efficiency:10.2f}  {middle:.1f} ({low:.1f} to {high:.1f})")  # fmt: skip
     return "\n".join(lines)
 
 
@@ -177,16 +180,17 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
     from matplotlib import pyplot
 
     ranks = [row.ranks for row in rows]
+    low, middle, high = 1e3 * np.array([row.exposed_s for row in rows]).T
     curves = [
-        ("a step, ms (median)", [1e3 * row.step_s for row in rows]),
-        ("efficiency", [row.efficiency for row in rows]),
-        ("exposed communication, ms a step", [1e3 * row.exposed_s for row in rows]),
+        ("a step, ms (median)", [1e3 * row.step_s for row in rows], None),
+        ("efficiency", [row.efficiency for row in rows], None),
+        ("exposed communication, ms a step\n(median, and half of the steps)", middle, [middle - low, high - middle]),
     ]
-    figure, axes = pyplot.subplots(1, len(curves), figsize=(12, 3.6), layout="constrained")
-    for axis, (name, values) in zip(axes, curves):
-        axis.plot(ranks, values, "o-")
+    figure, axes = pyplot.subplots(1, len(curves), figsize=(12, 3.8), layout="constrained")
+    for axis, (name, values, spread) in zip(axes, curves):
+        axis.errorbar(ranks, values, yerr=spread, fmt="o-", capsize=4)
         axis.set(title=name, xlabel="ranks", xticks=ranks)
-        axis.set_ylim(bottom=min(0.0, *values))
+        axis.axhline(0.0, color="black", linewidth=0.8)
         axis.grid(alpha=0.3)
     axes[1].axhline(1.0, linestyle=":", color="gray")
     figure.suptitle(title)

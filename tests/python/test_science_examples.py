@@ -23,9 +23,9 @@ DISCRIMINATOR = [1600, 64, 204800, 128, 128, 128, 819200, 256, 256, 256, 2457600
 GENERATOR = [8388608, 131072, 512, 512, 3276800, 256, 256, 256, 819200, 128, 128, 128, 204800, 64, 64, 64, 1600, 1]
 
 #: One rank adds what two add in another order, and convolutions of half the batch may go another way: in float32 that is 1e-7
-#: of a loss at first, and Adam makes a step of full size of a gradient that is hardly more than rounding. Six times 1e-7 was
-#: seen after five steps; ranks that do not average differ by 1e-3 and more.
-TOLERANCE = 1e-5
+#: of a loss at first, and Adam makes a step of full size even of a gradient that is hardly more than rounding. 3e-7 was seen
+#: after five steps, on another processor it may be more; ranks that do not average were off by 2e-2 and more.
+TOLERANCE = 1e-4
 
 
 @pytest.mark.parametrize(("sizes", "tensors", "parameters"), [
@@ -57,8 +57,8 @@ def test_networks_in_keras_are_those_of_the_papers():
 import sys
 sys.path.insert(0, {str(EXAMPLES)!r})
 import cosmogan_keras, hep_cnn_keras
-for model in (hep_cnn_keras.make_model(224), hep_cnn_keras.make_model(64, is_small=True), cosmogan_keras.make_discriminator(256),
-              cosmogan_keras.make_generator(256)):
+for model in (hep_cnn_keras.make_model(224), hep_cnn_keras.make_model(64, is_small=True),
+              cosmogan_keras.make_discriminator(256), cosmogan_keras.make_generator(256)):
     print("sizes", *[variable.value.shape.num_elements() for variable in model.trainable_variables])
     print("outputs", *model.output_shape[1:])
 """
@@ -106,7 +106,8 @@ def test_strong_scaling_makes_a_table_and_a_plot(tmp_path):
     *_, header, first, second, named = ended.stdout.splitlines()
     assert header.split()[:2] == ["ranks", "batch"]
     (ranks, batch, alone_ms, speed, efficiency, _), (two, same, both_ms, _, gained, _) = (
-        map(float, line.split()) for line in (first, second))
+        map(float, line.split()[:6]) for line in (first, second))
+    assert all(re.search(r" -?[\d.]+ \(-?[\d.]+ to -?[\d.]+\)$", line) for line in (first, second))
     assert (ranks, two, batch, same) == (1, 2, 4, 4)
     assert efficiency == 1 and speed == pytest.approx(4000 / alone_ms, rel=0.1)
     assert gained == pytest.approx(alone_ms / (2 * both_ms), abs=0.1)
@@ -115,7 +116,7 @@ def test_strong_scaling_makes_a_table_and_a_plot(tmp_path):
 
 
 def asked(**options):
-    return argparse.Namespace(**{"scaling": "strong", "max_ranks": 4, "batch": 8, "result": None, **options})
+    return argparse.Namespace(**{"scaling": "strong", "max_ranks": 4, "batch": 8, "timed": 3, "result": None, **options})
 
 
 def test_which_ranks_are_measured():
@@ -133,8 +134,8 @@ def test_which_ranks_are_measured():
 def test_efficiency():
     import scaling
 
-    alone = scaling.row_of({"ranks": 1, "batch": 8, "step_s": 0.8, "exposed_s": 0.0}, None, "strong")
-    found = {"ranks": 4, "batch": 8, "step_s": 0.4, "exposed_s": 0.1}
+    alone = scaling.row_of({"ranks": 1, "batch": 8, "step_s": 0.8, "exposed_s": [0.0, 0.0, 0.0]}, None, "strong")
+    found = {"ranks": 4, "batch": 8, "step_s": 0.4, "exposed_s": [0.1, 0.1, 0.2]}
     assert alone.efficiency == 1.0
     assert scaling.row_of(found, alone, "strong").efficiency == pytest.approx(0.5)
     assert scaling.row_of(found, alone, "weak").efficiency == pytest.approx(2.0)
@@ -145,7 +146,7 @@ def test_without_matplotlib_there_is_a_sentence(monkeypatch, capsys):
 
     monkeypatch.setattr(scaling.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(scaling, "_measured", lambda ranks, batch, file: {
-        "ranks": ranks, "batch": batch, "step_s": 0.5, "exposed_s": 0.0})
+        "ranks": ranks, "batch": batch, "step_s": 0.5, "exposed_s": [0.0, 0.0, 0.0]})
     scaling.run(asked(max_ranks=2, scaling="weak", threads=1, plot=None), "A network")
     printed = capsys.readouterr().out.splitlines()
     assert "matplotlib is not installed: pip install matplotlib" in printed[0]
