@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,9 @@ def add_options(parser: argparse.ArgumentParser, batch: int) -> None:
                        help="time 1, 2, 4, ... ranks: weak, each has --batch samples; strong, all share --batch samples")
     group.add_argument("--max-ranks", type=int, default=4, help="the most ranks (default 4)")
     group.add_argument("--plot", type=Path, metavar="FILE", help="the picture (default PROGRAM-SCALING.png here)")
-    group.add_argument("--timed", type=int, default=10, help="steps timed with averaging, and as many without (default 10)")
+    group.add_argument("--rounds", type=int, default=1,
+                       help="how often each number of ranks has its turn: more where others use the machine (default 1)")
+    group.add_argument("--timed", type=int, default=10, help="steps timed in a job, and as many without averaging (default 10)")
     group.add_argument("--warmup", type=int, default=2, help="steps of both kinds before (default 2)")
     group.add_argument("--result", type=Path, metavar="FILE",
                        help="for the jobs that --scaling starts: do not train, but time, and write it here as JSON")
@@ -87,8 +89,8 @@ def measure(
         found = {
             "ranks": hvd.size(),
             "batch": options.batch,
-            "step_s": float(np.median(with_averaging)),
-            "exposed_s": np.percentile(with_averaging - without, [25, 50, 75]).tolist(),
+            "steps_s": with_averaging.tolist(),
+            "exposed_s": (with_averaging - without).tolist(),
         }
         options.result.write_text(json.dumps(found), encoding="utf-8")
 
@@ -104,8 +106,8 @@ def run(options: argparse.Namespace, title: str) -> None:
     """Runs this program with more and more ranks, prints the table and saves the plot."""
     if "RONDE_RANK" in os.environ:
         raise SystemExit("--scaling starts jobs of its own: start the program plainly, without ronde run")
-    if options.timed < 1:
-        raise SystemExit(f"--timed is {options.timed}: 1 or more")
+    if min(options.timed, options.rounds) < 1:
+        raise SystemExit(f"--timed is {options.timed} and --rounds {options.rounds}: 1 or more")
     counts = rank_counts(options)
     plot_file = options.plot or Path(f"{Path(sys.argv[0]).stem}-{options.scaling}.png")
     has_plots = importlib.util.find_spec("matplotlib") is not None
@@ -113,14 +115,15 @@ def run(options: argparse.Namespace, title: str) -> None:
         print("There will be a table and no plot, since matplotlib is not installed: pip install matplotlib", flush=True)
     cores = len(os.sched_getaffinity(0))
     print(f"{title}, {options.scaling} scaling, threads of each rank: {options.threads}, cores: {cores}", flush=True)
-    rows: list[Row] = []
+    jobs = len(counts) * options.rounds
+    found: dict[int, list[dict[str, Any]]] = {ranks: [] for ranks in counts}
     with tempfile.TemporaryDirectory() as folder:
-        for ranks in counts:
+        for number, ranks in enumerate(counts * options.rounds):
             batch = options.batch * ranks if options.scaling == "weak" else options.batch
             more = " (more threads than cores)" if ranks * options.threads > cores else ""
-            print(f"measuring {ranks} of {counts[-1]} ranks, {batch} samples a step{more}", flush=True)
-            found = _measured(ranks, batch, Path(folder) / f"{ranks}.json")
-            rows.append(row_of(found, rows[0] if rows else None, options.scaling))
+            print(f"job {number + 1} of {jobs}: ranks: {ranks}, samples a step: {batch}{more}", flush=True)
+            found[ranks].append(_measured(ranks, batch, Path(folder) / f"{number}.json"))
+    rows = rows_of(found, options.scaling)
     print(table(rows), flush=True)
     if has_plots:
         plot(rows, f"{title}, {options.scaling} scaling", plot_file)
@@ -154,12 +157,15 @@ def _measured(ranks: int, batch: int, file: Path) -> dict[str, Any]:
     return found
 
 
-def row_of(found: dict[str, Any], first: Optional[Row], scaling: str) -> Row:
-    """``first``: what one rank does; None: this is it."""
-    ranks, step_s = found["ranks"], found["step_s"]
-    alone_s = first.step_s if first else step_s
-    efficiency = alone_s / step_s if scaling == "weak" else alone_s / (ranks * step_s)
-    return Row(ranks, found["batch"], step_s, tuple(found["exposed_s"]), efficiency)
+def rows_of(found: dict[int, list[dict[str, Any]]], scaling: str) -> list[Row]:
+    """Of what the jobs have written, by their ranks; one rank is what the others are compared with."""
+    rows: list[Row] = []
+    for ranks, jobs in found.items():
+        step_s = float(np.median([seconds for job in jobs for seconds in job["steps_s"]]))
+        low, middle, high = np.percentile([seconds for job in jobs for seconds in job["exposed_s"]], [25, 50, 75]).tolist()
+        gain = (rows[0].step_s if rows else step_s) / step_s
+        rows.append(Row(ranks, jobs[0]["batch"], step_s, (low, middle, high), gain if scaling == "weak" else gain / ranks))
+    return rows
 
 
 def table(rows: list[Row]) -> str:

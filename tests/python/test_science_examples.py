@@ -116,7 +116,8 @@ def test_strong_scaling_makes_a_table_and_a_plot(tmp_path):
 
 
 def asked(**options):
-    return argparse.Namespace(**{"scaling": "strong", "max_ranks": 4, "batch": 8, "timed": 3, "result": None, **options})
+    known = {"scaling": "strong", "max_ranks": 4, "batch": 8, "timed": 3, "rounds": 1, "result": None}
+    return argparse.Namespace(**{**known, **options})
 
 
 def test_which_ranks_are_measured():
@@ -134,11 +135,15 @@ def test_which_ranks_are_measured():
 def test_efficiency():
     import scaling
 
-    alone = scaling.row_of({"ranks": 1, "batch": 8, "step_s": 0.8, "exposed_s": [0.0, 0.0, 0.0]}, None, "strong")
-    found = {"ranks": 4, "batch": 8, "step_s": 0.4, "exposed_s": [0.1, 0.1, 0.2]}
-    assert alone.efficiency == 1.0
-    assert scaling.row_of(found, alone, "strong").efficiency == pytest.approx(0.5)
-    assert scaling.row_of(found, alone, "weak").efficiency == pytest.approx(2.0)
+    found = {
+        1: [{"batch": 8, "steps_s": [0.8, 0.8, 7.0], "exposed_s": [0.0, 0.0, 0.0]}],
+        4: [{"batch": 8, "steps_s": [0.4, 0.4], "exposed_s": [0.0, 0.1]},
+            {"batch": 8, "steps_s": [9.0], "exposed_s": [0.2]}],
+    }
+    alone, four = scaling.rows_of(found, "strong")
+    assert (alone.step_s, alone.efficiency, four.step_s, four.efficiency) == (0.8, 1.0, 0.4, 0.5)
+    assert four.exposed_s == pytest.approx((0.05, 0.1, 0.15))
+    assert [row.efficiency for row in scaling.rows_of(found, "weak")] == [1.0, 2.0]
 
 
 def test_without_matplotlib_there_is_a_sentence(monkeypatch, capsys):
@@ -146,7 +151,7 @@ def test_without_matplotlib_there_is_a_sentence(monkeypatch, capsys):
 
     monkeypatch.setattr(scaling.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(scaling, "_measured", lambda ranks, batch, file: {
-        "ranks": ranks, "batch": batch, "step_s": 0.5, "exposed_s": [0.0, 0.0, 0.0]})
+        "ranks": ranks, "batch": batch, "steps_s": [0.5], "exposed_s": [0.0]})
     scaling.run(asked(max_ranks=2, scaling="weak", threads=1, plot=None), "A network")
     printed = capsys.readouterr().out.splitlines()
     assert "matplotlib is not installed: pip install matplotlib" in printed[0]
