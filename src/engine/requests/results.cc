@@ -10,14 +10,33 @@ namespace ronde::engine {
 
 namespace {
 
-constexpr std::align_val_t kLine{64};
+constexpr std::size_t kLine = 64;
+/// Before the memory lies the address of the allocation; both ends are aligned to this.
+constexpr std::size_t kHeader = 16;
 
 }  // namespace
 
-void ReleaseResultMemory::operator()(std::byte* data) const { ::operator delete[](data, kLine); }
+void ReleaseResultMemory::operator()(std::byte* data) const {
+  std::byte* allocation = nullptr;
+  std::memcpy(&allocation, data - kHeader, sizeof allocation);
+  ::operator delete[](allocation);
+}
 
+/// Not by an aligned allocation: that of glibc before 2.38 takes more than it gives back as one piece, so the next of
+/// the same size does not fit there and gets other memory, which is in no cache. 4 MiB gathered again and again
+/// took 1.4 times as long.
 ResultMemory make_result_memory(std::size_t bytes) {
-  return ResultMemory(static_cast<std::byte*>(::operator new[](bytes, kLine, std::nothrow)));
+  if (bytes > SIZE_MAX - kHeader - kLine) {
+    return nullptr;
+  }
+  auto* const allocation = static_cast<std::byte*>(::operator new[](bytes + kHeader + kLine, std::nothrow));
+  if (allocation == nullptr) {
+    return nullptr;
+  }
+  const std::uintptr_t least = reinterpret_cast<std::uintptr_t>(allocation) + kHeader;
+  std::byte* const data = allocation + kHeader + (kLine - least % kLine) % kLine;
+  std::memcpy(data - kHeader, &allocation, sizeof allocation);
+  return ResultMemory(data);
 }
 
 Status Results::make_outputs(Request& request, const std::vector<std::vector<std::int64_t>>& rows, std::size_t own,

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
+#include <set>
+#include <vector>
 
 namespace ronde::engine {
 namespace {
@@ -128,6 +131,20 @@ TEST(ResultMemory, BeginsWithALineOfTheCache) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // theirs keep freed memory apart on purpose
+TEST(ResultMemory, IsUsedAgainForResultsOfOneSize) {
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  std::set<const std::byte*> places;
+  std::vector<std::unique_ptr<int>> others;
+  for (int round = 0; round < 50; ++round) {
+    const ResultMemory memory = make_result_memory(kBytes);
+    others.push_back(std::make_unique<int>(round));  // what a program allocates meanwhile
+    places.insert(memory.get());
+  }
+  EXPECT_LE(places.size(), 3u) << "else each comes with memory that is in no cache";
+}
+#endif
 
 }  // namespace
 }  // namespace ronde::engine
