@@ -43,7 +43,7 @@ Engine::Engine(Topology topology, Connections connections, Settings settings, co
       coordinator_(group_, settings.stall),
       completion_(clock, counters_),
       plans_({group_, backend_, peers_, pending_, replay_, completion_, counters_, clock}),
-      table_(backend_.first_thresholds()),
+      table_(backend_),
       pairs_(group_, *connections_.memory, control_, peers_,
              [this](const TicketPtr& ticket, Status status) { completion_.finish(ticket, std::move(status)); }),
       unfinished_({inbox_, pending_, replay_, plans_, pairs_, completion_}, connections_, members_) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
+#include "backend/backend.h"
 #include "types/thresholds.h"
 
 namespace ronde::engine {
@@ -11,8 +13,8 @@ namespace ronde::engine {
 /// Any thread.
 class TableInForce {
  public:
-  /// `first`: what all ranks begin with.
-  explicit TableInForce(const Thresholds& first) : row_(first) {}
+  /// `backend`, which must outlive this, has the row that all ranks begin with: one that may come later than this.
+  explicit TableInForce(const backend::Backend& backend) : backend_(backend) {}
 
   void set(const Thresholds& row) {
     std::lock_guard lock(mutex_);
@@ -20,12 +22,13 @@ class TableInForce {
   }
   Thresholds get() const {
     std::lock_guard lock(mutex_);
-    return row_;
+    return row_ ? *row_ : backend_.first_thresholds();
   }
 
  private:
+  const backend::Backend& backend_;
   mutable std::mutex mutex_;
-  Thresholds row_;  ///< guarded by mutex_
+  std::optional<Thresholds> row_;  ///< guarded by mutex_; none: the log has said nothing yet
 };
 
 }  // namespace ronde::engine
