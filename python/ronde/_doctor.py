@@ -21,11 +21,19 @@ TRIES = {
 }
 
 
+#: How variables begin by which launchers say who a process is, and those of which that is the whole name.
+_OF_LAUNCHERS = ("RONDE_", "HOROVOD_", "OMPI_", "PMI", "PALS_", "MPI_", "I_MPI_", "HYDRA_", "MV2_", "SLURM_", "TORCHELASTIC_")
+_OF_TORCHRUN = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+                "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT"}
+
+
 def _environment() -> Dict[str, str]:
-    """Whatever has started this process, the try is a job of one rank, and leaves the GPUs alone."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RONDE_")}
-    return {**kept, "RONDE_RANK": "0", "RONDE_SIZE": "1", "RONDE_PROBE": "0", "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu",
-            "TF_CPP_MIN_LOG_LEVEL": "3"}
+    """Whatever has started this process (the doctor of several hosts is a rank of a job), the try is a job of one rank, and
+    leaves the GPUs alone."""
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(_OF_LAUNCHERS) and name not in _OF_TORCHRUN}
+    alone = {"RONDE_RANK": "0", "RONDE_SIZE": "1", "RONDE_PROBE": "0"}
+    return {**kept, **alone, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def _failure(framework: str, limit_s: float) -> str:

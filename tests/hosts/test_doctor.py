@@ -30,7 +30,7 @@ def test_hosts_that_are_well(bed):
         assert re.search(line, done.stdout), done.stdout
     assert done.stdout.count("network") == 3 and "eth0 10.77.0.3 (MTU 1500)" in done.stdout
     assert done.stdout.count("deaths") == 3
-    assert "0 failures, 0 warnings" in done.stdout
+    assert "0 failures, 0 warnings" in done.stdout, done.stdout
     assert done.stderr == ""
 
 

@@ -19,7 +19,10 @@ def findings(**environment):
 
 
 def test_each_framework_is_tried():
-    found = findings(RONDE_SIZE="7", RONDE_RANK="3")  # as where a rank runs it: what is tried is a job of its own
+    # As where a rank runs it, which any launcher may have started: what is tried is a job of its own.
+    found = findings(RONDE_SIZE="7", RONDE_RANK="3", RANK="3", WORLD_SIZE="7", LOCAL_RANK="0", MASTER_ADDR="nowhere",
+                     OMPI_COMM_WORLD_RANK="2", OMPI_COMM_WORLD_SIZE="5", PMI_RANK="1", PMI_SIZE="4", SLURM_PROCID="1",
+                     SLURM_NTASKS="4", SLURM_STEP_NUM_TASKS="4")
     assert found["frameworks"]["grade"] == "ok"
     assert {"torch", "tensorflow", "keras", "jax", "numpy"} <= set(found["frameworks"]["text"].split(" work ")[0].split(", "))
     assert "tensorflow 2" in found["packages"]["text"], "also where it is called tensorflow-cpu"
