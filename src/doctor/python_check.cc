@@ -19,9 +19,9 @@ namespace ronde::doctor {
 
 namespace {
 
-constexpr Nanoseconds kPythonLimit = 45 * kSecond;
+constexpr Nanoseconds kPythonLimit = 75 * kSecond;
 
-/// Versions are read, not imported. Frameworks are tried all at once, each for 30 s at most, also where no framework
+/// Versions are read, not imported. Frameworks are tried all at once, each for 60 s at most, also where no framework
 /// answers in time below kPythonLimit.
 constexpr const char* kProgram = R"(
 import importlib.metadata as m, json, sys
@@ -40,7 +40,7 @@ try:
     from ronde._lib import library
     library()
     from ronde._doctor import tried as try_all
-    tried = try_all(found, 30)
+    tried = try_all(found, 60)
 except BaseException as error:
     failure = f"{type(error).__name__}: {error}"
 print(json.dumps({"python": sys.version.split()[0], "path": sys.executable, "packages": found, "failure": failure,
