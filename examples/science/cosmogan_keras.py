@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, Iterator
+from typing import Any
 
 os.environ["KERAS_BACKEND"] = "tensorflow"  # the step below is TensorFlow's
 
@@ -20,13 +20,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import made_data
+import program
 import ronde.keras as hvd
 import scaling
+from program import LATENT
 from ronde.tensorflow import SyncBatchNormalization
 
-LATENT = 64  # numbers of which a map is made
-Batch = tuple[Any, Any, Any]  # true maps, latent vectors, which labels are flipped
+Batch = tuple[Any, ...]  # true maps, latent vectors, which labels are flipped
 
 
 def normalisation(is_synchronised: bool) -> Any:
@@ -113,54 +113,24 @@ def cross_entropy(labels: Any, found: Any) -> Any:
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, found))
 
 
-def batches(options: argparse.Namespace) -> Iterator[Batch]:
-    """This rank's share of batch after batch, without end."""
-    true = made_data.maps(options.samples, options.image, options.seed)
-    random = np.random.default_rng(options.seed)
-    while True:
-        order = random.integers(0, options.samples, options.batch)
-        latent = random.uniform(-1.0, 1.0, (options.batch, LATENT)).astype(np.float32)
-        flips = (random.uniform(size=(options.batch, 2)) < options.flip).astype(np.float32)
-        mine, latent, flips = (made_data.share(each, hvd.rank(), hvd.size()) for each in (order, latent, flips))
-        yield tf.constant(true[mine]), tf.constant(latent), tf.constant(flips)
-
-
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--image", type=int, default=256, help="pixels of a map's side, a multiple of 16 (default 256)")
-    parser.add_argument("--width", type=int, default=64, help="channels of the outermost layers (default 64)")
-    parser.add_argument("--flip", type=float, default=0.01, help="which part of the labels is false (default 0.01)")
-    parser.add_argument("--rate", type=float, default=2e-4, help="Adam's learning rate (default 0.0002)")
-    parser.add_argument("--sync-batch-norm", action="store_true",
-                        help="normalise over the batches of all ranks; without it each rank over its own")
-    scaling.add_options(parser, batch=64)
-    options = parser.parse_args()
-    if options.image < 16 or options.image % 16 != 0:
-        parser.error(f"--image is {options.image}: a multiple of 16")
-    return options
+def tensors(batch: tuple[np.ndarray, ...]) -> Batch:
+    return tuple(tf.constant(each) for each in batch)
 
 
 def main() -> None:
-    options = parse_options()
+    options = program.cosmogan_options(__doc__)
     if scaling.is_asked_for(options):
         scaling.run(options, "CosmoGAN in Keras")
         return
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
-    hvd.init()
-    scaling.check_shares(options, hvd.size())
-    training = Training(options)
-    shares = batches(options)
-    if options.result:
-        alone = Training(options, is_averaging=False)
-        scaling.measure(options, hvd, shares, training.step, alone.step)
-        return
-    for number in range(options.steps):
-        found = training.step(next(shares))
-        if number % options.report == 0 or number == options.steps - 1:
-            loss, against = hvd.allreduce(found, name="metrics")
-            if hvd.rank() == 0:
-                print(f"step {number}: loss {loss:.7f} of the discriminator, loss {against:.7f} of the generator", flush=True)
+    program.train(
+        options,
+        hvd,
+        lambda is_averaging: Training(options, is_averaging),
+        lambda rank, size: map(tensors, program.cosmogan_batches(options, rank, size)),
+        program.describe_cosmogan,
+    )
 
 
 if __name__ == "__main__":

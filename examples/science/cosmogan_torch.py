@@ -11,18 +11,17 @@ The ranks share each batch of --batch maps; with --sync-batch-norm one rank and 
 from __future__ import annotations
 
 import argparse
-from typing import Iterator
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-import made_data
+import program
 import ronde.torch as hvd
 import scaling
+from program import LATENT
 
-LATENT = 64  # numbers of which a map is made
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # true maps, latent vectors, which labels are flipped
 
 
@@ -109,53 +108,25 @@ class Training:
         return torch.stack([loss.detach(), against.detach()])
 
 
-def batches(options: argparse.Namespace) -> Iterator[Batch]:
-    """This rank's share of batch after batch, without end."""
-    true = made_data.maps(options.samples, options.image, options.seed).transpose(0, 3, 1, 2)
-    random = np.random.default_rng(options.seed)
-    while True:
-        order = random.integers(0, options.samples, options.batch)
-        latent = random.uniform(-1.0, 1.0, (options.batch, LATENT)).astype(np.float32)
-        flips = (random.uniform(size=(options.batch, 2)) < options.flip).astype(np.float32)
-        mine, latent, flips = (made_data.share(each, hvd.rank(), hvd.size()) for each in (order, latent, flips))
-        yield torch.from_numpy(true[mine]), torch.from_numpy(latent), torch.from_numpy(flips)
-
-
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--image", type=int, default=256, help="pixels of a map's side, a multiple of 16 (default 256)")
-    parser.add_argument("--width", type=int, default=64, help="channels of the outermost layers (default 64)")
-    parser.add_argument("--flip", type=float, default=0.01, help="which part of the labels is false (default 0.01)")
-    parser.add_argument("--rate", type=float, default=2e-4, help="Adam's learning rate (default 0.0002)")
-    parser.add_argument("--sync-batch-norm", action="store_true",
-                        help="normalise over the batches of all ranks; without it each rank over its own")
-    scaling.add_options(parser, batch=64)
-    options = parser.parse_args()
-    if options.image < 16 or options.image % 16 != 0:
-        parser.error(f"--image is {options.image}: a multiple of 16")
-    return options
+def tensors(batch: tuple[np.ndarray, ...]) -> Batch:
+    """PyTorch has channels before rows."""
+    true, latent, flips = batch
+    return torch.from_numpy(true.transpose(0, 3, 1, 2).copy()), torch.from_numpy(latent), torch.from_numpy(flips)
 
 
 def main() -> None:
-    options = parse_options()
+    options = program.cosmogan_options(__doc__)
     if scaling.is_asked_for(options):
         scaling.run(options, "CosmoGAN in PyTorch")
         return
-    hvd.init()
-    scaling.check_shares(options, hvd.size())
     torch.set_num_threads(options.threads)
-    training = Training(options)
-    shares = batches(options)
-    if options.result:
-        alone = Training(options, is_averaging=False)
-        scaling.measure(options, hvd, shares, training.step, alone.step)
-        return
-    for number in range(options.steps):
-        found = training.step(next(shares))
-        if number % options.report == 0 or number == options.steps - 1:
-            loss, against = hvd.allreduce(found, name="metrics").tolist()
-            if hvd.rank() == 0:
-                print(f"step {number}: loss {loss:.7f} of the discriminator, loss {against:.7f} of the generator", flush=True)
+    program.train(
+        options,
+        hvd,
+        lambda is_averaging: Training(options, is_averaging),
+        lambda rank, size: map(tensors, program.cosmogan_batches(options, rank, size)),
+        program.describe_cosmogan,
+    )
 
 
 if __name__ == "__main__":

@@ -11,18 +11,17 @@ The network is that of Kurth et al. (arXiv 1708.05256): 4 or, with --small, 3 co
 from __future__ import annotations
 
 import argparse
-from typing import Iterator
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-import made_data
+import program
 import ronde.torch as hvd
 import scaling
 
-Batch = tuple[torch.Tensor, torch.Tensor]
+Batch = tuple[torch.Tensor, torch.Tensor]  # pictures, what they show
 
 
 def make_model(side: int, width: int = 128, dropout: float = 0.5, is_small: bool = False) -> nn.Sequential:
@@ -69,49 +68,25 @@ class Training:
         return torch.stack([loss.detach(), (found.argmax(1) == labels).float().mean()])
 
 
-def batches(options: argparse.Namespace) -> Iterator[Batch]:
-    """This rank's share of batch after batch, without end."""
-    pictures, labels = made_data.jets(options.samples, options.image, options.seed)
-    order = np.random.default_rng(options.seed)
-    while True:
-        mine = made_data.share(order.integers(0, options.samples, options.batch), hvd.rank(), hvd.size())
-        shared = torch.from_numpy(pictures[mine].transpose(0, 3, 1, 2).copy())
-        yield shared, torch.from_numpy(labels[mine]).long()
-
-
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--small", action="store_true", help="the small variant, for pictures of 64 x 64")
-    parser.add_argument("--image", type=int, help="pixels of a picture's side (default 224, with --small 64)")
-    parser.add_argument("--width", type=int, default=128, help="filters of each convolution (default 128)")
-    parser.add_argument("--dropout", type=float, default=0.5, help="which part of the values is left out (default 0.5)")
-    parser.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate (default 0.001)")
-    scaling.add_options(parser, batch=64)
-    options = parser.parse_args()
-    options.image = options.image or (64 if options.small else 224)
-    return options
+def tensors(batch: tuple[np.ndarray, np.ndarray]) -> Batch:
+    """PyTorch has channels before rows."""
+    pictures, labels = batch
+    return torch.from_numpy(pictures.transpose(0, 3, 1, 2).copy()), torch.from_numpy(labels).long()
 
 
 def main() -> None:
-    options = parse_options()
+    options = program.hep_cnn_options(__doc__)
     if scaling.is_asked_for(options):
         scaling.run(options, "HEP-CNN in PyTorch")
         return
-    hvd.init()
-    scaling.check_shares(options, hvd.size())
     torch.set_num_threads(options.threads)
-    training = Training(options)
-    shares = batches(options)
-    if options.result:
-        alone = Training(options, is_averaging=False)
-        scaling.measure(options, hvd, shares, training.step, alone.step)
-        return
-    for number in range(options.steps):
-        found = training.step(next(shares))
-        if number % options.report == 0 or number == options.steps - 1:
-            loss, right = hvd.allreduce(found, name="metrics").tolist()
-            if hvd.rank() == 0:
-                print(f"step {number}: loss {loss:.7f}, {100 * right:.1f} % right", flush=True)
+    program.train(
+        options,
+        hvd,
+        lambda is_averaging: Training(options, is_averaging),
+        lambda rank, size: map(tensors, program.hep_cnn_batches(options, rank, size)),
+        program.describe_hep_cnn,
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +18,10 @@ namespace ronde {
 inline namespace v0 {
 namespace torch {
 
-/// The element type of Ronde's that stands for libtorch's. Throws Code::invalid_argument if there is none.
-inline DType dtype_of(at::ScalarType type) {
+namespace detail {
+
+/// The element type of Ronde's that stands for libtorch's, if there is one.
+inline std::optional<DType> find_dtype(at::ScalarType type) {
   // clang-format off
   switch (type) {
     case at::kByte: return DType::uint8;
@@ -42,10 +45,23 @@ inline DType dtype_of(at::ScalarType type) {
     case at::kUInt32: return DType::uint32;
     case at::kUInt64: return DType::uint64;
 #endif
-    default: break;
+    default: return std::nullopt;
   }
   // clang-format on
-  throw Error(Code::invalid_argument, std::string("tensors of ") + c10::toString(type) + " are not reduced or moved");
+}
+
+inline std::string no_such_type(at::ScalarType type) {
+  return std::string("tensors of ") + c10::toString(type) + " are not reduced or moved";
+}
+
+}  // namespace detail
+
+/// The element type of Ronde's that stands for libtorch's. Throws Code::invalid_argument if there is none.
+inline DType dtype_of(at::ScalarType type) {
+  if (const std::optional<DType> found = detail::find_dtype(type)) {
+    return *found;
+  }
+  throw Error(Code::invalid_argument, detail::no_such_type(type));
 }
 
 /// The reverse. Throws Code::invalid_argument where this libtorch has no such type.
@@ -92,21 +108,13 @@ inline std::string why_not(const at::Tensor& tensor) {
   if (!tensor.device().is_cpu()) {
     return "the tensor lies on " + tensor.device().str() + ": give tensor.cpu(), and copy the result back";
   }
-  return {};
+  return find_dtype(tensor.scalar_type()) ? std::string() : no_such_type(tensor.scalar_type());
 }
 
 /// Refuses a call as ronde::detail::refuse(), which tells the other ranks of one without a name.
 template <typename Options>
 void check(const at::Tensor& tensor, const Options& options) {
-  std::string why = why_not(tensor);
-  if (why.empty()) {
-    try {
-      static_cast<void>(dtype_of(tensor.scalar_type()));
-    } catch (const Error&) {
-      why = std::string("tensors of ") + c10::toString(tensor.scalar_type()) + " are not reduced or moved";
-    }
-  }
-  if (!why.empty()) {
+  if (const std::string why = why_not(tensor); !why.empty()) {
     ronde::detail::refuse(options, why);
   }
 }

@@ -141,7 +141,7 @@ def broadcast_optimizer_state(
     if is_live:
         _undo_casts(optimizer, state)
         if not is_root:
-            _follow_memory_orders(optimizer, state)
+            _follow_memory_orders(optimizer)
         before.fill(optimizer)
 
 
@@ -169,15 +169,14 @@ def _undo_casts(optimizer: torch.optim.Optimizer, state: Any) -> None:
             loaded[key] = _as_sent(value, sent.get(key, value))
 
 
-def _follow_memory_orders(optimizer: torch.optim.Optimizer, state: Any) -> None:
+def _follow_memory_orders(optimizer: torch.optim.Optimizer) -> None:
     """State that has come has the plain memory order, whatever its parameter's is here (channels_last, say). PyTorch's
     optimizers make state in the parameter's, and those with ``fused=True`` count on that: they take parameter, gradient
     and state element by element as they lie in memory."""
     made: Dict[int, torch.Tensor] = {}  # by identity: what is one tensor in several places stays one
-    for group, listed in zip(optimizer.param_groups, state["param_groups"]):
-        for parameter, number in zip(group["params"], listed["params"]):
-            if number in state["state"] and parameter in optimizer.state:
-                optimizer.state[parameter] = _in_order_of(parameter, optimizer.state[parameter], made)
+    for parameter, state in optimizer.state.items():
+        if isinstance(parameter, torch.Tensor):  # a class of the program's may keep more
+            optimizer.state[parameter] = _in_order_of(parameter, state, made)
 
 
 def _in_order_of(parameter: torch.Tensor, value: Any, made: Dict[int, torch.Tensor]) -> Any:

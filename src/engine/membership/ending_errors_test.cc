@@ -6,26 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "engine/testing/three_members.h"
+
 namespace ronde::engine {
 namespace {
 
 using testing::HasSubstr;
 
-/// Members 0, 1 and 2, which are ranks 3, 5 and 8 of the job.
-class EndingErrorsTest : public testing::Test {
- protected:
-  EndingErrorsTest() {
-    connections_.who.resize(3);
-    for (int member = 0; member < 3; ++member) {
-      connections_.who[static_cast<std::size_t>(member)].host = "node" + std::to_string(member);
-      connections_.who[static_cast<std::size_t>(member)].pid = 100 + member;
-    }
-  }
-
-  const Group group_{4, {3, 5, 8}};
-  Connections connections_;  // without links
-  MemberNames names_{group_, connections_};
-};
+class EndingErrorsTest : public ThreeMembers {};
 
 TEST_F(EndingErrorsTest, WhoHasLeftIsToldByRank) {
   EXPECT_EQ(rank_has_left(8).failed_rank(), 8);
