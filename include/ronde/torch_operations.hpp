@@ -24,6 +24,12 @@ void check_all(const Tensors& tensors, const Options& options) {
     check(tensor, options);
   }
 }
+template <typename Options>
+void check_all_written(const Tensors& tensors, const Options& options) {
+  for (const at::Tensor& tensor : tensors) {
+    check_written(tensor, options);
+  }
+}
 
 /// What is in memory of the caller's, or is copied there.
 inline Work::Finish into(std::vector<Target> targets) {
@@ -48,7 +54,7 @@ inline at::Tensor like(const at::Tensor& tensor) {
 }
 
 inline Work reduce_all(const Tensors& tensors, const AllreduceOptions& options, bool in_place) {
-  check_all(tensors, options);
+  in_place ? check_all_written(tensors, options) : check_all(tensors, options);
   std::vector<Target> targets;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
@@ -85,7 +91,6 @@ Work prefix(ronde_op which, const at::Tensor& tensor, const Options& options) {
 }  // namespace detail
 
 // ---- All-reduce: every rank gets the combination of all ranks' values
-// ------------------------------------------------
 
 inline Work allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
   return detail::reduce_all({tensor}, options, false);
@@ -116,7 +121,6 @@ inline std::vector<at::Tensor> grouped_allreduce_(const std::vector<at::Tensor>&
 }
 
 // ---- Rows: dimension 0 counts them, and a tensor has at least that one
-// -----------------------------------------------
 
 /// All ranks' rows, in rank order. The ranks may have different numbers of rows, or none.
 inline Work allgather_async(const at::Tensor& rows, const RequestOptions& options) {
@@ -172,11 +176,10 @@ inline std::vector<std::int64_t> received_splits(const Work& work) {
 }
 
 // ---- One rank has another part than the others
-// -------------------------------------------------------------------------
 
 /// Every rank's tensor becomes the root's.
 inline Work broadcast_async_(const at::Tensor& tensor, const BroadcastOptions& options) {
-  detail::check(tensor, options);
+  detail::check_written(tensor, options);
   std::vector<detail::Target> targets{detail::Target(tensor)};
   std::vector<at::Tensor> kept{targets.front().memory()};
   Ticket ticket = ronde::broadcast_async(detail::output_view(kept.front()), options);
@@ -193,8 +196,8 @@ inline at::Tensor broadcast(const at::Tensor& tensor, const BroadcastOptions& op
 }
 /// The root's tensor becomes the reduction of all ranks'; the others' stay as they are.
 inline Work reduce_async_(const at::Tensor& tensor, const ReduceOptions& options) {
-  detail::check(tensor, options);
   const bool is_root = ronde::rank(options.engine) == options.root;
+  is_root ? detail::check_written(tensor, options) : detail::check(tensor, options);
   std::vector<detail::Target> targets{detail::Target(is_root ? tensor : detail::like(tensor))};
   std::vector<at::Tensor> kept{is_root ? targets.front().memory() : detail::plain(tensor), targets.front().memory()};
   Ticket ticket = ronde::reduce_async(detail::input_view(kept[0]), detail::output_view(kept[1]), options);
@@ -205,7 +208,6 @@ inline void reduce_(const at::Tensor& tensor, const ReduceOptions& options = {})
 }
 
 // ---- Prefix reductions over the ranks, in rank order
-// -------------------------------------------------------------------
 
 /// Of the ranks up to and including this one.
 inline Work scan_async(const at::Tensor& tensor, const ScanOptions& options) {
@@ -223,7 +225,6 @@ inline at::Tensor exscan(const at::Tensor& tensor, const ScanOptions& options = 
 }
 
 // ---- Two ranks, by tag
-// -------------------------------------------------------------------------------------------------
 
 inline Work send_async(const at::Tensor& tensor, const PeerOptions& options) {
   detail::check(tensor, options);
@@ -235,7 +236,7 @@ inline Work send_async(const at::Tensor& tensor, const PeerOptions& options) {
 inline void send(const at::Tensor& tensor, const PeerOptions& options) { send_async(tensor, options).wait(); }
 /// Fills the tensor, of the sent one's type and number of elements.
 inline Work recv_async_(const at::Tensor& tensor, const PeerOptions& options) {
-  detail::check(tensor, options);
+  detail::check_written(tensor, options);
   std::vector<detail::Target> targets{detail::Target(tensor)};
   std::vector<at::Tensor> kept{targets.front().memory()};
   Ticket ticket = ronde::recv_async(detail::output_view(kept.front()), options);
@@ -249,7 +250,6 @@ inline int recv_(const at::Tensor& tensor, const PeerOptions& options) {
 }
 
 // ---- Whole models
-// ------------------------------------------------------------------------------------------------------
 
 /// All parameters and buffers of a module become the root's. Every rank's module has the same ones.
 inline void broadcast_parameters(const ::torch::nn::Module& module, int root = 0, const Engine* engine = nullptr) {
@@ -290,6 +290,7 @@ inline void broadcast_optimizer_state(::torch::optim::Optimizer& optimizer, int 
     std::istringstream stream(std::string(data.begin(), data.end()));
     ::torch::serialize::InputArchive archive;
     archive.load_from(stream);
+    optimizer.state().clear();  // load() adds to what is there
     optimizer.load(archive);
   }
 }

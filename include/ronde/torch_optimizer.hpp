@@ -6,12 +6,14 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -40,7 +42,13 @@ struct DistributedOptimizerOptions {
 ///
 /// Every rank makes one with parameters of the same names and shapes, and steps equally often. A parameter that has no
 /// gradient on this rank counts as zeros where another rank has one; where none has, it stays without, and is not
-/// stepped. One thread at a time, but for the threads of autograd.
+/// stepped. A parameter that stands in the optimizer twice is reduced once. One thread at a time, but for the threads
+/// of autograd.
+///
+/// Gradients that are averaged are so once: a pass that would add to them, between synchronize() and step(), is refused
+/// (Code::invalid_argument, thrown by backward()), and step() does not average them again. A pass may be dropped,
+/// before or after synchronize(), by zero_grad() on all ranks. Where ranks have dropped different numbers of passes, or
+/// one has put another tensor in the place of a gradient that is being averaged, step() throws on all of them.
 class DistributedOptimizer {
  public:
   /// `optimizer`: with all its parameters; it must outlive this. Those that do not require gradients are left out.
@@ -56,20 +64,19 @@ class DistributedOptimizer {
     for (const auto& item : all.named_parameters) {
       names[item.value().unsafeGetTensorImpl()] = item.key();
     }
-    std::size_t position = 0;
     for (const auto& group : optimizer_.param_groups()) {
       for (const at::Tensor& parameter : group.params()) {
-        const auto found = names.find(parameter.unsafeGetTensorImpl());
-        const std::string name = found == names.end() ? std::to_string(position) : found->second;
-        ++position;
-        if (parameter.requires_grad()) {
+        const void* const id = parameter.unsafeGetTensorImpl();
+        const auto found = names.find(id);
+        const std::string name = found == names.end() ? std::to_string(parameters_.size()) : found->second;
+        parameters_.push_back(id);
+        if (parameter.requires_grad() && reduced_.insert(id).second) {
           shared_->gradients.emplace_back();
           shared_->gradients.back().parameter = parameter;
           shared_->gradients.back().name = all.prefix + "." + name;
         }
       }
     }
-    parameters_ = position;
     for (std::size_t index = 0; index < shared_->gradients.size(); ++index) {
       hook(index);
     }
@@ -79,35 +86,38 @@ class DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  void zero_grad(bool set_to_none = true) { optimizer_.zero_grad(set_to_none); }
+  /// As the optimizer's. Passes since the last step are dropped, those that are being averaged once they are: every
+  /// rank drops them. Throws the error of the first that failed.
+  void zero_grad(bool set_to_none = true) {
+    shared_->drop_pass();
+    optimizer_.zero_grad(set_to_none);
+  }
 
   /// Returns when every gradient is the reduced one: to clip them, say, before step(). Throws the error of the first
   /// that failed; then all of the step are given up, and the gradients are of no use.
   void synchronize() {
     check_parameters();
     shared_->synchronize();
-    is_synchronized_ = true;
   }
 
-  /// synchronize(), unless that was called since the last step; then the optimizer's step.
+  /// synchronize(), unless that was called since the last pass; then the optimizer's step.
   void step() {
-    if (!std::exchange(is_synchronized_, false)) {
-      check_parameters();
-      shared_->synchronize();
-    }
+    synchronize();
     optimizer_.step();
+    shared_->end_step();
   }
-  /// Of optimizers that evaluate the model themselves (LBFGS): each loss that `closure` returns is averaged over the
-  /// ranks too, so that all take the same decisions by it. Returns the last step's loss.
+  /// Of optimizers that evaluate the model themselves (LBFGS): each loss that `closure` returns is added up or averaged
+  /// over the ranks, and scaled, as the gradients are, so that all take the same decisions by it. With other operations
+  /// than these two it is averaged. Returns the last step's loss.
   at::Tensor step(const std::function<at::Tensor()>& closure) {
     check_parameters();
-    return optimizer_.step([this, &closure] {
-      const at::Tensor loss = closure();
+    const at::Tensor loss = optimizer_.step([this, &closure] {
+      const at::Tensor own = closure();
       shared_->synchronize();
-      const DistributedOptimizerOptions& all = shared_->options;
-      return allreduce(
-          loss, {.name = all.prefix + ".loss", .timeout_s = all.timeout_s, .engine = all.engine, .group = all.group});
+      return allreduce(own, loss_options());
     });
+    shared_->end_step();
+    return loss;
   }
 
   ::torch::optim::Optimizer& optimizer() const { return optimizer_; }
@@ -119,7 +129,11 @@ class DistributedOptimizer {
     std::string name;
     int passes = 0;
     std::optional<Work> work = {};  ///< its reduction
+    at::Tensor reduced = {};        ///< what is reduced, or was since the last step; undefined before
   };
+
+  /// What a rank says of a gradient. The greatest is what all go by.
+  enum Said : std::uint8_t { kNone, kHas, kReplaced };
 
   /// What hooks, which may outlive the optimizer, reach.
   struct Shared {
@@ -139,20 +153,80 @@ class DistributedOptimizer {
                         ") before step(): call step() or synchronize() in between, or raise it",
                     each.name);
       }
-      if (++each.passes == options.backward_passes_per_step) {
-        each.work.emplace(reduce(each.parameter.mutable_grad(), each.name));
+      if (each.reduced.defined() && each.reduced.is_same(each.parameter.mutable_grad())) {
+        throw Error(Code::invalid_argument,
+                    "a backward pass has added to '" + each.name +
+                        "', which synchronize() had averaged: call step(), or zero_grad() of the DistributedOptimizer, "
+                        "before the next pass",
+                    each.name);
+      }
+      is_synchronized = false;
+      // A function may give a parameter that does not matter no gradient: that of other ranks is then added to zeros.
+      if (++each.passes == options.backward_passes_per_step && each.parameter.mutable_grad().defined()) {
+        begin(each, each.parameter.mutable_grad());
       }
     }
 
     void synchronize() {
       const std::lock_guard lock(mutex);
+      if (is_synchronized && !is_zeroed()) {
+        return;
+      }
       try {
         finish();
       } catch (...) {
+        for (Gradient& each : gradients) {
+          if (each.work) {
+            each.work->cancel();  // other ranks may never begin it
+          }
+          each.reduced.reset();
+        }
         forget();
         throw;
       }
       forget();
+      is_synchronized = true;
+    }
+
+    /// The next pass begins another step.
+    void end_step() {
+      const std::lock_guard lock(mutex);
+      is_synchronized = false;
+      for (Gradient& each : gradients) {
+        each.reduced.reset();
+      }
+    }
+
+    void drop_pass() {
+      end_step();
+      const std::lock_guard lock(mutex);
+      bool is_under_way = false;
+      try {
+        for (Gradient& each : gradients) {
+          if (each.work) {
+            is_under_way = true;
+            each.work->wait();
+          }
+        }
+      } catch (...) {
+        forget();
+        throw;
+      }
+      dropped += is_under_way ? 1 : 0;
+      forget();
+    }
+
+    /// Whether what was averaged is gone, as by zero_grad() of the module or of the optimizer itself: then a rank
+    /// without data, which makes no pass, is not averaged either.
+    bool is_zeroed() const {
+      bool is_any = false;
+      for (const Gradient& each : gradients) {
+        is_any = is_any || each.reduced.defined();
+        if (each.reduced.defined() && each.parameter.grad().defined()) {
+          return false;
+        }
+      }
+      return is_any;
     }
 
     void drop_all() {
@@ -169,55 +243,79 @@ class DistributedOptimizer {
       }
     }
 
-    Work reduce(const at::Tensor& gradient, const std::string& name) const {
-      return allreduce_async_(gradient, {.name = name,
-                                         .op = options.op,
-                                         .prescale = options.prescale,
-                                         .postscale = options.postscale,
-                                         .timeout_s = options.timeout_s,
-                                         .engine = options.engine,
-                                         .group = options.group});
+    void begin(Gradient& each, const at::Tensor& gradient) const {
+      each.work.emplace(allreduce_async_(gradient, {.name = each.name,
+                                                    .op = options.op,
+                                                    .prescale = options.prescale,
+                                                    .postscale = options.postscale,
+                                                    .timeout_s = options.timeout_s,
+                                                    .engine = options.engine,
+                                                    .group = options.group}));
+      each.reduced = gradient;
     }
 
     /// Those that no pass has completed are reduced as they are. Ranks tell each other which gradients any of them has:
     /// one that none has was reduced from zeros, which is no gradient.
     void finish() {
       const at::NoGradGuard no_grad;
-      at::Tensor present = at::zeros({static_cast<std::int64_t>(gradients.size())}, at::kByte);
-      std::vector<std::pair<Gradient*, at::Tensor>> substitutes;
-      for (std::size_t index = 0; index < gradients.size(); ++index) {
-        Gradient& each = gradients[index];
-        at::Tensor& gradient = each.parameter.mutable_grad();
-        present.data_ptr<std::uint8_t>()[index] = each.work || gradient.defined() ? 1 : 0;
-        if (each.work) {
-          continue;
-        }
-        if (gradient.defined()) {
-          each.work.emplace(reduce(gradient, each.name));
+      const auto count = static_cast<std::int64_t>(gradients.size());
+      at::Tensor told = at::zeros({count + 2}, at::kByte);
+      auto* const said = told.data_ptr<std::uint8_t>();
+      for (std::int64_t index = 0; index < count; ++index) {
+        Gradient& each = gradients[static_cast<std::size_t>(index)];
+        const at::Tensor& gradient = each.parameter.mutable_grad();
+        if (!each.work) {
+          said[index] = gradient.defined() ? kHas : kNone;
+          begin(each, gradient.defined() ? gradient : at::zeros_like(each.parameter));
         } else {
-          substitutes.emplace_back(&each, at::zeros_like(each.parameter));
-          each.work.emplace(reduce(substitutes.back().second, each.name));
+          said[index] = gradient.is_same(each.reduced) ? kHas : kReplaced;
         }
       }
+      // The greatest of both over the ranks are equal to a rank's own where all have dropped as many.
+      said[count] = dropped;
+      said[count + 1] = static_cast<std::uint8_t>(~dropped);
       const std::string name = options.prefix + ".present";
-      allreduce_(present, {.name = name,
-                           .op = Op::max,
-                           .timeout_s = options.timeout_s,
-                           .engine = options.engine,
-                           .group = options.group});
-      for (Gradient& each : gradients) {
+      allreduce_(told, {.name = name,
+                        .op = Op::max,
+                        .timeout_s = options.timeout_s,
+                        .engine = options.engine,
+                        .group = options.group});
+      check_said(said, static_cast<std::size_t>(count));
+      for (std::int64_t index = 0; index < count; ++index) {
+        Gradient& each = gradients[static_cast<std::size_t>(index)];
         each.work->wait();
-      }
-      for (auto& [each, zeros] : substitutes) {
-        if (present.data_ptr<std::uint8_t>()[each - gradients.data()] != 0) {
-          each->parameter.mutable_grad() = zeros;
+        if (said[index] != kNone) {
+          each.parameter.mutable_grad() = each.reduced;
+        } else {
+          each.reduced.reset();
         }
+      }
+    }
+
+    /// Throws, on all ranks alike, where they have not begun the same.
+    void check_said(const std::uint8_t* said, std::size_t count) {
+      for (std::size_t index = 0; index < count; ++index) {
+        if (said[index] == kReplaced) {
+          throw Error(Code::invalid_argument,
+                      "'" + gradients[index].name +
+                          "' was replaced, on some rank, while it was averaged: drop a pass by zero_grad() of the "
+                          "DistributedOptimizer, and change gradients behind synchronize()",
+                      gradients[index].name);
+        }
+      }
+      if (const auto least = static_cast<std::uint8_t>(~said[count + 1]); said[count] != least) {
+        dropped = 0;
+        throw Error(Code::invalid_argument,
+                    "one rank has dropped a backward pass (zero_grad() before step()) that another one steps with: "
+                    "every rank drops it, or none");
       }
     }
 
     const DistributedOptimizerOptions options;
     std::mutex mutex;  ///< guards what follows
     std::vector<Gradient> gradients;
+    std::uint8_t dropped = 0;      ///< passes that were begun to be averaged and have met no step, modulo 256
+    bool is_synchronized = false;  ///< all gradients are averaged, and no pass has come since
     bool is_over = false;
   };
 
@@ -236,23 +334,48 @@ class DistributedOptimizer {
     accumulators_.emplace_back([accumulator] {});
   }
 
-  void check_parameters() const {
-    std::size_t count = 0;
-    for (const auto& group : optimizer_.param_groups()) {
-      count += group.params().size();
+  /// Its name is a view of this object's.
+  AllreduceOptions loss_options() const {
+    const DistributedOptimizerOptions& all = shared_->options;
+    AllreduceOptions loss{.name = loss_name_, .timeout_s = all.timeout_s, .engine = all.engine, .group = all.group};
+    if (all.op == Op::sum || all.op == Op::average) {
+      loss.op = all.op;
+      loss.prescale = all.prescale;
+      loss.postscale = all.postscale;
     }
-    if (count != parameters_) {
-      throw Error(Code::invalid_argument, "the optimizer has " + std::to_string(count) + " parameters, and had " +
-                                              std::to_string(parameters_) +
+    return loss;
+  }
+
+  /// What came to the optimizer later, or requires a gradient since, has no hook: its gradient would be this rank's
+  /// alone.
+  void check_parameters() const {
+    std::size_t position = 0;
+    for (const auto& group : optimizer_.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        const void* const id = parameter.unsafeGetTensorImpl();
+        const bool is_known = position < parameters_.size() && parameters_[position] == id;
+        if (!is_known || (parameter.requires_grad() && reduced_.count(id) == 0)) {
+          throw Error(Code::invalid_argument,
+                      "parameter " + std::to_string(position) +
+                          " of the optimizer was another, or required no gradient, when its DistributedOptimizer was "
+                          "made: make a new one");
+        }
+        ++position;
+      }
+    }
+    if (position != parameters_.size()) {
+      throw Error(Code::invalid_argument, "the optimizer has " + std::to_string(position) + " parameters, and had " +
+                                              std::to_string(parameters_.size()) +
                                               " when its DistributedOptimizer was made: make a new one");
     }
   }
 
   ::torch::optim::Optimizer& optimizer_;
   const std::shared_ptr<Shared> shared_;
+  const std::string loss_name_ = shared_->options.prefix + ".loss";
   std::vector<std::function<void()>> accumulators_;  ///< each holds one; its type differs between versions of libtorch
-  std::size_t parameters_ = 0;
-  bool is_synchronized_ = false;
+  std::vector<const void*> parameters_;              ///< the optimizer's, by identity, in its order
+  std::unordered_set<const void*> reduced_;          ///< those that have a hook
 };
 
 }  // namespace torch

@@ -1,6 +1,7 @@
 // Part of <ronde/torch.hpp>: libtorch's tensors as Ronde's views, and operations under way on them.
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
@@ -116,6 +117,16 @@ template <typename Options>
 void check(const at::Tensor& tensor, const Options& options) {
   if (const std::string why = why_not(tensor); !why.empty()) {
     ronde::detail::refuse(options, why);
+  }
+}
+
+/// The same for a tensor that is written.
+template <typename Options>
+void check_written(const at::Tensor& tensor, const Options& options) {
+  check(tensor, options);
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    ronde::detail::refuse(
+        options, "several elements of the tensor have one place in memory (it was expanded): give tensor.clone()");
   }
 }
 

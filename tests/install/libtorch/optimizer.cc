@@ -1,0 +1,341 @@
+// DistributedOptimizer beside one process that has all ranks' data.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checks.h"
+
+namespace {
+
+struct Net : ::torch::nn::Module {
+  Net() {
+    used = register_module("used", ::torch::nn::Linear(4, 2));
+    seldom = register_module("seldom", ::torch::nn::Linear(4, 2));
+    never = register_module("never", ::torch::nn::Linear(4, 2));
+    frozen = register_parameter("frozen", at::ones({2}), false);
+    counter = register_buffer("counter", at::full({1}, rank, at::kLong));
+  }
+  at::Tensor forward(const at::Tensor& input, bool uses_seldom) {
+    at::Tensor output = used(input) * frozen;
+    return (uses_seldom ? output + seldom(input) : output).square().mean();
+  }
+  ::torch::nn::Linear used{nullptr}, seldom{nullptr}, never{nullptr};
+  at::Tensor frozen, counter;
+};
+
+/// The gradients of a step on all ranks' data, by one process: of a mean over as many samples on each.
+std::vector<at::Tensor> mean_gradients(Net& net, int step, int passes) {
+  net.zero_grad();
+  std::vector<at::Tensor> sums;
+  for (int of = 0; of < size; ++of) {
+    for (int pass = 0; pass < passes; ++pass) {
+      ::torch::manual_seed(100 * step + 10 * of + pass);
+      (net.forward(::torch::randn({3, 4}), of == 0 && step % 2 == 0) / size).backward();
+    }
+  }
+  for (const at::Tensor& parameter : net.parameters()) {
+    sums.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+  }
+  net.zero_grad();
+  return sums;
+}
+
+void check_gradients(Net& net, const std::vector<at::Tensor>& expected, const std::string& what) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const at::Tensor& found = net.parameters()[i].grad();
+    check(
+        found.defined() == expected[i].defined() && (!found.defined() || at::allclose(found, expected[i], 1e-5, 1e-6)),
+        what + " of parameter " + std::to_string(i));
+  }
+}
+
+/// Rank 0 alone uses one layer, in every second step; nobody uses another.
+void check_optimizer(int passes) {
+  ::torch::manual_seed(rank);
+  Net net;
+  ronde::torch::broadcast_parameters(net);
+  check_equal(net.counter, at::zeros({1}, at::kLong), "a buffer that was broadcast");
+  ::torch::optim::SGD sgd(net.parameters(), 0.1);
+  ronde::torch::DistributedOptimizer optimizer(sgd, {.named_parameters = net.named_parameters(),
+                                                     .backward_passes_per_step = passes,
+                                                     .prefix = "passes " + std::to_string(passes)});
+  for (int step = 0; step < 12; ++step) {
+    optimizer.zero_grad();
+    Net serial;
+    {
+      const at::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+        serial.parameters()[i].copy_(net.parameters()[i]);
+      }
+    }
+    const std::vector<at::Tensor> expected = mean_gradients(serial, step, passes);
+    for (int pass = 0; pass < passes; ++pass) {
+      ::torch::manual_seed(100 * step + 10 * rank + pass);
+      net.forward(::torch::randn({3, 4}), rank == 0 && step % 2 == 0).backward();
+    }
+    if (step % 3 == 0) {
+      optimizer.synchronize();
+      check_gradients(net, expected, "a gradient before the step");
+    }
+    const at::Tensor before = net.used->weight.detach().clone();
+    const at::Tensor unused = net.never->weight.detach().clone();
+    optimizer.step();
+    check_gradients(net, expected, "a gradient");
+    check(at::allclose(net.used->weight, before - 0.1 * net.used->weight.grad()), "a step");
+    check_equal(net.never->weight.detach(), unused, "what nobody has used");
+    check_equal(ronde::torch::allreduce(net.used->weight, {.op = ronde::Op::max}), net.used->weight.detach(),
+                "that ranks have the same weights");
+  }
+  for (int pass = 0; pass < passes; ++pass) {
+    net.forward(at::ones({1, 4}), true).backward();
+  }
+  check_refused(
+      [&] {
+        net.forward(at::ones({1, 4}), true).backward();
+      },
+      "backward_passes_per_step", "one backward pass too many");
+  optimizer.step();
+}
+
+/// What programs do between backward(), synchronize() and step(): one weight, whose gradient on this rank is rank + 1
+/// in each pass, by SGD of rate 0.1.
+class Steps {
+ public:
+  explicit Steps(const std::string& name, ronde::Op op = ronde::Op::average)
+      : sgd_({weight_}, 0.1), optimizer_(sgd_, {.op = op, .prefix = "steps " + name}) {}
+
+  ::torch::optim::SGD& sgd() { return sgd_; }
+  ronde::torch::DistributedOptimizer& optimizer() { return optimizer_; }
+  at::Tensor& weight() { return weight_; }
+  at::Tensor pass() {
+    at::Tensor loss = (weight_ * (rank + 1)).sum();
+    loss.backward();
+    return loss;
+  }
+  /// `units`: by how many averaged gradients the weight has been stepped.
+  void check_stepped(double units, const std::string& what) {
+    const double mean = (size + 1) / 2.0;
+    check(std::abs(weight_.item<double>() - (1 - 0.1 * units * mean)) < 1e-9, what);
+  }
+
+ private:
+  at::Tensor weight_ = at::ones({1}, at::kDouble).requires_grad_();
+  ::torch::optim::SGD sgd_;
+  ronde::torch::DistributedOptimizer optimizer_;
+};
+
+void check_steps() {
+  {
+    Steps steps("skipped");
+    steps.pass();
+    steps.optimizer().synchronize();  // an overflow, say: no step
+    steps.optimizer().zero_grad();
+    steps.pass();
+    steps.optimizer().step();
+    steps.check_stepped(1, "a pass after one that was averaged and not stepped with");
+    steps.sgd().zero_grad();
+    steps.pass();
+    steps.optimizer().synchronize();
+    steps.sgd().zero_grad();
+    if (rank == 0) {
+      steps.pass();  // the others have no data
+    }
+    steps.optimizer().step();
+    steps.check_stepped(1 + 1 / (size * (size + 1) / 2.0), "a pass of one rank after one that was averaged");
+  }
+  {
+    Steps steps("dropped");
+    for (int pass = 0; pass < 3; ++pass) {
+      steps.optimizer().zero_grad();
+      steps.pass();
+    }
+    steps.optimizer().step();
+    steps.check_stepped(1, "a pass after some that all ranks have dropped");
+  }
+  {
+    Steps steps("twice", ronde::Op::sum);
+    steps.pass();
+    steps.optimizer().synchronize();
+    steps.optimizer().synchronize();
+    steps.optimizer().step();
+    steps.check_stepped(size, "a step after two calls of synchronize()");
+  }
+  {
+    Steps steps("closure");
+    steps.pass();
+    steps.optimizer().synchronize();
+    steps.optimizer().step([&] {
+      steps.optimizer().zero_grad();
+      return steps.pass();
+    });
+    steps.optimizer().zero_grad();
+    steps.pass();
+    steps.optimizer().step();
+    steps.check_stepped(2, "a step after one with a closure");
+  }
+  {
+    Steps steps("added");
+    steps.pass();
+    steps.optimizer().synchronize();
+    check_refused([&] { steps.pass(); }, "synchronize() had averaged", "a pass that adds to what was averaged");
+  }
+}
+
+/// Of what only all ranks together can see: step() throws on each of them.
+void check_ranks_that_differ() {
+  {
+    Steps steps("replaced");
+    steps.pass();
+    if (rank == size - 1) {
+      steps.weight().mutable_grad() = at::ones({1}, at::kDouble);
+    }
+    check_refused([&] { steps.optimizer().step(); }, "was replaced, on some rank", "a gradient that was replaced");
+  }
+  if (size > 1) {
+    Steps steps("dropped by one");
+    steps.pass();
+    if (rank == 0) {
+      steps.optimizer().zero_grad();
+      steps.pass();
+    }
+    check_refused([&] { steps.optimizer().step(); }, "has dropped a backward pass", "a pass that one rank dropped");
+  }
+  {
+    Steps steps("late");
+    at::Tensor later = at::ones({1}, at::kDouble).requires_grad_();
+    steps.sgd().param_groups()[0].params().push_back(later);
+    check_refused([&] { steps.optimizer().step(); }, "make a new one", "a parameter that came later");
+  }
+}
+
+void check_a_parameter_twice() {
+  for (const std::int64_t elements : {1, 1000, 1000000}) {
+    at::Tensor weight = at::ones({elements}).requires_grad_();
+    ::torch::optim::SGD sgd(std::vector<at::Tensor>{weight, weight}, 0.1);
+    ronde::torch::DistributedOptimizer optimizer(sgd,
+                                                 {.op = ronde::Op::sum, .prefix = "twice " + std::to_string(elements)});
+    weight.sum().backward();
+    optimizer.step();  // steps it twice, as in one process
+    check(at::allclose(weight.detach(), at::full({elements}, 1 - 0.2 * size)), "a parameter that stands there twice");
+  }
+}
+
+/// As one process with the losses of all ranks, added up or averaged, and scaled.
+void check_closures(ronde::Op op, double prescale, const std::string& name) {
+  const ::torch::optim::LBFGSOptions way = ::torch::optim::LBFGSOptions(1).max_iter(5).line_search_fn("strong_wolfe");
+  const auto loss_of = [](const at::Tensor& weight, int of) {
+    const at::Tensor first = weight.slice(0, 0, 5);
+    const at::Tensor second = weight.slice(0, 5, 10);
+    return (100 * (second - first * first).pow(2) + (1 - first + 0.1 * of).pow(2)).sum();
+  };
+  const at::Tensor begin = at::linspace(-1, 1, 10, at::kDouble);
+  at::Tensor weight = begin.clone().requires_grad_();
+  ::torch::optim::LBFGS lbfgs({weight}, way);
+  ronde::torch::DistributedOptimizer optimizer(lbfgs, {.op = op, .prescale = prescale, .prefix = "closure " + name});
+  at::Tensor one = begin.clone().requires_grad_();
+  ::torch::optim::LBFGS serial({one}, way);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      at::Tensor own = loss_of(weight, rank);
+      own.backward();
+      if (step == 1) {
+        optimizer.synchronize();  // to clip gradients, say
+      }
+      return own;
+    });
+    serial.step([&] {
+      serial.zero_grad();
+      at::Tensor sum = at::zeros({}, at::kDouble);
+      for (int of = 0; of < size; ++of) {
+        sum = sum + loss_of(one, of);
+      }
+      sum = sum * (op == ronde::Op::sum ? prescale : prescale / size);
+      sum.backward();
+      return sum;
+    });
+  }
+  check(at::allclose(weight.detach(), one.detach(), 1e-3, 1e-3), "a line search over all ranks' losses, " + name);
+}
+
+/// Gives its second argument no gradient.
+struct FirstOnly : ::torch::autograd::Function<FirstOnly> {
+  static at::Tensor forward(::torch::autograd::AutogradContext* /*context*/, const at::Tensor& first,
+                            const at::Tensor& /*second*/) {
+    return first.clone();
+  }
+  static ::torch::autograd::variable_list backward(::torch::autograd::AutogradContext* /*context*/,
+                                                   ::torch::autograd::variable_list gradients) {
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+void check_undefined_gradients() {
+  at::Tensor first = at::ones({3}).requires_grad_();
+  at::Tensor second = at::ones({3}).requires_grad_();
+  ::torch::optim::SGD sgd(std::vector<at::Tensor>{first, second}, 0.1);
+  ronde::torch::DistributedOptimizer optimizer(sgd, {.op = ronde::Op::sum, .prefix = "undefined"});
+  (rank == 0 ? FirstOnly::apply(first, second) : first * second).sum().backward();
+  optimizer.step();
+  check(at::allclose(first.detach(), at::full({3}, 1 - 0.1 * size)), "a gradient that all ranks have");
+  check(at::allclose(second.detach(), at::full({3}, 1 - 0.1 * (size - 1))), "a gradient that a function left out");
+}
+
+void check_state() {
+  ::torch::manual_seed(7 + rank);
+  Net net;
+  ::torch::optim::Adam adam(net.parameters(), rank == 0 ? 0.01 : 0.5);
+  for (int step = 0; step <= rank; ++step) {
+    adam.zero_grad();
+    net.forward(::torch::randn({3, 4}), true).backward();
+    adam.step();
+  }
+  ronde::torch::broadcast_parameters(net);
+  ronde::torch::broadcast_optimizer_state(adam);
+  adam.zero_grad();
+  net.forward(at::ones({1, 4}), true).backward();
+  adam.step();
+  const at::Tensor weight = net.used->weight.detach();
+  check_equal(ronde::torch::broadcast(weight), weight, "a step after the state was broadcast");
+
+  ::torch::optim::SGD sgd(net.parameters(), ::torch::optim::SGDOptions(0.1).momentum(0.9));
+  if (rank != 0) {  // which has no state yet
+    net.forward(at::ones({1, 4}), true).backward();
+    sgd.step();
+  }
+  ronde::torch::broadcast_parameters(net);
+  ronde::torch::broadcast_optimizer_state(sgd);
+  sgd.zero_grad();
+  net.forward(at::ones({1, 4}), true).backward();
+  sgd.step();
+  check_equal(ronde::torch::broadcast(weight), weight, "a step after the root's empty state was broadcast");
+
+  ::torch::optim::LBFGS lbfgs(net.used->parameters(), ::torch::optim::LBFGSOptions(0.5).max_iter(4));
+  ronde::torch::DistributedOptimizer optimizer(lbfgs, {.prefix = "lbfgs"});
+  const at::Tensor input = ::torch::randn({3, 4});
+  const at::Tensor loss = optimizer.step([&] {
+    lbfgs.zero_grad();
+    at::Tensor own = net.forward(input, false);
+    own.backward();
+    return own;
+  });
+  check(loss.defined(), "the loss of a closure");
+  check_equal(ronde::torch::broadcast(net.used->weight), net.used->weight.detach(), "weights after a closure's step");
+}
+
+}  // namespace
+
+void check_optimizers() {
+  check_optimizer(1);
+  check_optimizer(3);
+  check_steps();
+  check_ranks_that_differ();
+  check_a_parameter_twice();
+  check_closures(ronde::Op::average, 1, "average");
+  check_closures(ronde::Op::average, 0.25, "scaled average");
+  check_closures(ronde::Op::sum, 1, "sum");
+  check_closures(ronde::Op::sum, 0.25, "scaled sum");
+  check_undefined_gradients();
+  check_state();
+}
