@@ -105,8 +105,9 @@ XLA_FFI_Error_Code code_of(ronde_status status) {
   }
 }
 
+/// Results may have their operands' memory.
 void copy(const Span& to, const void* from) {
-  if (to.bytes > 0) {
+  if (to.bytes > 0 && to.data != from) {
     std::memcpy(to.data, from, to.bytes);
   }
 }

@@ -222,3 +222,44 @@ def test_traced_on_one_rank_more_often(hvd, rank, world):
     step = jax.jit(lambda x: rj.allreduce(x.sum(), op=rj.Sum) + rj.allreduce(x.max(), op=rj.Max))
     for counts in ((4, 4), (4, 4), (3, 4), (5, 5), (7, 6), (4, 4)):
         assert float(step(jnp.ones(counts[rank]))) == sum(counts) + 1
+
+
+@FEW
+def test_results_take_the_memory_of_operands_that_are_not_needed(hvd, rank, world):
+    """XLA gets a program's own memory from the kernel anew each time that it runs: a result in new memory costs its pages."""
+    elements = 1 << 20
+    made = jax.jit(lambda x, factor: rj.allreduce(x * factor, op=rj.Sum)[:3])
+    x = jnp.ones(elements)
+    temporary = made.lower(x, 2.0).compile().memory_analysis().temp_size_in_bytes
+    values = made(x, 2.0)
+
+    given = jax.jit(lambda x: (rj.allreduce(x, op=rj.Sum), rj.broadcast(x * 0 + rank, world - 1)), donate_argnums=0)
+    donated = jnp.full(elements, float(rank))
+    summed, sent = given(donated)
+
+    assert temporary < 4 * elements * 1.5
+    np.testing.assert_array_equal(values, [2.0 * world] * 3)
+    np.testing.assert_array_equal(summed, np.full(elements, sum(range(world)), np.float32))
+    np.testing.assert_array_equal(sent, np.full(elements, world - 1, np.float32))
+
+
+@FEW
+@pytest.mark.parametrize("elements", [1, 1000, 100_000])
+def test_operands_that_are_needed_afterwards_keep_their_values(hvd, rank, world, elements):
+    @jax.jit
+    def program(x):
+        y = x * 2
+        first = rj.allreduce(y, op=rj.Sum)
+        second = rj.broadcast(y, 0)
+        third, z = rj.barrier([y, x])
+        again = rj.allreduce(first, op=rj.Sum)
+        return x, y, first, second, third, z, again, rj.allreduce(x, op=rj.Sum), rj.allreduce(x, op=rj.Max)
+
+    mine = np.full(elements, rank + 1, np.float32)
+    total = sum(range(1, world + 1))
+    expected = [rank + 1, 2 * (rank + 1), 2 * total, 2, 2 * (rank + 1), rank + 1, 2 * total * world, total, world]
+    x = jnp.asarray(mine)
+    for _ in range(20):
+        for result, value in zip(program(x), expected):
+            np.testing.assert_array_equal(result, np.full(elements, value, np.float32))
+        np.testing.assert_array_equal(x, mine)
