@@ -30,6 +30,10 @@ struct Attributes {
 /// for each set of attributes for good, some 40 KB, and a program may have a new name for each call.
 inline constexpr char kNameFollows[] = "\x01";
 
+/// Begins a name to which a loop's iteration is added. A session runs iterations of a loop at once, and begins their
+/// calls as data come: with one name ranks would take different iterations for one.
+inline constexpr char kOfIteration = '\x02';
+
 /// For the next request of this thread.
 void say_name(const char* name);
 

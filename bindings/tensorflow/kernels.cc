@@ -415,21 +415,39 @@ void* create_topology(OpKernelConstruction* construction) {
 }
 void destroy_topology(void* kernel) { delete static_cast<std::int64_t*>(kernel); }
 
+/// A name of kOfIteration, as the ranks meet by it. TensorFlow makes a frame's id of the names of the loops around it
+/// and their iterations, so it is the same on all ranks.
+std::string name_of_iteration(const std::string& name, OpKernelContext* context) {
+  const std::uint64_t frame = functions().frame_id(context);
+  return frame == 0
+             ? name.substr(1)
+             : name.substr(1) + "@loop-" + std::to_string(frame) + "/" + std::to_string(functions().iteration(context));
+}
+
+/// Empty where a name was to be said before, and was not.
+std::optional<std::string> whole_name(const std::string& name, OpKernelContext* context) {
+  if (name.starts_with(kOfIteration)) {
+    return name_of_iteration(name, context);
+  }
+  const char* const said = take_name();
+  return said == nullptr ? std::nullopt : std::optional<std::string>(said);
+}
+
 template <void (*compute)(Run&, const Attributes&)>
 void with_attributes(void* kernel, OpKernelContext* context) {
   const auto& attributes = *static_cast<const Attributes*>(kernel);
   guarded(context, [&](Run& run) {
-    if (attributes.name != kNameFollows) {
+    if (attributes.name != kNameFollows && !attributes.name.starts_with(kOfIteration)) {
       compute(run, attributes);
       return;
     }
-    const char* name = take_name();
-    if (name == nullptr) {
+    std::optional<std::string> name = whole_name(attributes.name, context);
+    if (!name) {
       run.fail(Code::internal, "the name of a request of Ronde was said in another thread than the one that makes it");
       return;
     }
     Attributes named = attributes;
-    named.name = name;
+    named.name = std::move(*name);
     compute(run, named);
   });
 }

@@ -9,8 +9,9 @@ namespace ronde::tf {
 namespace {
 
 /// Of what Ronde can move. Some operations reduce fewer of them, which the engine says by itself.
-#define RONDE_TF_TYPES \
-  "{float, double, half, bfloat16, int8, uint8, int16, uint16, int32, uint32, int64, uint64, bool, complex64, complex128}"
+#define RONDE_TF_TYPES                                                                                          \
+  "{float, double, half, bfloat16, int8, uint8, int16, uint16, int32, uint32, int64, uint64, bool, complex64, " \
+  "complex128}"
 
 /// Attributes of a request. Factors are doubles, which attributes cannot be: their bits travel as an integer.
 constexpr const char* kRequest[] = {"tensor_name: string",     "op: int",           "reduce_op: int",

@@ -75,6 +75,8 @@ void find_kernels(Finder& in, Functions& out) {
   in.find("TF_AllocateOutput", out.allocate_output);
   in.find("TF_ForwardInputOrAllocateOutput", out.forward_input_or_allocate_output);
   in.find("TF_OpKernelContext_Failure", out.context_failure);
+  in.find("TF_GetFrameId", out.frame_id);
+  in.find("TF_GetIterId", out.iteration);
 }
 
 }  // namespace

@@ -93,6 +93,8 @@ struct Functions {
   Tensor* (*forward_input_or_allocate_output)(OpKernelContext*, const int* candidates, int count, int output,
                                               const std::int64_t* extents, int dimensions, int* forwarded, Status*);
   void (*context_failure)(OpKernelContext*, Status*);
+  std::uint64_t (*frame_id)(OpKernelContext*);  ///< which run of a loop this is; 0 outside of loops
+  std::int64_t (*iteration)(OpKernelContext*);  ///< of that loop
 
   DataType (*tensor_type)(const Tensor*);
   int (*num_dims)(const Tensor*);

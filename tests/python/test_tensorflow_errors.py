@@ -198,15 +198,21 @@ def test_a_deadline_in_a_function(hvd, tf, rank):
 
 @pytest.mark.ranks(1)
 def test_a_map_of_tf_data_with_parallel_calls_is_told(hvd, tf):
-    """Ranks could not tell its runs apart; without parallel calls they meet in order."""
+    """Ranks could not tell its elements apart; without parallel calls they meet in order."""
+
+    from ronde.exceptions import UnsupportedError
 
     def mapped(calls):
         def reduce(x):
-            return hvd.allreduce(x + tf.zeros([100000], tf.int64), name=f"mapped.{calls}", op=hvd.Sum)[0]
+            return hvd.allreduce(x + tf.zeros([10], tf.int64), name=f"mapped.{calls}", op=hvd.Sum)[0]
 
         return [int(each) for each in tf.data.Dataset.range(300).map(reduce, num_parallel_calls=calls)]
 
     assert mapped(None) == list(range(300))
-    with pytest.raises(tf.errors.AlreadyExistsError, match="map of tf.data with num_parallel_calls"):
-        while True:  # until two runs have been at once
-            mapped(8)
+    for calls in (2, tf.data.AUTOTUNE):
+        with pytest.raises(UnsupportedError, match="num_parallel_calls"):
+            mapped(calls)
+    with pytest.raises(UnsupportedError, match="num_parallel_calls"):
+        tf.data.Dataset.range(4).interleave(
+            lambda x: tf.data.Dataset.from_tensors(hvd.allreduce(x, name="interleaved")), num_parallel_calls=2
+        )

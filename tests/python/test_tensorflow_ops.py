@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from tensorflow_fixtures import hvd, rank, tf  # noqa: F401 - fixtures
@@ -336,3 +338,41 @@ def test_new_names_cost_no_memory_for_good(hvd, tf, rank, operation):
     before = anonymous_kib()
     call_with_names(300, 2000)
     assert anonymous_kib() - before < 8 * 1024  # it was 39 KiB for each
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("control_flow", ["v1", "v2"])
+def test_iterations_of_a_sessions_loops_meet_by_their_number(hvd, tf, rank, world, control_flow):
+    """A session runs iterations at once, and each rank begins another one first: with one name they would meet each other."""
+    v1 = tf.compat.v1
+    begun = threading.Event()
+
+    def other_first(outer, inner, value):
+        """The first iterations of rank 0, and the last of rank 1, wait for one of the others."""
+        if (int(outer) + int(inner) == 0) == (rank == 0):
+            begun.wait(10)
+        else:
+            begun.set()
+        return value
+
+    was_v2 = v1.control_flow_v2_enabled()
+    (v1.enable_control_flow_v2 if control_flow == "v2" else v1.disable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default():
+            x = v1.placeholder(tf.float32, (2, 2))
+
+            def row(outer):
+                def element(inner):
+                    value = tf.numpy_function(other_first, [outer, inner, x[outer, inner]], tf.float32)
+                    return hvd.allreduce(tf.ensure_shape(value, ()), op=hvd.Sum, name="element")
+
+                return tf.map_fn(element, tf.range(2), fn_output_signature=tf.float32)
+
+            sums = tf.map_fn(row, tf.range(2), fn_output_signature=tf.float32)
+            with v1.Session(config=v1.ConfigProto(inter_op_parallelism_threads=8)) as session:
+                for _ in range(3):
+                    begun.clear()
+                    found = session.run(sums, {x: np.array([[1.0, 10.0], [100.0, 1000.0]]) * (rank + 1)})
+                    np.testing.assert_array_equal(found, np.array([[1.0, 10.0], [100.0, 1000.0]]) * 3)
+    finally:
+        (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()

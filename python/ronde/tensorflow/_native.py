@@ -13,6 +13,8 @@ import ctypes
 import functools
 import os
 import struct
+import sys
+import types
 from pathlib import Path
 from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
@@ -30,6 +32,9 @@ _MESSAGE_BYTES = 4096
 
 #: In place of a name in an operation's attributes: it has been said to the library before; see attributes.h.
 _NAME_FOLLOWS = "\x01"
+
+#: Begins a name to which the iteration of a loop is added; see attributes.h.
+_OF_ITERATION = "\x02"
 
 #: Answers of ronde_tf_finish.
 _UNDER_WAY, _SUCCEEDED = 0, 1
@@ -140,6 +145,29 @@ def refuse_xla() -> None:
         )
 
 
+def _refuse_parallel_elements() -> None:
+    """Raises UnsupportedError while tf.data traces a function that it runs for several elements at once: all have one name, and
+    which comes first depends on the rank. TensorFlow tells of it nowhere but in its own callers."""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "__init__" and str(frame.f_globals.get("__name__", "")).startswith("tensorflow.python.data"):
+            dataset = type(frame.f_locals.get("self")).__name__
+            if "Parallel" in dataset or "MapAndBatch" in dataset:
+                raise UnsupportedError(
+                    "a call of Ronde in a function that tf.data runs for several elements at once (num_parallel_calls, in "
+                    f"{dataset}): ranks could not tell its elements apart. Leave num_parallel_calls out, or make the call "
+                    "behind the data set",
+                    3,
+                )
+        frame = frame.f_back
+
+
+def _check_graph() -> None:
+    """Raises UnsupportedError where the graph that is being made runs operations in a way in which calls cannot be made."""
+    refuse_xla()
+    _refuse_parallel_elements()
+
+
 def _bits(factor: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", factor))[0])
 
@@ -160,9 +188,10 @@ def _attributes(call: Call) -> dict[str, Any]:
 def call_of(operation: Any) -> Call:
     """What a RondeStart, of a graph or of a tape, was made with."""
     said = operation.get_attr
+    name = tf.compat.as_str(said("tensor_name")).removeprefix(_OF_ITERATION)
     factors = [struct.unpack("<d", struct.pack("<q", said(f"{which}scale_bits")))[0] for which in ("pre", "post")]
     return Call(
-        said("op"), tf.compat.as_str(said("tensor_name")), said("reduce_op"), said("root"), said("group"), *factors
+        said("op"), name, said("reduce_op"), said("root"), said("group"), *factors
     )
 
 
@@ -178,7 +207,9 @@ def is_recorded() -> bool:
 def _said(call: Call) -> Tuple[Call, bytes]:
     """The call with its name said beforehand where that can be done, since TensorFlow keeps a kernel for each name for good;
     and what must live until it is made. A tape keeps the attributes, and must know the name; in asynchronous eager mode another
-    thread makes the call."""
+    thread makes the call. In a session's graph the iterations of a loop run at once, and get names of their own."""
+    if call.name and not tf.compat.v1.executing_eagerly_outside_functions():
+        return call._replace(name=_OF_ITERATION + call.name), b""
     if not call.name or not tf.executing_eagerly() or not tf.config.experimental.get_synchronous_execution() or is_recorded():
         return call, b""
     name = call.name.encode()
@@ -191,7 +222,7 @@ def _said(call: Call) -> Tuple[Call, bytes]:
 def start(tensors: Sequence[Any], call: Call) -> Started:
     """Begins a request whose results have the shapes of its tensors. In eager mode raises what the engine refuses."""
     if not tf.executing_eagerly():
-        refuse_xla()
+        _check_graph()
     told, kept = _said(call)
     try:
         return Started(*_binding().operations.ronde_start(tensors=tensors, **_attributes(told)))
@@ -253,7 +284,7 @@ def start_rows(tensors: Sequence[Any], call: Call, splits: Optional[Any] = None)
     In eager mode raises what the engine refuses."""
     rows = tf.zeros([0], tf.int64) if splits is None else splits
     if not tf.executing_eagerly():
-        refuse_xla()
+        _check_graph()
     told, kept = _said(call)
     try:
         token = _binding().operations.ronde_start_rows(tensors=tensors, splits=rows, **_attributes(told))
