@@ -178,7 +178,7 @@ void check_steps() {
     Steps steps("added");
     steps.pass();
     steps.optimizer().synchronize();
-    check_refused([&] { steps.pass(); }, "synchronize() had averaged", "a pass that adds to what was averaged");
+    check_refused([&] { steps.pass(); }, "after synchronize() had averaged", "a pass that adds to what was averaged");
   }
 }
 
@@ -206,6 +206,54 @@ void check_ranks_that_differ() {
     at::Tensor later = at::ones({1}, at::kDouble).requires_grad_();
     steps.sgd().param_groups()[0].params().push_back(later);
     check_refused([&] { steps.optimizer().step(); }, "make a new one", "a parameter that came later");
+  }
+}
+
+/// Two weights, of which a pass may use one: each rank's gradients are rank + 1.
+void check_unequal_use() {
+  at::Tensor first = at::ones({1}, at::kDouble).requires_grad_();
+  at::Tensor second = at::ones({1}, at::kDouble).requires_grad_();
+  ::torch::optim::SGD sgd(std::vector<at::Tensor>{first, second}, 0.1);
+  ronde::torch::DistributedOptimizer optimizer(sgd, {.op = ronde::Op::sum, .prefix = "unequal"});
+  const double sum = size * (size + 1) / 2.0;
+  for (int pass = 0; pass < 3; ++pass) {  // all but the last are dropped
+    optimizer.zero_grad();
+    ((rank == 0 ? first : first + second) * (rank + 1)).sum().backward();
+  }
+  optimizer.step();
+  check(std::abs(first.item<double>() - (1 - 0.1 * sum)) < 1e-9, "a gradient of all ranks after dropped passes");
+  check(std::abs(second.item<double>() - (1 - 0.1 * (sum - 1))) < 1e-9, "a gradient of some after dropped passes");
+
+  sgd.zero_grad();
+  optimizer.synchronize();  // of nothing
+  if (rank == 0) {
+    first.sum().backward();
+  }
+  optimizer.step();
+  check(std::abs(first.item<double>() - (1 - 0.1 * (sum + 1))) < 1e-9, "a pass of one rank after none of all");
+
+  optimizer.zero_grad();
+  first.sum().backward();
+  optimizer.synchronize();
+  check_refused([&] { second.sum().backward(); }, "after synchronize() had averaged",
+                "a pass by another weight after what was averaged");
+}
+
+/// A parameter of another type gets another node of autograd, which has no hook.
+void check_another_type() {
+  at::Tensor weight = at::ones({3}).requires_grad_();
+  ::torch::optim::SGD sgd(std::vector<at::Tensor>{weight}, 0.1);
+  ronde::torch::DistributedOptimizer optimizer(sgd, {.op = ronde::Op::sum, .prefix = "type"});
+  weight.sum().backward();
+  optimizer.synchronize();
+  sgd.zero_grad();
+  weight.set_data(weight.detach().to(at::kDouble));
+  for (int step = 1; step <= 3; ++step) {
+    (weight * (rank + 1)).sum().backward();
+    optimizer.step();
+    check(at::allclose(weight.detach(), at::full({3}, 1 - 0.1 * step * size * (size + 1) / 2.0, at::kDouble)),
+          "a step with a parameter of another type");
+    step % 2 == 0 ? sgd.zero_grad() : optimizer.zero_grad();
   }
 }
 
@@ -332,6 +380,8 @@ void check_optimizers() {
   check_steps();
   check_ranks_that_differ();
   check_a_parameter_twice();
+  check_unequal_use();
+  check_another_type();
   check_closures(ronde::Op::average, 1, "average");
   check_closures(ronde::Op::average, 0.25, "scaled average");
   check_closures(ronde::Op::sum, 1, "sum");

@@ -1,0 +1,291 @@
+// Part of <ronde/torch.hpp>: the gradients of an optimizer in the step under way. Each is reduced in place as soon as a
+// backward pass has accumulated it; at the end of the step the ranks tell each other what they have begun.
+#pragma once
+
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ronde/torch_operations.hpp>
+
+namespace ronde {
+inline namespace v0 {
+namespace torch {
+
+struct DistributedOptimizerOptions {
+  /// By which names ranks meet, as a module's named_parameters() gives them; those that are not in it go by their
+  /// position among the optimizer's.
+  ::torch::OrderedDict<std::string, at::Tensor> named_parameters = ::torch::OrderedDict<std::string, at::Tensor>();
+  Op op = Op::average;
+  double prescale = 1;               ///< of each gradient, before it is reduced; not 0
+  double postscale = 1;              ///< of each reduced one; not 0
+  int backward_passes_per_step = 1;  ///< gradients are reduced after so many, accumulated
+  std::string prefix = "gradient";   ///< of the names under which ranks meet
+  double timeout_s = 0;              ///< 0: the engine's
+  const Engine* engine = nullptr;
+  Group group = {};
+};
+
+namespace detail {
+
+/// Used by one thread at a time and by the threads of autograd; hooks may outlive the optimizer whose gradients these
+/// are.
+class Gradients : public std::enable_shared_from_this<Gradients> {
+ public:
+  explicit Gradients(DistributedOptimizerOptions all) : options(std::move(all)) {}
+
+  const DistributedOptimizerOptions options;
+
+  /// Requires: the parameter requires a gradient, and is a new one. The object is owned by a shared pointer.
+  void add(const at::Tensor& parameter, const std::string& name) {
+    gradients_.emplace_back();
+    gradients_.back().parameter = parameter;
+    gradients_.back().name = options.prefix + "." + name;
+    hook(gradients_.size() - 1);
+  }
+
+  /// A parameter that was given another type or device has lost its hook, and a pass since then was not noticed.
+  void hook_again() {
+    for (std::size_t index = 0; index < gradients_.size(); ++index) {
+      const at::Tensor& parameter = gradients_[index].parameter;
+      if (parameter.requires_grad() &&
+          ::torch::autograd::impl::grad_accumulator(parameter).get() != gradients_[index].accumulator) {
+        hook(index);
+        const std::lock_guard lock(mutex_);
+        is_synchronized_ = false;
+      }
+    }
+  }
+
+  /// Returns when every gradient is the reduced one. Throws the error of the first that failed, and all are given up.
+  void synchronize() {
+    const std::lock_guard lock(mutex_);
+    if (is_synchronized_ && holds_averages(gradients_.size())) {
+      return;
+    }
+    try {
+      finish();
+    } catch (...) {
+      give_up();
+      throw;
+    }
+    forget();
+    is_synchronized_ = true;
+  }
+
+  /// The next pass begins another step.
+  void end_step() {
+    const std::lock_guard lock(mutex_);
+    forget_averages();
+  }
+
+  /// What is under way is given up.
+  void drop_pass() {
+    const std::lock_guard lock(mutex_);
+    forget_averages();
+    for (const Gradient& each : gradients_) {
+      if (each.work) {
+        give_up();
+        return;
+      }
+    }
+    forget();
+  }
+
+  /// Hooks do nothing any more.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    forget();
+  }
+
+ private:
+  /// Of one parameter, in the step under way.
+  struct Gradient {
+    at::Tensor parameter;
+    std::string name;
+    const void* accumulator = nullptr;  ///< autograd's node that has the hook
+    std::function<void()> keeps;        ///< it; its type differs between versions of libtorch
+    int passes = 0;
+    std::optional<Work> work = {};  ///< its reduction
+    at::Tensor reduced = {};        ///< what is reduced, or was since the last step; undefined before
+  };
+
+  /// What a rank says of a gradient. The greatest is what all go by.
+  enum Said : std::int32_t { kNone, kHas, kReplaced };
+
+  void hook(std::size_t index) {
+    Gradient& each = gradients_[index];
+    auto accumulator = ::torch::autograd::impl::grad_accumulator(each.parameter);
+    accumulator->add_post_hook(std::make_unique<::torch::autograd::utils::LambdaPostHook>(
+        [gradients = weak_from_this(), index](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>&) {
+          if (const std::shared_ptr<Gradients> alive = gradients.lock()) {
+            alive->accumulated(index);
+          }
+          return outputs;
+        }));
+    each.accumulator = accumulator.get();
+    // A parameter holds its accumulator weakly, and would get one without the hook.
+    each.keeps = [accumulator] {};
+  }
+
+  /// After a backward pass has accumulated it; on a thread of autograd. What it throws, backward() throws.
+  void accumulated(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) {
+      return;
+    }
+    Gradient& each = gradients_[index];
+    if (each.work || each.passes >= options.backward_passes_per_step) {
+      throw Error(Code::invalid_argument,
+                  "'" + each.name + "' was computed more often than backward_passes_per_step (" +
+                      std::to_string(options.backward_passes_per_step) +
+                      ") before step(): call step() or synchronize() in between, or raise it",
+                  each.name);
+    }
+    if (is_synchronized_ && holds_averages(index)) {
+      throw Error(Code::invalid_argument,
+                  "a backward pass has computed '" + each.name +
+                      "' after synchronize() had averaged the gradients: call step(), or zero_grad() of the "
+                      "DistributedOptimizer, before the next pass",
+                  each.name);
+    }
+    is_synchronized_ = false;
+    // A function may give a parameter that does not matter no gradient: that of other ranks is then added to zeros.
+    if (++each.passes == options.backward_passes_per_step && each.parameter.mutable_grad().defined()) {
+      begin(each, each.parameter.mutable_grad());
+    }
+  }
+
+  /// Whether some gradient is one that synchronize() has averaged. None is once a module or the optimizer itself has
+  /// zeroed them. `accumulated`: a pass has just computed that one, or added to it.
+  bool holds_averages(std::size_t accumulated) const {
+    for (std::size_t index = 0; index < gradients_.size(); ++index) {
+      const Gradient& each = gradients_[index];
+      const at::Tensor& gradient = each.parameter.grad();
+      // Who clips gradients may have put others in their places, but not where a pass has.
+      if (each.reduced.defined() && (index == accumulated ? each.reduced.is_same(gradient) : gradient.defined())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void forget_averages() {
+    is_synchronized_ = false;
+    for (Gradient& each : gradients_) {
+      each.reduced.reset();
+    }
+  }
+
+  /// Waits until the engine touches nothing any more.
+  void forget() {
+    for (Gradient& each : gradients_) {
+      each.work.reset();
+      each.passes = 0;
+    }
+  }
+
+  /// What this rank has begun others may never begin, or have begun already: it must not meet what comes later.
+  void give_up() {
+    for (const Gradient& each : gradients_) {
+      if (each.work) {
+        each.work->cancel();
+      }
+    }
+    forget();
+    forget_averages();
+    ++generation_;
+  }
+
+  void begin(Gradient& each, const at::Tensor& gradient) const {
+    const std::string name = generation_ == 0 ? each.name : each.name + "~" + std::to_string(generation_);
+    each.work.emplace(allreduce_async_(gradient, {.name = name,
+                                                  .op = options.op,
+                                                  .prescale = options.prescale,
+                                                  .postscale = options.postscale,
+                                                  .timeout_s = options.timeout_s,
+                                                  .engine = options.engine,
+                                                  .group = options.group}));
+    each.reduced = gradient;
+  }
+
+  /// Those that no pass has completed are reduced as they are. Ranks tell each other which gradients any of them has:
+  /// one that none has was reduced from zeros, which is no gradient.
+  void finish() {
+    const at::NoGradGuard no_grad;
+    const auto count = static_cast<std::int64_t>(gradients_.size());
+    at::Tensor told = at::zeros({count + 2}, at::kInt);
+    auto* const said = told.data_ptr<std::int32_t>();
+    for (std::int64_t index = 0; index < count; ++index) {
+      Gradient& each = gradients_[static_cast<std::size_t>(index)];
+      const at::Tensor& gradient = each.parameter.mutable_grad();
+      if (!each.work) {
+        said[index] = gradient.defined() ? kHas : kNone;
+        begin(each, gradient.defined() ? gradient : at::zeros_like(each.parameter));
+      } else {
+        said[index] = gradient.is_same(each.reduced) ? kHas : kReplaced;
+      }
+    }
+    said[count] = generation_;  // of both the greatest come back
+    said[count + 1] = -generation_;
+    const std::string name = options.prefix + ".present";
+    allreduce_(told, {.name = name,
+                      .op = Op::max,
+                      .timeout_s = options.timeout_s,
+                      .engine = options.engine,
+                      .group = options.group});
+    check_said(said, static_cast<std::size_t>(count));
+    for (std::int64_t index = 0; index < count; ++index) {
+      Gradient& each = gradients_[static_cast<std::size_t>(index)];
+      each.work->wait();
+      if (said[index] != kNone) {
+        each.parameter.mutable_grad() = each.reduced;
+      } else {
+        each.reduced.reset();
+      }
+    }
+  }
+
+  /// Throws, on all ranks alike, where they have not begun the same.
+  void check_said(const std::int32_t* said, std::size_t count) {
+    if (const std::int32_t least = -said[count + 1]; said[count] != least) {
+      generation_ = said[count];  // all give up, and go on alike
+      throw Error(
+          Code::invalid_argument,
+          "one rank has dropped a backward pass (zero_grad() before step(), or a step that failed) that another "
+          "one steps with: every rank drops it, or none");
+    }
+    for (std::size_t index = 0; index < count; ++index) {
+      if (said[index] == kReplaced) {
+        throw Error(Code::invalid_argument,
+                    "'" + gradients_[index].name +
+                        "' was replaced, on some rank, while it was averaged: drop a pass by zero_grad() of the "
+                        "DistributedOptimizer, and change gradients behind synchronize()",
+                    gradients_[index].name);
+      }
+    }
+  }
+
+  std::mutex mutex_;  ///< guards what follows
+  std::vector<Gradient> gradients_;
+  std::int32_t generation_ = 0;   ///< how often what was under way was given up; part of the names
+  bool is_synchronized_ = false;  ///< all gradients are averaged, and no pass has come since
+  bool is_over_ = false;
+};
+
+}  // namespace detail
+
+}  // namespace torch
+}  // namespace v0
+}  // namespace ronde
