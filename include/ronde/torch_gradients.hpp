@@ -70,7 +70,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   /// Returns when every gradient is the reduced one. Throws the error of the first that failed, and all are given up.
   void synchronize() {
     const std::lock_guard lock(mutex_);
-    if (is_synchronized_ && holds_averages(gradients_.size())) {
+    if (is_synchronized_ && holds_averages()) {
       return;
     }
     try {
@@ -124,9 +124,26 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   /// What a rank says of a gradient. The greatest is what all go by.
   enum Said : std::int32_t { kNone, kHas, kReplaced };
 
+  /// Before autograd adds to a gradient.
+  class Before : public ::torch::autograd::FunctionPreHook {
+   public:
+    Before(std::weak_ptr<Gradients> gradients, std::size_t index) : gradients_(std::move(gradients)), index_(index) {}
+    ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list& computed) override {
+      if (const std::shared_ptr<Gradients> alive = gradients_.lock()) {
+        alive->check_pass(index_);
+      }
+      return computed;
+    }
+
+   private:
+    const std::weak_ptr<Gradients> gradients_;
+    const std::size_t index_;
+  };
+
   void hook(std::size_t index) {
     Gradient& each = gradients_[index];
     auto accumulator = ::torch::autograd::impl::grad_accumulator(each.parameter);
+    accumulator->add_pre_hook(std::make_unique<Before>(weak_from_this(), index));
     accumulator->add_post_hook(std::make_unique<::torch::autograd::utils::LambdaPostHook>(
         [gradients = weak_from_this(), index](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>&) {
           if (const std::shared_ptr<Gradients> alive = gradients.lock()) {
@@ -139,42 +156,46 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     each.keeps = [accumulator] {};
   }
 
-  /// After a backward pass has accumulated it; on a thread of autograd. What it throws, backward() throws.
-  void accumulated(std::size_t index) {
+  /// Throws where a pass must not add to the gradient, which is as it was. On a thread of autograd; what it throws,
+  /// backward() throws.
+  void check_pass(std::size_t index) {
     const std::lock_guard lock(mutex_);
     if (is_over_) {
       return;
     }
-    Gradient& each = gradients_[index];
+    const Gradient& each = gradients_[index];
     if (each.work || each.passes >= options.backward_passes_per_step) {
       throw Error(Code::invalid_argument,
-                  "'" + each.name + "' was computed more often than backward_passes_per_step (" +
+                  "'" + each.name + "' is computed more often than backward_passes_per_step (" +
                       std::to_string(options.backward_passes_per_step) +
                       ") before step(): call step() or synchronize() in between, or raise it",
                   each.name);
     }
-    if (is_synchronized_ && holds_averages(index)) {
+    if (is_synchronized_ && holds_averages()) {
       throw Error(Code::invalid_argument,
-                  "a backward pass has computed '" + each.name +
+                  "a backward pass computes '" + each.name +
                       "' after synchronize() had averaged the gradients: call step(), or zero_grad() of the "
                       "DistributedOptimizer, before the next pass",
                   each.name);
     }
     is_synchronized_ = false;
+  }
+
+  /// After a backward pass has accumulated it.
+  void accumulated(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    Gradient& each = gradients_[index];
     // A function may give a parameter that does not matter no gradient: that of other ranks is then added to zeros.
-    if (++each.passes == options.backward_passes_per_step && each.parameter.mutable_grad().defined()) {
+    if (!is_over_ && ++each.passes == options.backward_passes_per_step && each.parameter.mutable_grad().defined()) {
       begin(each, each.parameter.mutable_grad());
     }
   }
 
-  /// Whether some gradient is one that synchronize() has averaged. None is once a module or the optimizer itself has
-  /// zeroed them. `accumulated`: a pass has just computed that one, or added to it.
-  bool holds_averages(std::size_t accumulated) const {
-    for (std::size_t index = 0; index < gradients_.size(); ++index) {
-      const Gradient& each = gradients_[index];
-      const at::Tensor& gradient = each.parameter.grad();
-      // Who clips gradients may have put others in their places, but not where a pass has.
-      if (each.reduced.defined() && (index == accumulated ? each.reduced.is_same(gradient) : gradient.defined())) {
+  /// Whether some gradient is left of those that synchronize() has averaged. None is once a module or the optimizer
+  /// itself has zeroed them. Who clips them may have put others in their places.
+  bool holds_averages() const {
+    for (const Gradient& each : gradients_) {
+      if (each.reduced.defined() && each.parameter.grad().defined()) {
         return true;
       }
     }

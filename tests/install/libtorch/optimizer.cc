@@ -179,6 +179,10 @@ void check_steps() {
     steps.pass();
     steps.optimizer().synchronize();
     check_refused([&] { steps.pass(); }, "after synchronize() had averaged", "a pass that adds to what was averaged");
+    check_refused([&] { (steps.weight() * 2).sum().backward({}, true, true); }, "after synchronize() had averaged",
+                  "a pass that makes a graph and adds to what was averaged");
+    steps.optimizer().step();
+    steps.check_stepped(1, "a step after passes that were refused");
   }
 }
 
