@@ -260,7 +260,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
     said[count] = generation_;  // of both the greatest come back
     said[count + 1] = -generation_;
-    const std::string name = options.prefix + ".present";
+    const std::string name = options.prefix + "~present";
     allreduce_(told, {.name = name,
                       .op = Op::max,
                       .timeout_s = options.timeout_s,

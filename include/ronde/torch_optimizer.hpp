@@ -48,7 +48,8 @@ class DistributedOptimizer {
       for (const at::Tensor& parameter : group.params()) {
         const void* const id = parameter.unsafeGetTensorImpl();
         const auto found = names.find(id);
-        const std::string name = found == names.end() ? std::to_string(parameters_.size()) : found->second;
+        const std::string position = std::to_string(parameters_.size());
+        const std::string name = found != names.end() ? found->second : names.empty() ? position : "~" + position;
         parameters_.push_back(id);
         if (parameter.requires_grad() && reduced_.insert(id).second) {
           gradients_->add(parameter, name);
@@ -137,7 +138,7 @@ class DistributedOptimizer {
 
   ::torch::optim::Optimizer& optimizer_;
   const std::shared_ptr<detail::Gradients> gradients_;
-  const std::string loss_name_ = gradients_->options.prefix + ".loss";
+  const std::string loss_name_ = gradients_->options.prefix + "~loss";
   std::vector<const void*> parameters_;      ///< the optimizer's, by identity, in its order
   std::unordered_set<const void*> reduced_;  ///< those that have a hook
 };

@@ -376,3 +376,34 @@ def test_iterations_of_a_sessions_loops_meet_by_their_number(hvd, tf, rank, worl
                     np.testing.assert_array_equal(found, np.array([[1.0, 10.0], [100.0, 1000.0]]) * 3)
     finally:
         (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()
+
+
+@pytest.mark.ranks(2)
+def test_functions_that_threads_call_at_once_meet_by_their_names(hvd, tf, rank, world):
+    """Rank 0 begins one first, rank 1 the other: calls without names must not meet each other's."""
+    begun = threading.Event()
+
+    def first(x):
+        return hvd.allreduce(x, op=hvd.Sum)
+
+    def second(x):
+        return hvd.allreduce(x, op=hvd.Sum) + 0.0
+
+    functions = [tf.function(first), tf.function(second)]
+    found = [0.0, 0.0]
+
+    def call(which):
+        if which == rank:
+            begun.set()
+        else:
+            begun.wait(10)
+        found[which] = float(functions[which](tf.constant(10.0**which * (rank + 1))))
+
+    for _ in range(3):
+        begun.clear()
+        threads = [threading.Thread(target=call, args=(which,)) for which in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [3.0, 30.0]

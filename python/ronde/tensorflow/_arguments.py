@@ -41,18 +41,28 @@ def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any
     """By which the ranks meet.
 
     In a graph each operation has a name of its own, made of what the program says and the scope that it is in, else of
-    the tensor's name: a session runs operations in any order. In eager mode "" without a name: such calls meet by their
-    order.
+    the names of the function and the tensor: a session runs operations in any order, and threads may run several functions at
+    once. In eager mode "" without a name: such calls meet by their order.
     """
     if tf.executing_eagerly():
         return "" if name is None else f"{kind}.{name}"
     graph = tf.compat.v1.get_default_graph()
     if name is None:
-        name = re.sub(r"[^a-zA-Z0-9_]", "_", getattr(tensor, "name", "") or "tensor")
+        name = re.sub(r"[^a-zA-Z0-9_]", "_", _outermost(graph) + (getattr(tensor, "name", "") or "tensor"))
     if ignore_name_scope:
         with graph.name_scope(None):
             return str(graph.unique_name(f"{kind}.{name}"))
     return str(graph.unique_name(f"{kind}.{name}"))
+
+
+def _outermost(graph: Any) -> str:
+    """The name of the function that is traced, as the program has it; those of loops and branches in it have numbers that depend on
+    what the rank has traced before. "" where there is none."""
+    name = ""
+    while getattr(graph, "outer_graph", None) is not None:
+        name = f"{graph.name}."
+        graph = graph.outer_graph
+    return name
 
 
 @contextlib.contextmanager
