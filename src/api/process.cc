@@ -5,6 +5,7 @@
 #include <atomic>
 #include <optional>
 
+#include "backend/mpi/mpi.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/of_this_thread.h"
@@ -170,6 +171,7 @@ void Process::leave_at_exit() {
       runner->leave_now();
     }
   }
+  backend::end_mpi_at_exit();  // before the server of PMI, which serves both, is told that this process goes
   places_.leave_at_exit();
 }
 

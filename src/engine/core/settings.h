@@ -35,6 +35,9 @@ struct Settings {
     hosts,          ///< "hosts": memory between ranks that find that they can share it, else TCP
     tcp,            ///< "tcp": connections, also where memory could be shared
   } medium = Medium::as_they_meet;
+  /// RONDE_BACKEND: "mpi" lets MPI reduce and move what it can; "own", or nothing: Ronde does all. All ranks need the
+  /// same.
+  bool by_mpi = false;
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
   /// there. Empty: found out.
   std::string address;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/unique_fd.h"
 #include "transport/bell.h"
 #include "transport/group_calls.h"
 #include "transport/messages/mailbox.h"
@@ -32,9 +33,11 @@ struct Connections {
   std::unique_ptr<transport::Peers> peers;
   std::unique_ptr<backend::Backend> backend;
 
-  /// A descriptor that is readable when links have news (Transport::news_fd()), of which the bell tells nobody; -1 if
-  /// the bell tells all.
-  int news_fd() const { return links ? links->news_fd() : -1; }
+  UniqueFd other_news;  ///< stands for the links' news and those of a backend, if it has some that ring no bell
+
+  /// A descriptor that is readable when links (Transport::news_fd()) or the backend have news, of which the bell tells
+  /// nobody; -1 if the bell tells all.
+  int news_fd() const { return other_news.is_open() ? other_news.get() : links ? links->news_fd() : -1; }
 };
 
 }  // namespace ronde::engine

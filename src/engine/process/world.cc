@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "backend/mpi/mpi.h"
 #include "backend/shm/shm.h"
 #include "base/cores.h"
 #include "base/environment.h"
@@ -239,6 +240,9 @@ Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::M
   }
   if (!membership) {
     RONDE_ASSIGN_OR_RETURN(const Settings settings, settings_from_environment());
+    if (settings.by_mpi) {
+      RONDE_RETURN_IF_ERROR(backend::begin_mpi().with_context("RONDE_BACKEND=mpi"));
+    }
     RONDE_ASSIGN_OR_RETURN(
         membership,
         site::Membership::join(variables, options.init_timeout != 0 ? options.init_timeout : settings.init_timeout));
@@ -298,6 +302,9 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
   if (met.arena) {
     std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*met.arena, first.table);
     met.connections = connect_on_host(std::move(met.arena), std::move(backend), first.table);
+  }
+  if (settings.by_mpi && topology.size > 1) {
+    RONDE_RETURN_IF_ERROR(go_by_mpi(met.connections.members, topology.rank).with_context("RONDE_BACKEND=mpi"));
   }
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,

@@ -1,0 +1,51 @@
+// MpiBucket: a bucket in replay as an all-reduce of MPI. Members are copied into one piece of memory as they come, and
+// back when MPI has done; ranks launch in the order of the log (is_ordered()).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backend/mpi/mpi_plan.h"
+#include "collectives/gather_list.h"
+#include "types/persistent_collective.h"
+
+namespace ronde::backend::mpi {
+
+/// bind(), copy_in(), publish(): any thread, as PersistentCollective says; all else under the progress lock.
+class MpiBucket final : public PersistentCollective {
+ public:
+  /// Requires: its tensors are private, and MPI has the reduction.
+  MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reduction);
+  ~MpiBucket() override;
+
+  const Bucket& description() const override { return bucket_; }
+  void enter(std::uint32_t epoch) override;
+  void bind(std::size_t member, std::span<const RequestTensor> tensors) override;
+  void copy_in(std::size_t member) override;
+  void publish(std::uint64_t calls) override;
+  Progress advance() override;
+  void cancel() override;
+  bool was_void() const override { return false; }
+  std::uint64_t published_by(int) const override { return 0; }
+  std::vector<int> waiting_for() const override { return {}; }
+
+ private:
+  enum class Stage { at_rest, under_way, copy_out, failed };
+
+  bool begin();
+
+  MpiWorld& world_;
+  const Bucket bucket_;
+  const MpiReduction reduction_;
+  collectives::GatherList list_;
+  std::vector<std::size_t> first_segments_;  ///< by member; one more, behind the last
+  Staging staging_;
+  std::byte* memory_ = nullptr;
+  Handle request_ = nullptr;
+  Stage stage_ = Stage::at_rest;
+  std::size_t at_ = 0;  ///< bytes copied out
+};
+
+}  // namespace ronde::backend::mpi

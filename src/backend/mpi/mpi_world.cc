@@ -1,0 +1,137 @@
+#include "backend/mpi/mpi_world.h"
+
+#include <sys/timerfd.h>
+
+#include <string>
+#include <utility>
+
+namespace ronde::backend::mpi {
+
+namespace {
+
+/// Who spins asks more often than a timer can be set: it is set once in so many looks.
+constexpr unsigned kLooksPerTimer = 16;
+/// How long who sleeps leaves MPI alone.
+constexpr long kRest = 50'000;  // nanoseconds
+
+MpiWorld* the_world = nullptr;  ///< guarded by world_mutex
+std::mutex world_mutex;
+
+}  // namespace
+
+Status MpiWorld::begin() {
+  const std::lock_guard lock(world_mutex);
+  if (the_world == nullptr) {
+    RONDE_ASSIGN_OR_RETURN(MpiLibrary library, MpiLibrary::open());
+    auto world = std::unique_ptr<MpiWorld>(new MpiWorld(std::move(library)));
+    RONDE_RETURN_IF_ERROR(world->begin_mpi());
+    the_world = world.release();
+  }
+  return {};
+}
+
+Result<MpiWorld*> MpiWorld::join(int rank, int size) {
+  RONDE_RETURN_IF_ERROR(begin());
+  const std::lock_guard lock(world_mutex);
+  RONDE_RETURN_IF_ERROR(the_world->check(rank, size));
+  if (the_world->has_given_up_) {
+    return Status::error(
+        Code::peer_lost,
+        "an operation of an earlier job of this process was given up, and MPI cannot take it back: start "
+        "the processes again");
+  }
+  return the_world;
+}
+
+Status MpiWorld::begin_mpi() {
+  const Functions& mpi = library_.functions();
+  int flag = 0;
+  int provided = 0;
+  mpi.finalized(&flag);
+  if (flag != 0) {
+    return Status::error(Code::invalid_argument,
+                         "MPI_Finalize() was called in this process: call Ronde's init before it");
+  }
+  mpi.initialized(&flag);
+  if (flag != 0) {
+    mpi.query_thread(&provided);
+  } else if (mpi.init_thread(nullptr, nullptr, library_.constants().thread_multiple, &provided) == 0) {
+    is_ours_ = true;
+  } else {
+    return Status::error(Code::system_error, "MPI_Init_thread() fails in " + library_.name());
+  }
+  if (provided < library_.constants().thread_serialized) {
+    return Status::error(Code::invalid_argument,
+                         "the program has begun MPI for one thread, and Ronde's thread calls it too: begin it with "
+                         "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or call Ronde's init first");
+  }
+  timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer_.is_open()) {
+    return Status::error(Code::system_error, "no timer can be made by which MPI is asked again");
+  }
+  mpi.comm_size(library_.constants().world, &size_);
+  mpi.comm_rank(library_.constants().world, &rank_);
+  return {};
+}
+
+Status MpiWorld::check(int rank, int size) {
+  if (rank_ != rank || size_ != size) {
+    return Status::error(
+        Code::invalid_argument,
+        library_.name() + " says that this process is rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+            ", and its launcher said rank " + std::to_string(rank) + " of " + std::to_string(size) +
+            ": start the program with the mpirun of this MPI, or set RONDE_MPI_LIBRARY to the libmpi.so of "
+            "the launcher's");
+  }
+  if (comm_ == nullptr) {
+    const Functions& mpi = library_.functions();
+    if (mpi.comm_dup(library_.constants().world, &comm_) != 0) {
+      return Status::error(Code::system_error, "MPI_Comm_dup() fails in " + library_.name());
+    }
+    mpi.comm_set_errhandler(comm_, library_.constants().errors_return);
+  }
+  return {};
+}
+
+bool MpiWorld::is_over() const {
+  int flag = 0;
+  library_.functions().finalized(&flag);
+  return flag != 0;
+}
+
+void MpiWorld::wake_in(long nanoseconds) const {
+  const itimerspec when{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = nanoseconds}};
+  ::timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+bool MpiWorld::test(Handle* request) {
+  const std::lock_guard lock(mutex_);
+  int flag = 0;
+  if (!has_given_up_ && !is_over()) {
+    library_.functions().test(request, &flag, library_.constants().ignored_status);
+  }
+  if (flag != 0) {
+    looks_ = 0;
+    wake_in(0);  // disarms it, and takes back what it has said
+    return true;
+  }
+  if (looks_++ % kLooksPerTimer == 0) {
+    wake_in(kRest);
+  }
+  return false;
+}
+
+void MpiWorld::give_up() {
+  const std::lock_guard lock(mutex_);
+  has_given_up_ = true;
+  wake_in(0);
+}
+
+void MpiWorld::end_at_exit() {
+  const std::lock_guard lock(world_mutex);
+  if (the_world != nullptr && the_world->is_ours_ && !the_world->has_given_up_ && !the_world->is_over()) {
+    the_world->library_.functions().finalize();
+  }
+}
+
+}  // namespace ronde::backend::mpi

@@ -1,0 +1,66 @@
+// MpiWorld: MPI as this process has it, and a communicator of all ranks that only Ronde uses. MPI cannot be begun twice
+// in a process, so there is one, which all jobs of the process use in turn, and which is never destroyed.
+//
+// MPI has no descriptor that tells of its progress: who waits must ask again and again. So a timer is readable soon
+// after a question that was in vain, and who sleeps until links have news sleeps until then too.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+#include "backend/mpi/mpi_library.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace ronde::backend::mpi {
+
+class MpiWorld {
+ public:
+  /// Begins MPI if nobody has; once more does nothing. NOT_IMPLEMENTED if there is none, INVALID_ARGUMENT if the
+  /// program has begun it for one thread, or ended it.
+  static Status begin();
+  /// begin(), and a communicator. The same ranks as the launcher has announced, else INVALID_ARGUMENT: a library of
+  /// another MPI than the launcher's takes each process for a job of its own. Waits for all ranks, as MPI does, without
+  /// a limit. PEER_LOST if an operation of an earlier job was given up. The caller does not own it.
+  static Result<MpiWorld*> join(int rank, int size);
+  /// Ends MPI if it was begun here, and nothing was given up. At the process's exit, when no job is left.
+  static void end_at_exit();
+
+  const MpiLibrary& library() const { return library_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// A descriptor that is readable when a request may have ended: -1 if there can be none.
+  int news_fd() const { return timer_.get(); }
+
+  /// Calls begin(functions, constants, communicator, request), which returns what MPI does. False if MPI reports an
+  /// error, or has ended. Ranks begin the same in one order. One thread at a time.
+  template <typename Begin>
+  bool launch(const Begin& begin_one, Handle* request) {
+    const std::lock_guard lock(mutex_);
+    return !is_over() && begin_one(library_.functions(), library_.constants(), comm_, request) == 0;
+  }
+  /// Whether it has ended; sees to it that the timer ends soon if not.
+  bool test(Handle* request);
+  /// A request will never be asked for again, and may never end: MPI may use its memory for good.
+  void give_up();
+
+ private:
+  explicit MpiWorld(MpiLibrary library) : library_(std::move(library)) {}
+  Status begin_mpi();
+  Status check(int rank, int size);
+  bool is_over() const;
+  void wake_in(long nanoseconds) const;
+
+  const MpiLibrary library_;
+  UniqueFd timer_;
+  std::mutex mutex_;  ///< MPI is asked by one thread at a time, which is all that it need allow
+  Handle comm_ = nullptr;
+  int rank_ = 0;
+  int size_ = 1;
+  unsigned looks_ = 0;  ///< in vain, since something has ended
+  bool is_ours_ = false;
+  bool has_given_up_ = false;
+};
+
+}  // namespace ronde::backend::mpi
