@@ -145,9 +145,10 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     auto accumulator = ::torch::autograd::impl::grad_accumulator(each.parameter);
     accumulator->add_pre_hook(std::make_unique<Before>(weak_from_this(), index));
     accumulator->add_post_hook(std::make_unique<::torch::autograd::utils::LambdaPostHook>(
-        [gradients = weak_from_this(), index](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>&) {
+        [gradients = weak_from_this(), index](const std::vector<at::Tensor>& outputs,
+                                              const std::vector<at::Tensor>& computed) {
           if (const std::shared_ptr<Gradients> alive = gradients.lock()) {
-            alive->accumulated(index);
+            alive->accumulated(index, computed[0]);
           }
           return outputs;
         }));
@@ -181,13 +182,25 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     is_synchronized_ = false;
   }
 
-  /// After a backward pass has accumulated it.
-  void accumulated(std::size_t index) {
+  /// After a backward pass has accumulated it. `computed`: what was added to the gradient, or has become it.
+  void accumulated(std::size_t index, const at::Tensor& computed) {
     const std::lock_guard lock(mutex_);
     Gradient& each = gradients_[index];
+    at::Tensor& gradient = each.parameter.mutable_grad();
     // A function may give a parameter that does not matter no gradient: that of other ranks is then added to zeros.
-    if (!is_over_ && ++each.passes == options.backward_passes_per_step && each.parameter.mutable_grad().defined()) {
-      begin(each, each.parameter.mutable_grad());
+    if (!is_over_ && ++each.passes == options.backward_passes_per_step && gradient.defined()) {
+      const bool is_taken_over = computed.defined() && computed.is_alias_of(gradient);
+      make_own(gradient, is_taken_over ? 2 : 1, is_taken_over && computed.use_count() > 1);
+      begin(each, gradient);
+    }
+  }
+
+  /// A gradient is reduced where it lies, so that must be nobody else's memory: another parameter's, or a tensor of the
+  /// program's that a backward pass has handed on. `holders`: of its memory, if there are no others.
+  static void make_own(at::Tensor& gradient, std::size_t holders, bool is_held) {
+    if (is_held || gradient.use_count() > 1 ||
+        (gradient.layout() == at::kStrided && gradient.storage().use_count() > holders)) {
+      gradient = gradient.clone();
     }
   }
 
@@ -250,9 +263,12 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     auto* const said = told.data_ptr<std::int32_t>();
     for (std::int64_t index = 0; index < count; ++index) {
       Gradient& each = gradients_[static_cast<std::size_t>(index)];
-      const at::Tensor& gradient = each.parameter.mutable_grad();
+      at::Tensor& gradient = each.parameter.mutable_grad();
       if (!each.work) {
         said[index] = gradient.defined() ? kHas : kNone;
+        if (gradient.defined()) {
+          make_own(gradient, 1, false);
+        }
         begin(each, gradient.defined() ? gradient : at::zeros_like(each.parameter));
       } else {
         said[index] = gradient.is_same(each.reduced) ? kHas : kReplaced;

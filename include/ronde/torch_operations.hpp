@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -269,10 +270,31 @@ inline void broadcast_parameters(const ::torch::nn::Module& module, int root = 0
   }
 }
 
+namespace detail {
+
+/// libtorch crashes where it loads the state of such an optimizer.
+inline void check_no_parameter_twice(const ::torch::optim::Optimizer& optimizer) {
+  std::unordered_set<const void*> seen;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        throw Error(
+            Code::invalid_argument,
+            "the optimizer has a parameter twice, and libtorch cannot load the state of such a one: give it each "
+            "parameter once");
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
 /// An optimizer's options and state (moments, step counts) become the root's. The optimizers are of one class, and of
-/// parameters of the same shapes in one order. Others' state is replaced whole.
+/// parameters of the same shapes in one order, each once (else Code::invalid_argument). Others' state is replaced
+/// whole.
 inline void broadcast_optimizer_state(::torch::optim::Optimizer& optimizer, int root = 0,
                                       const Engine* engine = nullptr) {
+  detail::check_no_parameter_twice(optimizer);
   std::string bytes;
   if (ronde::rank(engine) == root) {
     ::torch::serialize::OutputArchive archive;

@@ -261,6 +261,49 @@ void check_another_type() {
   }
 }
 
+/// Gives both its arguments views of one gradient.
+struct Together : ::torch::autograd::Function<Together> {
+  static at::Tensor forward(::torch::autograd::AutogradContext* /*context*/, const at::Tensor& first,
+                            const at::Tensor& second) {
+    return first + second;
+  }
+  static ::torch::autograd::variable_list backward(::torch::autograd::AutogradContext* /*context*/,
+                                                   ::torch::autograd::variable_list gradients) {
+    return {gradients[0].view({-1}), gradients[0].view({-1})};
+  }
+};
+
+/// Gradients are reduced where they lie, and must not lie in what is another's.
+void check_memory_of_others() {
+  for (const std::int64_t elements : {1, 1000, 100000}) {
+    at::Tensor first = at::ones({elements}).requires_grad_();
+    at::Tensor second = at::ones({elements}).requires_grad_();
+    ::torch::optim::SGD sgd(std::vector<at::Tensor>{first, second}, 0.1);
+    ronde::torch::DistributedOptimizer optimizer(
+        sgd, {.op = ronde::Op::sum, .prefix = "memory " + std::to_string(elements)});
+    const at::Tensor mine = at::full({elements}, rank + 1.0);
+    const at::Tensor expected = at::full({elements}, 1 - 0.1 * size * (size + 1) / 2.0);
+    for (int way = 0; way < 3; ++way) {
+      if (way == 0) {
+        Together::apply(first, second).backward(mine);
+      } else if (way == 1) {
+        first.mutable_grad() = second.mutable_grad() = mine;
+      } else {
+        (first * 1).backward(mine);
+        second.backward(mine);
+      }
+      optimizer.step();
+      check(at::allclose(first.detach(), expected) && at::allclose(second.detach(), expected),
+            "gradients of one memory, way " + std::to_string(way));
+      check_equal(mine, at::full({elements}, rank + 1.0), "a tensor of the program's, way " + std::to_string(way));
+      optimizer.zero_grad();
+      const at::NoGradGuard no_grad;
+      first.fill_(1);
+      second.fill_(1);
+    }
+  }
+}
+
 void check_a_parameter_twice() {
   for (const std::int64_t elements : {1, 1000, 1000000}) {
     at::Tensor weight = at::ones({elements}).requires_grad_();
@@ -270,6 +313,8 @@ void check_a_parameter_twice() {
     weight.sum().backward();
     optimizer.step();  // steps it twice, as in one process
     check(at::allclose(weight.detach(), at::full({elements}, 1 - 0.2 * size)), "a parameter that stands there twice");
+    check_refused([&] { ronde::torch::broadcast_optimizer_state(sgd); }, "a parameter twice",
+                  "the state of such a one");
   }
 }
 
@@ -385,6 +430,7 @@ void check_optimizers() {
   check_ranks_that_differ();
   check_a_parameter_twice();
   check_unequal_use();
+  check_memory_of_others();
   check_another_type();
   check_closures(ronde::Op::average, 1, "average");
   check_closures(ronde::Op::average, 0.25, "scaled average");
