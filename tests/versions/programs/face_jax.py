@@ -33,7 +33,15 @@ gradient = jax.jit(jax.grad(lambda x: (hvd.allreduce(x, op=hvd.Sum) * mine).sum(
 checks.same("grad", gradient, sums)
 _, scanned = jax.jit(lambda x: jax.lax.scan(lambda carry, row: (carry, hvd.allreduce(row, op=hvd.Sum)), 0, x))(mine)
 checks.same("scan", scanned, sums)
+# Only where XLA calls Ronde's library itself: what goes through Python knows no vmap.
 checks.same("vmap", jax.jit(jax.vmap(lambda row: hvd.allreduce(row, op=hvd.Sum)))(mine), sums)
+
+try:
+    jax.jit(lambda x: hvd.allreduce(x, name="mismatch"))(jnp.zeros(3 + hvd.rank())).block_until_ready()
+    found = "no error"
+except Exception as error:  # which one, depends on JAX and on who comes last
+    found = str(error)
+checks.holds("a mismatch is told", "mismatch" in found and "shape" in found, found)
 
 parameters = hvd.broadcast_parameters({"weights": jnp.asarray(training.first_weights(hvd.rank()))})
 optimizer = hvd.DistributedOptimizer(optax.sgd(training.RATE, momentum=training.MOMENTUM))

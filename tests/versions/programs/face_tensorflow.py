@@ -24,6 +24,15 @@ for rank, rows in enumerate(checks.all_of("sparse", (2, 3))):
     np.add.at(dense, [rank, 2], rows)
 checks.same("sparse", tf.math.unsorted_segment_sum(reduced.values, reduced.indices, 4), dense)
 
+for traced in (False, True):
+    called = tf.function(lambda x: hvd.allreduce(x, name="mismatch")) if traced else lambda x: hvd.allreduce(x, name="mismatch")
+    try:
+        called(tf.zeros(3 + hvd.rank()))
+        found = "no error"
+    except (tf.errors.OpError if traced else hvd.RondeError) as error:
+        found = str(error)
+    checks.holds("a mismatch is told", "mismatch" in found and "shape" in found, found)
+
 
 def learn(traced: bool) -> Any:
     """The weights after all steps of this rank's part."""
