@@ -23,7 +23,8 @@ def versions_modules(monkeypatch):
 
 def pinned(root):
     """By package, the version that the development environment has."""
-    text = "".join((root / f"tools/{name}.txt").read_text(encoding="utf-8") for name in ("requirements", "requirements-frameworks"))
+    files = ("tools/requirements.txt", "tools/requirements-frameworks.txt")
+    text = "".join((root / file).read_text(encoding="utf-8") for file in files)
     return dict(re.findall(r"^([\w-]+)==([\w.]+)", text, flags=re.MULTILINE))
 
 
@@ -42,7 +43,7 @@ def test_the_newest_lines_are_what_make_test_runs_with(root):
 
     expected = pinned(root)
     for framework, line in newest(load()).items():
-        assert line.version == expected[framework], f"{line.name} in tests/versions/matrix.toml, {expected[framework]} in tools"
+        assert line.version == expected[framework], f"{line.name} in the matrix, {expected[framework]} in tools"
         for package in line.alone:
             name, _, version = package.partition("==")
             assert version == expected[name]
@@ -57,7 +58,8 @@ def test_every_face_has_its_program_and_its_newest_version():
 
 
 @pytest.mark.parametrize("wrong", [
-    'version = "1.0"', 'version = "1.0", jax = "perhaps"', 'version = "1.0", jax = "refused: "', 'version = "1.x", jax = "works"',
+    'version = "1.0"', 'version = "1.0", jax = "perhaps"', 'version = "1.0", jax = "refused: "',
+    'version = "1.x", jax = "works"',
     'version = "1.0", jax = "fails: x"', 'version = "1.0", jax = "works", with = ["jaxlib"]', 'version = "1.0", jaxx = "works"',
     'version = "1.0", jax = "works", beside = "me"', 'version = "1.0", jax = "works" }, { version = "1.0", jax = "works"',
 ])
@@ -91,21 +93,25 @@ def test_a_finding_is_in_the_words_of_the_expectation_only_where_it_fits(expecte
     assert judged(expected, status, output) == found
 
 
+def two_ranks(root):
+    """The command that runs the fastest of the programs."""
+    return [root / ".venv/bin/ronde", "run", "-n", "2", "--", root / ".venv/bin/python", VERSIONS / "programs/face_numpy.py"]
+
+
 @pytest.mark.parametrize("wrong", ["0", "1"])
 def test_a_program_passes_and_its_checks_can_fail(run, root, wrong):
     environment = {"RONDE_VERSIONS_WRONG": wrong, "RONDE_TIMEOUT_S": "60"}
-    output = run(root / ".venv/bin/ronde", "run", "-n", "2", "--", root / ".venv/bin/python", VERSIONS / "programs/face_numpy.py",
-                 env=environment)
+    output = run(*two_ranks(root), env=environment)
     assert ("not failed: []" if wrong == "1" else "checks, 0 failed") in output
 
 
 def test_a_program_fails_with_a_ronde_that_is_wrong(root, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
-        "import ronde.numpy as hvd\nright = hvd.allgather\nhvd.allgather = lambda *given, **more: right(*given, **more)[::-1]\n",
-        encoding="utf-8")
-    ended = subprocess.run(
-        [root / ".venv/bin/ronde", "run", "-n", "2", "--", root / ".venv/bin/python", VERSIONS / "programs/face_numpy.py"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "RONDE_TIMEOUT_S": "60"}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        "import ronde.numpy as hvd\n"
+        "right = hvd.allgather\n"
+        "hvd.allgather = lambda *given, **more: right(*given, **more)[::-1]\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "RONDE_TIMEOUT_S": "60"}
+    ended = subprocess.run(two_ranks(root), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
     assert ended.returncode == 1
     assert re.search(r"rank 0: allgather\S*: off by", ended.stdout) and "2 failed" in ended.stdout, ended.stdout

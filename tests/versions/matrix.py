@@ -86,7 +86,7 @@ def _line(framework: str, entry: Dict[str, Any]) -> Line:
     expected = {face: str(entry[face]) for face in FACES if face in entry}
     wrong = {face: words for face, words in expected.items() if not EXPECTATION.fullmatch(words)}
     if wrong or not expected:
-        raise ValueError(f"{where}: expectations are 'works', 'refused: words' or 'fails: words', of one face at least: {wrong}")
+        raise ValueError(f"{where}: one face at least 'works', 'refused: words' or 'fails: words': {wrong}")
     if any(words.startswith("fails") for words in expected.values()) and not entry.get("reason"):
         raise ValueError(f"{where}: what fails has a reason")
     for package in (*entry.get("with", ()), *entry.get("alone", ())):

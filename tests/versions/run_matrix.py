@@ -52,7 +52,8 @@ class Finding:
 
 def environment_of(face: Face, folder: Path, wrong: bool) -> Dict[str, str]:
     """Only what the programs need of this process's variables: PYTHONPATH, say, would bring in other versions."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KERAS", "TF_", "JAX", "RONDE"))}
+    others = ("PYTHON", "KERAS", "TF_", "JAX", "RONDE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     own = {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu",
            "CUDA_VISIBLE_DEVICES": "", "RONDE_PROBE": "0", "RONDE_TIMEOUT_S": "120", "KERAS_HOME": str(folder / "keras")}
     return {**kept, **own, **face.environment, **({"RONDE_VERSIONS_WRONG": "1"} if wrong else {})}
@@ -122,7 +123,8 @@ def print_table(findings: List[Finding], left: List[Line]) -> None:
     row = "{:<24} {:<36} {:<34} {:<34} {:>7}"
     print("\n" + row.format("version", "face", "expected", "found", "seconds"))
     for each in findings:
-        print(row.format(each.line.name, each.face, each.expected, each.found if each.ok else f"!! {each.found}", f"{each.seconds:.0f}"))
+        found = each.found if each.ok else f"!! {each.found}"
+        print(row.format(each.line.name, each.face, each.expected, found, f"{each.seconds:.0f}"))
     for line in left:
         print(f"not tried here: {line.name}: {line.not_tried}")
     for each in findings:

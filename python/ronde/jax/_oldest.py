@@ -8,6 +8,5 @@ import jax
 _OLDEST = (0, 4, 38)
 
 if jax.__version_info__ < _OLDEST:
-    raise ImportError(
-        f"ronde.jax needs JAX {'.'.join(map(str, _OLDEST))} or newer, and JAX {jax.__version__} is installed: install a newer one"
-    )
+    oldest = ".".join(map(str, _OLDEST))
+    raise ImportError(f"ronde.jax needs JAX {oldest} or newer, and JAX {jax.__version__} is installed: install a newer one")
