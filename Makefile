@@ -4,7 +4,7 @@
 #   PYTHON=python3.12   the Python to make .venv with (default: python3); a .venv that is there keeps its own
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
-#   ARGS=--quick        what bench-peers and bench-hosts are given; ARGS=--help tells what they understand
+#   ARGS=--quick        what test-versions, fuzz, bench-peers and bench-hosts are given; ARGS=--help tells what they understand
 #   OLD=FILE NEW=FILE   the results that bench-check compares
 PYTHON ?= python3
 PRESET ?= dev
@@ -13,7 +13,7 @@ ifdef JOBS
 export JOBS
 endif
 
-.PHONY: help demo test setup build format lint docs fuzz bench-peers bench-hosts bench-check clean
+.PHONY: help demo test test-versions setup build format lint docs fuzz bench-peers bench-hosts bench-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -23,6 +23,9 @@ demo: setup  ## two processes train a convolutional network on real images, and 
 
 test:  ## build, run the tests, print a table (STAGES=ci: what takes longer, by sanitizers, with 8 ranks, by PyTorch's own tests; STAGES="build-release ctest-release": only those)
 	@$(PYTHON) tools/test $(STAGES)
+
+test-versions: setup  ## try each version of each framework, in an environment of its own; most of an hour (ARGS="'^jax ' 'cpu 2.12'": only those)
+	@tools/test_versions $(ARGS)
 
 setup:  ## system packages, .venv, and Ronde installed in it
 	@tools/setup

@@ -7,11 +7,12 @@ import subprocess
 import pytest
 
 #: What each is given, and what is there afterwards. The longest work of some is left out: that of `test` is what runs
-#: this, that of `bench-peers` and `bench-hosts` takes tens of minutes.
+#: this, that of `test-versions`, `bench-peers` and `bench-hosts` takes tens of minutes.
 TARGETS = {
     "help": ([], None),
     "demo": ([], ".venv/bin/ronde"),
     "test": (["STAGES=setup"], ".venv/bin/ronde"),
+    "test-versions": (["ARGS=--list"], ".venv/bin/ronde"),
     "setup": ([], ".venv/bin/ronde"),
     "build": (["PRESET=dev"], "build/dev/src/api/libronde.so"),
     "format": ([], None),

@@ -25,6 +25,7 @@ bool and complex numbers. Errors are those of :mod:`ronde.exceptions`, in a comp
 
 from __future__ import annotations
 
+from ronde.jax import _oldest  # noqa: F401 - first, since older ones lack what the others import
 from ronde._job import init, shutdown
 from ronde._objects import allgather_object, broadcast_object
 from ronde._process import (

@@ -154,7 +154,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         raise NotImplementedError(f"'{request.kind}': JAX compiles this program in a way in which Ronde gives calls no names")
     unnumbered = {_numbering.UNNUMBERED: True} if request.name is None else {}
     # Kept although JAX knows of no effect: a result of no elements, say, makes nobody drop the call on one rank only.
-    rule = jax.ffi.ffi_lowering(
+    rule = _library.ffi.ffi_lowering(
         _numbering.TARGET, has_side_effect=True, operand_output_aliases=_in_place(request, len(operands))
     )
     return rule(

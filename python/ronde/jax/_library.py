@@ -12,6 +12,11 @@ from typing import Any
 
 import jax
 
+try:
+    from jax import ffi as ffi
+except ImportError:  # before 0.5
+    from jax.extend import ffi as ffi
+
 from ronde import _process
 from ronde._lib import library
 from ronde.jax._numbering import TARGET, install, programs_shown
@@ -66,7 +71,7 @@ def has_handler() -> bool:
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
     try:
-        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(getattr(handlers(), TARGET)), platform="cpu")
+        ffi.register_ffi_target(TARGET, ffi.pycapsule(getattr(handlers(), TARGET)), platform="cpu")
     except Exception as error:  # what runtimes raise for a version that they do not take is not specified
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: %s", error)
         return False

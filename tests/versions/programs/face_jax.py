@@ -1,0 +1,62 @@
+"""ronde.jax: collectives at once and in jax.jit, under grad, scan and vmap; optax's optimizer in a compiled step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import ronde.jax as hvd
+import training
+from checks import Checks, check_collectives
+
+hvd.init()
+checks = Checks(hvd.rank(), hvd.size())
+checks.holds("two ranks", hvd.size() == 2, hvd.size())
+
+
+def rows(of_all: Any) -> Any:
+    """An all-gather in a compiled program cannot ask the ranks."""
+    return {"rows": of_all}
+
+
+check_collectives(checks, hvd, jnp.asarray, "at once", rows_of_all=rows)
+check_collectives(checks, hvd, jnp.asarray, "jit", lambda function, *arrays: jax.jit(function)(*arrays), rows)
+
+mine = jnp.asarray(checks.mine("several", (4, 3)))
+sums = np.sum(checks.all_of("several", (4, 3)), 0, dtype="float32")
+first, second = jax.jit(lambda x: (hvd.allreduce(x, op=hvd.Sum), hvd.allreduce(2 * x, op=hvd.Sum)))(mine)
+checks.same("two calls of one program", np.stack([first, second]), np.stack([sums, 2 * sums]))
+gradient = jax.jit(jax.grad(lambda x: (hvd.allreduce(x, op=hvd.Sum) * mine).sum()))(mine)
+checks.same("grad", gradient, sums)
+_, scanned = jax.jit(lambda x: jax.lax.scan(lambda carry, row: (carry, hvd.allreduce(row, op=hvd.Sum)), 0, x))(mine)
+checks.same("scan", scanned, sums)
+# Only where XLA calls Ronde's library itself: what goes through Python knows no vmap.
+checks.same("vmap", jax.jit(jax.vmap(lambda row: hvd.allreduce(row, op=hvd.Sum)))(mine), sums)
+
+try:
+    jax.jit(lambda x: hvd.allreduce(x, name="mismatch"))(jnp.zeros(3 + hvd.rank())).block_until_ready()
+    found = "no error"
+except Exception as error:  # which one, depends on JAX and on who comes last
+    found = str(error)
+checks.holds("a mismatch is told", "mismatch" in found and "shape" in found, found)
+
+parameters = hvd.broadcast_parameters({"weights": jnp.asarray(training.first_weights(hvd.rank()))})
+optimizer = hvd.DistributedOptimizer(optax.sgd(training.RATE, momentum=training.MOMENTUM))
+state = optimizer.init(parameters)
+
+
+@jax.jit
+def step(parameters: Any, state: Any, inputs: Any, targets: Any) -> Any:
+    """One step of this rank's part of a batch."""
+    gradients = jax.grad(lambda of: ((inputs @ of["weights"] - targets) ** 2).mean())(parameters)
+    updates, state = optimizer.update(gradients, state, parameters)
+    return optax.apply_updates(parameters, updates), state
+
+
+for inputs, targets in training.batches(training.part(hvd.rank(), hvd.size()), hvd.size()):
+    parameters, state = step(parameters, state, inputs, targets)
+checks.same("DistributedOptimizer", parameters["weights"], training.learnt_alone())
+checks.end()
