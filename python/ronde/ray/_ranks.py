@@ -236,7 +236,7 @@ class Ranks:
         failures: List[Failure] = []
         waiting = list(asked)
         until: Optional[float] = None
-        while waiting and (first_of(failures) is None or first_of(failures).follows):  # type: ignore[union-attr]
+        while waiting and all(failure.follows for failure in failures):
             limit_s = None if until is None else until - time.monotonic()
             if limit_s is not None and limit_s <= 0:
                 break
@@ -322,8 +322,8 @@ def _put(function: Any, value: Any) -> Any:
         return ray.put(value)
     except Exception as error:
         raise TypeError(
-            f"the function or its arguments cannot be pickled ({type(error).__name__}: {str(error).strip().splitlines()[0]}): make "
-            "what cannot (connections, locks) inside of the function"
+            f"the function or its arguments cannot be pickled ({error.__cause__ or str(error).splitlines()[0]}): make what cannot "
+            "(connections, locks) inside of the function"
         ) from error
 
 

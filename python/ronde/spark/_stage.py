@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import threading
 import time
 import uuid
@@ -18,6 +19,9 @@ _LOOK_EVERY_S = 0.1
 
 #: How long the thread that waits for Spark's answer may go on once the stage was cancelled, in seconds.
 _CANCEL_LIMIT_S = 30.0
+
+#: How much of a text of Spark's is repeated, in characters.
+_MOST_TEXT = 1000
 
 _TIMED_OUT = 8  # RONDE_TIMED_OUT
 _PEER_LOST = 6  # RONDE_PEER_LOST
@@ -64,8 +68,16 @@ class Stage:
             thread.join(_CANCEL_LIMIT_S)
             raise
         if self._failure is not None:
+            self._await_end()
             raise self._error(self._failure)
         return [pickle.loads(data) for _, data in sorted(self._results)]
+
+    def _await_end(self) -> None:
+        """Until Spark has killed the tasks that another's failure has ended: it gives their Python two seconds."""
+        deadline = time.monotonic() + _CANCEL_LIMIT_S
+        pause = threading.Event()
+        while any(each.numActiveTasks > 0 for each in self._stages()) and time.monotonic() < deadline:
+            pause.wait(_LOOK_EVERY_S)
 
     def _submit(self) -> None:
         try:
@@ -89,10 +101,14 @@ class Stage:
 
     def _running(self) -> int:
         """How many of the stage's tasks run, or have run."""
+        return sum(int(each.numActiveTasks) + int(each.numCompletedTasks) for each in self._stages())
+
+    def _stages(self) -> List[Any]:
+        """What Spark tells of the job's one stage; empty before it has one."""
         tracker = self._context.statusTracker()
         jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group))
-        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-        return sum(int(each.numActiveTasks) + int(each.numCompletedTasks) for each in stages if each is not None)
+        stages = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
+        return [each for each in stages if each is not None]
 
     def _too_late(self, running: int, limit_s: float) -> PlacementError:
         slots = _slots_of(self._context)
@@ -111,9 +127,9 @@ class Stage:
             return error
         text = str(error)
         if "No module named 'ronde'" in text:
-            made = RondeError("a Spark executor's Python has no Ronde: install it where the tasks run", _PEER_LOST)
+            made = RondeError("a Spark executor's Python has no Ronde: install it there, or name one that has it by PYSPARK_PYTHON", _PEER_LOST)
         else:
-            made = RondeError(f"Spark has ended the stage of {self._ranks} ranks: {_reason_of(text)}", _PEER_LOST)
+            made = RondeError(_told_by_spark(text, self._ranks), _PEER_LOST)
         made.__cause__ = error
         return made
 
@@ -155,9 +171,11 @@ def _slots_of(context: Any) -> Optional[int]:
         return None
 
 
-def _reason_of(text: str) -> str:
-    """Of Spark's many lines the first that says something."""
+def _told_by_spark(text: str, ranks: int) -> str:
+    """Of a task that has not told itself why it has ended, since its Python or its executor was lost: what Spark knows."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while")]
-    return lines[0].lstrip(": ")[:1000] if lines else "it does not say why"
-
-
+    lost = re.search(r"barrier task ResultTask\(\d+, (\d+)\) finished unsuccessfully\.", text)
+    if lost is None:
+        return f"Spark has ended the stage of {ranks} ranks: {' '.join(lines[:2]).lstrip(': ')[:_MOST_TEXT]}"
+    after = text[lost.end() :].strip().splitlines()
+    return f"Spark has lost task {lost[1]} of the {ranks} that had ranks: {after[0][:_MOST_TEXT] if after else 'it does not say why'}"

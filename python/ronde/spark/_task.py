@@ -69,8 +69,8 @@ def _places(context: Any, index: int) -> List[Place]:
     """Those of all tasks, by their index, through Spark's driver."""
     address = context.getTaskInfos()[index].address.rpartition(":")[0].strip("[]")
     devices = context.resources()["gpu"].addresses if "gpu" in (context.resources() or {}) else ()
-    told = context.allGather(json.dumps(own_place(address, devices)))
-    return [Place(*each[:4], tuple(each[4])) for each in map(json.loads, told)]
+    told = [json.loads(text) for text in context.allGather(json.dumps(own_place(address, devices)))]
+    return [Place(host, network, at, pid, tuple(gpus)) for host, network, at, pid, gpus in told]
 
 
 def _meeting(context: Any, reservation: Optional[Reservation]) -> Tuple[Tuple[int, int], str]:
