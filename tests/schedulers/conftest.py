@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -20,8 +21,18 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # whatever this host's name leads to
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_folder() -> Iterator[str]:
+    """Where schedulers and jobs have their files; its path is short, since Ray's sockets have longer ones."""
+    folder = tempfile.mkdtemp(prefix="s-", dir="/tmp")
+    os.environ.update(TMPDIR=folder, XDG_RUNTIME_DIR=folder)
+    tempfile.tempdir = None
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[Any]:
+def ray_cluster(own_folder: str) -> Iterator[Any]:
     """Two nodes of two CPUs; what the second has of ranks belongs to another host."""
     import ray
     from ray.cluster_utils import Cluster
@@ -40,7 +51,7 @@ def ray_cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def spark_context() -> Iterator[Any]:
+def spark_context(own_folder: str) -> Iterator[Any]:
     """Two executors with one slot for tasks each."""
     from pyspark import SparkConf, SparkContext
 
