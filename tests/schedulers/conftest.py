@@ -40,7 +40,7 @@ def ray_cluster(own_folder: str) -> Iterator[Any]:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     try:
         # As if srun had started this node, whose variables a rank must not take for its own.
-        srun = {"SLURM_PROCID": "1", "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
+        srun = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
         cluster.add_node(num_cpus=2, env_vars={"RONDE_HOST_ID": "the other", **srun})
         # Its workers do not look where the tests do.
         ray.init(address=cluster.address, log_to_driver=False, runtime_env={"working_dir": str(HERE)})
@@ -55,7 +55,8 @@ def spark_context(own_folder: str) -> Iterator[Any]:
     """Two executors with one slot for tasks each."""
     from pyspark import SparkConf, SparkContext
 
-    assert shutil.which("java") or "JAVA_HOME" in os.environ, "Spark needs a Java: `tools/test_packages schedulers` installs one"
+    has_java = shutil.which("java") or "JAVA_HOME" in os.environ
+    assert has_java, "Spark needs a Java: `tools/test_packages schedulers` installs one"
     conf = SparkConf().setMaster("local-cluster[2,1,1024]").setAppName("ronde")
     for name, value in {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}.items():
         conf.set(name, value)

@@ -54,7 +54,8 @@ class Traces:
 
     def assert_nothing_is_left(self, ranks: int) -> None:
         """Of so many ranks, all of which have joined the job."""
-        told: List[List[int]] = [[int(word) for word in (self._folder / str(rank)).read_text().split()] for rank in range(ranks)]
+        texts = [(self._folder / str(rank)).read_text() for rank in range(ranks)]
+        told: List[List[int]] = [[int(word) for word in text.split()] for text in texts]
         processes = [each[0] for each in told] + [int(path.read_text()) for path in self._folder.glob("child.*")]
         assert os.getpid() not in processes
         assert [pid for pid in processes if lives(pid)] == []

@@ -202,8 +202,8 @@ def test_results_that_cannot_be_pickled():
 
 
 def test_more_than_there_is():
-    with pytest.raises(PlacementError, match=r"^only 0 of 5 ranks were placed within 1 s: the cluster has 4 CPUs, 4 of them free, "
-                                             r"asked for 5 CPUs, "):
+    told = "^only 0 of 5 ranks were placed within 1 s: the cluster has 4 CPUs, 4 of them free, asked for 5 CPUs, "
+    with pytest.raises(PlacementError, match=told):
         ronde.ray.run(who, ranks=5, timeout=1)
     with pytest.raises(PlacementError, match="asked for 3 CPUs on 3 different nodes"):
         ronde.ray.run(who, hosts=3, timeout=1)
@@ -350,8 +350,8 @@ def test_horovods_arguments():
         return list(inspect.signature(function).parameters)[1:]
 
     assert arguments(RayExecutor.__init__) == (
-        "settings num_workers num_hosts num_workers_per_host cpus_per_worker use_gpu gpus_per_worker use_current_placement_group "
-        "min_workers max_workers reset_limit cooldown_range elastic_timeout override_discovery"
+        "settings num_workers num_hosts num_workers_per_host cpus_per_worker use_gpu gpus_per_worker "
+        "use_current_placement_group min_workers max_workers reset_limit cooldown_range elastic_timeout override_discovery"
     ).split()
     assert arguments(RayExecutor.start) == "executable_cls executable_args executable_kwargs extra_env_vars".split()
     assert arguments(RayExecutor.run) == "fn args kwargs callbacks".split()

@@ -178,7 +178,8 @@ def test_results_that_cannot_be_pickled():
 
 
 def test_more_than_there_is():
-    with pytest.raises(PlacementError, match=r"^only 0 of 3 ranks were placed within 1 s: the cluster has 2 slots for tasks, asked for 3"):
+    told = "^only 0 of 3 ranks were placed within 1 s: the cluster has 2 slots for tasks, asked for 3"
+    with pytest.raises(PlacementError, match=told):
         ronde.spark.run(make_who(), num_proc=3, start_timeout=1)
     assert len(ronde.spark.run(make_who(), num_proc=2)) == 2, "what did not fit has gone"
 

@@ -43,7 +43,7 @@ def run(
         hosts: on how many hosts (STRICT_SPREAD), with
         ranks_per_host: on each of them.
         cpus_per_rank: how many of Ray's CPUs each takes.
-        gpus_per_rank: how many GPUs. Each rank sees those of all ranks of its host, its own at ``local_rank()`` where it has one.
+        gpus_per_rank: how many GPUs. Each rank sees those of all ranks of its host; its own at ``local_rank()`` if it has one.
         use_current_placement_group: in a task or actor that is in a placement group: place the ranks there too.
         env: variables for the ranks, set before the function is loaded.
         timeout: how many seconds Ray has to place and start the ranks. The function has no limit.

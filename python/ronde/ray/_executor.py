@@ -13,8 +13,8 @@ _NOT_INITIALIZED = 2  # RONDE_NOT_INITIALIZED
 _NOT_IMPLEMENTED = 3  # RONDE_NOT_IMPLEMENTED
 
 _NO_ELASTIC = (
-    "Ronde does not replace a rank whose process has died; RayExecutor(num_workers=N) with hvd.elastic in the function survives "
-    "errors in which all processes live"
+    "Ronde does not replace a rank whose process has died; RayExecutor(num_workers=N) with hvd.elastic in the function "
+    "survives errors in which all processes live"
 )
 
 
@@ -90,11 +90,12 @@ class RayExecutor:
             use_current_placement_group: in a task or actor that is in a placement group: place the ranks there too.
             reset_limit: how often elastic training may start again after an error in which all processes live.
 
-        Raises UnsupportedError for ``min_workers`` or ``max_workers``, which ask for ranks that are replaced, ValueError for numbers
-        that make no sense. ``cooldown_range``, ``elastic_timeout`` and ``override_discovery`` belong to those two.
+        Raises UnsupportedError for ``min_workers`` or ``max_workers``, which ask for ranks that are replaced; ValueError for
+        numbers that make no sense. ``cooldown_range``, ``elastic_timeout`` and ``override_discovery`` belong to those two.
         """
         if min_workers is not None or max_workers is not None:
-            raise UnsupportedError(f"RayExecutor with min_workers or max_workers does not exist: {_NO_ELASTIC}", _NOT_IMPLEMENTED)
+            what = "RayExecutor with min_workers or max_workers"
+            raise UnsupportedError(f"{what} does not exist: {_NO_ELASTIC}", _NOT_IMPLEMENTED)
         if gpus_per_worker and not use_gpu:
             raise ValueError("gpus_per_worker is set, but use_gpu is False: set use_gpu=True, or leave gpus_per_worker out")
         if use_gpu and gpus_per_worker is not None and gpus_per_worker < 1:

@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
         if count < 1 or per_host < 1:
             raise ValueError(f"{count if per_host >= 1 else per_host} is no number of ranks or hosts; expected 1 or more")
         if cpus < 0 or gpus < 0 or cpus + gpus == 0:
-            raise ValueError(f"a rank takes {cpus:g} CPUs and {gpus:g} GPUs; expected more than nothing, since Ray counts by these")
+            raise ValueError(f"a rank takes {cpus:g} CPUs and {gpus:g} GPUs; expected more than nothing: Ray counts by these")
         each = {name: float(number) for name, number in (("CPU", cpus), ("GPU", gpus)) if number > 0}
         if hosts is None:
             return Wanted([each] * count, 1, "PACK", each, use_current)
@@ -172,11 +172,11 @@ class Ranks:
                 asked[name] = asked.get(name, 0) + number
         total, free = ray.cluster_resources(), ray.available_resources()
         has = " and ".join(f"{total.get(name, 0):g} {name}s, {free.get(name, 0):g} of them free" for name in asked)
+        wanted = " and ".join(f"{number:g} {name}s" for name, number in asked.items())
         spread = f" on {len(self._wanted.bundles)} different nodes" if self._wanted.strategy == "STRICT_SPREAD" else ""
         return PlacementError(
             f"only {placed} of {self._wanted.ranks} ranks were placed within {limit_s:g} s: the cluster has {has}, asked for "
-            f"{' and '.join(f'{number:g} {name}s' for name, number in asked.items())}{spread}, and a job begins once all of its "
-            "ranks have their room",
+            f"{wanted}{spread}, and a job begins once all of its ranks have their room",
             _TIMED_OUT,
         )
 
@@ -322,8 +322,8 @@ def _put(function: Any, value: Any) -> Any:
         return ray.put(value)
     except Exception as error:
         raise TypeError(
-            f"the function or its arguments cannot be pickled ({error.__cause__ or str(error).splitlines()[0]}): make what cannot "
-            "(connections, locks) inside of the function"
+            f"the function or its arguments cannot be pickled ({error.__cause__ or str(error).splitlines()[0]}): make what "
+            "cannot (connections, locks) inside of the function"
         ) from error
 
 

@@ -43,12 +43,12 @@ def run(
     prefix_output_with_timestamp: bool = False,
     executable: Optional[str] = None,
 ) -> List[Any]:
-    """Calls ``fn(*args, **kwargs)`` in ``num_proc`` new processes, one in each task of a barrier stage of the active SparkContext,
-    and returns what they returned, in rank order. The function calls ``init()`` as under any launcher.
+    """Calls ``fn(*args, **kwargs)`` in ``num_proc`` new processes, one in each task of a barrier stage of the active
+    SparkContext, and returns what they returned, in rank order. The function calls ``init()`` as under any launcher.
 
     Args:
-        fn: any function, lambdas and closures too. It and its arguments travel as Spark's own functions do, pickled by PySpark's
-            cloudpickle; modules that only the driver has are told to Spark (``SparkContext.addPyFile``).
+        fn: any function, lambdas and closures too. It and its arguments travel as Spark's own functions do, pickled by
+            PySpark's cloudpickle; modules that only the driver has are told to Spark (``SparkContext.addPyFile``).
         args: the function's arguments by place.
         kwargs: those by name.
         num_proc: how many ranks; None: the context's ``defaultParallelism``.
@@ -58,8 +58,9 @@ def run(
         nics: names of the network interfaces that ranks of several hosts use among each other.
         executable: the Python that runs the ranks; None: that of the tasks.
 
-    ``use_mpi``, ``use_gloo``, ``extra_mpi_args``, ``stdout``, ``stderr`` and ``prefix_output_with_timestamp`` are accepted as Horovod
-    accepts them, and have no effect: a UserWarning names those that were given. What ranks print is in their executors' logs.
+    ``use_mpi``, ``use_gloo``, ``extra_mpi_args``, ``stdout``, ``stderr`` and ``prefix_output_with_timestamp`` are accepted as
+    Horovod accepts them, and have no effect: a UserWarning names those that were given. What ranks print is in their
+    executors' logs.
 
     Raises:
         RankFailedError: a rank has failed; it is named, with its host, its process and the cause, and no rank goes on.
@@ -91,7 +92,7 @@ def run_elastic(*_: Any, **__: Any) -> List[Any]:
     from ronde.exceptions import UnsupportedError
 
     raise UnsupportedError(
-        "ronde.spark.run_elastic does not exist: Ronde does not replace a rank whose process has died; run() with hvd.elastic in the "
-        "function survives errors in which all processes live",
+        "ronde.spark.run_elastic does not exist: Ronde does not replace a rank whose process has died; run() with hvd.elastic "
+        "in the function survives errors in which all processes live",
         code=3,
     )

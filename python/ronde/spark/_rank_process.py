@@ -1,6 +1,7 @@
 """A rank's process, and the task that has started it.
 
-Run as ``python _rank_process.py FROM TO``, two descriptors: the rank reads there what it is to call, and writes what came of it.
+Run as ``python _rank_process.py FROM TO PARENT``: two descriptors, from which the rank reads what it is to call and to which it
+writes what came of it; and the process whose child it is.
 """
 
 from __future__ import annotations

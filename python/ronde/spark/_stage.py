@@ -127,7 +127,10 @@ class Stage:
             return error
         text = str(error)
         if "No module named 'ronde'" in text:
-            made = RondeError("a Spark executor's Python has no Ronde: install it there, or name one that has it by PYSPARK_PYTHON", _PEER_LOST)
+            made = RondeError(
+                "a Spark executor's Python has no Ronde: install it there, or name one that has it by PYSPARK_PYTHON",
+                _PEER_LOST,
+            )
         else:
             made = RondeError(_told_by_spark(text, self._ranks), _PEER_LOST)
         made.__cause__ = error
@@ -158,8 +161,8 @@ def _pickled(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[s
         return bytes(cloudpickle.dumps((function, args, kwargs)))
     except Exception as error:
         raise TypeError(
-            f"the function or its arguments cannot be pickled ({type(error).__name__}: {error}): make what cannot (connections, "
-            "locks, a SparkContext) inside of the function"
+            f"the function or its arguments cannot be pickled ({type(error).__name__}: {error}): make what cannot "
+            "(connections, locks, a SparkContext) inside of the function"
         ) from error
 
 
@@ -178,4 +181,5 @@ def _told_by_spark(text: str, ranks: int) -> str:
     if lost is None:
         return f"Spark has ended the stage of {ranks} ranks: {' '.join(lines[:2]).lstrip(': ')[:_MOST_TEXT]}"
     after = text[lost.end() :].strip().splitlines()
-    return f"Spark has lost task {lost[1]} of the {ranks} that had ranks: {after[0][:_MOST_TEXT] if after else 'it does not say why'}"
+    why = after[0][:_MOST_TEXT] if after else "it does not say why"
+    return f"Spark has lost task {lost[1]} of the {ranks} that had ranks: {why}"
