@@ -227,6 +227,21 @@ def test_mistakes():
         ronde.ray.run(3, ranks=1)  # type: ignore[arg-type]
 
 
+def test_a_program_that_leaves_ray_first():
+    code = """
+import ray, ronde.ray
+ray.init(num_cpus=2, log_to_driver=False)
+executor = ronde.ray.RayExecutor(num_workers=2)
+executor.start()
+ray.shutdown()
+executor.shutdown()
+assert not ray.is_initialized(), "another cluster was made"
+"""
+    alone = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    ended = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, timeout=2 * LIMIT_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_a_rank_places_no_ranks():
     code = "import ray, ronde.numpy as hvd, ronde.ray\nhvd.init()\nronde.ray.run(print, ranks=1)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -305,6 +320,16 @@ def test_a_remote_run_that_fails(tmp_path):
             ray.get(first, timeout=SOON_S)
     finally:
         executor.shutdown()
+
+
+def test_an_interrupted_call(tmp_path, traces: Traces):
+    """Ctrl-C in the caller ends the ranks."""
+    main = threading.Thread(target=lambda: (traces.pid_of(0), traces.pid_of(1), os.kill(os.getpid(), signal.SIGINT)))
+    main.start()
+    with pytest.raises(KeyboardInterrupt):
+        ronde.ray.run(failing.wait_alone, (str(tmp_path),), ranks=2)
+    main.join()
+    traces.assert_nothing_is_left(2)
 
 
 def test_an_object_that_cannot_be_made():

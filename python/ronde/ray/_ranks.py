@@ -285,7 +285,10 @@ class Ranks:
         import ray
 
         limit_s = _ANSWER_LIMIT_S
-        if in_order and ray.is_initialized():
+        if not ray.is_initialized():  # with the program's connection its actors have gone; a call would make another cluster
+            self._actors, self._witnesses, self._group = [], {}, None
+            return
+        if in_order and self._actors:
             ray.wait([actor.leave.remote() for actor in self._actors], num_returns=len(self._actors), timeout=limit_s)
         for actor in self._actors:
             with contextlib.suppress(Exception):

@@ -66,6 +66,7 @@ class Stage:
         except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
             self._context.cancelJobGroup(self._group)
             thread.join(_CANCEL_LIMIT_S)
+            self._await_end()
             raise
         if self._failure is not None:
             self._await_end()
@@ -73,7 +74,7 @@ class Stage:
         return [pickle.loads(data) for _, data in sorted(self._results)]
 
     def _await_end(self) -> None:
-        """Until Spark has killed the tasks that another's failure has ended: it gives their Python two seconds."""
+        """Until Spark has killed the tasks that were ended: it gives their Python two seconds."""
         deadline = time.monotonic() + _CANCEL_LIMIT_S
         pause = threading.Event()
         while any(each.numActiveTasks > 0 for each in self._stages()) and time.monotonic() < deadline:
