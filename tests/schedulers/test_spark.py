@@ -176,11 +176,12 @@ def test_results_that_cannot_be_pickled():
         ronde.spark.run(lambda: threading.Lock(), num_proc=2)
 
 
-def test_more_than_there_is():
+def test_more_than_there_is(spark_context):
     told = "^only 0 of 3 ranks were placed within 1 s: the cluster has 2 slots for tasks, asked for 3"
     with pytest.raises(PlacementError, match=told):
         ronde.spark.run(make_who(), num_proc=3, start_timeout=1)
-    assert len(ronde.spark.run(make_who(), num_proc=2)) == 2, "what did not fit has gone"
+    assert list(spark_context.statusTracker().getActiveJobsIds()) == [], "what did not fit has gone"
+    assert len(ronde.spark.run(make_who(), num_proc=2)) == 2
 
 
 def test_mistakes():
