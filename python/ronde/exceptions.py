@@ -105,7 +105,8 @@ class PlacementError(RondeError):
 
 class RankFailedError(RondeError):
     """A rank of a job that this process has begun has failed, and the job was ended. ``__cause__`` is what the rank has raised, or
-    the text of its traceback; None where its process has ended without a word.
+    the text of its traceback; None where its process has ended without a word. ``message``, ``code`` and ``tensor`` are
+    :class:`RondeError`'s.
 
     Attributes:
         rank: which.

@@ -55,7 +55,7 @@ class RayExecutor:
         nics: Union[None, str, Sequence[str]] = None,
     ) -> Settings:
         """Settings for the constructor; see :class:`Settings`. ``ssh_identity_file`` and ``ssh_str`` have no effect, which a
-        UserWarning says where they are given: Ray starts the ranks."""
+        UserWarning says where they are given: Ray starts the ranks. Raises nothing."""
         if ssh_identity_file is not None or ssh_str is not None:
             warnings.warn("RayExecutor: ssh_identity_file and ssh_str are accepted, without effect on Ronde", stacklevel=2)
         return Settings(timeout_s, placement_group_timeout_s, nics)
@@ -204,9 +204,10 @@ class RayExecutor:
     def run_remote(
         self, fn: Callable[..., Any], args: Optional[Sequence[Any]] = None, kwargs: Optional[Mapping[str, Any]] = None
     ) -> List[Any]:
-        """The same without waiting: Ray's references of the results, in rank order, for ``ray.get``.
+        """``fn(*args, **kwargs)`` on every rank, without waiting: Ray's references of the results, in rank order.
 
-        What a rank raises comes there, from Ray, and the ranks are not ended: whoever gets an error calls :meth:`shutdown`.
+        Raises TypeError if it cannot be pickled. What a rank raises comes from ``ray.get``, and the ranks are not ended:
+        whoever gets an error calls :meth:`shutdown`.
         """
 
         def ask(ranks: Ranks) -> List[Any]:
@@ -217,7 +218,8 @@ class RayExecutor:
         return references
 
     def shutdown(self) -> None:
-        """Ends the ranks: each leaves its job, then its process ends. Again, or where there are none: does nothing."""
+        """Ends the ranks: each leaves its job, then its process ends. Again, or where there are none: does
+        nothing. Raises nothing."""
         self._end("shutdown() was called; start() begins anew", in_order=True)
 
     def _end(self, why: str, in_order: bool) -> None:
@@ -228,14 +230,16 @@ class RayExecutor:
 
 
 class ElasticRayExecutor:
-    """Not there: making one raises UnsupportedError."""
+    """Not there: making one raises UnsupportedError, whatever ``args`` and ``kwargs`` are."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
         raise UnsupportedError(f"ElasticRayExecutor does not exist: {_NO_ELASTIC}", _NOT_IMPLEMENTED)
 
     @staticmethod
-    def create_settings(*_: Any, **__: Any) -> Any:
-        """Raises UnsupportedError."""
+    def create_settings(*args: Any, **kwargs: Any) -> Any:
+        """Raises UnsupportedError, whatever ``args`` and ``kwargs`` are."""
+        del args, kwargs
         raise UnsupportedError(f"ElasticRayExecutor does not exist: {_NO_ELASTIC}", _NOT_IMPLEMENTED)
 
 

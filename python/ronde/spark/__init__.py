@@ -87,8 +87,10 @@ def run(
     return stage.run(limit_s)
 
 
-def run_elastic(*_: Any, **__: Any) -> List[Any]:
-    """Not there: raises UnsupportedError. Spark runs a barrier stage's tasks all at once or not at all."""
+def run_elastic(*args: Any, **kwargs: Any) -> List[Any]:
+    """Not there: raises UnsupportedError, whatever ``args`` and ``kwargs`` are: Spark runs a barrier stage's
+    tasks all at once or not at all."""
+    del args, kwargs
     from ronde.exceptions import UnsupportedError
 
     raise UnsupportedError(
