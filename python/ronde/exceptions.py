@@ -26,6 +26,8 @@ __all__ = [
     "NotInitializedError",
     "PeerLeftError",
     "PeerLostError",
+    "PlacementError",
+    "RankFailedError",
     "RondeError",
     "TimedOutError",
     "UnsupportedError",
@@ -95,6 +97,30 @@ class PeerLeftError(CollectiveError):
 
 class TimedOutError(CollectiveError):
     """Ranks that are alive did not submit or finish in time."""
+
+
+class PlacementError(RondeError):
+    """A scheduler (Ray, Spark) has not placed the ranks of a job: in time, or at all. Nothing of the job is left."""
+
+
+class RankFailedError(RondeError):
+    """A rank of a job that this process has begun has failed, and the job was ended. ``__cause__`` is what the rank has raised, or
+    the text of its traceback; None where its process has ended without a word. ``message``, ``code`` and ``tensor`` are
+    :class:`RondeError`'s.
+
+    Attributes:
+        rank: which.
+        host: its host's name.
+        pid: its process on that host.
+    """
+
+    def __init__(self, message: str, code: int = 6, rank: int = -1, tensor: str = "", host: str = "", pid: int = 0) -> None:
+        super().__init__(message, code, rank, tensor)
+        self.host = host
+        self.pid = pid
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, int, str, str, int]]:  # type: ignore[override]
+        return type(self), (str(self), self.code, self.rank, self.tensor, self.host, self.pid)
 
 
 class HostsUpdatedInterrupt(RuntimeError):

@@ -69,6 +69,9 @@ MORE_NAMES: Dict[str, Set[str]] = {
     module: set(names.split())
     for module, names in {
         "horovod.common.util": "cache",
+        "horovod.ray": "RayExecutor ElasticRayExecutor",
+        "horovod.ray:RayExecutor": "create_settings start run run_remote execute execute_single shutdown",
+        "horovod.spark": "run run_elastic",
         "horovod.runner.util.threads": "in_thread on_event execute_function_multithreaded",
         "horovod.runner.common.util.env": """LOG_LEVEL_STR IGNORE_REGEXES KUBEFLOW_MPI_EXEC is_exportable
             get_env_rank_and_size is_kubeflow_mpi""",

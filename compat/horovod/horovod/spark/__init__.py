@@ -1,5 +1,8 @@
-"""Not there yet: importing it raises ImportError."""
+"""``horovod.spark.run``: a function on ranks that Spark places. Importing it loads neither PySpark nor a framework.
 
-from horovod._missing import refuse
+The estimators (``horovod.spark.keras``, ``torch``, ``lightning``) are not there: importing one raises ImportError.
+"""
 
-refuse(__name__, "Spark")
+from ronde.spark import run, run_elastic
+
+__all__ = ["run", "run_elastic"]
