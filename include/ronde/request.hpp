@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -20,6 +21,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#ifdef __GLIBCXX__
+#include <cxxabi.h>
+#endif
 
 namespace ronde {
 inline namespace v0 {
@@ -205,11 +210,21 @@ class Request {
  private:
   static void on_done(void* user, ronde_ticket* ticket, ronde_status status) {
     const std::unique_ptr<DoneCallback> callback(static_cast<DoneCallback*>(user));
-    if (status == RONDE_OK) {
-      (*callback)(nullptr);
-    } else {
-      const Error error = error_of(ticket, status);
-      (*callback)(&error);
+    try {
+      if (status == RONDE_OK) {
+        (*callback)(nullptr);
+      } else {
+        const Error error = error_of(ticket, status);
+        (*callback)(&error);
+      }
+#ifdef __GLIBCXX__
+    } catch (const abi::__forced_unwind&) {
+      throw;  // the callback has ended its thread, which nothing may stop
+#endif
+    } catch (const std::exception& error) {
+      ronde_callback_threw(ticket, error.what());
+    } catch (...) {
+      ronde_callback_threw(ticket, "something that is no std::exception");
     }
   }
 

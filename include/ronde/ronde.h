@@ -258,7 +258,8 @@ typedef struct ronde_tensor {
 
 /* Called exactly once per successful submit, when the ticket is done, on the engine's thread and never inside another
  * call of Ronde. May submit and release; a wait inside it, or what waits for other ranks, returns RONDE_WOULD_DEADLOCK.
- * What one that is C++ throws is logged, and the other callbacks come all the same. */
+ * Must not throw: the library has a C++ run time of its own, through which nothing of the program's can pass. The
+ * callbacks of <ronde/ronde.hpp> may. */
 typedef void (*ronde_done_fn)(void* user, ronde_ticket* ticket, ronde_status status);
 
 /* What this rank wants done to one named tensor, or to a named group of tensors (count > 1: one ticket, all or
@@ -389,6 +390,10 @@ RONDE_API ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count
 RONDE_API ronde_status ronde_cancel(ronde_ticket* ticket);
 /* Frees the ticket, blocking until the engine touches its memory no more; does not cancel. A slot's ticket stays. */
 RONDE_API ronde_status ronde_release(ronde_ticket* ticket);
+
+/* For callbacks in a language with exceptions, whose wrapper has caught one: logged as an error, with the ticket's name.
+ * `what`: a text that says what it was. */
+RONDE_API void ronde_callback_threw(ronde_ticket* ticket, const char* what);
 
 /* How the ticket ended; RONDE_INVALID_ARGUMENT while it is under way. Strings live until its release. */
 RONDE_API ronde_status ronde_ticket_error(ronde_ticket* ticket, ronde_error_info* info);

@@ -173,6 +173,7 @@ PROTOTYPES = {
     "ronde_wait_all": (c_int32, [c_void_p, c_size_t, c_double]),
     "ronde_wait_any": (c_int32, [c_void_p, c_size_t, c_double, POINTER(c_size_t)]),
     "ronde_release": (c_int32, [c_void_p]),
+    "ronde_callback_threw": (None, [c_void_p, c_char_p]),
     "ronde_ticket_error": (c_int32, [c_void_p, POINTER(ErrorInfo)]),
     "ronde_ticket_output": (
         c_int32,

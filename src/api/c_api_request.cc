@@ -9,6 +9,7 @@
 #include "api/convert.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "engine/requests/callback_queue.h"
 #include "types/call_sites.h"
 
 using namespace ronde;       // NOLINT: this file is the seam of the whole project
@@ -281,6 +282,17 @@ ronde_status ronde_wait_any(ronde_ticket* const* tickets, size_t count, double l
     *index = first;
     return wait(*tickets[first], -1.0);
   });
+}
+
+void ronde_callback_threw(ronde_ticket* ticket, const char* what) {
+  static_cast<void>(guarded([&]() -> Status {
+    if (ticket == nullptr || what == nullptr) {
+      return Status::error(Code::invalid_argument, "a ticket and a text must be given");
+    }
+    const std::shared_ptr<ronde::engine::Runner> runner = ticket->runner.lock();
+    ronde::engine::log_thrown(runner ? runner->engine().topology().rank : 0, ticket->ticket->name(), what);
+    return {};
+  }));
 }
 
 ronde_status ronde_release(ronde_ticket* ticket) {

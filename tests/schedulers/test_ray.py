@@ -324,10 +324,14 @@ def test_a_remote_run_that_fails(tmp_path):
 def test_an_interrupted_call(tmp_path, traces: Traces):
     """Ctrl-C in the caller ends the ranks."""
     main = threading.Thread(target=lambda: (traces.pid_of(0), traces.pid_of(1), os.kill(os.getpid(), signal.SIGINT)))
-    main.start()
-    with pytest.raises(KeyboardInterrupt):
-        ronde.ray.run(failing.wait_alone, (str(tmp_path),), ranks=2)
-    main.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts tests in the background ignores it
+    try:
+        main.start()
+        with pytest.raises(KeyboardInterrupt):
+            ronde.ray.run(failing.wait_alone, (str(tmp_path),), ranks=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        main.join()
     traces.assert_nothing_is_left(2)
 
 

@@ -88,7 +88,8 @@ class BackendOverMpi final : public Backend {
 
 Result<MpiBackend> make_mpi_backend(std::unique_ptr<Backend> within, int rank, int size) {
   RONDE_ASSIGN_OR_RETURN(MpiWorld* const world, MpiWorld::join(rank, size));
-  return MpiBackend{std::make_unique<BackendOverMpi>(std::move(within), *world), world->news_fd()};
+  return MpiBackend{std::make_unique<BackendOverMpi>(std::move(within), *world), world->news_fd(),
+                    world->library().name()};
 }
 
 Status begin_mpi() { return MpiWorld::begin(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "base/status.h"
@@ -12,7 +13,8 @@ namespace ronde::backend {
 /// What a job of these ranks reduces and moves by. `within`: of the same ranks.
 struct MpiBackend {
   std::unique_ptr<Backend> backend;
-  int news_fd = -1;  ///< readable when an operation may have moved; the backend owns it
+  int news_fd = -1;          ///< readable when an operation may have moved; the backend owns it
+  std::string_view library;  ///< for people: version and file; lives as long as the process
 };
 
 /// Begins MPI if nobody has: before the process asks its launcher's PMIx for anything, which Open MPI 5 wants to be the

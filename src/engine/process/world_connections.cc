@@ -11,6 +11,7 @@
 #include "backend/messages/messages.h"
 #include "backend/mpi/mpi.h"
 #include "backend/shm/shm.h"
+#include "base/log.h"
 #include "transport/arena/arena_memory.h"
 #include "transport/arena/group_arena.h"
 #include "transport/arena/group_parts.h"
@@ -194,6 +195,7 @@ Status go_by_mpi(Connections& connections, int rank) {
   RONDE_ASSIGN_OR_RETURN(backend::MpiBackend made, backend::make_mpi_backend(std::move(connections.backend), rank,
                                                                              static_cast<int>(connections.who.size())));
   connections.backend = std::move(made.backend);
+  log(LogLevel::info, rank, "backend mpi: " + std::string(made.library));
   const int links = connections.news_fd();
   UniqueFd both(::epoll_create1(EPOLL_CLOEXEC));
   bool is_made = both.is_open();

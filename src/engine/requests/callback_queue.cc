@@ -50,15 +50,15 @@ void CallbackQueue::run(const Due& due) const {
   } catch (const abi::__forced_unwind&) {
     throw;  // it has ended its thread, which nothing may stop
   } catch (const std::exception& error) {
-    log_thrown(due.ticket->name(), error.what());
+    log_thrown(rank_, due.ticket->name(), error.what());
   } catch (...) {
-    log_thrown(due.ticket->name(), "something that is no std::exception");
+    log_thrown(rank_, due.ticket->name(), "something that is no std::exception");
   }
 }
 
-void CallbackQueue::log_thrown(const std::string& name, const char* what) const {
+void log_thrown(int rank, const std::string& name, const char* what) {
   try {
-    log(LogLevel::error, rank_,
+    log(LogLevel::error, rank,
         "the completion callback of '" + name + "' has thrown: " + what +
             ". It counts as done; a callback should catch what it calls throws");
   } catch (const std::bad_alloc&) {

@@ -40,11 +40,13 @@ class CallbackQueue {
   };
 
   void run(const Due& due) const;
-  void log_thrown(const std::string& name, const char* what) const;
 
   const int rank_;
   mutable std::mutex mutex_;
   std::vector<Due> due_;  ///< guarded by mutex_
 };
+
+/// Logs what the completion callback of the request of this name has thrown. Any thread; throws nothing.
+void log_thrown(int rank, const std::string& name, const char* what);
 
 }  // namespace ronde::engine

@@ -1,0 +1,131 @@
+"""RONDE_BACKEND=mpi with the MPIs of Debian, whose launchers start the ranks: what is right, and what is refused in a sentence."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bed import ROOT
+from launched import RONDE
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+PYTHON = sys.executable
+ENVIRONMENT = {
+    "RONDE_BACKEND": "mpi", "RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "30", "RONDE_TIMEOUT_S": "60", "OMP_NUM_THREADS": "1",
+    "RONDE_LOG_LEVEL": "info", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+#: By launcher, what more it is told, and what its library says of itself.
+MPIS = {"mpirun.openmpi": (["--oversubscribe"], "Open MPI v"), "mpiexec.hydra": ([], "MPICH Version")}
+EACH = pytest.mark.parametrize("launcher", MPIS)
+ONE_HOST = pytest.mark.hosts(1, "namespaces", "hydra", "open-mpi")
+
+
+def started(bed, launcher, ranks, *command, **more):
+    return bed.hosts[0].run(launcher, *MPIS[launcher][0], "-n", ranks, *command, env={**ENVIRONMENT, **more}, limit_s=180)
+
+
+@ONE_HOST
+@EACH
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_operation_is_right(bed, launcher, ranks):
+    """Those that MPI does, and those that the backend within does; the same bits on all ranks."""
+    done = started(bed, launcher, ranks, PYTHON, PROGRAMS / "operations.py")
+    assert done.returncode == 0, done.stderr
+    digests = re.findall("[0-9a-f]{64}", done.stdout)
+    assert len(digests) >= 3 * ranks
+    assert len(set(digests)) == 3, digests  # of sums, of rows and of sets: the same bits on all ranks, in every step
+    assert f"backend mpi: {MPIS[launcher][1]}" in done.stderr
+
+
+@ONE_HOST
+@EACH
+def test_jobs_of_one_process_use_it_in_turn(bed, launcher):
+    done = started(bed, launcher, 2, PYTHON, PROGRAMS / "started.py", "again")
+    assert done.returncode == 0, done.stderr
+
+
+@ONE_HOST
+@EACH
+def test_replayed_steps_are_right(bed, launcher):
+    """Buckets of several types, works that overlap, and a pattern that changes."""
+    done = started(bed, launcher, 3, PYTHON, PROGRAMS / "mpi_steps.py")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stdout.count("steps are right") == 3
+
+
+@ONE_HOST
+@EACH
+def test_a_network_trains_as_without(bed, launcher):
+    script = [PYTHON, ROOT / "examples" / "torch" / "fashion_mnist.py", "--epochs", 1]
+    texts = []
+    for backend in ("mpi", "own"):
+        done = started(bed, launcher, 2, *script, RONDE_BACKEND=backend, RONDE_LOG_LEVEL="warning")
+        assert done.returncode == 0, done.stderr
+        texts.append(done.stdout)
+    weights = [re.findall(r"weights +(\w{12}), the same bits on all ranks", text) for text in texts]
+    assert all(len(each) == 1 for each in weights), texts
+    # Sums of two numbers have the same bits in either order.
+    assert weights[0] == weights[1], texts
+
+
+@ONE_HOST
+@EACH
+def test_a_rank_that_is_killed_ends_the_job(bed, launcher):
+    host = bed.hosts[0]
+    job = host.start(launcher, *MPIS[launcher][0], "-n", 2, PYTHON, PROGRAMS / "mpi_steps.py", "for ever",
+                     env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pids = [int(re.search(r"pid (\d+)", job.stdout.readline()).group(1)) for _ in range(2)]
+    host.check("kill", "-KILL", pids[1])  # numbers of the host's own
+    job.communicate(timeout=60)
+    assert job.returncode != 0
+    assert all(host.run("kill", "-0", pid).returncode != 0 for pid in pids)
+
+
+@ONE_HOST
+@EACH
+def test_another_mpis_library_is_told(bed, launcher):
+    """Each process would be a job of its own."""
+    other = {"mpirun.openmpi": "libmpich.so.12", "mpiexec.hydra": "libmpi.so.40"}[launcher]
+    done = started(bed, launcher, 2, PYTHON, PROGRAMS / "started.py", RONDE_MPI_LIBRARY=other)
+    assert done.returncode != 0
+    assert re.search(r"says that this process is rank 0 of 1, and its launcher said rank [01] of 2", done.stderr), done.stderr
+
+
+@ONE_HOST
+def test_ronde_run_is_no_launcher_of_mpi(bed):
+    done = bed.hosts[0].run(RONDE, "run", "-n", 2, "--", PYTHON, PROGRAMS / "started.py", env=ENVIRONMENT, limit_s=120)
+    assert done.returncode != 0
+    assert "start the program with the mpirun of this MPI" in done.stderr
+
+
+@ONE_HOST
+def test_what_is_set_wrongly_is_said(bed):
+    def first(**more):
+        done = started(bed, "mpirun.openmpi", 1, PYTHON, PROGRAMS / "started.py", **more)
+        assert done.returncode != 0
+        return done.stderr
+
+    assert "RONDE_BACKEND is 'mpl'; expected own, or mpi" in first(RONDE_BACKEND="mpl")
+    assert "RONDE_MPI_LIBRARY cannot be opened: /nowhere" in first(RONDE_MPI_LIBRARY="/nowhere/libmpi.so")
+    assert "the library of MPI has no MPI_Init_thread: backend mpi needs MPI 3" in first(RONDE_MPI_LIBRARY="libc.so.6")
+
+
+@pytest.mark.hosts(2, "ssh", "open-mpi")
+def test_open_mpi_on_two_hosts(bed):
+    passed = [word for name in ENVIRONMENT for word in ("-x", name)]
+    done = bed.hosts[0].run("mpirun.openmpi", "-mca", "plm_rsh_agent", bed.ssh, "-mca", "pml", "ob1", "-mca", "btl", "tcp,self,vader",
+                            "-H", "rh1:2,rh2:1", "-np", 3, *passed, PYTHON, PROGRAMS / "operations.py", env=ENVIRONMENT, limit_s=180)
+    assert done.returncode == 0, done.stderr
+    assert "backend mpi: Open MPI v" in done.stderr
+
+
+@pytest.mark.hosts(2, "ssh", "hydra")
+def test_mpich_on_two_hosts(bed):
+    done = bed.hosts[0].run("mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", bed.ssh, "-hosts", "rh1,rh2", "-n", 3,
+                            PYTHON, PROGRAMS / "operations.py", env=ENVIRONMENT, limit_s=180)
+    assert done.returncode == 0, done.stderr
+    assert "backend mpi: MPICH Version" in done.stderr
