@@ -191,8 +191,8 @@ inline at::Tensor output_of(std::shared_ptr<Ticket> ticket) {
 
 }  // namespace detail
 
-/// An operation under way, or finished. Keeps its tensors. Move-only; its destructor waits until the engine touches
-/// them no more (it does not cancel). One thread at a time.
+/// An operation under way, or finished. Keeps its tensors. Move-only; its destructor waits until it is done (it does
+/// not cancel), and results are then in their tensors, also those of a transposed one, say. One thread at a time.
 class Work {
  public:
   /// `kept`: tensors that must live until it is done. `finish`: makes the results of a success; called once, by the
@@ -201,8 +201,14 @@ class Work {
   Work(Ticket ticket, std::vector<at::Tensor> kept, Finish finish)
       : kept_(std::move(kept)), finish_(std::move(finish)), ticket_(std::make_shared<Ticket>(std::move(ticket))) {}
 
-  Work(Work&&) = default;
+  Work(Work&& other) noexcept
+      : kept_(std::move(other.kept_)),
+        results_(std::move(other.results_)),
+        finish_(std::exchange(other.finish_, nullptr)),
+        ticket_(std::move(other.ticket_)) {}
+  ~Work() { finish(); }
   Work& operator=(Work&& other) noexcept {
+    finish();
     ticket_ = std::move(other.ticket_);  // first: waits for what was under way here, before its tensors go
     kept_ = std::move(other.kept_);
     results_ = std::move(other.results_);
@@ -221,12 +227,30 @@ class Work {
     }
     return results_;
   }
-  bool is_done() const { return ticket_->is_done(); }
+  /// If so, results are in their tensors.
+  bool is_done() {
+    const bool is_over = ticket_->is_done();
+    if (is_over) {
+      finish();
+    }
+    return is_over;
+  }
   /// Ticket::cancel().
   void cancel() const { ticket_->cancel(); }
   const Ticket& ticket() const { return *ticket_; }
 
  private:
+  /// As wait_all(); an error stays for that.
+  void finish() noexcept {
+    try {
+      if (finish_) {
+        wait_all();
+      }
+    } catch (...) {
+      // Nobody may ask; who does hears it from wait().
+    }
+  }
+
   std::vector<at::Tensor> kept_;
   std::vector<at::Tensor> results_;
   Finish finish_;

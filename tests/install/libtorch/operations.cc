@@ -88,6 +88,14 @@ void check_works() {
     dropped = ronde::torch::allreduce_async(at::ones({1}), {.op = ronde::Op::sum});
   }
   check_equal(kept, at::full({100000}, static_cast<float>(size)), "a work whose handle got another");
+  at::Tensor transposed = at::ones({300, 200}).t();  // the result comes by a copy
+  { ronde::torch::Work dropped = ronde::torch::allreduce_async_(transposed, {.op = ronde::Op::sum}); }
+  check_equal(transposed.contiguous(), at::full({200, 300}, 1.0F * size), "a strided tensor whose work was dropped");
+  ronde::torch::Work polled = ronde::torch::allreduce_async_(transposed, {.op = ronde::Op::sum});
+  while (!polled.is_done()) {
+  }
+  check_equal(transposed.contiguous(), at::full({200, 300}, 1.0F * size * size),
+              "a strided tensor that was polled for");
   const at::Tensor saved = at::ones({3}).requires_grad_();
   at::Tensor used = saved * 2;
   const at::Tensor loss = (used * used).sum();
