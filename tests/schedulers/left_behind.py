@@ -10,8 +10,8 @@ from typing import Callable, Dict, Iterator, List, Set
 
 #: It only ends what hangs.
 LIMIT_S = 60.0
-#: The kernel's time for what was killed before the call returned.
-GONE_S = 2.0
+#: Spark tells that a task has ended two seconds before it kills its Python, and the kernel takes a moment on a loaded machine.
+GONE_S = 15.0
 
 _LISTENING = "0A"
 

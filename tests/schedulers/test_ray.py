@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 import failing
 import horovod.ray
 import ronde.ray
+from killed_rank import check_a_killed_rank
 from left_behind import LIMIT_S, Traces, lives, wait_until
 from ronde.exceptions import PlacementError, RankFailedError, RondeError, UnsupportedError
 from ronde.ray import RayExecutor
@@ -169,22 +169,7 @@ def check_cause(error, function):
 
 @pytest.mark.parametrize("function", [failing.wait_in_allreduce, failing.wait_alone])
 def test_a_rank_that_is_killed(tmp_path, traces: Traces, function):
-    told = []
-    killed = threading.Thread(target=lambda: told.append(kill(traces, 1)))
-    killed.start()
-    with pytest.raises(RankFailedError, match=r"^rank 1 of 2 \(\S+, pid \d+\) was killed by signal 9"):
-        ronde.ray.run(function, (str(tmp_path),), ranks=2)
-    ended = time.monotonic()
-    killed.join()
-    assert ended - told[0] < SOON_S
-    traces.assert_nothing_is_left(2)
-
-
-def kill(traces: Traces, rank: int) -> float:
-    for each in (0, 1):
-        traces.pid_of(each)
-    os.kill(traces.pid_of(rank), signal.SIGKILL)
-    return time.monotonic()
+    check_a_killed_rank(lambda: ronde.ray.run(function, (str(tmp_path),), ranks=2), traces, SOON_S)
 
 
 def test_an_old_kernel_does_not_tell_the_signal(monkeypatch):

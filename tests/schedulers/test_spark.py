@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 import failing
 import horovod.spark
 import ronde.spark
+from killed_rank import check_a_killed_rank
 from left_behind import LIMIT_S, Traces, wait_until
 from ronde.exceptions import PlacementError, RankFailedError, RondeError, UnsupportedError
 
@@ -115,22 +115,7 @@ def test_the_rank_that_fails_is_named(tmp_path, traces: Traces, function, cause)
 
 @pytest.mark.parametrize("function", [failing.wait_in_allreduce, failing.wait_alone])
 def test_a_rank_that_is_killed(tmp_path, traces: Traces, function):
-    told = []
-    killed = threading.Thread(target=lambda: told.append(kill(traces, 1)))
-    killed.start()
-    with pytest.raises(RankFailedError, match=r"^rank 1 of 2 \(\S+, pid \d+\) was killed by signal 9"):
-        ronde.spark.run(function, (str(tmp_path),), num_proc=2)
-    ended = time.monotonic()
-    killed.join()
-    assert ended - told[0] < SOON_S
-    traces.assert_nothing_is_left(2)
-
-
-def kill(traces: Traces, rank: int) -> float:
-    for each in (0, 1):
-        traces.pid_of(each)
-    os.kill(traces.pid_of(rank), signal.SIGKILL)
-    return time.monotonic()
+    check_a_killed_rank(lambda: ronde.spark.run(function, (str(tmp_path),), num_proc=2), traces, SOON_S)
 
 
 def test_a_task_that_spark_loses(tmp_path, traces: Traces):
