@@ -3,10 +3,12 @@
 #include <ronde/ronde.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +16,7 @@
 
 #include "attributes.h"
 #include "completions.h"
+#include "executions.h"
 #include "failures/failures.h"
 #include "xla_ffi.h"
 
@@ -87,6 +90,8 @@ constexpr double kPatience = 50e-6;
 struct Call {
   std::atomic<Stage> stage = Stage::in_handler;
   Completion completion;
+  std::optional<std::int64_t> run;  ///< the execution that it belongs to; none: XLA does not tell
+  std::string name;
   ronde_op op = RONDE_ALLREDUCE;
   bool is_root = true;
   std::vector<Span> operands;
@@ -153,6 +158,15 @@ std::string error_of(ronde_ticket* ticket, ronde_status status) {
 void finish(Call& call, ronde_ticket* ticket, ronde_status status) noexcept {
   under_way.fetch_sub(1, std::memory_order_relaxed);
   Completion& completion = call.completion;
+  const struct End {
+    Call& call;
+    ronde_ticket* ticket;
+    ~End() {
+      if (call.run) {
+        Executions::instance().end(*call.run, ticket, !call.completion.error.empty());
+      }
+    }
+  } end{call, ticket};
   try {
     completion.code = code_of(status);
     if (status != RONDE_OK) {
@@ -224,7 +238,6 @@ ronde_status submit(const XLA_FFI_CallFrame& frame, Call* call, ronde_ticket** t
   if (is_barrier) {
     inputs.push_back({sizeof(ronde_tensor), &call->nothing, &kOne, 1, RONDE_INT32, RONDE_HOST, 0});
   }
-  const std::string_view name = attributes.text("name");
   const std::string_view site = attributes.text("site");
   const XLA_FFI_Array& splits = attributes.integers("splits");
 
@@ -232,8 +245,8 @@ ronde_status submit(const XLA_FFI_CallFrame& frame, Call* call, ronde_ticket** t
   request.struct_size = sizeof(request);
   request.op = is_barrier ? RONDE_ALLREDUCE : call->op;
   request.group = static_cast<std::int32_t>(attributes.integer("group"));
-  request.name = name.data();
-  request.name_bytes = name.size();
+  request.name = call->name.data();
+  request.name_bytes = call->name.size();
   request.inputs = inputs.empty() ? nullptr : inputs.data();
   request.outputs = outputs.empty() ? nullptr : outputs.data();
   request.count = inputs.size();
@@ -313,14 +326,47 @@ XLA_FFI_Error* look_once(XLA_FFI_CallFrame& frame, Call* call, ronde_ticket* tic
   return completion.error.empty() ? nullptr : error_for(*frame.api, completion.error, completion.code);
 }
 
+/// None where XLA's interface is too old to tell.
+std::optional<std::int64_t> run_of(const XLA_FFI_CallFrame& frame) {
+  const XLA_FFI_Api& api = *frame.api;
+  if (api.struct_size < offsetof(XLA_FFI_Api, run_id_get) + sizeof(api.run_id_get) || api.run_id_get == nullptr) {
+    return std::nullopt;
+  }
+  XLA_FFI_RunId_Get_Args asked{sizeof(asked), nullptr, frame.ctx, 0};
+  if (XLA_FFI_Error* const error = api.run_id_get(&asked); error != nullptr) {
+    XLA_FFI_Error_Destroy_Args destroyed{sizeof(destroyed), nullptr, error};
+    api.error_destroy(&destroyed);
+    return std::nullopt;
+  }
+  return asked.run_id;
+}
+
 XLA_FFI_Error* execute(XLA_FFI_CallFrame& frame) {
   try {
     auto call = std::make_unique<Call>();
     call->completion.api = frame.api;
+    call->run = run_of(frame);
+    const Attributes attributes(frame.attrs);
+    call->name = attributes.text("name");
+    if (call->run) {
+      const Executions::Answer answer =
+          Executions::instance().begin(*call->run, static_cast<std::int32_t>(attributes.integer("group")));
+      if (!answer.refusal.empty()) {
+        return error_for(*frame.api, "'" + call->name + "': " + answer.refusal, XLA_FFI_Error_Code_ABORTED);
+      }
+      call->name += answer.suffix;
+    }
     ronde_ticket* ticket = nullptr;
     const ronde_status status = submit(frame, call.get(), &ticket);
     if (status != RONDE_OK) {
-      return error_for(*frame.api, refusal(status), code_of(status));
+      const std::string text = refusal(status);
+      if (call->run) {
+        Executions::instance().fail(*call->run);
+      }
+      return error_for(*frame.api, text, code_of(status));
+    }
+    if (call->run) {
+      Executions::instance().add(*call->run, ticket);
     }
     const bool is_alone = under_way.fetch_add(1, std::memory_order_relaxed) == 0;
     return look_once(frame, call.release(), ticket, is_alone);

@@ -180,6 +180,14 @@ typedef enum {
 
 /* What Ronde does not call is here for its place only. Members are named otherwise: C++ lets none have its type's name.
  */
+typedef struct XLA_FFI_RunId_Get_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_ExecutionContext* ctx;
+  int64_t run_id; /* out */
+} XLA_FFI_RunId_Get_Args;
+typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
+
 typedef struct XLA_FFI_Api {
   size_t struct_size;
   XLA_FFI_Extension_Base* extension_start;
@@ -201,6 +209,7 @@ typedef struct XLA_FFI_Api {
   XLA_FFI_Future_Create* future_create;
   XLA_FFI_Future_SetAvailable* future_set_available;
   XLA_FFI_Future_SetError* future_set_error;
+  XLA_FFI_RunId_Get* run_id_get; /* from version 0.2 on, if struct_size reaches it */
 } XLA_FFI_Api;
 
 typedef struct XLA_FFI_CallFrame {

@@ -119,7 +119,7 @@ class RankFailedError(RondeError):
         self.host = host
         self.pid = pid
 
-    def __reduce__(self) -> tuple[type, tuple[str, int, int, str, str, int]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type, tuple[str, int, int, str, str, int]]:  # type: ignore[override] # narrower than object's
         return type(self), (str(self), self.code, self.rank, self.tensor, self.host, self.pid)
 
 

@@ -1,0 +1,158 @@
+#include "executions.h"
+
+#include <utility>
+
+namespace ronde::jax {
+
+namespace {
+
+/// So many are remembered: of those before them XLA begins nothing any more.
+constexpr std::size_t kMost = 256;
+
+/// How often init() has run; -1 if there is no job.
+std::int64_t epoch_now() {
+  ronde_topology topology{};
+  topology.struct_size = sizeof(topology);
+  return ronde_get_topology(nullptr, &topology) == RONDE_OK ? static_cast<std::int64_t>(topology.epoch) : -1;
+}
+
+/// The greatest of the ranks' numbers; false with the reason if they do not all ask.
+bool greatest_of_all(std::int32_t group, std::int64_t* number, std::string& why) {
+  static constexpr char kName[] = "ronde.jax.generation";
+  static constexpr std::int64_t kOne = 1;
+  ronde_tensor tensor{};
+  tensor.struct_size = sizeof(tensor);
+  tensor.data = number;
+  tensor.shape = &kOne;
+  tensor.ndim = 1;
+  tensor.dtype = RONDE_INT64;
+  ronde_request request{};
+  request.struct_size = sizeof(request);
+  request.op = RONDE_ALLREDUCE;
+  request.group = group;
+  request.name = kName;
+  request.name_bytes = sizeof(kName) - 1;
+  request.inputs = &tensor;
+  request.outputs = &tensor;
+  request.count = 1;
+  request.reduce_op = RONDE_MAX;
+  request.prescale = request.postscale = 1.0;
+  const ronde_status status = ronde_execute(nullptr, &request, -1.0, nullptr);
+  if (status != RONDE_OK) {
+    why = ronde_last_error();
+  }
+  return status == RONDE_OK;
+}
+
+}  // namespace
+
+Executions& Executions::instance() {
+  static auto* const all = new Executions;  // threads may still use it while the process ends
+  return *all;
+}
+
+Executions::Execution& Executions::execution(std::int64_t run) {
+  const auto [found, is_new] = executions_.try_emplace(run);
+  if (is_new) {
+    newest_.push_back(run);
+    for (std::size_t kept = 0; newest_.size() > kMost && kept < kMost;) {
+      const std::int64_t oldest = newest_.front();
+      newest_.pop_front();
+      if (executions_.at(oldest).under_way.empty()) {
+        executions_.erase(oldest);
+      } else {
+        newest_.push_back(oldest);
+        ++kept;
+      }
+    }
+  }
+  return executions_.at(run);
+}
+
+void Executions::follow_init() {
+  if (const std::int64_t epoch = epoch_now(); epoch != epoch_) {
+    epoch_ = epoch;
+    for (auto& [id, group] : groups_) {
+      group.generation = 0;
+      group.is_in_doubt = false;
+    }
+  }
+}
+
+Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
+  std::unique_lock lock(mutex_);
+  follow_init();
+  std::string why;
+  if (!execution(run).has_failed && !execution(run).generations.contains(group) && !agree(lock, group, why)) {
+    fail_locked(run);
+    return {
+        "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
+            why,
+        {}};
+  }
+  Execution& mine = execution(run);
+  if (mine.has_failed) {
+    return {"another call of this execution of the compiled program has failed", {}};
+  }
+  const std::int64_t generation = mine.generations.try_emplace(group, groups_[group].generation).first->second;
+  return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
+}
+
+/// True once the ranks are of one mind about the group's generation.
+bool Executions::agree(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why) {
+  asked_.wait(lock, [&] { return !groups_[group].is_asking; });
+  if (!groups_[group].is_in_doubt) {
+    return true;
+  }
+  groups_[group].is_asking = true;
+  std::int64_t number = groups_[group].generation + 1;
+  lock.unlock();
+  const bool is_agreed = greatest_of_all(group, &number, why);
+  lock.lock();
+  Group& asked = groups_[group];
+  asked.is_asking = false;
+  if (is_agreed) {
+    asked.generation = number;
+    asked.is_in_doubt = false;
+  }
+  asked_.notify_all();
+  return is_agreed;
+}
+
+void Executions::add(std::int64_t run, ronde_ticket* ticket) {
+  const std::lock_guard lock(mutex_);
+  Execution& mine = execution(run);
+  mine.under_way.insert(ticket);
+  if (mine.has_failed) {
+    ronde_cancel(ticket);
+  }
+}
+
+void Executions::end(std::int64_t run, ronde_ticket* ticket, bool has_failed) {
+  const std::lock_guard lock(mutex_);
+  execution(run).under_way.erase(ticket);
+  if (has_failed) {
+    fail_locked(run);
+  }
+}
+
+void Executions::fail(std::int64_t run) {
+  const std::lock_guard lock(mutex_);
+  fail_locked(run);
+}
+
+void Executions::fail_locked(std::int64_t run) {
+  Execution& failed = execution(run);
+  if (std::exchange(failed.has_failed, true)) {
+    return;
+  }
+  for (ronde_ticket* const ticket : failed.under_way) {
+    ronde_cancel(ticket);
+  }
+  // Which groups' calls the program would still have made is not known.
+  for (auto& [id, group] : groups_) {
+    group.is_in_doubt = true;
+  }
+}
+
+}  // namespace ronde::jax

@@ -1,0 +1,78 @@
+// Executions: which calls of compiled programs belong together, and by which names ranks meet after one of them has
+// failed.
+//
+// A program's independent calls begin in any order. Where one fails XLA begins no more of that execution: a rank may
+// have begun calls then that another has not come to. With the same names in the next execution they would meet that
+// rank's calls, and every sum from then on would be of two different executions. So
+//  - a call that fails fails its execution: what that has under way on this rank is cancelled, and what XLA still
+//  begins
+//    of it is refused;
+//  - ranks then go on under other names: these have the number of a generation, which is counted for each group. A rank
+//    that has seen a failure asks the others, before its next execution makes its first call in a group, for the
+//    greatest number that any of them would take; who has not seen one does not answer, and the limit of the question,
+//    like that of any call, ends it.
+// All calls of an execution have the generation with which it began. A new init() begins with none.
+//
+// Executions are told apart by XLA's run id, which is a rank's own. Runtimes before version 0.2 of the interface do not
+// tell it: there nothing of this is done.
+#pragma once
+
+#include <ronde/ronde.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+namespace ronde::jax {
+
+class Executions {
+ public:
+  static Executions& instance();
+
+  /// What a call is to do. `refusal`: why it is not made, if it is not; else `suffix` belongs to its name.
+  struct Answer {
+    std::string refusal;
+    std::string suffix;
+  };
+
+  /// A call of the execution `run` in this group is about to begin. May wait for the other ranks, after a failure only.
+  /// Any thread of XLA's.
+  Answer begin(std::int64_t run, std::int32_t group);
+  /// It was submitted. Before any end(). Cancels it if its execution has failed meanwhile.
+  void add(std::int64_t run, ronde_ticket* ticket);
+  /// It has ended; before the ticket is released. Any thread.
+  void end(std::int64_t run, ronde_ticket* ticket, bool has_failed);
+  /// A call of the execution could not be submitted.
+  void fail(std::int64_t run);
+
+ private:
+  struct Execution {
+    bool has_failed = false;
+    std::map<std::int32_t, std::int64_t> generations;  ///< by group
+    std::set<ronde_ticket*> under_way;
+  };
+  struct Group {
+    std::int64_t generation = 0;
+    bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
+    bool is_asking = false;
+  };
+
+  Execution& execution(std::int64_t run);
+  void follow_init();
+  void fail_locked(std::int64_t run);
+  bool agree(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why);
+
+  std::mutex mutex_;  ///< guards what follows
+  std::condition_variable asked_;
+  std::unordered_map<std::int64_t, Execution> executions_;
+  std::deque<std::int64_t> newest_;  ///< the executions, in the order in which they began
+  std::map<std::int32_t, Group> groups_;
+  std::int64_t epoch_ = -1;  ///< of the job
+};
+
+}  // namespace ronde::jax
