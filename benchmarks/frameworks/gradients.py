@@ -1,11 +1,13 @@
-"""What averaging the gradients of ResNet-50 costs by PyTorch, TensorFlow and JAX, in turns on ranks that keep step. Rank 0 prints.
+"""What averaging the gradients of ResNet-50 costs by PyTorch, TensorFlow and JAX, in turns on ranks that keep step.
+
+Rank 0 prints.
 
     ronde run -n 2 -- python benchmarks/frameworks/gradients.py [--turns 40]
 
-The list is that of `ronde bench --gradients resnet50`: 161 tensors, 25,557,032 numbers, here of float32 and private. PyTorch averages
-them in place by `grouped_allreduce_`. TensorFlow's and JAX's are averaged inside of a compiled function that makes them first, as a
-backward pass does; beside it runs the same function with a process set of this rank alone, which has the same memory and the
-same calls, but nobody to wait for: the difference is the average's. In JAX the list is also averaged alone, with its arrays donated.
+The list is that of `ronde bench --gradients resnet50`: 161 tensors, 25,557,032 numbers, here of float32 and private. PyTorch
+averages them in place by `grouped_allreduce_`. TensorFlow's and JAX's are averaged inside of a compiled function that makes them
+first, as a backward pass does; beside it runs the same function with a process set of this rank alone, which has the same memory
+and the same calls, but nobody to wait for: the difference is the average's. In JAX the list is also averaged alone, donated.
 """
 
 from __future__ import annotations

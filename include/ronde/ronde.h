@@ -391,8 +391,8 @@ RONDE_API ronde_status ronde_cancel(ronde_ticket* ticket);
 /* Frees the ticket, blocking until the engine touches its memory no more; does not cancel. A slot's ticket stays. */
 RONDE_API ronde_status ronde_release(ronde_ticket* ticket);
 
-/* For callbacks in a language with exceptions, whose wrapper has caught one: logged as an error, with the ticket's name.
- * `what`: a text that says what it was. */
+/* For callbacks in a language with exceptions, whose wrapper has caught one: logged as an error, with the ticket's
+ * name. `what`: a text that says what it was. */
 RONDE_API void ronde_callback_threw(ronde_ticket* ticket, const char* what);
 
 /* How the ticket ended; RONDE_INVALID_ARGUMENT while it is under way. Strings live until its release. */

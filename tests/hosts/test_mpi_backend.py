@@ -1,4 +1,4 @@
-"""RONDE_BACKEND=mpi with the MPIs of Debian, whose launchers start the ranks: what is right, and what is refused in a sentence."""
+"""RONDE_BACKEND=mpi with the MPIs of Debian, whose launchers start the ranks: what is right, and what is refused."""
 
 from __future__ import annotations
 
@@ -117,8 +117,9 @@ def test_what_is_set_wrongly_is_said(bed):
 @pytest.mark.hosts(2, "ssh", "open-mpi")
 def test_open_mpi_on_two_hosts(bed):
     passed = [word for name in ENVIRONMENT for word in ("-x", name)]
-    done = bed.hosts[0].run("mpirun.openmpi", "-mca", "plm_rsh_agent", bed.ssh, "-mca", "pml", "ob1", "-mca", "btl", "tcp,self,vader",
-                            "-H", "rh1:2,rh2:1", "-np", 3, *passed, PYTHON, PROGRAMS / "operations.py", env=ENVIRONMENT, limit_s=180)
+    parts = ["-mca", "plm_rsh_agent", bed.ssh, "-mca", "pml", "ob1", "-mca", "btl", "tcp,self,vader"]
+    done = bed.hosts[0].run("mpirun.openmpi", *parts, "-H", "rh1:2,rh2:1", "-np", 3, *passed,
+                            PYTHON, PROGRAMS / "operations.py", env=ENVIRONMENT, limit_s=180)
     assert done.returncode == 0, done.stderr
     assert "backend mpi: Open MPI v" in done.stderr
 

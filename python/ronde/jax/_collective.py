@@ -139,9 +139,12 @@ def _at_once(*arrays: Any, request: Request) -> List[Any]:
 
 
 def _in_place(request: Request, count: int) -> dict[int, int]:
-    """Which operand lends its memory to which result: each to its own, where the engine takes one array for both. XLA copies an
-    operand that the program needs afterwards. Gradients are not needed: new memory for their sums would be mapped by the kernel page by page
-    in each step, as XLA gets a program's memory anew each time that it runs (100 MB of ResNet-50: 25,000 pages, 30 ms)."""
+    """Which operand lends its memory to which result: each to its own, where the engine takes one array for both.
+
+    XLA copies an operand that the program needs afterwards. Gradients are not needed: new memory for their sums would be
+    mapped by the kernel page by page in each step, as XLA gets a program's memory anew each time that it runs (100 MB of
+    ResNet-50: 25,000 pages, 30 ms).
+    """
     return {} if request.op in _MADE_BY_TICKET else {each: each for each in range(count)}
 
 

@@ -56,8 +56,8 @@ def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any
 
 
 def _outermost(graph: Any) -> str:
-    """The name of the function that is traced, as the program has it; those of loops and branches in it have numbers that depend on
-    what the rank has traced before. "" where there is none."""
+    """The name of the function that is traced, as the program has it; those of loops and branches in it have numbers that depend
+    on what the rank has traced before. "" where there is none."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
         name = f"{graph.name}."
