@@ -1,6 +1,7 @@
 #include "executions.h"
 
 #include <utility>
+#include <vector>
 
 namespace ronde::jax {
 
@@ -94,8 +95,18 @@ Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
   if (mine.has_failed) {
     return {"another call of this execution of the compiled program has failed", {}};
   }
+  use_together(mine, group);
   const std::int64_t generation = mine.generations.try_emplace(group, groups_[group].generation).first->second;
   return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
+}
+
+void Executions::use_together(const Execution& mine, std::int32_t group) {
+  for (const auto& [other, generation] : mine.generations) {
+    if (other != group) {
+      groups_[group].together.insert(other);
+      groups_[other].together.insert(group);
+    }
+  }
 }
 
 /// True once the ranks are of one mind about the group's generation.
@@ -149,9 +160,21 @@ void Executions::fail_locked(std::int64_t run) {
   for (ronde_ticket* const ticket : failed.under_way) {
     ronde_cancel(ticket);
   }
-  // Which groups' calls the program would still have made is not known.
-  for (auto& [id, group] : groups_) {
+  // Of which groups XLA would still have begun calls is not known; those that were used together before are likely.
+  std::vector<std::int32_t> left;
+  for (const auto& [group, generation] : failed.generations) {
+    left.push_back(group);
+  }
+  std::set<std::int32_t> seen(left.begin(), left.end());
+  while (!left.empty()) {
+    Group& group = groups_[left.back()];
+    left.pop_back();
     group.is_in_doubt = true;
+    for (const std::int32_t other : group.together) {
+      if (seen.insert(other).second) {
+        left.push_back(other);
+      }
+    }
   }
 }
 

@@ -7,7 +7,8 @@
 //  - a call that fails fails its execution: what that has under way on this rank is cancelled, and what XLA still
 //  begins
 //    of it is refused;
-//  - ranks then go on under other names: these have the number of a generation, which is counted for each group. A rank
+//  - ranks then go on under other names: these have the number of a generation, which is counted for each group whose
+//    calls the program may have made: one of which an execution has made calls together with this one's. A rank
 //    that has seen a failure asks the others, before its next execution makes its first call in a group, for the
 //    greatest number that any of them would take; who has not seen one does not answer, and the limit of the question,
 //    like that of any call, ends it.
@@ -57,6 +58,7 @@ class Executions {
     std::set<ronde_ticket*> under_way;
   };
   struct Group {
+    std::set<std::int32_t> together;  ///< groups of which some execution has made calls besides
     std::int64_t generation = 0;
     bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
     bool is_asking = false;
@@ -64,6 +66,7 @@ class Executions {
 
   Execution& execution(std::int64_t run);
   void follow_init();
+  void use_together(const Execution& mine, std::int32_t group);
   void fail_locked(std::int64_t run);
   bool agree(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why);
 

@@ -107,6 +107,7 @@ def test_executions_with_calls_of_a_set_go_on_after_an_error(hvd, rank, world):
         np.testing.assert_array_equal(results[0], np.full(100, 3.0 * step + 3))
         np.testing.assert_array_equal(results[1], np.full(4, 20.0 * step + 1 if rank < 2 else 10.0 * step + rank))
         np.testing.assert_array_equal(results[2], np.full(4, max(20.0 * step + 2, 10.0 * step + 3)))
+    rj.remove_process_set(pair)
 
 
 @pytest.mark.ranks(2)
