@@ -55,6 +55,7 @@ Executions& Executions::instance() {
 Executions::Execution& Executions::execution(std::int64_t run) {
   const auto [found, is_new] = executions_.try_emplace(run);
   if (is_new) {
+    follow_init();
     newest_.push_back(run);
     for (std::size_t kept = 0; newest_.size() > kMost && kept < kMost;) {
       const std::int64_t oldest = newest_.front();
@@ -82,9 +83,9 @@ void Executions::follow_init() {
 
 Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
   std::unique_lock lock(mutex_);
-  follow_init();
   std::string why;
-  if (!execution(run).has_failed && !execution(run).generations.contains(group) && !agree(lock, group, why)) {
+  const Execution& before = execution(run);
+  if (!before.has_failed && !before.generations.contains(group) && !agree(lock, group, why)) {
     fail_locked(run);
     return {
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +

@@ -5,17 +5,16 @@
 // have begun calls then that another has not come to. With the same names in the next execution they would meet that
 // rank's calls, and every sum from then on would be of two different executions. So
 //  - a call that fails fails its execution: what that has under way on this rank is cancelled, and what XLA still
-//  begins
-//    of it is refused;
-//  - ranks then go on under other names: these have the number of a generation, which is counted for each group whose
-//    calls the program may have made: one of which an execution has made calls together with this one's. A rank
-//    that has seen a failure asks the others, before its next execution makes its first call in a group, for the
-//    greatest number that any of them would take; who has not seen one does not answer, and the limit of the question,
-//    like that of any call, ends it.
-// All calls of an execution have the generation with which it began. A new init() begins with none.
+//    begins of it is refused;
+//  - ranks then go on under other names, which have the number of a generation. Each group counts its own. A rank that
+//    has seen a failure is in doubt about the groups of that execution, and about those that executions have used
+//    together with them. Before its next execution makes its first call in such a group the rank asks the group's
+//    others for the greatest number that any of them would take. A rank that has seen no failure does not answer: the
+//    limit of the question ends it, as that of any call.
+// All calls of an execution in one group have one generation. A new init() begins with none.
 //
-// Executions are told apart by XLA's run id, which is a rank's own. Runtimes before version 0.2 of the interface do not
-// tell it: there nothing of this is done.
+// XLA's run id tells executions apart; it is a rank's own. Where XLA's interface is too old to tell it, nothing of this
+// is done.
 #pragma once
 
 #include <ronde/ronde.h>

@@ -209,7 +209,7 @@ typedef struct XLA_FFI_Api {
   XLA_FFI_Future_Create* future_create;
   XLA_FFI_Future_SetAvailable* future_set_available;
   XLA_FFI_Future_SetError* future_set_error;
-  XLA_FFI_RunId_Get* run_id_get; /* from version 0.2 on, if struct_size reaches it */
+  XLA_FFI_RunId_Get* run_id_get; /* if struct_size reaches it: older ones end before */
 } XLA_FFI_Api;
 
 typedef struct XLA_FFI_CallFrame {

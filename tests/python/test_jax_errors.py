@@ -54,6 +54,14 @@ def test_a_program_of_several_calls_goes_on_after_an_error(hvd, rank, world):
             np.testing.assert_array_equal(result, np.full(1000, sum(100.0 * step + i + of for of in range(world))))
 
 
+def outcome(call):
+    """Its arrays, or the text of its error: a rank that fails an assertion in the middle would leave the others waiting."""
+    try:
+        return [np.asarray(each) for each in call()]
+    except (ValueError, jax.errors.JaxRuntimeError) as error:
+        return str(error)
+
+
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("fails_first", [True, False])
 def test_no_execution_meets_one_that_has_failed(hvd, rank, world, fails_first):
@@ -65,10 +73,7 @@ def test_no_execution_meets_one_that_has_failed(hvd, rank, world, fails_first):
     for step in range(16):
         fails = step in (2, 6, 10)
         arrays = [jnp.full(3000 + (fails and i == where and rank == 1), 1000.0 * rank + 10 * step + i) for i in range(6)]
-        try:
-            found.append([np.asarray(each) for each in program(arrays)])
-        except (ValueError, jax.errors.JaxRuntimeError) as error:
-            found.append(str(error))
+        found.append(outcome(lambda: program(arrays)))
     for step, results in enumerate(found):
         if step in (2, 6, 10):
             assert isinstance(results, str), step
@@ -94,11 +99,8 @@ def test_executions_with_calls_of_a_set_go_on_after_an_error(hvd, rank, world):
     found = []
     for step in range(12):
         fails = step in (1, 2, 7)
-        try:
-            results = program(jnp.full(100 + (fails and rank == 1), float(step + rank)), jnp.full(4, 10.0 * step + rank))
-            found.append([np.asarray(each) for each in results])
-        except (ValueError, jax.errors.JaxRuntimeError) as error:
-            found.append(str(error))
+        x, y = jnp.full(100 + (fails and rank == 1), float(step + rank)), jnp.full(4, 10.0 * step + rank)
+        found.append(outcome(lambda: program(x, y)))
     for step, results in enumerate(found):
         if step in (1, 2, 7):
             assert isinstance(results, str), step

@@ -1,0 +1,50 @@
+#include "backend/mpi/mpi_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace ronde::backend::mpi {
+namespace {
+
+/// Of one tensor of bytes, whose rows are as `rows` says.
+Plan plan_of(OpKind kind, std::int64_t extent, std::vector<std::int64_t> rows = {}) {
+  Plan plan;
+  plan.kind = kind;
+  plan.dtype = DType::uint8;
+  PlanMember member;
+  member.input.dtype = member.output.dtype = DType::uint8;
+  member.input.shape = {extent};
+  plan.members.push_back(member);
+  if (!rows.empty()) {
+    plan.rows.push_back(std::move(rows));
+  }
+  return plan;
+}
+
+TEST(MpiPlan, MpiDoesWhatItCanCount) {
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  EXPECT_TRUE(takes(plan_of(OpKind::barrier, 0), std::nullopt, 2));
+  EXPECT_TRUE(takes(plan_of(OpKind::broadcast, 8 * kGib), std::nullopt, 2)) << "in pieces";
+  EXPECT_TRUE(takes(plan_of(OpKind::allgather, kGib / 2, {kGib / 2, kGib / 2}), std::nullopt, 2));
+  EXPECT_FALSE(takes(plan_of(OpKind::allgather, kGib, {kGib, kGib}), std::nullopt, 2)) << "2 GiB are received";
+  EXPECT_TRUE(takes(plan_of(OpKind::alltoall, 6, {1, 2, 3, 4}), std::nullopt, 2));
+  EXPECT_FALSE(takes(plan_of(OpKind::alltoall, kGib, {kGib, kGib, 0, 0}), std::nullopt, 2)) << "rank 0 sends them";
+}
+
+TEST(MpiPlan, WhatMpiDoesNotReduceIsLeft) {
+  for (const OpKind kind : {OpKind::allreduce, OpKind::reduce, OpKind::scan, OpKind::exscan}) {
+    EXPECT_FALSE(takes(plan_of(kind, 4), std::nullopt, 2));
+  }
+}
+
+TEST(Staging, IsUsedAgainAndGrows) {
+  Staging staging;
+  std::byte* const first = staging.take(100);
+  EXPECT_EQ(staging.take(50), first);
+  EXPECT_EQ(staging.take(100), first);
+  EXPECT_NE(staging.take(100000), nullptr);
+}
+
+}  // namespace
+}  // namespace ronde::backend::mpi
