@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/found_functions.h"
 #include "base/job_key.h"
-#include "site/found_functions.h"
 #include "site/seal.h"
 
 namespace ronde::site {

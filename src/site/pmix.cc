@@ -10,8 +10,8 @@
 #include <mutex>
 
 #include "base/ancestor.h"
+#include "base/found_functions.h"
 #include "site/courier.h"
-#include "site/found_functions.h"
 #include "site/hex.h"
 
 namespace ronde::site {

@@ -8,6 +8,7 @@
 
 #include "base/ancestor.h"
 #include "base/environment.h"
+#include "base/found_functions.h"
 
 namespace ronde::backend::mpi {
 
@@ -82,73 +83,47 @@ Result<void*> open_library() {
                            "its libmpi.so");
 }
 
-class Finder {
- public:
-  explicit Finder(void* library) : library_(library) {}
-
-  template <typename Function>
-  void function(Function*& found, const char* name) {
-    found = reinterpret_cast<Function*>(::dlsym(library_, name));
-    note(found != nullptr, name);
-  }
-  void handle(Handle& found, const char* name) {
-    found = ::dlsym(library_, name);
-    note(found != nullptr, name);
-  }
-  const std::string& missing() const { return missing_; }
-
- private:
-  void note(bool is_there, const char* name) {
-    if (!is_there && missing_.empty()) {
-      missing_ = name;
-    }
-  }
-
-  void* library_;
-  std::string missing_;
-};
-
-void find_functions(Finder& in, Functions& out) {
-  in.function(out.init_thread, "MPI_Init_thread");
-  in.function(out.finalize, "MPI_Finalize");
-  in.function(out.initialized, "MPI_Initialized");
-  in.function(out.finalized, "MPI_Finalized");
-  in.function(out.query_thread, "MPI_Query_thread");
-  in.function(out.library_version, "MPI_Get_library_version");
-  in.function(out.comm_size, "MPI_Comm_size");
-  in.function(out.comm_rank, "MPI_Comm_rank");
-  in.function(out.comm_dup, "MPI_Comm_dup");
-  in.function(out.comm_set_errhandler, "MPI_Comm_set_errhandler");
-  in.function(out.test, "MPI_Test");
-  in.function(out.iallreduce, "MPI_Iallreduce");
-  in.function(out.ireduce, "MPI_Ireduce");
-  in.function(out.ireduce_scatter, "MPI_Ireduce_scatter");
-  in.function(out.iscan, "MPI_Iscan");
-  in.function(out.iexscan, "MPI_Iexscan");
-  in.function(out.ibcast, "MPI_Ibcast");
-  in.function(out.iallgatherv, "MPI_Iallgatherv");
-  in.function(out.igatherv, "MPI_Igatherv");
-  in.function(out.iscatterv, "MPI_Iscatterv");
-  in.function(out.ialltoallv, "MPI_Ialltoallv");
-  in.function(out.ibarrier, "MPI_Ibarrier");
+void find_functions(FoundFunctions& in, Functions& out) {
+  in.find(out.init_thread, "MPI_Init_thread");
+  in.find(out.finalize, "MPI_Finalize");
+  in.find(out.initialized, "MPI_Initialized");
+  in.find(out.finalized, "MPI_Finalized");
+  in.find(out.query_thread, "MPI_Query_thread");
+  in.find(out.library_version, "MPI_Get_library_version");
+  in.find(out.comm_size, "MPI_Comm_size");
+  in.find(out.comm_rank, "MPI_Comm_rank");
+  in.find(out.comm_dup, "MPI_Comm_dup");
+  in.find(out.comm_set_errhandler, "MPI_Comm_set_errhandler");
+  in.find(out.test, "MPI_Test");
+  in.find(out.iallreduce, "MPI_Iallreduce");
+  in.find(out.ireduce, "MPI_Ireduce");
+  in.find(out.ireduce_scatter, "MPI_Ireduce_scatter");
+  in.find(out.iscan, "MPI_Iscan");
+  in.find(out.iexscan, "MPI_Iexscan");
+  in.find(out.ibcast, "MPI_Ibcast");
+  in.find(out.iallgatherv, "MPI_Iallgatherv");
+  in.find(out.igatherv, "MPI_Igatherv");
+  in.find(out.iscatterv, "MPI_Iscatterv");
+  in.find(out.ialltoallv, "MPI_Ialltoallv");
+  in.find(out.ibarrier, "MPI_Ibarrier");
 }
 
 Handle word(std::uintptr_t value) { return reinterpret_cast<Handle>(value); }
 
 /// As mpi.h of Open MPI 4 and 5 has them.
-void find_constants(Finder& in, Constants& out) {
-  in.handle(out.world, "ompi_mpi_comm_world");
-  in.handle(out.byte, "ompi_mpi_byte");
-  in.handle(out.float32, "ompi_mpi_float");
-  in.handle(out.float64, "ompi_mpi_double");
-  in.handle(out.int32, "ompi_mpi_int32_t");
-  in.handle(out.int64, "ompi_mpi_int64_t");
-  in.handle(out.sum, "ompi_mpi_op_sum");
-  in.handle(out.product, "ompi_mpi_op_prod");
-  in.handle(out.min, "ompi_mpi_op_min");
-  in.handle(out.max, "ompi_mpi_op_max");
-  in.handle(out.null_request, "ompi_request_null");
-  in.handle(out.errors_return, "ompi_mpi_errors_return");
+void find_constants(FoundFunctions& in, Constants& out) {
+  in.find(out.world, "ompi_mpi_comm_world");
+  in.find(out.byte, "ompi_mpi_byte");
+  in.find(out.float32, "ompi_mpi_float");
+  in.find(out.float64, "ompi_mpi_double");
+  in.find(out.int32, "ompi_mpi_int32_t");
+  in.find(out.int64, "ompi_mpi_int64_t");
+  in.find(out.sum, "ompi_mpi_op_sum");
+  in.find(out.product, "ompi_mpi_op_prod");
+  in.find(out.min, "ompi_mpi_op_min");
+  in.find(out.max, "ompi_mpi_op_max");
+  in.find(out.null_request, "ompi_request_null");
+  in.find(out.errors_return, "ompi_mpi_errors_return");
   out.in_place = word(1);
   out.ignored_status = nullptr;
   out.thread_serialized = 2;
@@ -230,22 +205,22 @@ Result<Abi> abi_of(const std::string& file, const std::string& version, bool has
 Result<MpiLibrary> MpiLibrary::open() {
   RONDE_ASSIGN_OR_RETURN(void* const library, open_library());
   MpiLibrary made;
-  Finder finder(library);
-  find_functions(finder, made.functions_);
-  if (finder.missing().empty()) {
+  FoundFunctions found(library);
+  find_functions(found, made.functions_);
+  if (found.has_all()) {
     const std::string file = file_of(reinterpret_cast<const void*>(made.functions_.init_thread));
     const std::string version = version_of(made.functions_);
     RONDE_ASSIGN_OR_RETURN(made.abi_, abi_of(file, version, ::dlsym(library, "ompi_mpi_comm_world") != nullptr));
     made.name_ = version + " in " + file;
     switch (made.abi_) {
-      case Abi::open_mpi: find_constants(finder, made.constants_); break;
+      case Abi::open_mpi: find_constants(found, made.constants_); break;
       case Abi::mpich: made.constants_ = mpich_constants(); break;
       case Abi::standard: made.constants_ = standard_constants(); break;
     }
   }
-  if (!finder.missing().empty()) {
+  if (!found.has_all()) {
     return Status::error(Code::not_implemented,
-                         "the library of MPI has no " + finder.missing() + ": backend mpi needs MPI 3 or newer");
+                         "the library of MPI has no " + found.missing() + ": backend mpi needs MPI 3 or newer");
   }
   return made;
 }
