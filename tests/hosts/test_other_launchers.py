@@ -260,7 +260,7 @@ def test_slurm_in_its_other_shapes(slurm):
     done = slurm.run("srun", "-N2", "-n3", "--mpi=none", PYTHON, PROGRAM, env=PLAIN)
     assert said(done.stdout) == ["0/3 local 0/2 cross 0/2 on rh1", "1/3 local 1/2 cross 0/1 on rh1",
                                  "2/3 local 0/1 cross 1/2 on rh2"], done.stderr
-    done = slurm.run("srun", "-N1", "-n2", "--mpi=none", PYTHON, PROGRAM, env=PLAIN)
+    done = slurm.run("srun", "-N1", "-w", "rh1", "-n2", "--mpi=none", PYTHON, PROGRAM, env=PLAIN)
     assert said(done.stdout) == ["0/2 local 0/2 cross 0/1 on rh1", "1/2 local 1/2 cross 0/1 on rh1"], done.stderr
     assert "by a file of this user's" in done.stderr
     done = slurm.run("srun", "-N2", "-n2", "--mpi=none", PYTHON, PROGRAM, env={**PLAIN, "RONDE_KEY": secrets.token_hex(32)})
