@@ -21,6 +21,7 @@
 #pragma once
 
 #include <ronde/torch_gradients.hpp>
+#include <ronde/torch_names.hpp>
 #include <ronde/torch_operations.hpp>
 #include <ronde/torch_optimizer.hpp>
 #include <ronde/torch_tensor.hpp>

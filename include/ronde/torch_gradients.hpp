@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <ronde/torch_names.hpp>
 #include <ronde/torch_operations.hpp>
 
 namespace ronde {
@@ -30,8 +31,9 @@ struct DistributedOptimizerOptions {
   double prescale = 1;               ///< of each gradient, before it is reduced; not 0
   double postscale = 1;              ///< of each reduced one; not 0
   int backward_passes_per_step = 1;  ///< gradients are reduced after so many, accumulated
-  std::string prefix = "gradient";   ///< of the names under which ranks meet
-  double timeout_s = 0;              ///< 0: the engine's
+  std::string prefix =
+      "gradient";        ///< of the names under which ranks meet; with a number behind it while another has it
+  double timeout_s = 0;  ///< 0: the engine's
   const Engine* engine = nullptr;
   Group group = {};
 };
@@ -42,7 +44,8 @@ namespace detail {
 /// are.
 class Gradients : public std::enable_shared_from_this<Gradients> {
  public:
-  explicit Gradients(DistributedOptimizerOptions all) : options(std::move(all)) {}
+  explicit Gradients(DistributedOptimizerOptions all)
+      : options(std::move(all)), names_(options.engine, options.group, options.prefix) {}
 
   const DistributedOptimizerOptions options;
 
@@ -50,9 +53,15 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   void add(const at::Tensor& parameter, const std::string& name) {
     gradients_.emplace_back();
     gradients_.back().parameter = parameter;
-    gradients_.back().name = options.prefix + "." + name;
+    gradients_.back().name = names_.of(name);
+    for (const char each : name + '\n') {
+      hash_ = (hash_ ^ static_cast<unsigned char>(each)) * 16777619U;  // FNV-1a
+    }
     hook(gradients_.size() - 1);
   }
+
+  /// No other optimizer's in this process, as long as this one is not over.
+  const std::string& prefix() const { return names_.prefix(); }
 
   /// A parameter that was given another type or device has lost its hook, and a pass since then was not noticed.
   void hook_again() {
@@ -92,21 +101,15 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   /// What is under way is given up.
   void drop_pass() {
     const std::lock_guard lock(mutex_);
-    forget_averages();
-    for (const Gradient& each : gradients_) {
-      if (each.work) {
-        give_up();
-        return;
-      }
-    }
-    forget();
+    drop();
   }
 
-  /// Hooks do nothing any more.
+  /// Hooks do nothing any more. What is under way is given up.
   void end() {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
-    forget();
+    drop();
+    names_.release();
   }
 
  private:
@@ -230,6 +233,17 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
   }
 
+  void drop() {
+    forget_averages();
+    for (const Gradient& each : gradients_) {
+      if (each.work) {
+        give_up();
+        return;
+      }
+    }
+    forget();
+  }
+
   /// What this rank has begun others may never begin, or have begun already: it must not meet what comes later.
   void give_up() {
     for (const Gradient& each : gradients_) {
@@ -239,11 +253,11 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
     forget();
     forget_averages();
-    ++generation_;
+    names_.set_generation(names_.generation() + 1);
   }
 
   void begin(Gradient& each, const at::Tensor& gradient) const {
-    const std::string name = generation_ == 0 ? each.name : each.name + "~" + std::to_string(generation_);
+    const std::string name = names_.now(each.name);
     each.work.emplace(allreduce_async_(gradient, {.name = name,
                                                   .op = options.op,
                                                   .prescale = options.prescale,
@@ -259,7 +273,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   void finish() {
     const at::NoGradGuard no_grad;
     const auto count = static_cast<std::int64_t>(gradients_.size());
-    at::Tensor told = at::zeros({count + 2}, at::kInt);
+    at::Tensor told = at::zeros({count + 4}, at::kInt);
     auto* const said = told.data_ptr<std::int32_t>();
     for (std::int64_t index = 0; index < count; ++index) {
       Gradient& each = gradients_[static_cast<std::size_t>(index)];
@@ -274,14 +288,12 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
         said[index] = gradient.is_same(each.reduced) ? kHas : kReplaced;
       }
     }
-    said[count] = generation_;  // of both the greatest come back
-    said[count + 1] = -generation_;
-    const std::string name = options.prefix + "~present";
-    allreduce_(told, {.name = name,
-                      .op = Op::max,
-                      .timeout_s = options.timeout_s,
-                      .engine = options.engine,
-                      .group = options.group});
+    const auto hash = static_cast<std::int32_t>(hash_ >> 1U);
+    said[count] = names_.generation();  // of each the greatest comes back
+    said[count + 1] = -names_.generation();
+    said[count + 2] = hash;
+    said[count + 3] = -hash;
+    tell(told);
     check_said(said, static_cast<std::size_t>(count));
     for (std::int64_t index = 0; index < count; ++index) {
       Gradient& each = gradients_[static_cast<std::size_t>(index)];
@@ -294,10 +306,35 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
   }
 
+  /// Brings the greatest of what any rank says. A rank that has missed a step hears, once, that the others have waited
+  /// for it in vain: they are a step further, and it asks again.
+  void tell(const at::Tensor& told) const {
+    const std::string name = names_.prefix() + "~present";
+    while (true) {
+      try {
+        allreduce_(told, {.name = name,
+                          .op = Op::max,
+                          .timeout_s = options.timeout_s,
+                          .engine = options.engine,
+                          .group = options.group});
+        return;
+      } catch (const Error& error) {
+        if (error.code() != Code::timed_out || error.failed_rank() != rank(options.engine)) {
+          throw;
+        }
+      }
+    }
+  }
+
   /// Throws, on all ranks alike, where they have not begun the same.
   void check_said(const std::int32_t* said, std::size_t count) {
-    if (const std::int32_t least = -said[count + 1]; said[count] != least) {
-      generation_ = said[count];  // all give up, and go on alike
+    if (said[count + 2] != -said[count + 3]) {
+      throw Error(Code::mismatch,
+                  "the optimizers of the ranks average gradients of different parameters: every rank makes its "
+                  "DistributedOptimizer with parameters of the same names that require gradients, in the same order");
+    }
+    if (said[count] != -said[count + 1]) {
+      names_.set_generation(said[count]);  // all give up, and go on alike
       throw Error(
           Code::invalid_argument,
           "one rank has dropped a backward pass (zero_grad() before step(), or a step that failed) that another "
@@ -316,8 +353,9 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
 
   std::mutex mutex_;  ///< guards what follows
   std::vector<Gradient> gradients_;
-  std::int32_t generation_ = 0;   ///< how often what was under way was given up; part of the names
-  bool is_synchronized_ = false;  ///< all gradients are averaged, and no pass has come since
+  GradientNames names_;
+  std::uint32_t hash_ = 2166136261U;  ///< of the parameters' names
+  bool is_synchronized_ = false;      ///< all gradients are averaged, and no pass has come since
   bool is_over_ = false;
 };
 

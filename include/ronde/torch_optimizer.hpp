@@ -57,7 +57,8 @@ class DistributedOptimizer {
       }
     }
   }
-  /// Waits for what is under way. The parameters' later backward passes reduce nothing.
+  /// What is under way is given up: gradients of a pass without a step are of no use. The parameters' later backward
+  /// passes reduce nothing. Ranks end their optimizers at the same places of the program, as they make them.
   ~DistributedOptimizer() { gradients_->end(); }
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
@@ -138,7 +139,7 @@ class DistributedOptimizer {
 
   ::torch::optim::Optimizer& optimizer_;
   const std::shared_ptr<detail::Gradients> gradients_;
-  const std::string loss_name_ = gradients_->options.prefix + "~loss";
+  const std::string loss_name_ = gradients_->prefix() + "~loss";
   std::vector<const void*> parameters_;      ///< the optimizer's, by identity, in its order
   std::unordered_set<const void*> reduced_;  ///< those that have a hook
 };

@@ -356,6 +356,111 @@ void check_closures(ronde::Op op, double prescale, const std::string& name) {
   check(at::allclose(weight.detach(), one.detach(), 1e-3, 1e-3), "a line search over all ranks' losses, " + name);
 }
 
+/// Two parameters, of which a pass may use one on some ranks only.
+struct Pair {
+  at::Tensor a = at::ones({4}, at::kDouble).requires_grad_();
+  at::Tensor b = at::ones({4}, at::kDouble).requires_grad_();
+  ::torch::optim::SGD sgd{std::vector<at::Tensor>{a, b}, 0.1};
+};
+
+/// What one rank has begun of an optimizer's last pass, and another has not, must not meet the next optimizer of the
+/// same names: all its gradients were of two steps.
+void check_optimizers_in_turn(bool drops) {
+  Pair pair;
+  for (int life = 0; life < 3; ++life) {
+    ronde::torch::DistributedOptimizer optimizer(pair.sgd, {.op = ronde::Op::sum});
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      const double factor = 100 * life + 10 * step;
+      ((pair.a + pair.b) * (factor + rank)).sum().backward();
+      optimizer.step();
+      const at::Tensor expected = at::full({4}, size * factor + size * (size - 1) / 2.0, at::kDouble);
+      check_equal(pair.a.grad(), expected, "a gradient of an optimizer after another one");
+      check_equal(pair.b.grad(), expected, "a gradient that an earlier optimizer has given up");
+    }
+    optimizer.zero_grad();
+    (rank == 0 ? 1000 * (pair.a + pair.b) : 1000 * pair.a).sum().backward();
+    if (drops) {
+      optimizer.zero_grad();
+    }
+  }
+}
+
+/// One rank misses a step, in which the others time out: soon after all go on together.
+void check_a_missed_step() {
+  Pair pair;
+  ronde::torch::DistributedOptimizer optimizer(pair.sgd, {.op = ronde::Op::sum, .prefix = "missed", .timeout_s = 1});
+  int failures = 0;
+  for (int step = 0; step < 6; ++step) {
+    optimizer.zero_grad();
+    bool is_right = false;
+    if (size == 1 || step != 1 || rank != 0) {
+      try {
+        ((pair.a + pair.b) * (10.0 * step + rank)).sum().backward();
+        optimizer.step();
+        is_right = true;
+        check_equal(pair.b.grad(), at::full({4}, size * 10.0 * step + size * (size - 1) / 2.0, at::kDouble),
+                    "a gradient after a missed step");
+      } catch (const ronde::Error&) {
+        ++failures;
+      }
+    }
+    check(is_right || (size > 1 && (step == 1 || step == 2)), "step " + std::to_string(step) + " after a missed one");
+    ronde::barrier();
+  }
+  check(failures == (size == 1 ? 0 : rank == 0 ? 1 : 2), "how many steps fail after a missed one");
+}
+
+/// As in a generative adversarial network: both have the default names, and the passes of one reach the other's
+/// parameter.
+void check_two_optimizers() {
+  at::Tensor generator = at::ones({4}, at::kDouble).requires_grad_();
+  at::Tensor critic = at::ones({4}, at::kDouble).requires_grad_();
+  ::torch::optim::SGD of_generator({generator}, 0.0);
+  ::torch::optim::SGD of_critic({critic}, 0.0);
+  ronde::torch::DistributedOptimizer first(of_generator, {.op = ronde::Op::sum});
+  ronde::torch::DistributedOptimizer second(of_critic, {.op = ronde::Op::sum});
+  for (int step = 0; step < 4; ++step) {
+    first.zero_grad();
+    second.zero_grad();
+    (generator * critic * (step + rank)).sum().backward();
+    first.step();
+    check_equal(generator.grad(), at::full({4}, size * step + size * (size - 1) / 2.0, at::kDouble),
+                "a gradient of the first of two optimizers");
+    second.zero_grad();
+    (critic * 7 * (step + rank)).sum().backward();
+    second.step();
+    check_equal(critic.grad(), at::full({4}, 7 * (size * step + size * (size - 1) / 2.0), at::kDouble),
+                "a gradient of the second of two optimizers");
+  }
+}
+
+/// Ranks that have frozen different parameters, but as many, are told so.
+void check_other_parameters() {
+  Pair pair;
+  if (size > 1) {
+    (rank == 0 ? pair.a : pair.b).requires_grad_(false);
+  }
+  ronde::torch::DistributedOptimizer optimizer(pair.sgd, {.prefix = "other parameters"});
+  const auto step = [&] {
+    optimizer.zero_grad();
+    (pair.a + pair.b).sum().backward();
+    optimizer.step();
+  };
+  if (size == 1) {
+    step();
+    return;
+  }
+  try {
+    step();
+    check(false, "ranks with other parameters (nothing was thrown)");
+  } catch (const ronde::Error& error) {
+    check(error.code() == ronde::Code::mismatch &&
+              std::string(error.what()).find("different parameters") != std::string::npos,
+          std::string("ranks with other parameters (") + error.what() + ")");
+  }
+}
+
 /// Gives its second argument no gradient.
 struct FirstOnly : ::torch::autograd::Function<FirstOnly> {
   static at::Tensor forward(::torch::autograd::AutogradContext* /*context*/, const at::Tensor& first,
@@ -430,6 +535,11 @@ void check_optimizers() {
   check_ranks_that_differ();
   check_a_parameter_twice();
   check_unequal_use();
+  check_optimizers_in_turn(true);
+  check_optimizers_in_turn(false);
+  check_two_optimizers();
+  check_a_missed_step();
+  check_other_parameters();
   check_memory_of_others();
   check_another_type();
   check_closures(ronde::Op::average, 1, "average");
