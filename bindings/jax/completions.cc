@@ -13,9 +13,9 @@ namespace ronde::jax {
 
 namespace {
 
-class Teller {
+class Worker {
  public:
-  Teller() {
+  Worker() {
     // Signals are for the program's own threads.
     sigset_t all;
     sigset_t before;
@@ -30,13 +30,15 @@ class Teller {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  bool add(Completion& completion) {
+  /// False, and `work` is as it was, where there is no thread. Throws std::bad_alloc, with `work` as it was.
+  bool add(std::function<void()>& work) {
     if (!has_thread_) {
       return false;
     }
     {
       const std::lock_guard lock(mutex_);
-      waiting_.push_back(std::move(completion));
+      waiting_.emplace_back();
+      waiting_.back().swap(work);
     }
     is_waiting_.notify_one();
     return true;
@@ -45,15 +47,15 @@ class Teller {
  private:
   void run() {
     pthread_setname_np(pthread_self(), "ronde-jax");
-    std::vector<Completion> now;
+    std::vector<std::function<void()>> now;
     while (true) {
       {
         std::unique_lock lock(mutex_);
         is_waiting_.wait(lock, [this] { return !waiting_.empty(); });
         now.swap(waiting_);
       }
-      for (const Completion& completion : now) {
-        tell(completion);
+      for (const std::function<void()>& work : now) {
+        work();
       }
       now.clear();
     }
@@ -61,12 +63,12 @@ class Teller {
 
   std::mutex mutex_;
   std::condition_variable is_waiting_;
-  std::vector<Completion> waiting_;
+  std::vector<std::function<void()>> waiting_;
   bool has_thread_ = false;
 };
 
-Teller& teller() {
-  static auto* const only = new Teller;  // never destroyed: its thread works until the process's exit is over
+Worker& worker() {
+  static auto* const only = new Worker;  // never destroyed: its thread works until the process's exit is over
   return *only;
 }
 
@@ -88,15 +90,15 @@ void tell(const Completion& completion) noexcept {
   }
 }
 
-void tell_later(Completion&& completion) noexcept {
+void later(std::function<void()> work) noexcept {
   bool is_taken = false;
   try {
-    is_taken = teller().add(completion);
+    is_taken = worker().add(work);
   } catch (...) {
     is_taken = false;
   }
   if (!is_taken) {
-    tell(completion);
+    work();
   }
 }
 

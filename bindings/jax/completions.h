@@ -4,6 +4,7 @@
 // engine thread must do neither, so a thread of our own says it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "xla_ffi.h"
@@ -21,8 +22,8 @@ struct Completion {
 /// Tells XLA, in this thread: it may do anything before this returns. Throws nothing.
 void tell(const Completion& completion) noexcept;
 
-/// Has XLA told, in a thread of this process that lives from the first call on; returns at once. Any thread. Where
-/// there is no memory or no thread for it XLA is told here and now.
-void tell_later(Completion&& completion) noexcept;
+/// Has this done, which may do anything but throw, in a thread of this process that lives from the first call on;
+/// returns at once. Any thread. Where there is no memory or no thread for it, it is done here and now.
+void later(std::function<void()> work) noexcept;
 
 }  // namespace ronde::jax

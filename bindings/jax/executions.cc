@@ -86,15 +86,14 @@ Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
   std::string why;
   const Execution& before = execution(run);
   if (!before.has_failed && !before.generations.contains(group) && !agree(lock, group, why)) {
-    fail_locked(run);
-    return {
+    const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
-            why,
-        {}};
+        why;
+    return {fail_locked(run, error, true), {}};
   }
   Execution& mine = execution(run);
   if (mine.has_failed) {
-    return {"another call of this execution of the compiled program has failed", {}};
+    return {mine.error, {}};
   }
   use_together(mine, group);
   const std::int64_t generation = mine.generations.try_emplace(group, groups_[group].generation).first->second;
@@ -140,24 +139,38 @@ void Executions::add(std::int64_t run, ronde_ticket* ticket) {
   }
 }
 
-void Executions::end(std::int64_t run, ronde_ticket* ticket, bool has_failed) {
+void Executions::end(std::int64_t run, ronde_ticket* ticket) {
   const std::lock_guard lock(mutex_);
-  execution(run).under_way.erase(ticket);
-  if (has_failed) {
-    fail_locked(run);
+  if (const auto found = executions_.find(run); found != executions_.end()) {
+    found->second.under_way.erase(ticket);
   }
 }
 
-void Executions::fail(std::int64_t run) {
+std::string Executions::fail(std::int64_t run, const std::string& error, bool is_cause) {
   const std::lock_guard lock(mutex_);
-  fail_locked(run);
+  return fail_locked(run, error, is_cause);
 }
 
-void Executions::fail_locked(std::int64_t run) {
+std::string Executions::error_of(std::int64_t run) {
+  const std::lock_guard lock(mutex_);
+  const auto found = executions_.find(run);
+  return found == executions_.end() ? std::string() : found->second.error;
+}
+
+std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause) {
   Execution& failed = execution(run);
-  if (std::exchange(failed.has_failed, true)) {
-    return;
+  if (!std::exchange(failed.has_failed, true)) {
+    cancel_rest(failed);
   }
+  if (failed.error.empty() || (is_cause && !failed.is_cause)) {
+    failed.error = error;
+    failed.is_cause = is_cause;
+  }
+  return failed.error;
+}
+
+/// Cancels what is under way, and puts this rank in doubt about the groups.
+void Executions::cancel_rest(const Execution& failed) {
   for (ronde_ticket* const ticket : failed.under_way) {
     ronde_cancel(ticket);
   }

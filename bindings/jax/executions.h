@@ -13,8 +13,8 @@
 //    limit of the question ends it, as that of any call.
 // All calls of an execution in one group have one generation. A new init() begins with none.
 //
-// XLA's run id tells executions apart; it is a rank's own. Where XLA's interface is too old to tell it, nothing of this
-// is done.
+// XLA's run id tells executions apart; it is a rank's own. Where XLA's interface is too old to tell it, calls in order
+// have the number of their execution from their token, and of programs with one call nothing of this is done.
 #pragma once
 
 #include <ronde/ronde.h>
@@ -46,13 +46,19 @@ class Executions {
   /// It was submitted. Before any end(). Cancels it if its execution has failed meanwhile.
   void add(std::int64_t run, ronde_ticket* ticket);
   /// It has ended; before the ticket is released. Any thread.
-  void end(std::int64_t run, ronde_ticket* ticket, bool has_failed);
-  /// A call of the execution could not be submitted.
-  void fail(std::int64_t run);
+  void end(std::int64_t run, ronde_ticket* ticket);
+  /// A call of the execution has failed with this error. `is_cause`: not since other calls have. Returns the error of
+  /// the execution, which is that of the first that is a cause, or this one while there is none. Any thread. Throws
+  /// std::bad_alloc, after what is under way has been cancelled.
+  std::string fail(std::int64_t run, const std::string& error, bool is_cause);
+  /// Of an execution that has failed; empty: it has not.
+  std::string error_of(std::int64_t run);
 
  private:
   struct Execution {
     bool has_failed = false;
+    std::string error;                                 ///< of the call that failed
+    bool is_cause = false;                             ///< that call has not failed since others have
     std::map<std::int32_t, std::int64_t> generations;  ///< by group
     std::set<ronde_ticket*> under_way;
   };
@@ -66,7 +72,8 @@ class Executions {
   Execution& execution(std::int64_t run);
   void follow_init();
   void use_together(const Execution& mine, std::int32_t group);
-  void fail_locked(std::int64_t run);
+  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause);
+  void cancel_rest(const Execution& failed);
   bool agree(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why);
 
   std::mutex mutex_;  ///< guards what follows

@@ -346,3 +346,46 @@ def test_a_late_rank_fails_no_execution_behind_its_own(tmp_path):
     assert sum("3 failed" in each for each in told) == 2, ended.output
     # The next may end with the late rank's questions; the others are right.
     assert sum("True" in each for each in told) >= 16, ended.output
+
+
+RAISES = """
+import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
+from jax.experimental import io_callback
+rj.init()
+rank, size = rj.rank(), rj.size()
+raises, number = [sys.argv[1] == "all" or rank == int(sys.argv[1])], [0]
+
+def look(x):
+    if raises[0] and number[0] == 3:
+        raise RuntimeError("the callback's own")
+    return np.asarray(x)
+
+@jax.jit
+def step(x):
+    first = [rj.allreduce(x + i, op=rj.Sum) for i in range(3)]
+    seen = io_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), first[0])
+    return first, [rj.allreduce(seen + x + i, op=rj.Sum) for i in range(3)], rj.allreduce(x * 2, op=rj.Max)
+
+for number[0] in range(10):
+    x = jnp.full(4, 100.0 * number[0] + rank)
+    total = sum(100.0 * number[0] + each for each in range(size))
+    try:
+        first, then, most = step(x)
+        found = [float(each[3]) for each in (*first, *then, most)]
+        expected = [total + size * i for i in range(3)] + [size * total + total + size * i for i in range(3)]
+        print("step", number[0], found == [*expected, 2 * (100.0 * number[0] + size - 1)], found)
+    except (ValueError, jax.errors.JaxRuntimeError) as error:
+        print("step", number[0], "failed", str(error).splitlines()[0][:150])
+"""
+
+
+@pytest.mark.parametrize("ranks, raises", [(2, "1"), (2, "all"), (3, "0")])
+def test_an_execution_that_xla_gives_up(tmp_path, ranks, raises):
+    """A callback raises in the middle of an execution: calls that only some ranks have begun meet none of a later one."""
+    program = tmp_path / "program.py"
+    program.write_text(RAISES)
+    ended = run_job(ranks, str(program), raises, RONDE_TIMEOUT_S="2")
+    told = ended.lines("step ")
+    assert len(told) == 10 * ranks and not any("False" in each for each in told), ended.output
+    right = [sum(f"{step} True" in each for each in told) for step in range(10)]
+    assert right[:3] == [ranks] * 3 and right[-3:] == [ranks] * 3, ended.output

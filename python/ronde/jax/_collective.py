@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from ronde import _abi, _names, _operation
-from ronde.jax import _failures, _library, _numbering, _scope
+from ronde.jax import _failures, _library, _numbering, _order, _scope
 from ronde.numpy._arrays import address_of, source, view_of
 from ronde.numpy._results import made
 
@@ -158,7 +158,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
     unnumbered = {_numbering.UNNUMBERED: True} if request.name is None else {}
     # Kept although JAX knows of no effect: a result of no elements, say, makes nobody drop the call on one rank only.
     rule = _library.ffi.ffi_lowering(
-        _numbering.TARGET, has_side_effect=True, operand_output_aliases=_in_place(request, len(operands))
+        _order.WHOLE, has_side_effect=True, operand_output_aliases=_in_place(request, len(operands))
     )
     return rule(
         context,
@@ -172,6 +172,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         prescale=np.float64(request.prescale),
         postscale=np.float64(request.postscale),
         is_root=np.int64(request.is_root),
+        is_ordered=np.int64(0),  # _order.py may say otherwise
         splits=np.array((0, *(request.splits or ())), np.int64),
         site=request.site,
     )

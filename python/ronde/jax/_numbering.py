@@ -18,10 +18,8 @@ import re
 import threading
 from typing import Any, Dict, List
 
-from ronde.jax import _scope
-
-#: The function that XLA calls.
-TARGET = "ronde_jax_collective"
+from ronde.jax import _order, _scope
+from ronde.jax._order import WHOLE
 
 #: An attribute of calls whose name is not whole yet. It is taken away with the number.
 UNNUMBERED = "unnumbered"
@@ -118,6 +116,8 @@ class _Numbering:
             # After all copies are made: they are copies of what JAX has written.
             for operation in self._in_order:
                 self._give_name(operation)
+            if len(self._in_order) > 1:
+                _order.Order(self._module, self._functions).run(list(self._visited))
 
     def _visit(self, name: str, function: Any) -> None:
         self._visited[name] = True
@@ -189,7 +189,7 @@ def _of_interest(function: Any) -> List[Any]:
 
     def look(operation: Any) -> Any:
         if operation.name == "func.call" or (
-            operation.name == "stablehlo.custom_call" and operation.attributes["call_target_name"].value == TARGET
+            operation.name == "stablehlo.custom_call" and operation.attributes["call_target_name"].value == WHOLE
         ):
             found.append(operation)
         return ir.WalkResult.ADVANCE
