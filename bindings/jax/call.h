@@ -24,11 +24,11 @@ struct Span {
 };
 
 /// What an ordered call passes on in an array of the program: to its own end, and to the start of the next. The first
-/// one of a program gets zeros.
+/// one of a program gets zeros and the program.
 struct Token {
   std::uint64_t call;      ///< its number in this process
   std::int64_t execution;  ///< of the program: counted in this process from 1 on
-  std::uint64_t program;   ///< which one, as well as a hash of its first call's name can tell
+  std::uint64_t program;   ///< programs that make other calls on this rank have another
 };
 
 /// Who does what is left to do when the request ends.

@@ -216,14 +216,20 @@ Token token_in(const XLA_FFI_Buffer& buffer) {
   return token;
 }
 
-/// The first call of a program begins. Of programs that make the same calls one runs at a time, so what is left of an
-/// earlier execution of this one belongs to one that XLA has given up, since a callback of Python's failed in it, say.
-/// Other ranks may have made its other calls, which are not to meet those of this one.
+/// The first call of a program begins. Of programs that make the same calls one runs at a time, so what has not made
+/// all its calls, or has calls without an end, is an earlier execution that XLA has given up, since a callback of
+/// Python's failed in it, say. Other ranks may have made its other calls, which are not to meet those of this one.
 void give_up_earlier(const Token& token, std::int64_t run) {
-  for (const std::int64_t earlier : Started::instance().others_of(token.program, run)) {
+  const auto give_up = [](std::int64_t earlier) {
     Executions::instance().fail(earlier, "an earlier execution of this compiled program has ended before its calls",
                                 true);
     abandon(earlier);
+  };
+  if (const std::optional<std::int64_t> earlier = Executions::instance().enter(token.program, run)) {
+    give_up(*earlier);
+  }
+  for (const std::int64_t earlier : Started::instance().others_of(token.program, run)) {
+    give_up(earlier);
   }
 }
 
@@ -235,7 +241,6 @@ Token next(const Token& before, Call* call) {
   token.call = 1 + calls.fetch_add(1, std::memory_order_relaxed);
   if (before.execution == 0) {
     token.execution = 1 + executions.fetch_add(1, std::memory_order_relaxed);
-    token.program = std::hash<std::string_view>{}(call->name);
     if (call->run) {
       give_up_earlier(token, *call->run);
     }
@@ -368,6 +373,19 @@ XLA_FFI_Error* end(XLA_FFI_CallFrame& frame) {
   });
 }
 
+/// All calls of the program have begun.
+XLA_FFI_Error* finish_order(XLA_FFI_CallFrame& frame) {
+  return guarded(frame, [&]() -> XLA_FFI_Error* {
+    if (frame.args.size != 1 || frame.rets.size != 1) {
+      throw std::invalid_argument("ronde.jax: this is no end of a program");
+    }
+    const Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
+    std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
+    Executions::instance().leave(token.program, run_of(frame).value_or(-token.execution));
+    return nullptr;
+  });
+}
+
 /// Whether XLA executes the program, and does not only ask which version of its interface this handler is written for.
 bool is_execution(const XLA_FFI_CallFrame& frame) {
   for (XLA_FFI_Extension_Base* each = frame.extension_start; each != nullptr; each = each->next) {
@@ -387,10 +405,10 @@ bool is_execution(const XLA_FFI_CallFrame& frame) {
 }  // namespace ronde::jax
 
 /// A call in one operation, for jax.ffi.register_ffi_target. Its attributes are those of `ronde_request`: integers op,
-/// group, reduce_op, root and is_root, reals prescale and postscale, texts name and site, integers splits (one 0 in
-/// front). Operands are the inputs, results the outputs; a barrier passes its operands on. With the attribute
-/// is_ordered 1 in place of 0 the last operand is the token of the start before, and the last result its own. Any
-/// thread of XLA's; never blocks. Errors are returned, or come with the future.
+/// group, reduce_op, root, as_rank and as_size (-1: any), reals prescale and postscale, texts name and site, integers
+/// splits (one 0 in front). Operands are the inputs, results the outputs; a barrier passes its operands on. With the
+/// attribute is_ordered 1 in place of 0 the last operand is the token of the start before, and the last result its own.
+/// Any thread of XLA's; never blocks. Errors are returned, or come with the future.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_collective(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::execute(*frame) : nullptr;
 }
@@ -405,6 +423,12 @@ extern "C" RONDE_API XLA_FFI_Error* ronde_jax_start(XLA_FFI_CallFrame* frame) {
 /// are its operands. Any thread of XLA's; never blocks. Errors are returned, or come with the future.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_end(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::end(*frame) : nullptr;
+}
+
+/// All calls of the program have begun: the one that comes last has given the token, the one operand; the result is the
+/// same. Any thread of XLA's; never blocks.
+extern "C" RONDE_API XLA_FFI_Error* ronde_jax_done(XLA_FFI_CallFrame* frame) {
+  return ronde::jax::is_execution(*frame) ? ronde::jax::finish_order(*frame) : nullptr;
 }
 
 /// As Failures::tell().

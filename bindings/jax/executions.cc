@@ -17,14 +17,21 @@ std::int64_t epoch_now() {
   return ronde_get_topology(nullptr, &topology) == RONDE_OK ? static_cast<std::int64_t>(topology.epoch) : -1;
 }
 
-/// The greatest of the ranks' numbers; false with the reason if they do not all ask.
-bool greatest_of_all(std::int32_t group, std::int64_t* number, std::string& why) {
+/// What a rank says, and what the greatest of all ranks' is.
+struct Said {
+  std::int64_t generation;
+  std::int64_t execution;
+  std::int64_t before;  ///< -execution
+};
+
+/// The greatest of what the ranks say.
+ronde_status greatest_of_all(std::int32_t group, Said& said) {
   static constexpr char kName[] = "ronde.jax.generation";
-  static constexpr std::int64_t kOne = 1;
+  static constexpr std::int64_t kCount = sizeof(Said) / sizeof(std::int64_t);
   ronde_tensor tensor{};
   tensor.struct_size = sizeof(tensor);
-  tensor.data = number;
-  tensor.shape = &kOne;
+  tensor.data = &said;
+  tensor.shape = &kCount;
   tensor.ndim = 1;
   tensor.dtype = RONDE_INT64;
   ronde_request request{};
@@ -38,11 +45,17 @@ bool greatest_of_all(std::int32_t group, std::int64_t* number, std::string& why)
   request.count = 1;
   request.reduce_op = RONDE_MAX;
   request.prescale = request.postscale = 1.0;
-  const ronde_status status = ronde_execute(nullptr, &request, -1.0, nullptr);
-  if (status != RONDE_OK) {
-    why = ronde_last_error();
-  }
-  return status == RONDE_OK;
+  return ronde_execute(nullptr, &request, -1.0, nullptr);
+}
+
+/// After a call that has failed: others have waited in vain for a call of this rank's that it has not made.
+bool is_for_a_missed_call(ronde_status status) {
+  ronde_error_info info{};
+  info.struct_size = sizeof(info);
+  ronde_topology topology{};
+  topology.struct_size = sizeof(topology);
+  return status == RONDE_TIMED_OUT && ronde_last_error_info(&info) == RONDE_OK &&
+         ronde_get_topology(nullptr, &topology) == RONDE_OK && info.failed_rank == topology.rank;
 }
 
 }  // namespace
@@ -75,6 +88,7 @@ void Executions::follow_init() {
   if (const std::int64_t epoch = epoch_now(); epoch != epoch_) {
     epoch_ = epoch;
     for (auto& [id, group] : groups_) {
+      group.executions = 0;
       group.generation = 0;
       group.is_in_doubt = false;
     }
@@ -85,7 +99,7 @@ Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
   std::unique_lock lock(mutex_);
   std::string why;
   const Execution& before = execution(run);
-  if (!before.has_failed && !before.generations.contains(group) && !agree(lock, group, why)) {
+  if (!before.has_failed && !before.generations.contains(group) && !agree(lock, run, group, why)) {
     const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
         why;
@@ -109,25 +123,52 @@ void Executions::use_together(const Execution& mine, std::int32_t group) {
   }
 }
 
-/// True once the ranks are of one mind about the group's generation.
-bool Executions::agree(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why) {
+/// The first call of this execution in the group is to begin. True once the ranks are of one mind about the group's
+/// generation.
+bool Executions::agree(std::unique_lock<std::mutex>& lock, std::int64_t run, std::int32_t group, std::string& why) {
   asked_.wait(lock, [&] { return !groups_[group].is_asking; });
-  if (!groups_[group].is_in_doubt) {
-    return true;
+  const Execution& mine = execution(run);
+  if (mine.has_failed) {
+    why = mine.error;
+    return false;
   }
+  if (mine.generations.contains(group)) {
+    return true;  // another call of it was before
+  }
+  ++groups_[group].executions;
+  while (groups_[group].is_in_doubt) {
+    if (!ask(lock, group, why)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// False: this execution is not to go on. Else the group may be in doubt yet.
+bool Executions::ask(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why) {
   groups_[group].is_asking = true;
-  std::int64_t number = groups_[group].generation + 1;
+  const std::int64_t mine = groups_[group].executions;
+  Said said{groups_[group].generation + 1, mine, -mine};
   lock.unlock();
-  const bool is_agreed = greatest_of_all(group, &number, why);
+  const ronde_status status = greatest_of_all(group, said);
+  const bool is_missed = status != RONDE_OK && is_for_a_missed_call(status);
+  if (status != RONDE_OK) {
+    why = ronde_last_error();
+  }
   lock.lock();
   Group& asked = groups_[group];
   asked.is_asking = false;
-  if (is_agreed) {
-    asked.generation = number;
-    asked.is_in_doubt = false;
-  }
   asked_.notify_all();
-  return is_agreed;
+  if (status != RONDE_OK) {
+    return is_missed;  // the others are a question further
+  }
+  asked.generation = said.generation;
+  if (said.execution != mine) {
+    why = "this rank is behind: others are in a later execution";
+    return false;
+  }
+  asked.is_in_doubt = said.before != -mine;
+  return true;
 }
 
 void Executions::add(std::int64_t run, ronde_ticket* ticket) {
@@ -155,6 +196,20 @@ std::string Executions::error_of(std::int64_t run) {
   const std::lock_guard lock(mutex_);
   const auto found = executions_.find(run);
   return found == executions_.end() ? std::string() : found->second.error;
+}
+
+std::optional<std::int64_t> Executions::enter(std::uint64_t program, std::int64_t run) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, is_new] = entered_.try_emplace(program, run);
+  const std::int64_t before = std::exchange(found->second, run);
+  return is_new || before == run ? std::nullopt : std::optional<std::int64_t>(before);
+}
+
+void Executions::leave(std::uint64_t program, std::int64_t run) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = entered_.find(program); found != entered_.end() && found->second == run) {
+    entered_.erase(found);
+  }
 }
 
 std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause) {

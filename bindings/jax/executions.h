@@ -9,8 +9,9 @@
 //  - ranks then go on under other names, which have the number of a generation. Each group counts its own. A rank that
 //    has seen a failure is in doubt about the groups of that execution, and about those that executions have used
 //    together with them. Before its next execution makes its first call in such a group the rank asks the group's
-//    others for the greatest number that any of them would take. A rank that has seen no failure does not answer: the
-//    limit of the question ends it, as that of any call.
+//    others for the greatest number that any of them would take, and whether they are in the same execution, which each
+//    counts for itself: where some are behind, the execution of these fails, and the others ask again. A rank that has
+//    seen no failure does not answer: the limit of the question ends it, as that of any call.
 // All calls of an execution in one group have one generation. A new init() begins with none.
 //
 // XLA's run id tells executions apart; it is a rank's own. Where XLA's interface is too old to tell it, calls in order
@@ -24,6 +25,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -54,6 +56,11 @@ class Executions {
   /// Of an execution that has failed; empty: it has not.
   std::string error_of(std::int64_t run);
 
+  /// The first call of this execution of the program begins. Returns the execution before it, if that has not left.
+  std::optional<std::int64_t> enter(std::uint64_t program, std::int64_t run);
+  /// All calls of this execution of the program have begun.
+  void leave(std::uint64_t program, std::int64_t run);
+
  private:
   struct Execution {
     bool has_failed = false;
@@ -64,6 +71,7 @@ class Executions {
   };
   struct Group {
     std::set<std::int32_t> together;  ///< groups of which some execution has made calls besides
+    std::int64_t executions = 0;      ///< how many have made calls in it, or tried to, since init()
     std::int64_t generation = 0;
     bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
     bool is_asking = false;
@@ -74,12 +82,14 @@ class Executions {
   void use_together(const Execution& mine, std::int32_t group);
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause);
   void cancel_rest(const Execution& failed);
-  bool agree(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why);
+  bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, std::int32_t group, std::string& why);
+  bool ask(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why);
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable asked_;
   std::unordered_map<std::int64_t, Execution> executions_;
-  std::deque<std::int64_t> newest_;  ///< the executions, in the order in which they began
+  std::unordered_map<std::uint64_t, std::int64_t> entered_;  ///< programs that have begun calls, not all, and where
+  std::deque<std::int64_t> newest_;                          ///< the executions, in the order in which they began
   std::map<std::int32_t, Group> groups_;
   std::int64_t epoch_ = -1;  ///< of the job
 };

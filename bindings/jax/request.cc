@@ -114,6 +114,24 @@ std::string take_outputs(const Call& call) {
   return {};
 }
 
+/// Of the job now. Throws std::invalid_argument where the program was traced for another rank, or another number of
+/// them: it is kept over shutdown and init.
+ronde_topology topology_for(const Attributes& attributes) {
+  ronde_topology now{};
+  now.struct_size = sizeof(now);
+  if (ronde_get_topology(nullptr, &now) != RONDE_OK) {
+    return now;  // the request says why it is refused
+  }
+  const std::int64_t rank = attributes.integer("as_rank");
+  const std::int64_t size = attributes.integer("as_size");
+  if ((rank >= 0 && rank != now.rank) || (size >= 0 && size != now.size)) {
+    throw std::invalid_argument("'" + std::string(attributes.text("name")) +
+                                "' is of a program that was traced in an earlier job, when this process was another "
+                                "rank or there were more or fewer: trace it again, after jax.clear_caches()");
+  }
+  return now;
+}
+
 }  // namespace
 
 std::vector<Span> spans_of(void* const* buffers, std::int64_t count) {
@@ -129,7 +147,8 @@ std::vector<Span> spans_of(void* const* buffers, std::int64_t count) {
 ronde_status submit(const XLA_FFI_CallFrame& frame, const Attributes& attributes, std::int64_t operands,
                     std::int64_t results, ronde_done_fn on_done, Call* call) {
   call->op = static_cast<ronde_op>(attributes.integer("op"));
-  call->is_root = attributes.integer("is_root") != 0;
+  const ronde_topology topology = topology_for(attributes);
+  call->is_root = topology.rank == attributes.integer("root");
   call->operands = spans_of(frame.args.args, operands);
   const bool is_barrier = call->op == RONDE_BARRIER;
   std::vector<ronde_tensor> outputs;  // none: in place, or made by the ticket

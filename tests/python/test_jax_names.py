@@ -176,13 +176,38 @@ def test_names(hvd, rank, world):
         found = sorted(part.split('"')[0] for part in text.split('name = "')[1:])
         return [name.replace(f"step@test_jax_names.py:{step.__code__.co_firstlineno}", "step") for name in found]
 
-    expected = ["allreduce.given", "allreduce.given~1", "allreduce.step.0", "allreduce.step.1", "broadcast.step.2"]
+    expected = ["allreduce.given", "allreduce.given~1", "allreduce.step.0/3", "allreduce.step.1/3", "broadcast.step.2/3"]
     assert names() == expected
     helper(2.0)
     jax.jit(lambda x: helper(x) * 2)(3.0)
     assert names() == expected
     jax.clear_caches()
     assert names() == expected
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("form", ["each its own", "one rank alone", "none"])
+def test_results_that_a_rank_does_not_use(hvd, rank, world, form):
+    """Their calls are made all the same. JAX dropped them, and the calls behind them met other calls: the sums were wrong, with
+    success."""
+
+    @jax.jit
+    def step(weights, x):
+        loss, gradient = jax.value_and_grad(lambda weights: (weights * x).sum())(weights)
+        loss = rj.allreduce(loss, op=rj.Sum)
+        other = rj.allreduce(loss * 100, op=rj.Sum)
+        jax.lax.scan(lambda carry, each: (carry, rj.allreduce(each + 7, op=rj.Sum)), 0.0, jnp.arange(2.0))
+        gradient = rj.allreduce(gradient, op=rj.Sum)
+        uses = rank == 0 if form == "one rank alone" else form == "each its own"
+        return gradient, (loss if rank == 0 else other) if uses else None
+
+    found = []
+    for number in range(4):
+        found.append(jax.device_get(step(jnp.float32(2.0), jnp.float32(rank + 1 + 10 * number))))
+    for number, (gradient, used) in enumerate(found):
+        total = sum(of + 1.0 + 10 * number for of in range(world))
+        assert gradient == total
+        assert used is None or used == 2 * total * (1 if rank == 0 else 100 * world)
 
 
 @FEW

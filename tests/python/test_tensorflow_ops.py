@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from tensorflow_fixtures import hvd, rank, tf  # noqa: F401 - fixtures
 
+from ronde.exceptions import UnsupportedError
+
 REDUCED = ["float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 MOVED = [*REDUCED, "bool", "complex64", "complex128"]
 
@@ -376,6 +378,35 @@ def test_iterations_of_a_sessions_loops_meet_by_their_number(hvd, tf, rank, worl
                     np.testing.assert_array_equal(found, np.array([[1.0, 10.0], [100.0, 1000.0]]) * 3)
     finally:
         (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("where", ["loop", "graph", "branch"])
+def test_a_function_that_a_sessions_graph_calls_is_refused(hvd, tf, rank, world, where):
+    """In a loop, or in several places, its calls had one name, and each rank began another one first: sums of two iterations
+    were the result. What a session runs as a part of its graph is right."""
+    v1 = tf.compat.v1
+
+    def reduced(x):
+        return hvd.allreduce(tf.cast(x, tf.float32) + rank, op=hvd.Sum)
+
+    with tf.Graph().as_default():
+        for call in (tf.function(reduced), reduced):
+            if where == "loop":
+                sums = lambda: tf.map_fn(call, tf.range(2), fn_output_signature=tf.float32)  # noqa: E731
+            elif where == "branch":
+                sums = lambda: tf.cond(tf.constant(True), lambda: call(0), lambda: call(1))  # noqa: E731
+            else:
+                sums = lambda: call(0)  # noqa: E731
+            if call is not reduced:
+                with pytest.raises(UnsupportedError, match="in a tf.function that a session's graph calls"):
+                    sums()
+                continue
+            result = sums()
+            with v1.Session(config=v1.ConfigProto(inter_op_parallelism_threads=8)) as session:
+                found = session.run(result)
+                np.testing.assert_array_equal(found, [1.0, 3.0] if where == "loop" else 1.0)
+    assert tf.function(reduced)(1.0).numpy() == 3.0
 
 
 @pytest.mark.ranks(2)

@@ -13,6 +13,7 @@ from jax.interpreters import batching, mlir
 
 from ronde import _abi, _names, _operation
 from ronde.jax import _failures, _library, _numbering, _order, _scope
+from ronde.jax._effect import known_effect as _known_effect
 from ronde.numpy._arrays import address_of, source, view_of
 from ronde.numpy._results import made
 
@@ -31,7 +32,8 @@ class Request(NamedTuple):
     splits: Optional[Tuple[int, ...]] = None
     rows_of_ranks: Optional[Tuple[int, ...]] = None  # in an all-gather or an all-to-all the rows that each rank sends here
     rows_out: Optional[int] = None  # None: results have the shapes of the operands
-    is_root: bool = True
+    as_rank: int = -1  # what is done with the result is for this rank, and in a job of as many as as_size
+    as_size: int = -1
     site: str = ""  # where the program asks, for errors
 
     @property
@@ -171,14 +173,19 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         root=np.int64(request.root),
         prescale=np.float64(request.prescale),
         postscale=np.float64(request.postscale),
-        is_root=np.int64(request.is_root),
+        as_rank=np.int64(request.as_rank),
+        as_size=np.int64(request.as_size),
         is_ordered=np.int64(0),  # _order.py may say otherwise
         splits=np.array((0, *(request.splits or ())), np.int64),
         site=request.site,
     )
 
 
-collective_p.def_abstract_eval(_abstract)
+_effect = _known_effect()
+if _effect is None:
+    collective_p.def_abstract_eval(_abstract)
+else:
+    collective_p.def_effectful_abstract_eval(lambda *operands, request: (_abstract(*operands, request=request), {_effect}))
 collective_p.def_impl(_at_once)
 mlir.register_lowering(collective_p, _lower, platform="cpu")
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ronde import _abi, process_sets
+from ronde import _abi, _process, process_sets
 from ronde.exceptions import UnsupportedError
 from ronde.jax._collective import Request, bind
 
@@ -52,10 +52,14 @@ def _gradients(request: Request, gradients: List[Any]) -> Sequence[Any]:
         average = request.gradient(op=_abi.REDUCE, reduce_op=_abi.AVERAGE)
         return collective(average, *gradients)
     if request.op == _abi.REDUCE:
-        shares = collective(request.gradient(op=_abi.BROADCAST), *gradients)
+        # Of the job; a process set is of the same ranks always.
+        as_size = size if request.group == 0 else -1
+        shares = collective(request.gradient(op=_abi.BROADCAST, as_size=as_size), *gradients)
         return [share / size for share in shares]
     if request.op == _abi.ALLGATHER:
-        average = request.gradient(op=_abi.ALLREDUCE, reduce_op=_abi.AVERAGE, rows_out=None, rows_of_ranks=None)
+        average = request.gradient(
+            op=_abi.ALLREDUCE, reduce_op=_abi.AVERAGE, rows_out=None, rows_of_ranks=None, as_rank=_process.rank()
+        )
         rows = request.rows_of_ranks or ()
         own = process_sets.rank_in(request.group)
         first = sum(rows[:own])

@@ -102,7 +102,8 @@ class _Numbering:
                 self._functions[function.attributes["sym_name"].value] = function
         self._holds: Dict[str, bool] = {}
         self._visited: Dict[str, bool] = {}
-        self._calls: Dict[int, int] = {}  # by group: a rank makes no calls of the groups that it is not in
+        self._all: Dict[int, int] = {}  # unnamed calls by group: a rank makes no calls of the groups that it is not in
+        self._calls: Dict[int, int] = {}  # those of them that have their names
         self._uses: Dict[Any, int] = {}
         self._copies = 0
         self._in_order: List[Any] = []
@@ -115,9 +116,12 @@ class _Numbering:
                     self._visit(name, function)
             # After all copies are made: they are copies of what JAX has written.
             for operation in self._in_order:
+                self._count(operation)
+            for operation in self._in_order:
                 self._give_name(operation)
-            if len(self._in_order) > 1:
-                _order.Order(self._module, self._functions).run(list(self._visited))
+            if len(self._in_order) > 1 or any(map(self._is_nested, self._in_order)):
+                program = f"{self._label} {sorted(self._calls)} {sorted(self._uses)}"
+                _order.Order(self._module, self._functions, program).run(list(self._visited))
 
     def _visit(self, name: str, function: Any) -> None:
         self._visited[name] = True
@@ -150,6 +154,11 @@ class _Numbering:
         self._holds[new_name] = True
         return new_name, copied
 
+    def _is_nested(self, operation: Any) -> bool:
+        """Whether the call is not one of the program itself, so that it may be made several times."""
+        begin = next(iter(self._functions.values())).operation
+        return bool(operation.parent != begin)
+
     def _has_calls(self, name: str) -> bool:
         """Whether the function has calls of ours, or others that it calls have."""
         known = self._holds.get(name)
@@ -162,16 +171,23 @@ class _Numbering:
             self._holds[name] = known
         return known
 
+    def _count(self, operation: Any) -> None:
+        said = _said(operation)
+        if UNNUMBERED in said:
+            group = said["group"].value
+            self._all[group] = self._all.get(group, 0) + 1
+
     def _give_name(self, operation: Any) -> None:
+        """With a number behind it, and of how many: where one rank's program has a call less than another's, its calls must not
+        meet those that stand one further on."""
         from jax.extend.mlir import ir
 
-        given = operation.attributes["mhlo.backend_config"]
-        said = {each.name: each.attr for each in given}
+        said = _said(operation)
         group, name = said["group"].value, said["name"].value
         if said.pop(UNNUMBERED, None) is not None:
             number = self._calls.get(group, 0)
             self._calls[group] = number + 1
-            name = f"{name}.{self._label}.{number}"
+            name = f"{name}.{self._label}.{number}/{self._all[group]}"
         else:
             # The program may have a call with a name several times, of one layer's function that is called for each.
             number = self._uses.get((group, name), 0)
@@ -179,6 +195,11 @@ class _Numbering:
             name = f"{name}~{number}" if number else name
         said["name"] = ir.StringAttr.get(name)
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
+
+
+def _said(operation: Any) -> Dict[str, Any]:
+    """What a call of ours says of itself."""
+    return {each.name: each.attr for each in operation.attributes["mhlo.backend_config"]}
 
 
 def _of_interest(function: Any) -> List[Any]:

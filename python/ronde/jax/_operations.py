@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, TypeVar
 
 import jax
 
-from ronde import _abi, _process, process_sets
+from ronde import _abi, process_sets
 from ronde.exceptions import InvalidArgumentError
 from ronde.jax import _scope
 from ronde.jax._calls import array_of, leaves_of, reduction, request_of, rows_given
@@ -83,7 +83,7 @@ def broadcast(
     """
     value = array_of(array, "broadcast")
     request = request_of(
-        "broadcast", _abi.BROADCAST, name, process_set, root=root_rank, is_root=_process.rank() == root_rank
+        "broadcast", _abi.BROADCAST, name, process_set, root=root_rank
     )
     [result] = collective(request, value)
     return result

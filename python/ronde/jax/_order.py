@@ -9,19 +9,22 @@ results. A call of large arrays stays one, on the program's own memory, and give
 for before it begins, by data, by memory or by the token, are then ends of calls before it only, and no ranks wait for each
 other in a circle (docs/decisions/0025, which has the proof).
 
-The token runs through functions, loops and branches as one more argument and result. A program with one call has no token.
+The token runs through functions, loops and branches as one more argument and result. What is done last gives it back, so that
+it is known of an execution that it has made its calls; and the first one says which program it is. A program whose one call
+stands in no function, loop or branch of its own has no token.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-#: The functions that XLA calls: for a whole call, or for its two parts.
-WHOLE, START, END = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_end"
+#: The functions that XLA calls: for a whole call, for its two parts, and when all calls of an execution have begun.
+WHOLE, START, END, DONE = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_end", "ronde_jax_done"
 
 #: A call of more bytes stays one: its start and end would copy them, twice.
 _MOST_BYTES = 1 << 20
@@ -32,12 +35,14 @@ _TOKEN_BYTES = 24  # as in bindings/jax/calls.h
 class Order:
     """Orders the calls of a module."""
 
-    def __init__(self, module: Any, functions: Dict[str, Any]) -> None:
+    def __init__(self, module: Any, functions: Dict[str, Any], program: str) -> None:
+        """``program``: of a program that makes other calls another one, on this rank."""
         from jax.extend.mlir import ir
 
         self._ir = ir
         self._module = module
         self._functions = functions
+        self._program = hashlib.blake2b(program.encode(), digest_size=8).digest()
         self._holds: Dict[str, bool] = {}
         self._ordered: Dict[str, bool] = {}
         with module.operation.location:
@@ -49,19 +54,38 @@ class Order:
             if not self._ordered.get(name):
                 self._ordered[name] = True
                 with self._functions[name].operation.location:
-                    self._chain_block(self._entry(name), self._zeros(self._entry(name)))
+                    self._order_block(self._entry(name))
 
     def _entry(self, name: str) -> Any:
         return self._functions[name].operation.regions[0].blocks[0]
 
-    def _zeros(self, block: Any) -> Any:
-        """What the first start gets."""
+    def _order_block(self, block: Any) -> None:
+        """Gives it an order of its own."""
         ir = self._ir
-        zeros = ir.DenseElementsAttr.get_splat(self._token_type, ir.IntegerAttr.get(self._token_type.element_type, 0))
-        point = ir.InsertionPoint.at_block_begin(block)
-        return ir.Operation.create(
-            "stablehlo.constant", results=[self._token_type], attributes={"value": zeros}, ip=point
-        ).results[0]
+        bytes_ = np.frombuffer(self._program.rjust(_TOKEN_BYTES, b"\0"), np.uint8)
+        first = ir.Operation.create(
+            "stablehlo.constant",
+            results=[self._token_type],
+            attributes={"value": ir.DenseElementsAttr.get(bytes_, type=self._token_type.element_type)},
+            ip=ir.InsertionPoint.at_block_begin(block),
+        )
+        token = self._chain_block(block, first.results[0])
+        last = block.operations[len(block.operations) - 1].operation
+        layout = self._token_layout()
+        ir.Operation.create(
+            "stablehlo.custom_call",
+            results=[self._token_type],
+            operands=[token],
+            attributes={
+                "has_side_effect": ir.BoolAttr.get(True),
+                "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+                "call_target_name": ir.StringAttr.get(DONE),
+                "mhlo.backend_config": ir.DictAttr.get({}),
+                "operand_layouts": ir.ArrayAttr.get([layout]),
+                "result_layouts": ir.ArrayAttr.get([layout]),
+            },
+            ip=ir.InsertionPoint(last),
+        )
 
     def _chain_block(self, block: Any, token: Any) -> Any:
         """The token after all that the block does."""
@@ -85,7 +109,7 @@ class Order:
         # What is not known, as shard_map's body on one device, has an order of its own.
         for region in operation.regions:
             for block in region.blocks:
-                self._chain_block(block, self._zeros(block))
+                self._order_block(block)
         return token
 
     def _has_calls(self, operation: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from ronde import _abi, _process, process_sets
+from ronde import _abi, process_sets
 from ronde.exceptions import UnsupportedError
 from ronde.tensorflow import _native
 from ronde.tensorflow._native import Call
@@ -133,17 +133,31 @@ def broadcast(tensor: Any, call: Call) -> Any:
         return _native.run(inputs, call)
 
     def backward(*gradients: Any) -> List[Any]:
-        averaged = _averaged(gradients, call)
-        return averaged if _process.rank() == call.root else [gradient * 0 for gradient in averaged]
+        is_root = _native.topology(_native.RANK, None) == call.root
+        return [tf.where(is_root, gradient, tf.zeros_like(gradient)) for gradient in _averaged(gradients, call)]
 
     return _with_gradient([tensor], forward, backward)[0]
+
+
+def _rank_in(group: int) -> Any:
+    """This process's number in the group, when it is run: a function is kept over shutdown and init, after which the rank may be
+    another."""
+    rank = _native.topology(_native.RANK, None)
+    if group == 0:
+        return rank
+    return tf.reduce_sum(tf.cast(tf.constant(process_sets.object_of(group).ranks, tf.int32) < rank, tf.int32))
+
+
+def _size_of(group: int) -> Any:
+    """How many ranks the group has, when it is run. A process set is of the same ranks always."""
+    return _native.topology(_native.SIZE, None) if group == 0 else tf.constant(process_sets.size_of(group), tf.int32)
 
 
 def _own_rows(rows: Any, gradients: Sequence[Any], call: Call) -> List[Any]:
     """Of all ranks' rows, this rank's. ``rows``: how many each tensor of this rank has."""
     own = _in_backward(call)
     all_rows, _ = _native.run_rows([rows], own._replace(name=own.name and f"rows: {own.name}"), [tf.int64])
-    before = process_sets.rank_in(call.group)
+    before = _rank_in(call.group)
     table = tf.reshape(all_rows[0], [-1, len(gradients)])
     firsts = tf.reduce_sum(table[:before], 0)
     return [gradient[firsts[i] : firsts[i] + rows[0, i]] for i, gradient in enumerate(gradients)]
@@ -190,7 +204,7 @@ def alltoall(tensor: Any, splits: Optional[Any], call: Call) -> Tuple[Any, Any]:
 
 def _even_splits(tensor: Any, call: Call) -> Any:
     """As many rows for each rank; what does not divide the engine refuses, and says so."""
-    size = process_sets.size_of(call.group)
+    size = tf.cast(_size_of(call.group), tf.int64)
     rows = tf.shape(tensor, tf.int64)[0]
     return tf.cond(
         rows % size == 0,
@@ -208,9 +222,10 @@ def reducescatter(tensors: Sequence[Any], call: Call) -> List[Any]:
         return [_with_rows(result, each) for result, each in zip(results, inputs)]
 
     def backward(*gradients: Any) -> List[Any]:
-        factor = call.prescale * call.postscale
-        factor *= process_sets.size_of(call.group) if call.reduce_op == _abi.SUM else 1
-        scaled = [each if factor == 1 else each * tf.cast(factor, each.dtype) for each in _dense(gradients)]
+        factor = tf.constant(call.prescale * call.postscale, tf.float64)
+        if call.reduce_op == _abi.SUM:
+            factor *= tf.cast(_size_of(call.group), tf.float64)
+        scaled = [each * tf.cast(factor, each.dtype) for each in _dense(gradients)]
         own = _in_backward(call, op=_abi.ALLGATHER, reduce_op=_abi.SUM, prescale=1.0, postscale=1.0)
         return allgather(scaled, own)
 

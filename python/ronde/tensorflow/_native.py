@@ -145,27 +145,49 @@ def refuse_xla() -> None:
         )
 
 
-def _refuse_parallel_elements() -> None:
-    """Raises UnsupportedError while tf.data traces a function that it runs for several elements at once: all have one name, and
-    which comes first depends on the rank. TensorFlow tells of it nowhere but in its own callers."""
+def _data_set() -> Optional[str]:
+    """The class of the data set whose function is traced now, if any. TensorFlow tells of it nowhere but in its own callers."""
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "__init__" and str(frame.f_globals.get("__name__", "")).startswith("tensorflow.python.data"):
-            dataset = type(frame.f_locals.get("self")).__name__
-            if "Parallel" in dataset or "MapAndBatch" in dataset:
-                raise UnsupportedError(
-                    "a call of Ronde in a function that tf.data runs for several elements at once (num_parallel_calls, in "
-                    f"{dataset}): ranks could not tell its elements apart. Leave num_parallel_calls out, or make the call "
-                    "behind the data set",
-                    3,
-                )
+            return type(frame.f_locals.get("self")).__name__
         frame = frame.f_back
+    return None
+
+
+#: Bodies of loops and branches: of functions in a session's graph those that TensorFlow runs as part of it.
+_PARTS_OF_GRAPHS = ("CondBranchFuncGraph", "WhileCondFuncGraph", "WhileBodyFuncGraph")
+
+
+def _is_of_a_function() -> bool:
+    """Whether the graph that is being made is a function that another graph calls."""
+    graph = tf.compat.v1.get_default_graph()
+    while getattr(graph, "outer_graph", None) is not None:
+        if not any(each.__name__ in _PARTS_OF_GRAPHS for each in type(graph).__mro__):
+            return True
+        graph = graph.outer_graph
+    return False
 
 
 def _check_graph() -> None:
     """Raises UnsupportedError where the graph that is being made runs operations in a way in which calls cannot be made."""
     refuse_xla()
-    _refuse_parallel_elements()
+    data_set = _data_set()
+    if data_set is not None and ("Parallel" in data_set or "MapAndBatch" in data_set):
+        raise UnsupportedError(
+            "a call of Ronde in a function that tf.data runs for several elements at once (num_parallel_calls, in "
+            f"{data_set}): ranks could not tell its elements apart. Leave num_parallel_calls out, or make the call behind the "
+            "data set",
+            3,
+        )
+    if data_set is None and not tf.compat.v1.executing_eagerly_outside_functions() and _is_of_a_function():
+        # In several places, or in a loop's iterations: TensorFlow does not tell which of them runs.
+        raise UnsupportedError(
+            "a call of Ronde in a tf.function that a session's graph calls: the graph may call it several times at once, in "
+            "another order on each rank, and ranks could not tell the calls apart. Make the call outside of the function, in the "
+            "graph or in the body of its loop, or use the function without a session",
+            3,
+        )
 
 
 def _bits(factor: float) -> int:
