@@ -74,6 +74,18 @@ def test_its_programs_and_libraries_are_for_its_machine(run, unpacked):
         assert re.search(r"Machine: +(.*)", run("readelf", "--file-header", path))[1] == ARCHITECTURES[architecture]
 
 
+def test_what_is_for_aarch64_is_loaded_and_runs_by_qemu(run, tmp_path):
+    """All libraries but the extension module, which needs a Python: each symbol that they ask for is found."""
+    with zipfile.ZipFile(wheel("aarch64")) as archive:
+        archive.extractall(tmp_path)
+    [command] = tmp_path.glob("*.data/scripts/ronde")
+    command.chmod(0o755)
+    libraries = ":".join(str(tmp_path / "ronde" / name) for name in ("libronde.so", "libronde_jax.so", "libronde_tf.so"))
+    told = run("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", f"LD_PRELOAD={libraries}", "-E", "LD_BIND_NOW=1",
+               command, "--version")
+    assert told.strip() == f"ronde {VERSION}", "no word of the loader's"
+
+
 def test_no_function_of_a_newer_glibc_is_asked_for(run, unpacked):
     """Beside auditwheel's word, so that a file which it does not look at cannot slip through."""
     for path in unpacked[1]:
