@@ -18,6 +18,10 @@ struct Search {
   dl_find_object* found;
 };
 
+/** The loader tells of addresses as numbers. */
+// NOLINTNEXTLINE(performance-no-int-to-ptr): see above.
+void* pointer_to(ElfW(Addr) address) { return reinterpret_cast<void*>(address); }
+
 /** Called for each loaded object. Returns 1, which ends the search, where the address lies in it. */
 int look_at_object(dl_phdr_info* object, std::size_t /*size*/, void* data) {
   auto* search = static_cast<Search*>(data);
@@ -29,11 +33,11 @@ int look_at_object(dl_phdr_info* object, std::size_t /*size*/, void* data) {
     if (segment.p_type == DLFO_EH_SEGMENT_TYPE) frames = &segment;
     if (segment.p_type != PT_LOAD || search->address - begin >= segment.p_memsz) continue;
     holds_address = true;
-    search->found->dlfo_map_start = reinterpret_cast<void*>(begin);
-    search->found->dlfo_map_end = reinterpret_cast<void*>(begin + segment.p_memsz);
+    search->found->dlfo_map_start = pointer_to(begin);
+    search->found->dlfo_map_end = pointer_to(begin + segment.p_memsz);
   }
   if (!holds_address) return 0;
-  if (frames != nullptr) search->found->dlfo_eh_frame = reinterpret_cast<void*>(object->dlpi_addr + frames->p_vaddr);
+  if (frames != nullptr) search->found->dlfo_eh_frame = pointer_to(object->dlpi_addr + frames->p_vaddr);
   return 1;
 }
 
