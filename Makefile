@@ -4,7 +4,7 @@
 #   PYTHON=python3.12   the Python to make .venv with (default: python3); a .venv that is there keeps its own
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
-#   ARGS=--quick        what test-versions, fuzz, bench-peers and bench-hosts are given; ARGS=--help tells what they understand
+#   ARGS=--quick        what test-versions, dist, fuzz, bench-peers and bench-hosts are given; ARGS=--help tells what they understand
 #   OLD=FILE NEW=FILE   the results that bench-check compares
 PYTHON ?= python3
 PRESET ?= dev
@@ -13,7 +13,7 @@ ifdef JOBS
 export JOBS
 endif
 
-.PHONY: help demo test test-versions setup build format lint docs fuzz bench-peers bench-hosts bench-check clean
+.PHONY: help demo test test-versions setup build format lint docs fuzz bench-peers bench-hosts bench-check dist clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -41,6 +41,9 @@ lint:  ## check layout, naming, types and common mistakes (clang-format, clang-t
 
 docs: setup  ## the reference of the Python interface, from its docstrings, into build/docs
 	@tools/docs
+
+dist: setup  ## what people install, into build/dist: wheels, sdist, notes, checksums (ARGS=x86_64: without the cross-compiled wheel)
+	@$(PYTHON) tools/dist $(ARGS)
 
 fuzz: setup  ## feed parsers what nobody sends, with Clang's libFuzzer, a minute each (ARGS="--seconds 600 stream")
 	@$(PYTHON) tools/fuzz $(ARGS)

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/copy_bytes.h"
+
 #if defined(__x86_64__)
 #include <emmintrin.h>
-
-#include "base/copy_bytes.h"
 #endif
 
 namespace ronde::collectives {

@@ -18,6 +18,7 @@ TARGETS = {
     "format": ([], None),
     "lint": ([], "build/lint/build.ninja"),
     "docs": ([], "build/docs/index.html"),
+    "dist": (["ARGS=x86_64"], "build/dist/SHA256SUMS"),
     "fuzz": (["ARGS=--help"], ".venv/bin/ronde"),
     "bench-peers": (["ARGS=--help"], "build/peers/venv/bin/python"),
     "bench-hosts": (["ARGS=--help"], "build/peers/venv/bin/python"),
