@@ -18,7 +18,7 @@ MpiBucket::MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reducti
     }
   }
   first_segments_.push_back(list_.segment_count());
-  memory_ = staging_.take(list_.bytes());
+  memory_ = staging_.take(reduction_.staged(list_.bytes()));
 }
 
 MpiBucket::~MpiBucket() {
@@ -43,7 +43,7 @@ void MpiBucket::bind(std::size_t member, std::span<const RequestTensor> tensors)
 void MpiBucket::copy_in(std::size_t member) {
   const auto end_of = [this](std::size_t segment) { return segment == 0 ? 0 : list_.segment(segment - 1).end; };
   const std::size_t begin = end_of(first_segments_[member]);
-  reduction_.copy_in(list_, begin, end_of(first_segments_[member + 1]), memory_ + begin);
+  reduction_.copy_in(list_, begin, end_of(first_segments_[member + 1]), memory_ + reduction_.staged(begin));
 }
 
 void MpiBucket::publish(std::uint64_t) {}
@@ -67,7 +67,7 @@ Progress MpiBucket::advance() {
   }
   stage_ = Stage::copy_out;
   const std::size_t end = std::min(at_ + kBudgetBytes, list_.bytes());
-  reduction_.copy_out(list_, at_, end, memory_ + at_);
+  reduction_.copy_out(list_, at_, end, memory_ + reduction_.staged(at_));
   at_ = end;
   if (at_ < list_.bytes()) {
     return Progress::again;

@@ -63,8 +63,8 @@ class MpiPlan final : public Operation {
     } else {
       list_parts(unit);
     }
-    from_ = staging.sent.take(sent_.bytes());
-    to_ = is_in_place() ? from_ : staging.received.take(received_.bytes());
+    from_ = staging.sent.take(staged(sent_.bytes()));
+    to_ = is_in_place() ? from_ : staging.received.take(staged(received_.bytes()));
   }
   ~MpiPlan() override {
     if (stage_ == Stage::under_way) {
@@ -88,6 +88,7 @@ class MpiPlan final : public Operation {
  private:
   enum class Stage { copy_in, under_way, copy_out, failed };
 
+  std::size_t staged(std::size_t bytes) const { return reduction_ ? reduction_->staged(bytes) : bytes; }
   bool is_in_place() const { return plan_.kind == OpKind::allreduce || plan_.kind == OpKind::broadcast; }
   bool is_root() const { return world_.rank() == plan_.root; }
   /// A broadcast is read on its root only.
@@ -113,7 +114,7 @@ class MpiPlan final : public Operation {
   Progress copy_in() {
     const std::size_t end = std::min(at_ + kBudgetBytes, bytes_in());
     if (reduction_) {
-      reduction_->copy_in(sent_, at_, end, from_ + at_);
+      reduction_->copy_in(sent_, at_, end, from_ + staged(at_));
     } else {
       sent_.gather(at_, end, from_ + at_);
     }
@@ -147,8 +148,8 @@ class MpiPlan final : public Operation {
     const Handle type = reduction_ ? reduction_->type() : constants.byte;
     const Handle op = reduction_ ? reduction_->op() : nullptr;
     const auto count = static_cast<int>(piece.bytes / (reduction_ ? reduction_->element_bytes() : 1));
-    std::byte* const from = from_ + piece.at;
-    std::byte* const to = to_ + piece.at;
+    std::byte* const from = from_ + staged(piece.at);
+    std::byte* const to = to_ + staged(piece.at);
     const int root = plan_.root;
     const Counts& sent = sent_counts_;
     const Counts& received = received_counts_;
@@ -186,7 +187,7 @@ class MpiPlan final : public Operation {
       return Progress::done;
     }
     if (reduction_) {
-      reduction_->copy_out(received_, at_, end, to_ + at_);
+      reduction_->copy_out(received_, at_, end, to_ + staged(at_));
     } else {
       received_.scatter(at_, end, to_ + at_);
     }

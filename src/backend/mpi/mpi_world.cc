@@ -65,6 +65,7 @@ Status MpiWorld::begin_mpi() {
                          "the program has begun MPI for one thread, and Ronde's thread calls it too: begin it with "
                          "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or call Ronde's init first");
   }
+  allows_threads_ = provided >= library_.constants().thread_multiple;
   timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!timer_.is_open()) {
     return Status::error(Code::system_error, "no timer can be made by which MPI is asked again");
@@ -125,6 +126,11 @@ void MpiWorld::give_up() {
   const std::lock_guard lock(mutex_);
   has_given_up_ = true;
   wake_in(0);
+}
+
+bool MpiWorld::allows_threads() {
+  const std::lock_guard lock(world_mutex);
+  return the_world != nullptr && the_world->allows_threads_;
 }
 
 void MpiWorld::end_at_exit() {
