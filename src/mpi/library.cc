@@ -145,7 +145,6 @@ void find_constants(FoundFunctions& in, Constants& out) {
   in.find(out.bit_xor, "ompi_mpi_op_bxor");
   in.find(out.null_request, "ompi_request_null");
   in.find(out.errors_return, "ompi_mpi_errors_return");
-  out.in_place = word(1);
   out.ignored_status = nullptr;
   out.thread_serialized = 2;
   out.thread_multiple = 3;
@@ -174,7 +173,6 @@ Constants mpich_constants() {
           .bit_xor = word(0x5800000a),
           .null_request = word(0x2c000000),
           .errors_return = word(0x54000001),
-          .in_place = word(~std::uintptr_t{0}),
           .ignored_status = word(1),
           .thread_serialized = 2,
           .thread_multiple = 3};
@@ -203,7 +201,6 @@ Constants standard_constants() {
           .bit_xor = word(0x2a),
           .null_request = word(0x180),
           .errors_return = word(0x143),
-          .in_place = word(1),
           .ignored_status = nullptr,
           .thread_serialized = 2048,
           .thread_multiple = 4096};

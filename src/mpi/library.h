@@ -65,7 +65,6 @@ struct Constants {
   Handle int8, uint8, int16, uint16, int32, uint32, int64, uint64;
   Handle sum, product, min, max, bit_and, bit_or, bit_xor;
   Handle null_request, errors_return;
-  void* in_place;
   void* ignored_status;
   int thread_serialized, thread_multiple;
 };

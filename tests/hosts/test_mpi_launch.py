@@ -75,7 +75,8 @@ def test_horovods_names(bed):
     assert done.returncode == 0, done.stderr
     assert len(re.findall("built enabled without-gloo threads", done.stdout)) == 2, done.stdout
     assert "mpirun" in done.stderr and "--mca pml ob1" in done.stderr, done.stderr
-    function = "import horovod, os; print(sorted(horovod.run(lambda: os.environ['OMPI_COMM_WORLD_RANK'], num_proc=2, use_mpi=True)))"
+    function = ("import horovod, os; "
+                "print(sorted(horovod.run(lambda: os.environ['OMPI_COMM_WORLD_RANK'], num_proc=2, use_mpi=True)))")
     assert host.check(PYTHON, "-c", function, env=PLAIN, limit_s=120).splitlines()[-1] == "['0', '1']"
     for backend, said in (("own", "built without-mpi gloo no-threads"), ("mpi", "built enabled without-gloo threads")):
         done = host.run(RONDE, "run", "--backend", backend, "-n", 2, "--", PYTHON, PROGRAMS / "mpi_questions.py", env=PLAIN,

@@ -18,12 +18,14 @@ MpiBucket::MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reducti
     }
   }
   first_segments_.push_back(list_.segment_count());
-  memory_ = staging_.take(reduction_.staged(list_.bytes()));
+  memory_ = staging_.sent.take(reduction_.staged(list_.bytes()));
+  result_ = staging_.received.take(reduction_.staged(list_.bytes()));
 }
 
 MpiBucket::~MpiBucket() {
   if (stage_ == Stage::under_way) {
-    staging_.abandon();
+    staging_.sent.abandon();
+    staging_.received.abandon();
     world_.give_up();
   }
 }
@@ -51,9 +53,9 @@ void MpiBucket::publish(std::uint64_t) {}
 bool MpiBucket::begin() {
   const std::size_t elements = list_.bytes() / reduction_.element_bytes();
   return world_.launch(
-      [&](const Functions& mpi, const Constants& constants, Handle comm, Handle* request) {
-        return mpi.iallreduce(constants.in_place, memory_, static_cast<int>(elements), reduction_.type(),
-                              reduction_.op(), comm, request);
+      [&](const Functions& mpi, const Constants&, Handle comm, Handle* request) {
+        return mpi.iallreduce(memory_, result_, static_cast<int>(elements), reduction_.type(), reduction_.op(), comm,
+                              request);
       },
       &request_);
 }
@@ -67,7 +69,7 @@ Progress MpiBucket::advance() {
   }
   stage_ = Stage::copy_out;
   const std::size_t end = std::min(at_ + kBudgetBytes, list_.bytes());
-  reduction_.copy_out(list_, at_, end, memory_ + reduction_.staged(at_));
+  reduction_.copy_out(list_, at_, end, result_ + reduction_.staged(at_));
   at_ = end;
   if (at_ < list_.bytes()) {
     return Progress::again;

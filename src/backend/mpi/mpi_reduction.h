@@ -27,6 +27,7 @@ class MpiReduction {
   Handle op() const { return op_; }
   /// How many tensor bytes an element of type() is in tensors.
   std::size_t element_bytes() const { return element_bytes_; }
+  std::size_t staged_element_bytes() const { return staged_element_bytes_; }
   /// How many bytes in front of MPI so many bytes of tensors are.
   std::size_t staged(std::size_t bytes) const { return bytes / element_bytes_ * staged_element_bytes_; }
   /// Brings what the list reads at [begin, end) to `to`, scaled and as MPI gets it.

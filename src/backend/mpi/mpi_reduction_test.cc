@@ -35,7 +35,6 @@ const Constants kConstants{.world = nullptr,
                            .bit_xor = handle(17),
                            .null_request = nullptr,
                            .errors_return = nullptr,
-                           .in_place = nullptr,
                            .ignored_status = nullptr,
                            .thread_serialized = 2,
                            .thread_multiple = 3};

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mpi/library.h"
@@ -65,7 +66,8 @@ class MpiWorld {
   Handle comm_ = nullptr;
   int rank_ = 0;
   int size_ = 1;
-  unsigned looks_ = 0;  ///< in vain, since something has ended
+  bool is_armed_ = false;  ///< the timer is set, or has said so
+  Nanoseconds armed_at_ = 0;
   bool is_ours_ = false;
   bool allows_threads_ = false;
   bool has_given_up_ = false;

@@ -1,5 +1,5 @@
-/* A program that is linked with Open MPI, without its headers: its handles lie in the program's own memory, where the linker
- * has copied them. It begins MPI, joins a job of Ronde's, reduces a number, and ends. */
+/* A program that is linked with Open MPI, without its headers: its handles lie in the program's own memory, where the
+ * linker has copied them. It begins MPI, joins a job of Ronde's, reduces a number, and ends. */
 #include <ronde/ronde.h>
 #include <stdio.h>
 

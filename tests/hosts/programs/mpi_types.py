@@ -1,5 +1,5 @@
-"""Every type by every operation, beside NumPy: floats of 16 and 8 bits are added as float32 and rounded once, NaNs are kept, and
-all ranks have the same bits."""
+"""Every type by every operation, beside NumPy: floats of 16 and 8 bits are added as float32 and rounded once, NaNs are kept,
+and all ranks have the same bits."""
 
 import hashlib
 

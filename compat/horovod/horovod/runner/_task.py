@@ -1,6 +1,7 @@
 """One rank of ``horovod.run``: calls the function that lies in a folder and leaves there what it returned.
 
-Called as _task.py FOLDER under ``ronde run``, or under an MPI's launcher. It is no module of a package: the caller's ``sys.path`` decides which
+Called as _task.py FOLDER under ``ronde run``, or under an MPI's launcher. It is
+no module of a package: the caller's ``sys.path`` decides which
 modules the function finds.
 """
 
