@@ -43,6 +43,9 @@ std::string look_apart(const std::string& file) {
   UniqueFd writer(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
+    const int null = ::open("/dev/null", O_RDWR);  // some print as they are opened
+    ::dup2(null, STDOUT_FILENO);
+    ::dup2(null, STDERR_FILENO);
     const std::string said = look_at(file);
     (void)!::write(writer.get(), said.data(), said.size());
     ::_exit(0);

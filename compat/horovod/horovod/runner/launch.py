@@ -105,6 +105,8 @@ def launch_line(args: Any, carried: Optional[Path] = None) -> List[str]:
         line += ["--backend", "mpi"]
         for words in (args.binding_args, args.mpi_args):
             line += [] if words is None else [f"--mpi-args={words}"]
+        if args.verbose and hosts is None:
+            line += ["--verbose"]
     elif args.use_gloo:
         line += ["--backend", "own"]
     if args.output_filename is not None:
