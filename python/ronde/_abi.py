@@ -161,6 +161,7 @@ PROTOTYPES = {
     "ronde_group_make": (c_int32, [c_void_p, POINTER(Options), POINTER(c_int32), c_size_t, POINTER(c_int32)]),
     "ronde_get_topology": (c_int32, [c_void_p, POINTER(Topology)]),
     "ronde_get_counters": (c_int32, [c_void_p, POINTER(Counters)]),
+    "ronde_get_backend": (c_int32, [c_void_p, POINTER(c_char_p), POINTER(c_int32)]),
     "ronde_start_timeline": (c_int32, [c_void_p, c_char_p, c_size_t, c_int32]),
     "ronde_stop_timeline": (c_int32, [c_void_p]),
     "ronde_call_number": (c_int32, [c_void_p, c_int32, POINTER(c_uint64)]),

@@ -1,11 +1,14 @@
-"""What this build of Ronde consists of, under the names that scripts written for Horovod ask for.
+"""What Ronde can move data by, under the names that scripts written for Horovod ask for.
 
-Ronde moves data by itself. None of the libraries asked for here is part of it: a script that goes on only with MPI, say,
-is told the truth. But Gloo stands for Horovod's own way between processes without MPI, which programs ask for, and give up
-without: that part Ronde has. Importing this loads nothing.
+Ronde moves data by itself, or by the MPI that the site has (``RONDE_BACKEND=mpi``), which every build of it can open. The
+other libraries asked for here are no part of it: a script that goes on only with NCCL, say, is told the truth. But Gloo
+stands for Horovod's own way between processes without MPI, which programs ask for, and give up without: that part Ronde
+has. Importing this loads nothing.
 """
 
 from __future__ import annotations
+
+import os
 
 from ronde import _process
 
@@ -25,8 +28,9 @@ __all__ = [
 
 
 def mpi_built() -> bool:
-    """Whether data can travel by MPI: False. Raises nothing."""
-    return False
+    """Whether data can travel by MPI: True, see :func:`mpi_enabled`. Whether there is an MPI here is not looked at. Raises
+    nothing."""
+    return True
 
 
 def gloo_built() -> bool:
@@ -63,20 +67,22 @@ def rocm_built() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Whether ranks find each other by MPI in this job: False. Raises nothing."""
-    return False
+    """Whether this job's data travels by MPI: the job was started with ``RONDE_BACKEND=mpi`` or ``--backend mpi``. Before
+    ``init()``: whether it would. Raises nothing."""
+    if _process.is_initialized():
+        return _process.backend()[0] == "mpi"
+    return os.environ.get("RONDE_BACKEND") == "mpi"
 
 
 def gloo_enabled() -> bool:
-    """Whether ranks find each other without MPI: True, see :func:`gloo_built`. Raises nothing."""
-    return True
+    """Whether this job's data travels without MPI: not :func:`mpi_enabled`. Raises nothing."""
+    return not mpi_enabled()
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI may be called from several threads: False, there is none. Raises NotInitializedError (a ValueError)
-    before ``init()``."""
-    _process.size()
-    return False
+    """Whether this job's data travels by MPI, which any thread may call (``MPI_THREAD_MULTIPLE``). Raises
+    NotInitializedError (a ValueError) before ``init()``."""
+    return _process.backend()[1]
 
 
 def is_homogeneous() -> bool:

@@ -200,6 +200,14 @@ def counters() -> dict[str, int]:
     return {name: int(getattr(values, name)) for name, *_ in _abi.Counters._fields_[1:]}
 
 
+def backend() -> tuple[str, bool]:
+    """By what the job's data moves: ``"shm"``, ``"messages"`` or ``"mpi"``; and whether that is MPI, which any thread may
+    call. Raises NotInitializedError (a ValueError) before ``init()``."""
+    name, threads = ctypes.c_char_p(), ctypes.c_int32()
+    check(library().ronde_get_backend(None, ctypes.byref(name), ctypes.byref(threads)))
+    return (name.value or b"").decode(), threads.value != 0
+
+
 def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
     """From now on writes what happens to every tensor of this rank as a Chrome trace, a JSON file for Perfetto.
 

@@ -6,6 +6,7 @@
 #include "api/convert.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "backend/mpi/mpi.h"
 #include "base/log.h"
 #include "base/of_this_thread.h"
 #include "base/version.h"
@@ -173,6 +174,19 @@ ronde_status ronde_get_table(ronde_engine* engine, const char** text, size_t* by
     row = collectives::Table::row_text(from.topology().local_size, from.thresholds());
     *text = row.c_str();
     *bytes = row.size();
+    return {};
+  });
+}
+
+ronde_status ronde_get_backend(ronde_engine* engine, const char** name, int32_t* mpi_threads) {
+  return guarded([&]() -> Status {
+    if (name == nullptr || mpi_threads == nullptr) {
+      return null_argument(name == nullptr ? "name" : "mpi_threads");
+    }
+    RONDE_ASSIGN_OR_RETURN(const auto runner, runner_of(engine));
+    const std::string_view backend = runner->engine().backend_name();
+    *name = backend.data();  // of a literal
+    *mpi_threads = backend == "mpi" && backend::mpi_allows_threads() ? 1 : 0;
     return {};
   });
 }

@@ -251,6 +251,19 @@ TEST_F(OneRank, TheTableInForceIsTold) {
   EXPECT_EQ(ronde_get_table(nullptr, nullptr, &bytes), RONDE_INVALID_ARGUMENT);
 }
 
+TEST(CApi, ByWhatDataMoves) {
+  const char* name = nullptr;
+  int32_t mpi_threads = 7;
+  ASSERT_EQ(ronde_shutdown(), RONDE_OK);
+  EXPECT_EQ(ronde_get_backend(nullptr, &name, &mpi_threads), RONDE_NOT_INITIALIZED);
+  ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
+  ASSERT_EQ(ronde_get_backend(nullptr, &name, &mpi_threads), RONDE_OK) << ronde_last_error();
+  EXPECT_STREQ(name, "shm");
+  EXPECT_EQ(mpi_threads, 0);
+  EXPECT_EQ(ronde_get_backend(nullptr, nullptr, &mpi_threads), RONDE_INVALID_ARGUMENT);
+  EXPECT_EQ(ronde_get_backend(nullptr, &name, nullptr), RONDE_INVALID_ARGUMENT);
+}
+
 TEST(CApi, AFailedInitDoesNotCount) {
   ASSERT_EQ(ronde_init(nullptr), RONDE_OK);
   const std::uint64_t before = epoch();

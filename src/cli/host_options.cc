@@ -50,7 +50,7 @@ void add_host_options(CLI::App& command, HostOptions& options) {
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str()
       ->group("Several hosts");
-  command.add_flag("-v,--verbose", options.verbose, "say which address each host's ranks use, and why")
+  command.add_flag("-v,--verbose", options.verbose, "say which address each host's ranks use, and why; or MPI's line")
       ->group("Several hosts");
 }
 

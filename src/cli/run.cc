@@ -11,6 +11,7 @@
 #include "base/host_name.h"
 #include "cli/help/help.h"
 #include "cli/host_options.h"
+#include "cli/run_mpi.h"
 #include "launch/environment.h"
 #include "launch/hosts_job.h"
 #include "launch/local_job.h"
@@ -29,6 +30,7 @@ constexpr const char* kFooter = R"(Examples:
   ronde run -n 4 --output-dir logs -- bash -c 'python train.py 2>&1 | tee -a all.log'
   ronde run -n 2 --env OMP_NUM_THREADS=4 -- ./build/linear_regression
   ronde run -H node1:4,node2:4 -- python train.py
+  ronde run --backend mpi -n 4 --mpi-args '--mca pml ob1' -- python train.py
   sbatch -N 2 --ntasks-per-node 4 --wrap 'ronde run -- python train.py'
 
 Several hosts: ssh must let you in without a password (to try: ssh -o BatchMode=yes node2 true), and every host needs the
@@ -39,6 +41,10 @@ host end when the connection to this command does.
 
 In a batch job of Slurm, PBS or LSF the hosts and their ranks come from the job unless -H or --hostfile says others, and -n
 takes the first N of its places; Slurm's hosts are reached by srun (with --ssh or RONDE_SSH: by that).
+
+Through MPI (--backend mpi) ranks are started by mpirun, mpiexec or srun, whose line -v shows. They get their places from it,
+not the variables below; prefixes of lines, exit codes and what else is said of ranks that fail are that launcher's. However
+this command ends, no process of the job is left on this machine.
 
 Environment of each rank:
   RONDE_RANK RONDE_SIZE RONDE_LOCAL_RANK RONDE_LOCAL_SIZE RONDE_CROSS_RANK RONDE_CROSS_SIZE
@@ -78,6 +84,7 @@ struct Arguments {
   std::string carried;
   std::string binding = "none";
   std::string mapping = "slot";
+  MpiOptions mpi;
 };
 
 template <typename Value>
@@ -101,6 +108,20 @@ launch::HostsJob on_hosts(const Arguments& arguments, std::vector<launch::HostSl
   return job;
 }
 
+/// What MPI's launchers are told in words of their own, if at all.
+void refuse_what_mpi_has_not(const Arguments& arguments) {
+  const auto refuse = [](const char* option, bool is_given) {
+    if (is_given) {
+      throw CLI::ValidationError(option,
+                                 "not with --backend mpi, whose ranks MPI's launcher starts: say it in its "
+                                 "words, by --mpi-args");
+    }
+  };
+  refuse("--carry", !arguments.carried.empty());
+  refuse("--map-by", arguments.mapping != "slot");
+  refuse("--remote-python", !arguments.where.remote_python.empty());
+}
+
 int run(Arguments& arguments) {
   arguments.job.grace = from_seconds(arguments.grace_s);
   arguments.job.prefix = !arguments.no_prefix;
@@ -113,7 +134,10 @@ int run(Arguments& arguments) {
     throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
   }
   launch::JobEnd end;
-  if (hosts.empty() || (hosts.size() == 1 && launch::is_this_host(hosts[0].name, host_name()))) {
+  if (arguments.mpi.backend == "mpi") {
+    refuse_what_mpi_has_not(arguments);
+    end = run_by_mpi(arguments.mpi, arguments.where, std::move(hosts), arguments.job);
+  } else if (hosts.empty() || (hosts.size() == 1 && launch::is_this_host(hosts[0].name, host_name()))) {
     arguments.job.ranks = hosts.empty() ? arguments.job.ranks : hosts[0].slots;
     if (arguments.job.ranks > launch::kMaxLocalRanks) {
       throw CLI::ValidationError("-n", "at most " + std::to_string(launch::kMaxLocalRanks) + " ranks on a host");
@@ -173,6 +197,7 @@ void add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Validator(check_setting, "", ""));
+  add_mpi_options(*command, arguments->mpi);
   command->add_flag("--no-prefix", arguments->no_prefix, "do not put [rank] in front of lines");
   command->prefix_command();  // the first word that is no option begins the command
   command->callback([command, arguments, after_dashes] {

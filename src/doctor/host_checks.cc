@@ -23,6 +23,7 @@
 #include "base/memory_room.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
+#include "doctor/mpi_check.h"
 #include "doctor/python_check.h"
 #include "launch/launcher_process.h"
 #include "launch/program_path.h"
@@ -197,6 +198,7 @@ HostReport examine_host() {
   if (const std::optional<Finding> settings = settings_finding()) {
     report.findings.push_back(*settings);
   }
+  add_mpi(report);
   add_python(report);
   return report;
 }

@@ -1,18 +1,10 @@
 #include "doctor/python_check.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "base/unique_fd.h"
 #include "launch/launcher_process.h"
+#include "launch/program_output.h"
 #include "launch/program_path.h"
 
 namespace ronde::doctor {
@@ -47,44 +39,6 @@ print(json.dumps({"python": sys.version.split()[0], "path": sys.executable, "pac
                   "tried": tried}))
 )";
 
-/// Its standard output; empty if it did not end well in time.
-std::string output_of(const std::string& python) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return {};
-  }
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const int null = ::open("/dev/null", O_RDWR);
-    ::dup2(null, STDIN_FILENO);
-    ::dup2(writer.get(), STDOUT_FILENO);
-    ::dup2(null, STDERR_FILENO);
-    ::execlp(python.c_str(), python.c_str(), "-c", kProgram, nullptr);
-    ::_exit(127);
-  }
-  writer.reset();
-  std::string text;
-  const RealClock clock;
-  const Nanoseconds deadline = later(clock.now(), kPythonLimit);
-  std::array<char, 4096> buffer;
-  pollfd entry{reader.get(), POLLIN, 0};
-  while (::poll(&entry, 1, poll_timeout(deadline, clock.now())) > 0) {
-    const ssize_t count = ::read(reader.get(), buffer.data(), buffer.size());
-    if (count <= 0) {
-      break;
-    }
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  if (child > 0) {
-    ::kill(child, SIGKILL);  // it has ended, or is late
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  return text;
-}
-
 /// `tried`: of each framework why it does not work; empty if it does.
 void add_frameworks(const nlohmann::json& tried, HostReport& report) {
   std::string working;
@@ -114,7 +68,8 @@ void add_python(HostReport& report) {
     report.findings.push_back({Grade::notice, "Python", "is in no folder of PATH", "C and C++ programs need none"});
     return;
   }
-  const nlohmann::json said = nlohmann::json::parse(output_of(python), nullptr, false);
+  const nlohmann::json said =
+      nlohmann::json::parse(launch::output_of({python, "-c", kProgram}, kPythonLimit), nullptr, false);
   if (!said.is_object() || !said.contains("packages") || !said["packages"].is_object()) {
     report.findings.push_back(
         {Grade::warning, "Python", "'" + python + "' did not answer", "try `" + python + " -c 'import ronde'`"});

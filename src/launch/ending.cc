@@ -98,6 +98,10 @@ std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first
          seconds(end.moment - started) + followers(ends, first + 1) + before;
 }
 
+std::string launcher_sentence(std::string_view program, const RankEnd& end, Nanoseconds started) {
+  return std::string(program) + " " + end_text(end, false) + " after " + seconds(end.moment - started);
+}
+
 std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,
                           Nanoseconds started, Nanoseconds stopped) {
   // Of this signal nobody thinks that it is what `| head` does.

@@ -48,6 +48,9 @@ std::size_t put_first_failure_first(std::vector<RankEnd>& ends);
 std::string failure_sentence(const std::vector<RankEnd>& ends, std::size_t first, std::string_view host,
                              Nanoseconds started);
 
+/// "mpirun ended with code 1 after 12.3 s": of a launcher, which says itself which rank has failed.
+std::string launcher_sentence(std::string_view program, const RankEnd& end, Nanoseconds started);
+
 /// "stopped by signal 2 (SIGINT) after 3.0 s; ranks 0, 1 then ended with code 1".
 std::string stop_sentence(int signal, const std::vector<RankEnd>& ends, std::size_t ends_before_stop,
                           Nanoseconds started, Nanoseconds stopped);

@@ -35,6 +35,15 @@ void add_places(Variables& variables, const RankPlace& place) {
   variables["GROUP_RANK"] = std::to_string(place.cross_rank);
 }
 
+std::vector<std::string> strings_of(const Variables& variables) {
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : variables) {
+    environment.push_back(name);
+    environment.back().append("=").append(value);
+  }
+  return environment;
+}
+
 }  // namespace
 
 std::vector<std::string> rank_environment(const std::vector<std::string>& inherited,
@@ -56,13 +65,26 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
   variables.emplace("PYTHONUNBUFFERED", "1");
   variables.emplace("OMP_NUM_THREADS", std::to_string(facts.threads));
   add_all(variables, settings);
+  return strings_of(variables);
+}
 
-  std::vector<std::string> environment;
-  for (const auto& [name, value] : variables) {
-    environment.push_back(name);
-    environment.back().append("=").append(value);
+std::vector<std::string> launcher_environment(const std::vector<std::string>& inherited,
+                                              const std::vector<std::string>& settings) {
+  Variables variables;
+  add_all(variables, inherited);
+  if (variables.contains("RONDE_RANK")) {
+    Variables places;
+    add_places(places, {});
+    for (const char* const name : {"RONDE_STORE", "RONDE_KEY", "RONDE_MASTER", "RONDE_ADDRESS", "HOROVOD_HOSTNAME",
+                                   "MASTER_ADDR", "MASTER_PORT"}) {
+      places[name] = "";
+    }
+    for (const auto& [name, value] : places) {
+      variables.erase(name);
+    }
   }
-  return environment;
+  add_all(variables, settings);
+  return strings_of(variables);
 }
 
 Status check_setting(const std::string& setting) {

@@ -33,6 +33,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& inheri
                                           const std::vector<std::string>& settings, const RankPlace& place,
                                           const JobFacts& facts);
 
+/// Of a launcher of ranks other than ours: `inherited` without a place in another job of Ronde's, under `settings`.
+std::vector<std::string> launcher_environment(const std::vector<std::string>& inherited,
+                                              const std::vector<std::string>& settings);
+
 /// INVALID_ARGUMENT unless it is NAME=value.
 Status check_setting(const std::string& setting);
 

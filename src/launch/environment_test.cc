@@ -8,6 +8,7 @@ namespace {
 
 using testing::Contains;
 using testing::IsSupersetOf;
+using testing::UnorderedElementsAre;
 
 constexpr RankPlace kPlace{.rank = 3, .size = 8, .local_rank = 1, .local_size = 2, .cross_rank = 1, .cross_size = 4};
 
@@ -15,7 +16,7 @@ JobFacts facts() { return {"unix:/run/x/store", "c0ffee", "node7", 4711, 3, "127
 
 TEST(Environment, NamesTheRanksPlaceForRondeTorchAndHorovod) {
   EXPECT_THAT(rank_environment({}, {}, kPlace, facts()),
-              testing::UnorderedElementsAre(
+              UnorderedElementsAre(
                   "RONDE_RANK=3", "RONDE_SIZE=8", "RONDE_LOCAL_RANK=1", "RONDE_LOCAL_SIZE=2", "RONDE_CROSS_RANK=1",
                   "RONDE_CROSS_SIZE=4", "RONDE_STORE=unix:/run/x/store", "RONDE_KEY=c0ffee", "RANK=3", "WORLD_SIZE=8",
                   "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711",
@@ -48,6 +49,14 @@ TEST(Environment, SeveralHostsHaveAddresses) {
   several.address = "10.0.0.7";
   EXPECT_THAT(rank_environment({}, {}, kPlace, several),
               IsSupersetOf({"MASTER_ADDR=10.0.0.1", "RONDE_MASTER=10.0.0.1:4711", "RONDE_ADDRESS=10.0.0.7"}));
+}
+
+TEST(Environment, AnotherLauncherOfRanksGetsNoPlaceInAJobOfOurs) {
+  EXPECT_THAT(launcher_environment({"A=1", "PATH=/bin", "RONDE_KEY=mine", "RANK=3"}, {"A=2"}),
+              UnorderedElementsAre("A=2", "PATH=/bin", "RONDE_KEY=mine", "RANK=3"));
+  const std::vector<std::string> within = rank_environment({"PATH=/bin"}, {}, kPlace, facts());
+  EXPECT_THAT(launcher_environment(within, {}),
+              UnorderedElementsAre("PATH=/bin", "PYTHONUNBUFFERED=1", "OMP_NUM_THREADS=3"));
 }
 
 TEST(Environment, ASettingIsNameAndValue) {

@@ -5,8 +5,8 @@
 
 namespace ronde::launch {
 
-JobOutcome::JobOutcome(std::string program, int ranks, std::vector<std::string> hosts)
-    : program_(std::move(program)), ranks_(ranks), hosts_(std::move(hosts)) {}
+JobOutcome::JobOutcome(std::string program, int ranks, std::vector<std::string> hosts, bool starts_ranks)
+    : program_(std::move(program)), ranks_(ranks), hosts_(std::move(hosts)), starts_ranks_(starts_ranks) {}
 
 void JobOutcome::note_failed_start(int rank, bool of_exec, int error_number) {
   start_failure_ = start_failure(rank, program_, of_exec, error_number);
@@ -36,9 +36,12 @@ JobEnd JobOutcome::verdict(int stopped_by, Nanoseconds stopped_at) const {
     const std::size_t first = put_first_failure_first(ends);
     const auto found = started_.find(ends[first].rank);
     const Started started = found == started_.end() ? Started{began_, 0} : found->second;
-    end = {ends[first].exit_code(), failure_sentence(ends, first, hosts_[started.host], started.moment)};
+    end = {ends[first].exit_code(), starts_ranks_
+                                        ? launcher_sentence(program_, ends[first], started.moment)
+                                        : failure_sentence(ends, first, hosts_[started.host], started.moment)};
   } else if (stopped_by != 0 && ends_before_stop_ < static_cast<std::size_t>(ranks_)) {
-    end = {128 + stopped_by, stop_sentence(stopped_by, ends_, ends_before_stop_, began_, stopped_at)};
+    const std::size_t told = starts_ranks_ ? ends_.size() : ends_before_stop_;  // how a launcher then ends says little
+    end = {128 + stopped_by, stop_sentence(stopped_by, ends_, told, began_, stopped_at)};
   }
   if (failed_before_loss_ && !lost_.empty()) {
     end.sentence += "; then " + lost_;

@@ -16,7 +16,8 @@ namespace ronde::launch {
 class JobOutcome {
  public:
   /// `program`: of the ranks. `ranks`: how many there are on all hosts. `hosts`: the names of these, one at least.
-  JobOutcome(std::string program, int ranks, std::vector<std::string> hosts);
+  /// `starts_ranks`: the only "rank" is a launcher, which sentences call by its program's name.
+  JobOutcome(std::string program, int ranks, std::vector<std::string> hosts, bool starts_ranks = false);
 
   /// The job begins now.
   void note_begin(Nanoseconds now) { began_ = now; }
@@ -48,6 +49,7 @@ class JobOutcome {
   const std::string program_;
   const int ranks_;
   const std::vector<std::string> hosts_;
+  const bool starts_ranks_;
   Nanoseconds began_ = 0;
   std::map<int, Started> started_;  ///< by rank
   StartFailure start_failure_;      ///< its sentence is empty if all ranks started

@@ -118,5 +118,23 @@ TEST_F(JobOutcomeTest, ProcessesThatCouldNotBeKilledAreAFailureOfTheirOwn) {
   expect(7, "rank 0 on node1 ended with code 7 after 9.0 s; 3 processes could not be killed");
 }
 
+TEST(JobOutcome, ALauncherOfRanksIsCalledByItsName) {
+  const auto end_of = [](bool is_stopping, int code) {
+    JobOutcome job("mpirun", 1, {"node1"}, true);
+    job.note_begin(0);
+    job.note_start(0, kSecond, 0);
+    if (is_stopping) {
+      job.note_stop();
+    }
+    job.note_end({0, false, code, 3 * kSecond}, is_stopping);
+    return job.verdict(is_stopping ? 2 : 0, 2 * kSecond);
+  };
+  EXPECT_EQ(end_of(false, 0).sentence, "");
+  EXPECT_EQ(end_of(false, 7).exit_code, 7);
+  EXPECT_EQ(end_of(false, 7).sentence, "mpirun ended with code 7 after 2.0 s");
+  EXPECT_EQ(end_of(true, 1).exit_code, 130);
+  EXPECT_EQ(end_of(true, 1).sentence, "stopped by signal 2 (SIGINT) after 2.0 s");
+}
+
 }  // namespace
 }  // namespace ronde::launch

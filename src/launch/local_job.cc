@@ -39,7 +39,9 @@ std::vector<RankStart> make_starts(const LocalJob& job, const JobFacts& facts) {
     RankStart& start = starts[static_cast<std::size_t>(rank)];
     start.rank = rank;
     start.cores = cores_of_rank(job.binding, cores, rank, job.ranks);
-    start.environment = rank_environment(inherited, job.settings, {rank, job.ranks, rank, job.ranks, 0, 1}, facts);
+    start.environment =
+        job.starts_ranks ? launcher_environment(inherited, job.settings)
+                         : rank_environment(inherited, job.settings, {rank, job.ranks, rank, job.ranks, 0, 1}, facts);
     if (rank != 0 || !input_is_ours()) {
       start.input.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     }
@@ -91,8 +93,9 @@ Result<JobEnd> run(const LocalJob& job) {
                          store::StoreServer::start(std::move(listener), key));
   std::vector<std::unique_ptr<RankHost>> hosts;
   hosts.push_back(std::make_unique<GuardedHost>(std::move(guardian), std::move(children), folder.path()));
-  return Supervisor({.program = job.command[0], .ranks = job.ranks, .grace = job.grace}, std::move(hosts), *output,
-                    signals)
+  return Supervisor(
+             {.program = job.command[0], .ranks = job.ranks, .grace = job.grace, .starts_ranks = job.starts_ranks},
+             std::move(hosts), *output, signals)
       .run();
 }
 

@@ -18,6 +18,7 @@ struct LocalJob {
   std::string output_folder;        ///< see RankOutputSettings; empty: none
   bool prefix = true;
   std::vector<std::string> settings;  ///< NAME=value, on top of everything else in the ranks' environment
+  bool starts_ranks = false;  ///< the command is a launcher of ranks, and is itself none: it gets no place in a job
 };
 
 inline constexpr int kMaxLocalRanks = 256;

@@ -31,7 +31,7 @@ Supervisor::Supervisor(SupervisedJob job, std::vector<std::unique_ptr<RankHost>>
     : output_(output),
       signals_(signals),
       policy_(job.grace),
-      outcome_(std::move(job.program), job.ranks, names_of(hosts)) {
+      outcome_(std::move(job.program), job.ranks, names_of(hosts), job.starts_ranks) {
   for (std::unique_ptr<RankHost>& host : hosts) {
     hosts_.push_back({std::move(host), false});
   }

@@ -22,6 +22,7 @@ struct SupervisedJob {
   std::string program;              ///< for the sentence that it cannot be run
   int ranks = 1;                    ///< on all hosts
   Nanoseconds grace = 5 * kSecond;  ///< see StopPolicy
+  bool starts_ranks = false;        ///< see LocalJob
 };
 
 class Supervisor {

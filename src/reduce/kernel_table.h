@@ -36,7 +36,7 @@ struct KernelTable {
   /// (integer_scaled.h does); floating kernels do both.
   Kernel kernels[kDTypeNumbers][kReduceOpNumbers] = {};
 
-  /// The level's conversions, as its kernels use them, over arrays of any length: for tests.
+  /// The level's conversions, as its kernels use them, over arrays of any length (widen.h).
   void (*widen_float16)(const std::uint16_t* from, float* to, std::size_t count) = nullptr;
   void (*narrow_float16)(const float* from, std::uint16_t* to, std::size_t count) = nullptr;
   void (*widen_bfloat16)(const std::uint16_t* from, float* to, std::size_t count) = nullptr;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ronde
 from bed import ROOT
 from launched import RONDE
 
@@ -39,6 +41,17 @@ def test_every_operation_is_right(bed, launcher, ranks):
     assert len(digests) >= 3 * ranks
     assert len(set(digests)) == 3, digests  # of sums, of rows and of sets: the same bits on all ranks, in every step
     assert f"backend mpi: {MPIS[launcher][1]}" in done.stderr
+
+
+@ONE_HOST
+@EACH
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_type_has_the_values_that_it_has_without_mpi(bed, launcher, ranks):
+    """The same program passes over shared memory."""
+    for backend in ("mpi", "own"):
+        done = started(bed, launcher, ranks, PYTHON, PROGRAMS / "mpi_types.py", RONDE_BACKEND=backend)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("types are right") == ranks
 
 
 @ONE_HOST
@@ -96,8 +109,23 @@ def test_another_mpis_library_is_told(bed, launcher):
 
 
 @ONE_HOST
-def test_ronde_run_is_no_launcher_of_mpi(bed):
-    done = bed.hosts[0].run(RONDE, "run", "-n", 2, "--", PYTHON, PROGRAMS / "started.py", env=ENVIRONMENT, limit_s=120)
+def test_a_program_that_is_linked_with_open_mpi(bed):
+    """Its linker copies Open MPI's handles into the program, and the library uses them there."""
+    host, program = bed.hosts[0], bed.folder / "linked"
+    library = Path(ronde.__file__).with_name("libronde.so")
+    host.check("cc", f"-I{ROOT / 'include'}", PROGRAMS / "linked_with_open_mpi.c", "-o", program, "-l:libmpi.so.40", library,
+               f"-Wl,-rpath,{library.parent}")
+    assert " R_X86_64_COPY " in host.check("readelf", "-rW", program) or platform.machine() != "x86_64"
+    done = started(bed, "mpirun.openmpi", 2, program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{rank}: 3 by mpi, threads 1" for rank in (0, 1)]
+
+
+@ONE_HOST
+def test_ranks_of_ronde_run_are_no_ranks_of_mpi(bed):
+    """A variable for the ranks alone does not make the launcher another."""
+    done = bed.hosts[0].run(RONDE, "run", "-n", 2, "--env", "RONDE_BACKEND=mpi", "--", PYTHON, PROGRAMS / "started.py",
+                            env={**ENVIRONMENT, "RONDE_BACKEND": "own"}, limit_s=120)
     assert done.returncode != 0
     assert "start the program with the mpirun of this MPI" in done.stderr
 

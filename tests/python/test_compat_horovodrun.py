@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from horovod.runner._flags import without_meaning
+from horovod.runner.launch import launch_line, parse_args
 
 from compat_names import FLAGS
 from launching import PROGRAMS
@@ -46,7 +49,7 @@ def test_flags_become_variables_and_files(tmp_path):
     output = tmp_path / "logs"
     ended = horovodrun("-np", "2", "--fusion-threshold-mb", "3", "--cache-capacity", "0", "--start-timeout", "45",
                        "--no-stall-check", "--stall-check-shutdown-time-seconds", "90", "--log-level", "debug",
-                       "--cycle-time-ms", "2.5", "--no-autotune", "--mpi", "--output-filename", str(output),
+                       "--cycle-time-ms", "2.5", "--no-autotune", "--jsrun", "--output-filename", str(output),
                        "--verbose", *LIGHT)
     assert ended.returncode == 0, ended.stderr
     told = bare(ended.stdout)
@@ -57,7 +60,7 @@ def test_flags_become_variables_and_files(tmp_path):
         assert f"HOROVOD_RANK={rank}\n" in (output / f"rank.{rank}/stdout").read_text()
         assert (output / f"rank.{rank}/stderr").exists()
     idle = [line for line in ended.stderr.splitlines() if "without effect" in line]
-    assert idle == ["horovodrun: accepted, without effect on Ronde: --cycle-time-ms, --no-autotune, --mpi"]
+    assert idle == ["horovodrun: accepted, without effect on Ronde: --cycle-time-ms, --no-autotune, --jsrun"]
     assert re.search(r"horovodrun: .*HOROVOD_FUSION_THRESHOLD=3145728 .*/ronde run -n 2 --output-dir ", ended.stderr)
 
 
@@ -176,7 +179,8 @@ def test_version_and_build():
     assert horovodrun("-v").stdout == horovodrun("--version").stdout
     table = horovodrun("--check-build").stdout
     assert "[X] PyTorch" in table and "[X] TensorFlow" in table and "[X] Ronde" in table
-    for absent in ("MXNet", "MPI", "Gloo", "NCCL", "CCL", "DDL"):
+    assert table.count("[X] MPI") == (2 if shutil.which("mpirun") or shutil.which("mpiexec") else 0)
+    for absent in ("MXNet", "Gloo", "NCCL", "CCL", "DDL"):
         assert f"[ ] {absent}" in table and f"[X] {absent}" not in table
 
 
@@ -185,12 +189,38 @@ def test_exit_code_of_the_rank():
 
 
 def test_all_flags_at_once():
-    """Each is accepted, and those without a meaning are told in one line."""
-    words = [part for word in sorted(FLAGS) if word not in ("-cb", "--check-build") and not word.startswith("--output")
+    """Each is accepted, and those without a meaning are told in one line. With --mpi others mean more."""
+    words = [part for word in sorted(FLAGS) if word not in ("-cb", "--check-build", "--mpi") and not word.startswith("--output")
              for part in (word, *FLAGS[word].split())]
     ended = horovodrun(*words, "-np", "1", "-H", "localhost:1", "--log-level", "error", "echo", "done")
     assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
     assert ended.stderr.count("without effect") == 1
+
+
+def line_of(*words: str) -> list[str]:
+    """What horovodrun becomes, without the program's path and the ranks' command."""
+    args = parse_args([*words, "true"])
+    return launch_line(args)[1:-1]
+
+
+def test_mpi_is_the_launchers_backend():
+    assert line_of("-np", "2", "--mpi") == ["run", "-n", "2", "--backend", "mpi", "-H", "localhost:2"]
+    assert line_of("-np", "2", "--gloo") == ["run", "-n", "2", "--backend", "own", "-H", "localhost:2"]
+    assert line_of("-np", "2") == ["run", "-n", "2", "-H", "localhost:2"]
+    words = ["-H", "a:1,b:1", "--mpi", "--mpi-args=--mca pml ob1", "--binding-args", "--bind-to core"]
+    assert line_of("-np", "2", *words) == ["run", "-n", "2", "-H", "a:1,b:1", "--backend", "mpi",
+                                           "--mpi-args=--bind-to core", "--mpi-args=--mca pml ob1"]
+
+
+def test_arguments_of_mpi_mean_something_with_it_only():
+    for words, idle in (([], ["--mpi-args", "--binding-args"]), (["--mpi"], [])):
+        assert without_meaning(parse_args(["-np", "2", *words, "--mpi-args=x", "--binding-args=y", "true"])) == idle
+
+
+def test_a_function_cannot_be_brought_to_other_hosts_by_mpi(tmp_path):
+    args = parse_args(["-np", "2", "-H", "localhost:1,elsewhere:1", "--mpi", "true"])
+    with pytest.raises(ValueError, match="use_mpi=True starts ranks on this host only"):
+        launch_line(args, carried=tmp_path)
 
 
 def test_a_batch_job_of_other_hosts_changes_nothing(tmp_path):

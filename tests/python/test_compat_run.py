@@ -97,12 +97,12 @@ def test_settings(tmp_path, capfd):
         return [os.environ.get(name) for name in ("HOROVOD_START_TIMEOUT", "RONDE_ELASTIC_RESET_LIMIT")]
 
     results = horovod.run(told, num_proc=2, start_timeout=33, reset_limit=4, output_filename=str(tmp_path), verbose=1,
-                          use_gloo=True, network_interfaces="eth0")
+                          disable_cache=True, network_interfaces="eth0")
     assert results == [["33", "4"]] * 2
     assert (tmp_path / "rank.1/stdout").read_text() == "said\n"
     captured = capfd.readouterr()
     assert sorted(captured.out.splitlines()) == ["[0] said", "[1] said"]
-    assert "accepted, without effect on Ronde: --gloo" in captured.err
+    assert "accepted, without effect on Ronde: --disable-cache" in captured.err
     assert "horovod.run: " in captured.err
 
 

@@ -94,6 +94,8 @@ Result<MpiBackend> make_mpi_backend(std::unique_ptr<Backend> within, int rank, i
 
 Status begin_mpi() { return MpiWorld::begin(); }
 
+bool mpi_allows_threads() { return MpiWorld::allows_threads(); }
+
 void end_mpi_at_exit() { MpiWorld::end_at_exit(); }
 
 }  // namespace ronde::backend

@@ -24,6 +24,9 @@ Status begin_mpi();
 /// INVALID_ARGUMENT, NOT_IMPLEMENTED or PEER_LOST as MpiWorld::join(). Waits for all ranks.
 Result<MpiBackend> make_mpi_backend(std::unique_ptr<Backend> within, int rank, int size);
 
+/// MPI is begun, and any thread may call it (MPI_THREAD_MULTIPLE).
+bool mpi_allows_threads();
+
 /// At the process's exit, behind the last job: MPI's launchers take a process that does not end MPI for one that has
 /// failed.
 void end_mpi_at_exit();

@@ -18,12 +18,14 @@ MpiBucket::MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reducti
     }
   }
   first_segments_.push_back(list_.segment_count());
-  memory_ = staging_.take(list_.bytes());
+  memory_ = staging_.sent.take(reduction_.staged(list_.bytes()));
+  result_ = staging_.received.take(reduction_.staged(list_.bytes()));
 }
 
 MpiBucket::~MpiBucket() {
   if (stage_ == Stage::under_way) {
-    staging_.abandon();
+    staging_.sent.abandon();
+    staging_.received.abandon();
     world_.give_up();
   }
 }
@@ -43,7 +45,7 @@ void MpiBucket::bind(std::size_t member, std::span<const RequestTensor> tensors)
 void MpiBucket::copy_in(std::size_t member) {
   const auto end_of = [this](std::size_t segment) { return segment == 0 ? 0 : list_.segment(segment - 1).end; };
   const std::size_t begin = end_of(first_segments_[member]);
-  reduction_.copy_in(list_, begin, end_of(first_segments_[member + 1]), memory_ + begin);
+  reduction_.copy_in(list_, begin, end_of(first_segments_[member + 1]), memory_ + reduction_.staged(begin));
 }
 
 void MpiBucket::publish(std::uint64_t) {}
@@ -51,9 +53,9 @@ void MpiBucket::publish(std::uint64_t) {}
 bool MpiBucket::begin() {
   const std::size_t elements = list_.bytes() / reduction_.element_bytes();
   return world_.launch(
-      [&](const Functions& mpi, const Constants& constants, Handle comm, Handle* request) {
-        return mpi.iallreduce(constants.in_place, memory_, static_cast<int>(elements), reduction_.type(),
-                              reduction_.op(), comm, request);
+      [&](const Functions& mpi, const Constants&, Handle comm, Handle* request) {
+        return mpi.iallreduce(memory_, result_, static_cast<int>(elements), reduction_.type(), reduction_.op(), comm,
+                              request);
       },
       &request_);
 }
@@ -67,7 +69,7 @@ Progress MpiBucket::advance() {
   }
   stage_ = Stage::copy_out;
   const std::size_t end = std::min(at_ + kBudgetBytes, list_.bytes());
-  reduction_.copy_out(list_, at_, end, memory_ + at_);
+  reduction_.copy_out(list_, at_, end, result_ + reduction_.staged(at_));
   at_ = end;
   if (at_ < list_.bytes()) {
     return Progress::again;

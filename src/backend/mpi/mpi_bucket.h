@@ -1,5 +1,6 @@
 // MpiBucket: a bucket in replay as an all-reduce of MPI. Members are copied into one piece of memory as they come, and
-// back when MPI has done; ranks launch in the order of the log (is_ordered()).
+// back when MPI has done; ranks launch in the order of the log (is_ordered()). It goes in one piece: a second one would
+// be begun when the first has ended, which on another rank may be before or behind the next bucket's.
 #pragma once
 
 #include <atomic>
@@ -41,8 +42,9 @@ class MpiBucket final : public PersistentCollective {
   const MpiReduction reduction_;
   collectives::GatherList list_;
   std::vector<std::size_t> first_segments_;  ///< by member; one more, behind the last
-  Staging staging_;
+  StagingPair staging_;                      ///< of two, since Open MPI 4 reduces in place at half the speed
   std::byte* memory_ = nullptr;
+  std::byte* result_ = nullptr;
   Handle request_ = nullptr;
   Stage stage_ = Stage::at_rest;
   std::size_t at_ = 0;  ///< bytes copied out

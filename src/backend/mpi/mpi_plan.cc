@@ -18,15 +18,6 @@ using collectives::GatherList;
 using collectives::kBudgetBytes;
 using collectives::Parts;
 
-/// MPI counts by int. Whole elements: their sizes are powers of two.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-
-/// What is begun when the data is in place, for the bytes from `at` on.
-struct Piece {
-  std::size_t at = 0;
-  std::size_t bytes = 0;
-};
-
 /// MPI's counts and places by rank, in units of `unit` bytes.
 struct Counts {
   std::vector<int> counts, places;
@@ -63,13 +54,17 @@ class MpiPlan final : public Operation {
     } else {
       list_parts(unit);
     }
-    from_ = staging.sent.take(sent_.bytes());
-    to_ = is_in_place() ? from_ : staging.received.take(received_.bytes());
+    from_ = staging.sent.take(staged(is_whole(plan.kind) ? std::min(piece_bytes(), sent_.bytes()) : sent_.bytes()));
+    to_ = is_in_place() ? from_
+                        : staging.received.take(
+                              staged(is_whole(plan.kind) ? std::min(piece_bytes(), sent_.bytes()) : received_.bytes()));
   }
   ~MpiPlan() override {
     if (stage_ == Stage::under_way) {
       staging_.sent.abandon();
       staging_.received.abandon();
+    }
+    if (stage_ == Stage::under_way || owes_pieces()) {
       world_.give_up();
     }
   }
@@ -77,7 +72,7 @@ class MpiPlan final : public Operation {
   Progress advance() override {
     switch (stage_) {
       case Stage::copy_in: return copy_in();
-      case Stage::under_way: return world_.test(&request_) ? next_piece() : Progress::idle;
+      case Stage::under_way: return world_.test(&request_) ? copy_out() : Progress::idle;
       case Stage::copy_out: return copy_out();
       case Stage::failed: return Progress::idle;  // until the limit
     }
@@ -88,10 +83,23 @@ class MpiPlan final : public Operation {
  private:
   enum class Stage { copy_in, under_way, copy_out, failed };
 
-  bool is_in_place() const { return plan_.kind == OpKind::allreduce || plan_.kind == OpKind::broadcast; }
+  std::size_t staged(std::size_t bytes) const { return reduction_ ? reduction_->staged(bytes) : bytes; }
+  bool is_in_place() const { return plan_.kind == OpKind::broadcast; }
   bool is_root() const { return world_.rank() == plan_.root; }
-  /// A broadcast is read on its root only.
-  std::size_t bytes_in() const { return plan_.kind == OpKind::broadcast && !is_root() ? 0 : sent_.bytes(); }
+  std::size_t piece_bytes() const { return bytes_of_piece(reduction_ ? &*reduction_ : nullptr, world_.size()); }
+  /// Of the piece, in the list of what is sent. A broadcast is read on its root only.
+  std::size_t end_in() const {
+    if (!is_whole(plan_.kind)) {
+      return sent_.bytes();
+    }
+    return plan_.kind == OpKind::broadcast && !is_root() ? piece_ : end_of_piece();
+  }
+  std::size_t end_out() const { return is_whole(plan_.kind) ? end_of_piece() : received_.bytes(); }
+  /// Other ranks wait in MPI for the rest.
+  bool owes_pieces() const {
+    return is_whole(plan_.kind) && (piece_ > 0 || stage_ == Stage::copy_out) && end_of_piece() < sent_.bytes();
+  }
+  std::size_t end_of_piece() const { return std::min(piece_ + piece_bytes(), sent_.bytes()); }
 
   void list_parts(std::size_t unit) {
     const auto ranks = static_cast<std::size_t>(world_.size());
@@ -111,50 +119,44 @@ class MpiPlan final : public Operation {
   }
 
   Progress copy_in() {
-    const std::size_t end = std::min(at_ + kBudgetBytes, bytes_in());
+    if (is_whole(plan_.kind) && sent_.bytes() == 0) {
+      return Progress::done;
+    }
+    const std::size_t end = std::min(at_ + kBudgetBytes, end_in());
     if (reduction_) {
-      reduction_->copy_in(sent_, at_, end, from_ + at_);
+      reduction_->copy_in(sent_, at_, end, from_ + staged(at_ - piece_));
     } else {
-      sent_.gather(at_, end, from_ + at_);
+      sent_.gather(at_, end, from_ + (at_ - piece_));
     }
     at_ = end;
-    if (at_ < bytes_in()) {
+    if (at_ < end_in()) {
       return Progress::again;
     }
-    at_ = 0;
-    return next_piece();
+    return launch();
   }
 
-  /// Begins the next, or the copy out if there is none.
-  Progress next_piece() {
-    const std::size_t all = is_whole(plan_.kind) ? sent_.bytes() : 0;
-    const bool is_first = stage_ == Stage::copy_in;
-    if (is_first ? is_whole(plan_.kind) && all == 0 : at_ >= all) {
-      stage_ = Stage::copy_out;
-      at_ = 0;
-      return copy_out();
-    }
-    const Piece piece{at_, std::min(kMostBytes, all - at_)};
-    at_ += piece.bytes;
+  Progress launch() {
+    at_ = piece_;
     const bool is_begun = world_.launch([&](const Functions& mpi, const Constants& constants, Handle comm,
-                                            Handle* request) { return begin(mpi, constants, comm, request, piece); },
+                                            Handle* request) { return begin(mpi, constants, comm, request); },
                                         &request_);
     stage_ = is_begun ? Stage::under_way : Stage::failed;
-    return is_begun && world_.test(&request_) ? next_piece() : Progress::idle;
+    return is_begun && world_.test(&request_) ? copy_out() : Progress::idle;
   }
 
-  int begin(const Functions& mpi, const Constants& constants, Handle comm, Handle* request, const Piece& piece) {
+  int begin(const Functions& mpi, const Constants& constants, Handle comm, Handle* request) {
     const Handle type = reduction_ ? reduction_->type() : constants.byte;
     const Handle op = reduction_ ? reduction_->op() : nullptr;
-    const auto count = static_cast<int>(piece.bytes / (reduction_ ? reduction_->element_bytes() : 1));
-    std::byte* const from = from_ + piece.at;
-    std::byte* const to = to_ + piece.at;
+    const std::size_t piece_end = is_whole(plan_.kind) ? end_of_piece() : piece_;
+    const auto count = static_cast<int>((piece_end - piece_) / (reduction_ ? reduction_->element_bytes() : 1));
+    std::byte* const from = from_;
+    std::byte* const to = to_;
     const int root = plan_.root;
     const Counts& sent = sent_counts_;
     const Counts& received = received_counts_;
     const auto sum = static_cast<int>(sent.total / (reduction_ ? reduction_->element_bytes() : 1));
     switch (plan_.kind) {
-      case OpKind::allreduce: return mpi.iallreduce(constants.in_place, to, count, type, op, comm, request);
+      case OpKind::allreduce: return mpi.iallreduce(from, to, count, type, op, comm, request);
       case OpKind::broadcast: return mpi.ibcast(to, count, type, root, comm, request);
       case OpKind::scan: return mpi.iscan(from, to, count, type, op, comm, request);
       case OpKind::exscan: return mpi.iexscan(from, to, count, type, op, comm, request);
@@ -177,21 +179,25 @@ class MpiPlan final : public Operation {
   }
 
   Progress copy_out() {
-    if (plan_.kind == OpKind::exscan && world_.rank() == 0) {
-      return fill_neutral();  // MPI leaves the first rank's as it is
-    }
-    const bool is_there = plan_.kind != OpKind::broadcast || !is_root() || !is_done_where_it_is();
-    const std::size_t end = is_there ? std::min(at_ + kBudgetBytes, received_.bytes()) : received_.bytes();
-    if (!is_there) {
-      return Progress::done;
-    }
-    if (reduction_) {
-      reduction_->copy_out(received_, at_, end, to_ + at_);
-    } else {
-      received_.scatter(at_, end, to_ + at_);
+    stage_ = Stage::copy_out;
+    const bool is_there = plan_.kind == OpKind::broadcast && is_root() && is_done_where_it_is();
+    const bool is_left = plan_.kind == OpKind::exscan && world_.rank() == 0;  // MPI leaves the first rank's as it is
+    const std::size_t end = is_there || is_left ? end_out() : std::min(at_ + kBudgetBytes, end_out());
+    if (!is_there && !is_left && reduction_) {
+      reduction_->copy_out(received_, at_, end, to_ + staged(at_ - piece_));
+    } else if (!is_there && !is_left) {
+      received_.scatter(at_, end, to_ + (at_ - piece_));
     }
     at_ = end;
-    return at_ == received_.bytes() ? Progress::done : Progress::again;
+    if (at_ < end_out()) {
+      return Progress::again;
+    }
+    if (is_whole(plan_.kind) && at_ < sent_.bytes()) {
+      piece_ = at_;
+      stage_ = Stage::copy_in;
+      return Progress::again;
+    }
+    return is_left ? fill_neutral() : Progress::done;
   }
 
   bool is_done_where_it_is() const {
@@ -221,10 +227,17 @@ class MpiPlan final : public Operation {
   std::byte* to_ = nullptr;
   Handle request_ = nullptr;
   Stage stage_ = Stage::copy_in;
-  std::size_t at_ = 0;  ///< bytes copied in, or begun, or copied out
+  std::size_t piece_ = 0;  ///< where it begins; 0 where all is one
+  std::size_t at_ = 0;     ///< to where the piece was copied in, or out
 };
 
 }  // namespace
+
+std::size_t bytes_of_piece(const MpiReduction* reduction, int ranks) {
+  constexpr std::size_t kForEachRank = std::size_t{512} << 10;  // in front of MPI
+  const std::size_t staged = kForEachRank * static_cast<std::size_t>(std::clamp(ranks, 2, 1024));
+  return reduction == nullptr ? staged : staged / reduction->staged_element_bytes() * reduction->element_bytes();
+}
 
 std::byte* Staging::take(std::size_t bytes) {
   if (bytes > bytes_) {

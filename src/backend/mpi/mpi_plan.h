@@ -32,6 +32,12 @@ struct StagingPair {
   Staging sent, received;
 };
 
+/// How many bytes of tensors an all-reduce, a scan or a broadcast brings through MPI at a time, as a plan, which ends
+/// before another begins, may: few enough that the copies before and behind find them in a cache, enough for each rank
+/// that a ring's messages are long ones. Whole elements; MPI, which counts by int, can count them. `reduction`: null
+/// for what is only moved.
+std::size_t bytes_of_piece(const MpiReduction* reduction, int ranks);
+
 /// Whether MPI does this plan. The same on every rank. `reduction`: of a plan that reduces, if MPI has it.
 bool takes(const Plan& plan, const std::optional<MpiReduction>& reduction, int ranks);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 
 namespace ronde::backend::mpi {
 namespace {
@@ -36,6 +37,15 @@ TEST(MpiPlan, WhatMpiDoesNotReduceIsLeft) {
   for (const OpKind kind : {OpKind::allreduce, OpKind::reduce, OpKind::scan, OpKind::exscan}) {
     EXPECT_FALSE(takes(plan_of(kind, 4), std::nullopt, 2));
   }
+}
+
+TEST(MpiPlan, PiecesAreWholeElementsThatMpiCanCount) {
+  EXPECT_EQ(bytes_of_piece(nullptr, 1), std::size_t{1} << 20);
+  EXPECT_EQ(bytes_of_piece(nullptr, 2), std::size_t{1} << 20);
+  EXPECT_EQ(bytes_of_piece(nullptr, 8), std::size_t{4} << 20);
+  EXPECT_LE(bytes_of_piece(nullptr, 1'000'000), std::size_t{std::numeric_limits<int>::max()});
+  const MpiReduction halves = *MpiReduction::of({DType::float16, ReduceOp::sum}, {}, 4);
+  EXPECT_EQ(bytes_of_piece(&halves, 4), std::size_t{1} << 20) << "2 MiB in front of MPI";
 }
 
 TEST(Staging, IsUsedAgainAndGrows) {

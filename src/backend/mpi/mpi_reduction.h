@@ -1,36 +1,51 @@
-// MpiReduction: what MPI is to do of a reduction, and what is left to the ranks: scales before and behind it, and the
-// division of an average.
+// MpiReduction: what MPI is to do of a reduction, and what is left to the ranks: scales before and behind it, the
+// division of an average, and types that MPI does not have. Floats of 16 and 8 bits are added by MPI as float32, and
+// rounded once when all are in, as everywhere in Ronde: an operation of our own on the small type would round at each
+// of MPI's steps, and a sum overflow whose average does not. Complex numbers are added as their parts.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 
-#include "backend/mpi/mpi_library.h"
 #include "collectives/gather_list.h"
+#include "mpi/library.h"
 #include "reduce/reduce.h"
 
 namespace ronde::backend::mpi {
 
+using ronde::mpi::Constants;
+using ronde::mpi::Handle;
+
 class MpiReduction {
  public:
-  /// None for what MPI has no type or operation for, and for integers that are averaged or scaled, which MPI would
-  /// round otherwise than Ronde does. The same on every rank.
+  /// None for what MPI would do otherwise than Ronde does, by the rules of reduce.h: integers that are averaged or
+  /// scaled, floats by min and max (a NaN is kept or not by the order in which MPI meets it, which ranks may do
+  /// differently), products of complex numbers, Adasum. The same on every rank.
   static std::optional<MpiReduction> of(const reduce::Reduction& reduction, const Constants& constants, int ranks);
 
   Handle type() const { return type_; }
   Handle op() const { return op_; }
+  /// How many tensor bytes an element of type() is in tensors.
   std::size_t element_bytes() const { return element_bytes_; }
-  /// Brings what the list reads at [begin, end) to `to`, scaled.
+  std::size_t staged_element_bytes() const { return staged_element_bytes_; }
+  /// How many bytes in front of MPI so many bytes of tensors are.
+  std::size_t staged(std::size_t bytes) const { return bytes / element_bytes_ * staged_element_bytes_; }
+  /// Brings what the list reads at [begin, end) to `to`, scaled and as MPI gets it.
   void copy_in(const collectives::GatherList& list, std::size_t begin, std::size_t end, std::byte* to) const;
   /// Brings the result, at `from`, to where the list writes [begin, end).
   void copy_out(const collectives::GatherList& list, std::size_t begin, std::size_t end, const std::byte* from) const;
 
  private:
-  MpiReduction(const reduce::Reduction& reduction, Handle type, Handle op, int ranks);
+  /// `staged`: the type in which MPI adds.
+  MpiReduction(const reduce::Reduction& reduction, DType staged, Handle type, Handle op, int ranks);
+  void narrow_out(const std::byte* from, std::size_t elements, std::byte* to) const;
 
+  DType dtype_;
   Handle type_;
   Handle op_;
   std::size_t element_bytes_;
+  std::size_t staged_element_bytes_;
+  bool is_widened_;
   std::optional<reduce::Reducer> before_;  ///< none: a copy does
   std::optional<reduce::Reducer> behind_;
 };

@@ -9,8 +9,12 @@ namespace ronde::backend::mpi {
 
 namespace {
 
-/// Who spins asks more often than a timer can be set: it is set once in so many looks.
-constexpr unsigned kLooksPerTimer = 16;
+/// A look asks MPI for so long: much of MPI moves only while it is asked, and to set a timer costs microseconds.
+constexpr Nanoseconds kPatience = 20'000;
+/// Of who was woken by the timer, since nobody waits: the cores are the program's.
+constexpr Nanoseconds kPatienceOfSleeper = 5'000;
+/// Questions between two looks at the clock.
+constexpr int kQuestions = 8;
 /// How long who sleeps leaves MPI alone.
 constexpr long kRest = 50'000;  // nanoseconds
 
@@ -65,6 +69,7 @@ Status MpiWorld::begin_mpi() {
                          "the program has begun MPI for one thread, and Ronde's thread calls it too: begin it with "
                          "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or call Ronde's init first");
   }
+  allows_threads_ = provided >= library_.constants().thread_multiple;
   timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!timer_.is_open()) {
     return Status::error(Code::system_error, "no timer can be made by which MPI is asked again");
@@ -107,24 +112,37 @@ void MpiWorld::wake_in(long nanoseconds) const {
 bool MpiWorld::test(Handle* request) {
   const std::lock_guard lock(mutex_);
   int flag = 0;
+  const RealClock clock;
+  Nanoseconds now = clock.now();
   if (!has_given_up_ && !is_over()) {
-    library_.functions().test(request, &flag, library_.constants().ignored_status);
+    const bool has_slept = is_armed_ && now - armed_at_ >= kRest;
+    const Nanoseconds until = now + (has_slept ? kPatienceOfSleeper : kPatience);
+    for (; flag == 0 && now < until; now = clock.now()) {
+      for (int i = 0; i < kQuestions && flag == 0; ++i) {
+        library_.functions().test(request, &flag, library_.constants().ignored_status);
+      }
+    }
   }
-  if (flag != 0) {
-    looks_ = 0;
+  if (flag == 0 && (!is_armed_ || now - armed_at_ > kRest / 2)) {
+    wake_in(kRest);  // who spins asks more often than a timer can be set
+    armed_at_ = now;
+    is_armed_ = true;
+  } else if (flag != 0 && is_armed_) {
     wake_in(0);  // disarms it, and takes back what it has said
-    return true;
+    is_armed_ = false;
   }
-  if (looks_++ % kLooksPerTimer == 0) {
-    wake_in(kRest);
-  }
-  return false;
+  return flag != 0;
 }
 
 void MpiWorld::give_up() {
   const std::lock_guard lock(mutex_);
   has_given_up_ = true;
   wake_in(0);
+}
+
+bool MpiWorld::allows_threads() {
+  const std::lock_guard lock(world_mutex);
+  return the_world != nullptr && the_world->allows_threads_;
 }
 
 void MpiWorld::end_at_exit() {

@@ -9,11 +9,17 @@
 #include <memory>
 #include <mutex>
 
-#include "backend/mpi/mpi_library.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "mpi/library.h"
 
 namespace ronde::backend::mpi {
+
+using ronde::mpi::Constants;
+using ronde::mpi::Functions;
+using ronde::mpi::Handle;
+using ronde::mpi::MpiLibrary;
 
 class MpiWorld {
  public:
@@ -24,6 +30,8 @@ class MpiWorld {
   /// another MPI than the launcher's takes each process for a job of its own. Waits for all ranks, as MPI does, without
   /// a limit. PEER_LOST if an operation of an earlier job was given up. The caller does not own it.
   static Result<MpiWorld*> join(int rank, int size);
+  /// It is begun, with MPI_THREAD_MULTIPLE.
+  static bool allows_threads();
   /// Ends MPI if it was begun here, and nothing was given up. At the process's exit, when no job is left.
   static void end_at_exit();
 
@@ -58,8 +66,10 @@ class MpiWorld {
   Handle comm_ = nullptr;
   int rank_ = 0;
   int size_ = 1;
-  unsigned looks_ = 0;  ///< in vain, since something has ended
+  bool is_armed_ = false;  ///< the timer is set, or has said so
+  Nanoseconds armed_at_ = 0;
   bool is_ours_ = false;
+  bool allows_threads_ = false;
   bool has_given_up_ = false;
 };
 

@@ -98,6 +98,8 @@ class Engine {
   void propose_table(const Thresholds& thresholds) { inbox_.propose(thresholds); }
   /// The row in force.
   Thresholds thresholds() const { return table_.get(); }
+  /// By what plans are executed.
+  std::string_view backend_name() const { return backend_.name(); }
   /// Before a caller waits for the ticket.
   void want(Ticket& ticket) { replay_.want(ticket); }
   /// A peer's process has ended.

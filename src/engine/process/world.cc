@@ -220,6 +220,14 @@ Result<Topology> topology_of(const JoinOptions& options) {
   return topology;
 }
 
+/// MPI has begun to speak with Slurm's PMI, which then refuses to begin again: ranks meet as without one.
+site::Variables without_pmi_of_slurm(const site::Variables& variables) {
+  return [variables](const char* name) {
+    const bool is_hidden = std::string_view(name) == "PMI_FD" && variables("SLURM_STEP_ID");
+    return is_hidden ? std::optional<std::string>() : variables(name);
+  };
+}
+
 Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::Membership>& membership) {
   if (options.store) {
     return options;
@@ -244,8 +252,8 @@ Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::M
       RONDE_RETURN_IF_ERROR(backend::begin_mpi().with_context("RONDE_BACKEND=mpi"));
     }
     RONDE_ASSIGN_OR_RETURN(
-        membership,
-        site::Membership::join(variables, options.init_timeout != 0 ? options.init_timeout : settings.init_timeout));
+        membership, site::Membership::join(settings.by_mpi ? without_pmi_of_slurm(variables) : variables,
+                                           options.init_timeout != 0 ? options.init_timeout : settings.init_timeout));
   }
   JoinOptions completed = options;
   if (membership) {

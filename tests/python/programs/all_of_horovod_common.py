@@ -26,7 +26,8 @@ def check_util(util: Any, hvd: Any) -> None:
     with raises(ImportError, "horovod.mxnet"):
         util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", __file__, "mpi_lib")
     assert util.gpu_available("torch") is False
-    for question in ("mpi_built", "ddl_built", "ccl_built"):
+    assert util.mpi_built() is hvd.mpi_built() is True
+    for question in ("ddl_built", "ccl_built"):
         assert getattr(util, question)() is getattr(hvd, question)() is False
     assert util.gloo_built() is hvd.gloo_built() is True
     calls = []

@@ -98,10 +98,13 @@ def run(
         output_filename: a folder that also gets what each rank prints, in ``rank.N/stdout`` and ``stderr``.
         verbose: above 0: say what is started, on standard error.
         executable: the Python that runs the ranks; None: this one.
+        use_gloo: Ronde's own way, also where ``RONDE_BACKEND=mpi``.
+        use_mpi: the site's MPI starts the ranks, on this host, and moves their data.
+        mpi_args: with ``use_mpi``: more options of its launcher.
 
     Accepted as ``horovodrun`` accepts them, without effect and named once on standard error where given: ``max_num_proc``
     (``max_np``), ``slots``, ``cooldown_range``, ``host_discovery_script``, ``ssh_port``, ``ssh_identity_file``,
-    ``disable_cache``, ``use_gloo``, ``use_mpi``, ``mpi_args``, ``network_interfaces`` (``network_interface``).
+    ``disable_cache``, ``network_interfaces`` (``network_interface``).
 
     Raises ValueError if the settings cannot be followed, RuntimeError with the traceback of the rank that failed first
     if one fails. Ctrl-C ends the ranks.

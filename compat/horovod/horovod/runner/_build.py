@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from typing import Iterable, List, Tuple
 
 
@@ -20,14 +21,15 @@ def _lines(title: str, rows: Iterable[Tuple[str, bool]]) -> str:
 
 def build_table(version: str) -> str:
     """Frameworks, controllers and libraries, marked with an X where they can be used here."""
+    mpi = any(shutil.which(name) for name in ("mpirun", "mpiexec"))
     return "\n\n".join(
         [
             f"Horovod v{version}:",
             _lines("Available Frameworks", _frameworks()),
-            _lines("Available Controllers", [("Ronde", True), ("MPI", False), ("Gloo", False)]),
+            _lines("Available Controllers", [("Ronde", True), ("MPI", mpi), ("Gloo", False)]),
             _lines(
                 "Available Tensor Operations",
-                [("Ronde", True), ("NCCL", False), ("DDL", False), ("CCL", False), ("MPI", False), ("Gloo", False)],
+                [("Ronde", True), ("NCCL", False), ("DDL", False), ("CCL", False), ("MPI", mpi), ("Gloo", False)],
             ),
         ]
     )

@@ -133,10 +133,10 @@ SECTIONS: Tuple[Section, ...] = (
         "libraries",
         "library_options",
         (
-            _idle("--mpi-threads-disable", PAIR, "there is no MPI here", "HOROVOD_MPI_THREADS_DISABLE"),
-            _idle("--mpi-args", str, "there is no MPI here"),
-            _idle("--tcp", SWITCH, "there is no MPI here", dest="tcp_flag"),
-            _idle("--binding-args", str, "ranks are not bound to cores"),
+            _idle("--mpi-threads-disable", PAIR, "one thread at a time calls MPI", "HOROVOD_MPI_THREADS_DISABLE"),
+            _idle("--mpi-args", str, "with --mpi: more options of its launcher"),
+            _idle("--tcp", SWITCH, "there is no Spectrum MPI here", dest="tcp_flag"),
+            _idle("--binding-args", str, "with --mpi: how its launcher binds ranks to cores; else they are not bound"),
             _idle("--num-nccl-streams", int, "there is no NCCL here", "HOROVOD_NUM_NCCL_STREAMS"),
             _idle("--thread-affinity", int, "there is no thread to bind", "HOROVOD_THREAD_AFFINITY"),
             _flag("--gloo-timeout-seconds", int, "as --start-timeout, which wins", "HOROVOD_GLOO_TIMEOUT_SECONDS"),
@@ -166,12 +166,15 @@ SECTIONS: Tuple[Section, ...] = (
         "controller",
         None,
         (
-            _idle("--gloo", SWITCH, "Ronde's own controller is used", dest="use_gloo"),
-            _idle("--mpi", SWITCH, "Ronde's own controller is used", dest="use_mpi"),
+            _flag("--gloo", SWITCH, "Ronde's own way, also where RONDE_BACKEND=mpi", dest="use_gloo"),
+            _flag("--mpi", SWITCH, "the site's MPI starts the ranks and moves their data", dest="use_mpi"),
             _idle("--jsrun", SWITCH, "Ronde's own launcher is used", dest="use_jsrun"),
         ),
     ),
 )
+
+#: What has an effect only where MPI's launcher starts the ranks.
+_WITH_MPI = ("mpi_args", "binding_args")
 
 _LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL")
 
@@ -242,7 +245,8 @@ def without_meaning(settings: Any) -> List[str]:
     given = getattr(settings, "override_args", {})
     for flag in flags():
         value = getattr(settings, flag.dest, None)
-        if flag.means or flag.dest in seen or value is None or value is False and flag.dest not in given:
+        has_effect = flag.means or (flag.dest in _WITH_MPI and getattr(settings, "use_mpi", None))
+        if has_effect or flag.dest in seen or value is None or value is False and flag.dest not in given:
             continue
         seen.add(flag.dest)
         found.append(given.get(flag.dest, flag.names[-1]))

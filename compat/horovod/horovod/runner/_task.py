@@ -1,6 +1,7 @@
 """One rank of ``horovod.run``: calls the function that lies in a folder and leaves there what it returned.
 
-Called as _task.py FOLDER under ``ronde run``. It is no module of a package: the caller's ``sys.path`` decides which
+Called as _task.py FOLDER under ``ronde run``, or under an MPI's launcher. It is
+no module of a package: the caller's ``sys.path`` decides which
 modules the function finds.
 """
 
@@ -11,6 +12,10 @@ import sys
 import time
 import traceback
 from pathlib import Path
+
+
+#: Of `ronde run`, and of the launchers of MPI that it starts.
+_RANK_VARIABLES = ("RONDE_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 def _leave(folder: Path, name: str, content: bytes) -> None:
@@ -24,7 +29,7 @@ def main() -> int:
     """The exit code: 1 if the function, or the way to it or from it, has failed."""
     # On several hosts the launcher carries the caller's folder to each, and what is added there back.
     folder = Path(os.environ.get("RONDE_CARRIED_FOLDER") or sys.argv[1])
-    rank = int(os.environ["RONDE_RANK"])
+    rank = int(next(os.environ[name] for name in _RANK_VARIABLES if name in os.environ))
     try:
         callers = json.loads((folder / "sys.path").read_text(encoding="utf-8"))
         own = sys.path[1:]  # without this file's folder

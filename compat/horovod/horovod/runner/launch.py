@@ -96,8 +96,19 @@ def launch_line(args: Any, carried: Optional[Path] = None) -> List[str]:
     if hosts is not None:
         line += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
         line += _between_hosts(args)
-        if carried is not None:
+        if carried is not None and not args.use_mpi:
             line += ["--carry", str(carried)]
+        elif carried is not None and not all(_hosts.is_this_host(host.name) for host in hosts):
+            raise ValueError("horovod.run with use_mpi=True starts ranks on this host only: what MPI's launcher starts on "
+                             "others finds no function there; give a script to `horovodrun --mpi` instead")
+    if args.use_mpi:
+        line += ["--backend", "mpi"]
+        for words in (args.binding_args, args.mpi_args):
+            line += [] if words is None else [f"--mpi-args={words}"]
+        if args.verbose and hosts is None:
+            line += ["--verbose"]
+    elif args.use_gloo:
+        line += ["--backend", "own"]
     if args.output_filename is not None:
         line += ["--output-dir", args.output_filename]
     if hosts is None:

@@ -10,10 +10,12 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
-namespace ronde::backend::mpi {
+namespace ronde::mpi {
 
 /// A communicator, type, operation, request or handler of errors.
 using Handle = void*;
@@ -59,10 +61,10 @@ struct Functions {
 
 /// What the headers of MPI define.
 struct Constants {
-  Handle world, byte, float32, float64, int32, int64;
-  Handle sum, product, min, max;
+  Handle world, byte, float32, float64;
+  Handle int8, uint8, int16, uint16, int32, uint32, int64, uint64;
+  Handle sum, product, min, max, bit_and, bit_or, bit_xor;
   Handle null_request, errors_return;
-  void* in_place;
   void* ignored_status;
   int thread_serialized, thread_multiple;
 };
@@ -73,6 +75,9 @@ class MpiLibrary {
   /// names another. It stays open. NOT_IMPLEMENTED with what was tried if there is none, or it is of no known
   /// interface.
   static Result<MpiLibrary> open();
+  /// The one in a file, a path or a name for the loader. INVALID_ARGUMENT if there is none, NOT_IMPLEMENTED if it
+  /// cannot be used.
+  static Result<MpiLibrary> open(const std::string& file);
 
   const Functions& functions() const { return functions_; }
   const Constants& constants() const { return constants_; }
@@ -82,6 +87,7 @@ class MpiLibrary {
 
  private:
   MpiLibrary() = default;
+  static Result<MpiLibrary> found_in(void* library);
 
   Functions functions_{};
   Constants constants_{};
@@ -89,8 +95,15 @@ class MpiLibrary {
   std::string name_;
 };
 
+/// For people: "Open MPI's", ...
+std::string_view name_of(Abi abi);
+
+/// The files in which MPIs of any kind may be found here, the likeliest first: RONDE_MPI_LIBRARY alone if it is set,
+/// else beside the launchers in PATH and where open() looks. Paths, and names for the loader.
+std::vector<std::string> library_files();
+
 /// Which interface a library has, of this file name and with what MPI_Get_library_version() says of it; `has_globals`:
 /// it exports Open MPI's handles. NOT_IMPLEMENTED for none of the three.
 Result<Abi> abi_of(const std::string& file, const std::string& version, bool has_globals);
 
-}  // namespace ronde::backend::mpi
+}  // namespace ronde::mpi

@@ -1,0 +1,119 @@
+#include "doctor/mpi_check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "launch/launcher_process.h"
+#include "launch/mpi_job.h"
+#include "mpi/library.h"
+
+namespace ronde::doctor {
+
+namespace {
+
+constexpr Nanoseconds kOpenLimit = 20 * kSecond;
+/// What the process that opens a library says: one of these, and a text.
+constexpr char kUsable = 'u', kMissing = 'm', kUseless = 'n';
+
+std::string look_at(const std::string& file) {
+  const Result<mpi::MpiLibrary> library = mpi::MpiLibrary::open(file);
+  if (library) {
+    return kUsable + library.value().name() + "; its interface is " + std::string(mpi::name_of(library.value().abi()));
+  }
+  return (library.status().code() == Code::invalid_argument ? kMissing : kUseless) + library.status().message();
+}
+
+/// Empty if the process ended without a word, or not in time.
+std::string look_apart(const std::string& file) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return {};
+  }
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int null = ::open("/dev/null", O_RDWR);  // some print as they are opened
+    ::dup2(null, STDOUT_FILENO);
+    ::dup2(null, STDERR_FILENO);
+    const std::string said = look_at(file);
+    (void)!::write(writer.get(), said.data(), said.size());
+    ::_exit(0);
+  }
+  writer.reset();
+  std::string text;
+  const RealClock clock;
+  const Nanoseconds deadline = later(clock.now(), kOpenLimit);
+  std::array<char, 4096> buffer;
+  pollfd entry{reader.get(), POLLIN, 0};
+  while (::poll(&entry, 1, poll_timeout(deadline, clock.now())) > 0) {
+    const ssize_t count = ::read(reader.get(), buffer.data(), buffer.size());
+    if (count <= 0) {
+      break;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  if (child > 0) {
+    ::kill(child, SIGKILL);  // it has ended, or is late
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return text;
+}
+
+/// Of "VERSION in FILE; ...": by which names the loader may call one file is its business.
+std::string place_of(const std::string& said) {
+  const std::size_t begin = said.find(" in /");
+  const std::size_t end = said.find(';', begin == std::string::npos ? 0 : begin);
+  if (begin == std::string::npos || end == std::string::npos) {
+    return said;
+  }
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(said.substr(begin + 4, end - begin - 4), ignored).string();
+}
+
+}  // namespace
+
+void add_mpi_libraries(const std::vector<std::string>& files, HostReport& report) {
+  std::set<std::string> seen;
+  for (const std::string& file : files) {
+    const std::string said = look_apart(file);
+    if (said.empty()) {
+      report.findings.push_back({Grade::notice, "MPI library", file + " ends or holds up the process that opens it",
+                                 "backend mpi cannot use it here"});
+    } else if (said[0] == kUsable && seen.insert(place_of(said)).second) {
+      report.findings.push_back({Grade::ok, "MPI library", said.substr(1) + "; backend mpi can use it", ""});
+    } else if (said[0] == kUseless && seen.insert(said).second) {
+      report.findings.push_back(
+          {Grade::notice, "MPI library", file + " cannot be used: " + said.substr(1), "backend mpi needs another"});
+    }
+  }
+  if (seen.empty()) {
+    report.findings.push_back({Grade::notice, "MPI library", "none is found",
+                               "none is needed, but for --backend mpi; RONDE_MPI_LIBRARY may name one"});
+  }
+}
+
+void add_mpi(HostReport& report) {
+  add_mpi_libraries(mpi::library_files(), report);
+  const Result<launch::MpiLauncher> launcher = launch::find_mpi_launcher("", false, launch::own_environment());
+  if (launcher) {
+    report.findings.push_back(
+        {Grade::ok, "MPI launcher", launcher.value().program + " is " + launcher.value().version, ""});
+  } else {
+    report.findings.push_back(
+        {Grade::notice, "MPI launcher", launcher.status().message(), "`ronde run` without --backend mpi needs none"});
+  }
+}
+
+}  // namespace ronde::doctor
