@@ -9,6 +9,8 @@ namespace ronde::transport {
 enum class Integrity : std::uint8_t {
   off,       ///< "off"
   checksum,  ///< "checksum": against what happens by chance
+  mac,       ///< "mac": also against who changes, repeats or leaves out packets on purpose
+  encrypt,   ///< "encrypt": also against who reads them
 };
 
 }  // namespace ronde::transport

@@ -21,7 +21,7 @@ std::pair<UniqueFd, UniqueFd> connection() {
 
 std::string said(Integrity integrity, const std::vector<std::size_t>& messages) {
   auto [near, far] = connection();
-  Stream stream(std::move(near), 1, integrity);
+  Stream stream({std::move(near)}, 1, integrity);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     stream.send(i % 3, std::vector<std::byte>(messages[i], std::byte{static_cast<unsigned char>(i)}));
   }
@@ -29,24 +29,25 @@ std::string said(Integrity integrity, const std::vector<std::size_t>& messages) 
   std::string bytes(kMost, '\0');
   const ssize_t got = ::recv(far.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return std::string(1, integrity == Integrity::checksum ? '\1' : '\0') + bytes;
+  return std::string(1, static_cast<char>(integrity)) + bytes;
 }
 
 }  // namespace
 
 std::vector<std::string> ronde::fuzz::seeds() {
   return {said(Integrity::checksum, {0, 1, 100, 7}), said(Integrity::off, {0, 1, 100, 7}),
-          said(Integrity::checksum, {5000})};
+          said(Integrity::checksum, {5000}), said(Integrity::mac, {0, 1, 100, 7}),
+          said(Integrity::encrypt, {0, 1, 100, 7})};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0 || size > kMost) {
     return 0;
   }
-  const Integrity integrity = (data[0] & 1) != 0 ? Integrity::checksum : Integrity::off;
+  const auto integrity = static_cast<Integrity>(data[0] & 3U);
   std::pair<UniqueFd, UniqueFd> both = connection();
   UniqueFd& far = both.second;
-  Stream stream(std::move(both.first), 1, integrity);
+  Stream stream({std::move(both.first)}, 1, integrity);
   const std::size_t cut = 1 + data[0] % size;
   std::size_t given = 0;
   const auto give = [&](std::size_t from, std::size_t to) {

@@ -98,9 +98,9 @@ def test_the_wall_clock_of_a_host_is_an_hour_off_or_jumps(bed, at_first, then): 
 # ---- Bytes that TCP lets pass
 
 @pytest.mark.hosts(2, "faults")
-@pytest.mark.parametrize("count", [10, 1_000_000])
-def test_changed_bytes_end_the_job_and_name_the_rank(bed, count):  # 16
-    job = ByHand(bed, bed.hosts, "steps.py", count)
+@pytest.mark.parametrize("count, protection", [(10, "checksum"), (1_000_000, "checksum"), (1_000_000, "mac"), (1_000_000, "encrypt")])
+def test_changed_bytes_end_the_job_and_name_the_rank(bed, count, protection):  # 16
+    job = ByHand(bed, bed.hosts, "steps.py", count, RONDE_TCP_INTEGRITY=protection)
     for rank in range(2):
         job.read_to(rank, "step 3")
     bed.hosts[1].faults.corrupt(every=5, at=0 if count == 10 else 1001)
@@ -119,6 +119,12 @@ def test_without_a_checksum_wrong_values_pass(bed):
     with pytest.raises(AssertionError, match="wrong values"):
         while True:
             job.read_to(1, "step")
+
+
+@pytest.mark.hosts(2)
+@pytest.mark.parametrize("protection", ["mac", "encrypt"])
+def test_all_operations_with_a_mac_and_encrypted(bed, protection):
+    ByHand(bed, [bed.hosts[0], *bed.hosts], "operations.py", RONDE_TCP_INTEGRITY=protection).succeed()
 
 
 @pytest.mark.hosts(2)

@@ -1,6 +1,9 @@
 #include "engine/core/settings.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
+#include <string_view>
 
 #include "base/environment.h"
 
@@ -59,11 +62,13 @@ Result<Settings> settings_from_environment() {
   }
   settings.host_id = environment_text("RONDE_HOST_ID").value_or("");
   if (const std::optional<std::string> integrity = environment_text("RONDE_TCP_INTEGRITY")) {
-    if (integrity != "off" && integrity != "checksum") {
+    static constexpr std::array<std::string_view, 4> kNames = {"off", "checksum", "mac", "encrypt"};  // as the enum
+    const auto found = std::ranges::find(kNames, *integrity);
+    if (found == kNames.end()) {
       return Status::error(Code::invalid_argument,
-                           "RONDE_TCP_INTEGRITY is '" + *integrity + "'; expected off or checksum");
+                           "RONDE_TCP_INTEGRITY is '" + *integrity + "'; expected off, checksum, mac or encrypt");
     }
-    settings.integrity = integrity == "off" ? transport::Integrity::off : transport::Integrity::checksum;
+    settings.integrity = static_cast<transport::Integrity>(found - kNames.begin());
   }
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,

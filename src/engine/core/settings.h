@@ -45,7 +45,7 @@ struct Settings {
   Nanoseconds host_timeout = 10 * kSecond;
   /// RONDE_HOST_ID: ranks with different ones share no memory, whatever they could.
   std::string host_id;
-  /// RONDE_TCP_INTEGRITY: "off" or "checksum", of what goes over TCP. All ranks need the same.
+  /// RONDE_TCP_INTEGRITY: "off", "checksum", "mac" or "encrypt", of what goes over TCP. All ranks need the same.
   transport::Integrity integrity = transport::Integrity::checksum;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;

@@ -35,12 +35,12 @@ struct Rings {
 
 }  // namespace
 
-HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
+HostLinks links_between(std::vector<TcpConnection> connections, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
                         const TcpOptions& options, NewsDescriptors news) {
-  std::vector<std::unique_ptr<Pipe>> pipes(sockets.size());
-  for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
-    if (sockets[peer].is_open()) {
-      pipes[peer] = std::make_unique<Stream>(std::move(sockets[peer]), static_cast<int>(peer), options.integrity);
+  std::vector<std::unique_ptr<Pipe>> pipes(connections.size());
+  for (std::size_t peer = 0; peer < connections.size(); ++peer) {
+    if (connections[peer].is_open()) {
+      pipes[peer] = std::make_unique<Stream>(std::move(connections[peer]), static_cast<int>(peer), options.integrity);
     }
   }
   HostLinks made;
@@ -71,9 +71,9 @@ Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const st
   for (const int member : hosts.members(rank)) {
     reached[static_cast<std::size_t>(member)] = true;
   }
-  RONDE_ASSIGN_OR_RETURN(TcpSockets connected,
+  RONDE_ASSIGN_OR_RETURN(TcpConnections connected,
                          connect_by_tcp(store, key, scope, rank, size, address, options, limit, std::move(reached)));
-  HostLinks made = links_between(std::move(connected.sockets), std::move(connected.who), rank, hosts, options,
+  HostLinks made = links_between(std::move(connected.connections), std::move(connected.who), rank, hosts, options,
                                  std::move(connected.news));
   if (!made.own) {
     return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");

@@ -53,9 +53,9 @@ Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const st
                                 const std::string& address, const Hosts& hosts, const TcpOptions& options,
                                 Nanoseconds limit);
 
-/// The part of connect_hosts() that needs no store: links over these sockets to ranks of other hosts, and over the
-/// arena to those of this host. The arena is used by nobody else.
-HostLinks links_between(std::vector<UniqueFd> sockets, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
+/// The part of connect_hosts() that needs no store: links over these connections with ranks of other hosts, and over
+/// the arena to those of this host. The arena is used by nobody else.
+HostLinks links_between(std::vector<TcpConnection> connections, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
                         const TcpOptions& options, NewsDescriptors news);
 
 }  // namespace ronde::transport

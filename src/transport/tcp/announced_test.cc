@@ -73,13 +73,13 @@ TEST(Announced, ARankOfAnotherVersionIsNamed) {
     value.bytes = announced.encode();
     EXPECT_TRUE(store.exchange("meeting", 1, 2, std::move(value), 60 * kSecond));
   });
-  const Result<TcpSockets> sockets = connect_by_tcp(store, make_job_key().value(), "meeting", 0, 2, "127.0.0.1",
-                                                    TcpOptions{HostTimeout(10 * kSecond)}, 60 * kSecond);
+  const Result<TcpConnections> connections = connect_by_tcp(store, make_job_key().value(), "meeting", 0, 2, "127.0.0.1",
+                                                            TcpOptions{HostTimeout(10 * kSecond)}, 60 * kSecond);
   other.join();
-  ASSERT_FALSE(sockets);
-  EXPECT_EQ(sockets.status().code(), Code::version_mismatch);
-  EXPECT_EQ(sockets.status().failed_rank(), 1);
-  EXPECT_THAT(sockets.status().message(), HasSubstr("rank 1: it has Ronde 9.8.7"));
+  ASSERT_FALSE(connections);
+  EXPECT_EQ(connections.status().code(), Code::version_mismatch);
+  EXPECT_EQ(connections.status().failed_rank(), 1);
+  EXPECT_THAT(connections.status().message(), HasSubstr("rank 1: it has Ronde 9.8.7"));
 }
 
 }  // namespace

@@ -44,6 +44,14 @@ JobKey Greeting::key_with(int listener, int caller) const {
   return store::derive(meeting_->key, context.bytes());
 }
 
+/// With keys for this connection, since both nonces are fresh; who has the higher rank has connected, as a client.
+TcpConnection Greeting::take() {
+  const bool is_caller = meeting_->rank > peer_;
+  const JobKey callers = store::sealing_key(key_, store::Role::client, callers_, listeners_);
+  const JobKey listeners = store::sealing_key(key_, store::Role::server, callers_, listeners_);
+  return {std::move(socket_), is_caller ? callers : listeners, is_caller ? listeners : callers};
+}
+
 short Greeting::events() const { return phase_ == Phase::connecting ? POLLOUT : POLLIN; }
 
 Greeted Greeting::advance() {

@@ -19,6 +19,7 @@
 #include "base/job_key.h"
 #include "base/unique_fd.h"
 #include "store/handshake.h"
+#include "transport/tcp/tcp_connection.h"
 
 namespace ronde::transport {
 
@@ -51,7 +52,8 @@ class Greeting {
   short events() const;
   /// The rank at the other end, once it is done.
   int peer() const { return peer_; }
-  UniqueFd take() { return std::move(socket_); }
+  /// Requires: it is done.
+  TcpConnection take();
 
  private:
   enum class Phase { connecting, greeting, answering, proving, proved, done };

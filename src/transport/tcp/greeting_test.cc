@@ -53,10 +53,20 @@ TEST(Greeting, BothProveWhoTheyAre) {
   EXPECT_EQ(call.peer(), 1);
   EXPECT_EQ(answer.peer(), 2);
   // Nothing of what follows was read.
-  const UniqueFd socket = call.take();
-  ASSERT_EQ(::send(socket.get(), "next", 4, 0), 4);
+  const TcpConnection callers = call.take();
+  const TcpConnection listeners = answer.take();
+  ASSERT_EQ(::send(callers.socket.get(), "next", 4, 0), 4);
   char next[8];
-  EXPECT_EQ(::recv(answer.socket(), next, sizeof next, MSG_DONTWAIT), 4);
+  EXPECT_EQ(::recv(listeners.socket.get(), next, sizeof next, MSG_DONTWAIT), 4);
+  // What travels has keys, one for each way, which are no other connection's.
+  EXPECT_EQ(callers.sending, listeners.receiving);
+  EXPECT_EQ(callers.receiving, listeners.sending);
+  EXPECT_NE(callers.sending, callers.receiving);
+  Ends other;
+  Greeting call_again = Greeting::to(std::move(other.caller), two, 1);
+  Greeting answer_again = Greeting::from_anybody(std::move(other.listener), one);
+  EXPECT_EQ(greet(call_again, answer_again), std::pair(Greeted::done, Greeted::done));
+  EXPECT_NE(call_again.take().sending, callers.sending);
 }
 
 TEST(Greeting, AnotherKeyMeetingOrRankIsRefusedByTheCallerFirst) {

@@ -52,7 +52,7 @@ class Connector {
         listener_(std::move(listener)),
         all_(all),
         reached_(std::move(reached)),
-        sockets_(all.size()),
+        connections_(all.size()),
         calls_at_(all.size(), 0) {
     reached_.resize(all.size());
     reached_[static_cast<std::size_t>(meeting.rank)] = true;
@@ -73,7 +73,7 @@ class Connector {
     return {};
   }
 
-  std::vector<UniqueFd> take() { return std::move(sockets_); }
+  std::vector<TcpConnection> take() { return std::move(connections_); }
 
  private:
   struct Under {  ///< way
@@ -88,7 +88,7 @@ class Connector {
 
   bool has(int peer) const {
     const auto index = static_cast<std::size_t>(peer);
-    return reached_[index] || sockets_[index].is_open();
+    return reached_[index] || connections_[index].is_open();
   }
   bool is_complete() const {
     for (int peer = 0; peer < meeting_.size; ++peer) {
@@ -193,9 +193,9 @@ class Connector {
         how = each->greeting.advance();
       }
       if (how == Greeted::done && !has(each->greeting.peer())) {
-        UniqueFd socket = each->greeting.take();
-        set_options(socket.get(), timeout_);
-        sockets_[static_cast<std::size_t>(each->greeting.peer())] = std::move(socket);
+        const auto peer = static_cast<std::size_t>(each->greeting.peer());
+        connections_[peer] = each->greeting.take();
+        set_options(connections_[peer].socket.get(), timeout_);
       }
       if (how == Greeted::done) {
         each = under_way_.erase(each);
@@ -211,7 +211,7 @@ class Connector {
   UniqueFd listener_;
   const std::vector<Announced>& all_;
   std::vector<bool> reached_;  ///< by rank: needs no connection
-  std::vector<UniqueFd> sockets_;
+  std::vector<TcpConnection> connections_;
   std::vector<Nanoseconds> calls_at_;  ///< by rank: not before
   std::list<Under> under_way_;
 };
@@ -243,9 +243,9 @@ Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine,
 
 }  // namespace
 
-Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                                  const std::string& address, const TcpOptions& options, Nanoseconds limit,
-                                  std::vector<bool> reached) {
+Result<TcpConnections> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank,
+                                      int size, const std::string& address, const TcpOptions& options,
+                                      Nanoseconds limit, std::vector<bool> reached) {
   const RealClock clock;
   const Nanoseconds deadline = later(clock.now(), limit);
   const TcpMeeting meeting{key, scope, rank, size};
@@ -283,7 +283,7 @@ Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const 
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
   Result<NewsDescriptors> news = connected ? NewsDescriptors::make() : Result<NewsDescriptors>(connected);
   RONDE_RETURN_IF_ERROR(agree(store, meeting, news.status(), time_left(clock, deadline)));
-  return TcpSockets{connector.take(), std::move(who), std::move(*news)};
+  return TcpConnections{connector.take(), std::move(who), std::move(*news)};
 }
 
 }  // namespace ronde::transport

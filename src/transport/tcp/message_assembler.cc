@@ -19,16 +19,18 @@ constexpr std::size_t kGrowth = std::size_t{4} << 20;
 constexpr std::size_t kLarge = std::size_t{16} << 10;
 constexpr std::size_t kMostSpares = 8;
 
-std::string changed_by(int peer) {
-  return "what rank " + std::to_string(peer) +
-         " has sent was changed on the way: its checksum is wrong. A network card, cable, switch or memory is broken, "
-         "there or here; see RONDE_TCP_INTEGRITY";
+std::string changed_by(int peer, Integrity integrity) {
+  const bool is_keyed = integrity != Integrity::checksum;
+  return "what rank " + std::to_string(peer) + " has sent was changed on the way: its " +
+         (is_keyed ? "MAC" : "checksum") +
+         " is wrong. A network card, cable, switch or memory is broken, there or here" +
+         (is_keyed ? ", or somebody changes packets" : "") + "; see RONDE_TCP_INTEGRITY";
 }
 
 }  // namespace
 
-MessageAssembler::MessageAssembler(int peer, Integrity integrity)
-    : peer_(peer), integrity_(integrity), buffer_(kBufferBytes), head_(integrity) {}
+MessageAssembler::MessageAssembler(int peer, MessageTags tags)
+    : peer_(peer), buffer_(kBufferBytes), tags_(std::move(tags)), head_(tags_.integrity()) {}
 
 void MessageAssembler::note_damage(const std::string& what) {
   status_ = Status::error(Code::internal, what).with_rank(peer_);
@@ -84,9 +86,12 @@ bool MessageAssembler::assemble() {
   if (missing() > 0) {
     return false;
   }
-  if (!head_.matches(checksum_)) {
-    note_damage(changed_by(peer_));
+  if (!head_.matches(tags_)) {
+    note_damage(changed_by(peer_, tags_.integrity()));
     return false;
+  }
+  if (tags_.integrity() == Integrity::encrypt) {
+    tags_.crypt(std::span(message_).first(head_.length()));
   }
   return true;
 }
@@ -99,8 +104,9 @@ bool MessageAssembler::assemble_head() {
   if (!is_head_complete()) {
     return false;
   }
-  if (!head_.is_intact()) {
-    note_damage(changed_by(peer_));
+  tags_.begin();
+  if (!head_.is_intact(tags_)) {
+    note_damage(changed_by(peer_, tags_.integrity()));
     return false;
   }
   if (head_.length() > kMaxMessageBytes) {
@@ -108,7 +114,6 @@ bool MessageAssembler::assemble_head() {
                 " bytes");
     return false;
   }
-  checksum_.restart();
   message_bytes_ = 0;
   return true;
 }
@@ -123,9 +128,7 @@ std::byte* MessageAssembler::space_for(std::size_t bytes) {
 
 /// So many more bytes of the message lie where they belong; they are in the processor's cache yet.
 void MessageAssembler::take_piece(std::size_t bytes) {
-  if (integrity_ == Integrity::checksum) {
-    checksum_.add(std::span(message_).subspan(message_bytes_, bytes));
-  }
+  tags_.add(std::span(message_).subspan(message_bytes_, bytes));
   message_bytes_ += bytes;
 }
 

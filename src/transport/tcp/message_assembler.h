@@ -9,18 +9,17 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/integrity.h"
 #include "transport/messages/pipe.h"
-#include "transport/tcp/checksum.h"
 #include "transport/tcp/message_head.h"
+#include "transport/tcp/message_tags.h"
 
 namespace ronde::transport {
 
 /// Reads nothing itself: who has a stream reads into room(), and says how much with note_read(). One thread.
 class MessageAssembler {
  public:
-  /// `peer`: the rank that sends, for errors. `integrity`: the sender's.
-  MessageAssembler(int peer, Integrity integrity);
+  /// `peer`: the rank that sends, for errors. `tags`: like the sender's.
+  MessageAssembler(int peer, MessageTags tags);
 
   /// True: gives out the next message that has come whole. False: more bytes have to be read, or there was damage
   /// (status()), after which there is no message any more.
@@ -50,16 +49,15 @@ class MessageAssembler {
   void note_damage(const std::string& what);
 
   const int peer_;
-  const Integrity integrity_;
   Status status_;
   std::vector<std::byte> buffer_;  ///< read and not looked at yet: [begin_, end_)
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  MessageHead head_;  ///< of the message that is coming
+  MessageTags tags_;  ///< of the message that is coming
+  MessageHead head_;  ///< of that
   std::size_t head_bytes_ = 0;
   std::vector<std::byte> message_;  ///< as long as any message that lay there
   std::size_t message_bytes_ = 0;   ///< of the message that have come
-  Checksum checksum_;               ///< of those
   std::vector<std::vector<std::byte>> spares_;
 };
 

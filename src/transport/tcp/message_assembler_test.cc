@@ -25,14 +25,19 @@ Message message_with(std::size_t size, int seed) {
 /// A stream's bytes, which come in pieces.
 class Arriving {
  public:
-  explicit Arriving(Integrity integrity) : integrity_(integrity) {}
+  explicit Arriving(Integrity integrity) : tags_(integrity) {}
 
   void add(Pipe::Channel channel, const Message& message) {
-    MessageHead head(integrity_);
-    const std::span<const std::byte> part = message;
-    head.describe(channel, Parts(&part, 1));
+    MessageHead head(tags_.integrity());
+    Message sent = message;
+    tags_.begin();
+    if (tags_.integrity() == Integrity::encrypt) {
+      tags_.crypt(sent);
+    }
+    const std::span<const std::byte> part = sent;
+    head.describe(channel, Parts(&part, 1), tags_);
     bytes.insert(bytes.end(), head.bytes().begin(), head.bytes().end());
-    bytes.insert(bytes.end(), message.begin(), message.end());
+    bytes.insert(bytes.end(), sent.begin(), sent.end());
   }
   /// A read of at most so many bytes; false: nothing has come.
   bool read(MessageAssembler& assembler, std::size_t most) {
@@ -51,12 +56,13 @@ class Arriving {
   std::size_t largest_room = 0;
 
  private:
-  const Integrity integrity_;
+  MessageTags tags_;
   std::size_t at_ = 0;
 };
 
 class Assembling : public testing::TestWithParam<Integrity> {};
-INSTANTIATE_TEST_SUITE_P(MessageAssembler, Assembling, testing::Values(Integrity::off, Integrity::checksum));
+INSTANTIATE_TEST_SUITE_P(MessageAssembler, Assembling,
+                         testing::Values(Integrity::off, Integrity::checksum, Integrity::mac, Integrity::encrypt));
 
 TEST_P(Assembling, MessagesAreWholeAndInOrderHoweverTheirBytesCome) {
   const std::vector<std::size_t> sizes = {0, 1, 100, 16383, 16384, 65535, 65536, 65537, 200001, 0, 7};
@@ -65,7 +71,7 @@ TEST_P(Assembling, MessagesAreWholeAndInOrderHoweverTheirBytesCome) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       stream.add(i + 5, message_with(sizes[i], static_cast<int>(i)));
     }
-    MessageAssembler assembler(3, GetParam());
+    MessageAssembler assembler(3, MessageTags(GetParam()));
     Pipe::Channel channel = 0;
     Message message;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -86,7 +92,7 @@ TEST_P(Assembling, ManySmallMessagesTakeOneRead) {
   for (int i = 0; i < 100; ++i) {
     stream.add(1, message_with(10, i));
   }
-  MessageAssembler assembler(3, GetParam());
+  MessageAssembler assembler(3, MessageTags(GetParam()));
   ASSERT_TRUE(stream.read(assembler, 1U << 20U));
   Pipe::Channel channel = 0;
   Message message;
@@ -101,7 +107,7 @@ TEST_P(Assembling, MemoryGrowsWithWhatHasComeNotWithWhatIsAnnounced) {
   const Message large = message_with(3 * kMost, 1);
   Arriving stream(GetParam());
   stream.add(1, large);
-  MessageAssembler assembler(3, GetParam());
+  MessageAssembler assembler(3, MessageTags(GetParam()));
   Pipe::Channel channel = 0;
   Message message;
   while (!assembler.next(channel, message)) {
@@ -114,7 +120,7 @@ TEST_P(Assembling, MemoryGrowsWithWhatHasComeNotWithWhatIsAnnounced) {
 TEST(MessageAssembler, TheRestOfALargeMessageIsReadToWhereItStays) {
   Arriving stream(Integrity::checksum);
   stream.add(1, message_with(300'000, 1));
-  MessageAssembler assembler(3, Integrity::checksum);
+  MessageAssembler assembler(3, MessageTags(Integrity::checksum));
   Pipe::Channel channel = 0;
   Message message;
   EXPECT_FALSE(assembler.next(channel, message));
@@ -132,7 +138,7 @@ TEST(MessageAssembler, MemoryThatIsGivenBackHoldsALaterMessage) {
   for (int i = 0; i < 3; ++i) {
     stream.add(1, message_with(100'000, i));
   }
-  MessageAssembler assembler(3, Integrity::checksum);
+  MessageAssembler assembler(3, MessageTags(Integrity::checksum));
   Pipe::Channel channel = 0;
   const auto next = [&] {
     Message message;
@@ -154,7 +160,7 @@ TEST(MessageAssembler, ADamagedHeadIsSeenBeforeItsLengthIsBelieved) {
   Arriving stream(Integrity::checksum);
   stream.add(1, message_with(10, 1));
   stream.bytes[3] ^= std::byte{0x30};  // now very long
-  MessageAssembler assembler(3, Integrity::checksum);
+  MessageAssembler assembler(3, MessageTags(Integrity::checksum));
   ASSERT_TRUE(stream.read(assembler, 1000));
   Pipe::Channel channel = 0;
   Message message;
@@ -169,7 +175,7 @@ TEST(MessageAssembler, ADamagedMessageIsNotGivenOutNorAnyBehindIt) {
   stream.add(1, message_with(10, 1));
   stream.add(1, message_with(10, 2));
   stream.bytes[24 + 9] ^= std::byte{1};
-  MessageAssembler assembler(3, Integrity::checksum);
+  MessageAssembler assembler(3, MessageTags(Integrity::checksum));
   ASSERT_TRUE(stream.read(assembler, 1000));
   Pipe::Channel channel = 0;
   Message message;
@@ -184,7 +190,7 @@ TEST(MessageAssembler, ALengthBeyondTheLimitIsDamage) {
     Arriving stream(Integrity::off);
     stream.bytes.resize(12);
     std::ranges::copy(std::as_bytes(std::span(&length, 1)), stream.bytes.begin());
-    MessageAssembler assembler(3, Integrity::off);
+    MessageAssembler assembler(3, MessageTags(Integrity::off));
     ASSERT_TRUE(stream.read(assembler, 1000));
     Pipe::Channel channel = 0;
     Message message;

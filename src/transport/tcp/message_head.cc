@@ -2,37 +2,30 @@
 
 namespace ronde::transport {
 
-void MessageHead::describe(Pipe::Channel channel, Parts message) {
+void MessageHead::describe(Pipe::Channel channel, Parts message, MessageTags& tags) {
   std::size_t bytes = 0;
   for (const std::span<const std::byte> part : message) {
     bytes += part.size();
+    tags.add(part);
   }
   const auto length = static_cast<std::uint32_t>(bytes);
   std::memcpy(bytes_.data(), &length, sizeof length);
   std::memcpy(bytes_.data() + sizeof length, &channel, sizeof channel);
-  if (integrity_ == Integrity::off) {
-    return;
-  }
-  Checksum of_message;
-  for (const std::span<const std::byte> part : message) {
-    of_message.add(part);
-  }
-  const std::uint64_t sum = of_message.value();
-  std::memcpy(bytes_.data() + kPlain, &sum, sizeof sum);
-  const std::uint32_t own = own_checksum();
-  std::memcpy(bytes_.data() + kSummed, &own, sizeof own);
+  std::memcpy(bytes_.data() + kPlain, tags.of_message().data(), MessageTags::message_bytes(integrity_));
+  const auto own = tags.of_head(std::span(bytes_).first(tagged()));
+  std::memcpy(bytes_.data() + tagged(), own.data(), MessageTags::head_bytes(integrity_));
 }
 
-bool MessageHead::is_intact() const {
-  std::uint32_t own = 0;
-  std::memcpy(&own, bytes_.data() + kSummed, sizeof own);
-  return integrity_ == Integrity::off || own == own_checksum();
+bool MessageHead::is_intact(const MessageTags& tags) const {
+  const std::size_t count = MessageTags::head_bytes(integrity_);
+  const auto own = tags.of_head(std::span(bytes_).first(tagged()));
+  return MessageTags::are_equal(std::span(own).first(count), std::span(bytes_).subspan(tagged(), count));
 }
 
-bool MessageHead::matches(const Checksum& message) const {
-  std::uint64_t sum = 0;
-  std::memcpy(&sum, bytes_.data() + kPlain, sizeof sum);
-  return integrity_ == Integrity::off || sum == message.value();
+bool MessageHead::matches(const MessageTags& tags) const {
+  const std::size_t count = MessageTags::message_bytes(integrity_);
+  const auto found = tags.of_message();
+  return MessageTags::are_equal(std::span(found).first(count), std::span(bytes_).subspan(kPlain, count));
 }
 
 }  // namespace ronde::transport

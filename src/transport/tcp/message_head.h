@@ -1,8 +1,8 @@
 // MessageHead: what stands before a message on a stream.
 //
-// It is a u32, the message's length, and a u64, its channel, little-endian. With a checksum two more words follow: a
-// u64, the checksum of the message's bytes, and a u32, the low half of the checksum of this head so far. So what has
-// changed on the way is seen before a length is believed, and before a message is given to anybody.
+// It is a u32, the message's length, and a u64, its channel, little-endian. If there are tags (message_tags.h) two
+// follow: that of the message's bytes, and that of this head so far. So what has changed on the way is seen before a
+// length is believed, and before a message is given to anybody.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 #include "transport/integrity.h"
 #include "transport/messages/pipe.h"
-#include "transport/tcp/checksum.h"
+#include "transport/tcp/message_tags.h"
 
 namespace ronde::transport {
 
@@ -24,13 +24,15 @@ class MessageHead {
 
   /// As it travels: to be sent, or for what has come to be written to. Its length depends on the integrity only.
   std::span<std::byte> bytes() { return std::span(bytes_).first(size()); }
-  std::size_t size() const { return integrity_ == Integrity::off ? kPlain : kWhole; }
+  std::size_t size() const { return tagged() + MessageTags::head_bytes(integrity_); }
 
-  /// Makes the head of a message that is to be sent; looks at each of its bytes if there is a checksum.
-  void describe(Pipe::Channel channel, Parts message);
+  /// Makes the head of a message that is to be sent, and looks at each of its bytes if there are tags. Requires:
+  /// `tags.begin()` was called for the message.
+  void describe(Pipe::Channel channel, Parts message, MessageTags& tags);
 
-  /// Of a head that has come: whether it is what the sender has made. Always true without a checksum.
-  bool is_intact() const;
+  /// Of a head that has come: whether it is what the sender has made. Always true without tags. Requires:
+  /// `tags.begin()` was called for the message.
+  bool is_intact(const MessageTags& tags) const;
   /// Requires: is_intact(). The length may be any.
   std::size_t length() const {
     std::uint32_t length = 0;
@@ -42,20 +44,18 @@ class MessageHead {
     std::memcpy(&channel, bytes_.data() + sizeof(std::uint32_t), sizeof channel);
     return channel;
   }
-  /// Whether the message's bytes, which have this checksum, are what the sender has sent. Always true without one.
-  bool matches(const Checksum& message) const;
+  /// Whether the message's bytes, which were added to `tags`, are what the sender has sent. Always true without tags.
+  bool matches(const MessageTags& tags) const;
 
  private:
   static constexpr std::size_t kPlain = sizeof(std::uint32_t) + sizeof(Pipe::Channel);
-  static constexpr std::size_t kSummed = kPlain + sizeof(std::uint64_t);  ///< what the head's own checksum covers
-  static constexpr std::size_t kWhole = kSummed + sizeof(std::uint32_t);
+  static constexpr std::size_t kMost = kPlain + 2 * MessageTags::kMost;
 
-  std::uint32_t own_checksum() const {
-    return static_cast<std::uint32_t>(Checksum::of(std::span(bytes_).first(kSummed)));
-  }
+  /// What the head's own tag is of.
+  std::size_t tagged() const { return kPlain + MessageTags::message_bytes(integrity_); }
 
   const Integrity integrity_;
-  std::array<std::byte, kWhole> bytes_{};
+  std::array<std::byte, kMost> bytes_{};
 };
 
 }  // namespace ronde::transport

@@ -23,11 +23,11 @@ constexpr std::size_t kMostParts = OutgoingBytes::kMostParts;
 
 }  // namespace
 
-Stream::Stream(UniqueFd socket, int peer, Integrity integrity)
-    : socket_(std::move(socket)),
+Stream::Stream(TcpConnection connection, int peer, Integrity integrity)
+    : socket_(std::move(connection.socket)),
       kept_from_children_(socket_.get()),
-      integrity_(integrity),
-      incoming_(peer, integrity) {}
+      tags_(integrity, connection.sending),
+      incoming_(peer, MessageTags(integrity, connection.receiving)) {}
 
 std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
 
@@ -35,10 +35,11 @@ void Stream::note_events(std::uint32_t events) { note_news((events & (EPOLLRDHUP
 
 // ---- Sending
 
-/// How many bytes of the message are on their way; what is left of its head is kept. Requires: nothing is lent.
+/// How many bytes of the message are on their way; what is left of its head is kept. Requires: nothing is lent, and
+/// tags_ has begun the message.
 std::size_t Stream::send_some(Channel channel, Parts message) {
-  MessageHead head(integrity_);
-  head.describe(channel, message);
+  MessageHead head(tags_.integrity());
+  head.describe(channel, message, tags_);
   std::array<std::span<const std::byte>, kMostParts> parts;
   parts[0] = head.bytes();
   const std::size_t count = std::min(message.size(), kMostParts - 1);
@@ -57,7 +58,26 @@ void Stream::send(Channel channel, Parts message) {
     return;
   }
   keep_lent();
-  std::size_t sent = send_some(channel, message);
+  tags_.begin();
+  if (tags_.integrity() == Integrity::encrypt) {
+    send_encrypted(channel, message);
+  } else {
+    keep_rest(message, send_some(channel, message));
+  }
+}
+
+void Stream::send_encrypted(Channel channel, Parts message) {
+  encrypted_.clear();
+  for (const std::span<const std::byte> part : message) {
+    encrypted_.insert(encrypted_.end(), part.begin(), part.end());
+  }
+  tags_.crypt(encrypted_);
+  const std::span<const std::byte> all = encrypted_;
+  keep_rest(Parts(&all, 1), send_some(channel, Parts(&all, 1)));
+}
+
+/// Of a message of which so many bytes are on their way.
+void Stream::keep_rest(Parts message, std::size_t sent) {
   for (const std::span<const std::byte> part : message) {
     const std::size_t gone = std::min(sent, part.size());
     outgoing_.keep(part.subspan(gone));
@@ -66,10 +86,14 @@ void Stream::send(Channel channel, Parts message) {
 }
 
 void Stream::send_lent(Channel channel, Parts message) {
+  if (tags_.integrity() == Integrity::encrypt) {
+    return send(channel, message);
+  }
   if (!can_send_) {
     return;
   }
   keep_lent();
+  tags_.begin();
   std::size_t sent = send_some(channel, message);
   for (std::size_t i = 0; i < message.size(); ++i) {
     const std::span<const std::byte> rest = message[i].subspan(std::min(sent, message[i].size()));

@@ -15,17 +15,18 @@
 #include "transport/integrity.h"
 #include "transport/messages/pipe.h"
 #include "transport/tcp/message_assembler.h"
+#include "transport/tcp/message_tags.h"
 #include "transport/tcp/outgoing_bytes.h"
 #include "transport/tcp/silence.h"
+#include "transport/tcp/tcp_connection.h"
 
 namespace ronde::transport {
 
 /// Used under one lock. Never blocks.
 class Stream final : public Pipe {
  public:
-  /// `socket`: connected and authenticated, of which nothing of the first message has been read. `peer`: its rank.
-  /// `integrity`: the same at both ends.
-  Stream(UniqueFd socket, int peer, Integrity integrity = Integrity::checksum);
+  /// `connection`: of whose first message nothing has been read. `peer`: its rank. `integrity`: the same at both ends.
+  Stream(TcpConnection connection, int peer, Integrity integrity = Integrity::checksum);
 
   void send(Channel channel, Parts message) override;
   void send_lent(Channel channel, Parts message) override;
@@ -55,6 +56,8 @@ class Stream final : public Pipe {
 
  private:
   std::size_t send_some(Channel channel, Parts message);
+  void send_encrypted(Channel channel, Parts message);
+  void keep_rest(Parts message, std::size_t sent);
   std::size_t write(Parts parts);
   bool read_more();
   std::size_t read_into(std::span<std::byte> room);
@@ -64,7 +67,6 @@ class Stream final : public Pipe {
 
   UniqueFd socket_;
   const KeptFromForkedChildren kept_from_children_;
-  const Integrity integrity_;
   bool may_read_ = true;
   bool ends_ = false;
   bool can_send_ = true;
@@ -72,6 +74,8 @@ class Stream final : public Pipe {
   Silence silence_;
   std::string end_cause_;
 
+  MessageTags tags_;  ///< of what is sent
+  std::vector<std::byte> encrypted_;
   OutgoingBytes outgoing_;
   MessageAssembler incoming_;
 };

@@ -31,8 +31,11 @@ struct StreamPair {
   explicit StreamPair(Integrity integrity = Integrity::checksum) {
     int sockets[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-    a = std::make_unique<Stream>(UniqueFd(sockets[0]), 1, integrity);
-    b = std::make_unique<Stream>(UniqueFd(sockets[1]), 0, integrity);
+    JobKey there, back;
+    there.bytes.fill(std::byte{1});
+    back.bytes.fill(std::byte{2});
+    a = std::make_unique<Stream>(TcpConnection{UniqueFd(sockets[0]), there, back}, 1, integrity);
+    b = std::make_unique<Stream>(TcpConnection{UniqueFd(sockets[1]), back, there}, 0, integrity);
   }
   std::unique_ptr<Stream> a, b;
 };
@@ -43,11 +46,23 @@ bool receive(Stream& stream, Stream::Channel channel, Bytes& message) {
   return stream.receive(channel, message);
 }
 
-TEST(Stream, MessagesOfAllSizesComeWholeAndInOrder) {
-  StreamPair pair;
+class Protected : public testing::TestWithParam<Integrity> {};
+INSTANTIATE_TEST_SUITE_P(Stream, Protected,
+                         testing::Values(Integrity::off, Integrity::checksum, Integrity::mac, Integrity::encrypt));
+
+TEST_P(Protected, MessagesOfAllSizesComeWholeAndInOrder) {
+  StreamPair pair(GetParam());
   const std::vector<std::size_t> sizes = {0, 1, 3, 4, 5, 65531, 65532, 65533, 65536, 65537, 200001, 9000001, 0, 7};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    pair.a->send(0, message_of(sizes[i], static_cast<unsigned>(i)));
+    const Bytes whole = message_of(sizes[i], static_cast<unsigned>(i));
+    const std::size_t middle = sizes[i] / 3;
+    const std::span<const std::byte> parts[] = {std::span(whole).first(middle), std::span(whole).subspan(middle)};
+    if (i % 2 == 0) {
+      pair.a->send(0, parts);
+    } else {
+      pair.a->send_lent(0, parts);
+      pair.a->keep_lent();
+    }
   }
   Bytes message;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -68,9 +83,9 @@ Status status_after_a_flipped_bit(Integrity integrity, std::size_t size, std::si
   int second[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, first), 0);
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, second), 0);
-  Stream sender{UniqueFd(first[0]), 1, integrity};
+  Stream sender{TcpConnection{UniqueFd(first[0])}, 1, integrity};
   const UniqueFd tap{first[1]}, injector{second[0]};
-  Stream receiver{UniqueFd(second[1]), 0, integrity};
+  Stream receiver{TcpConnection{UniqueFd(second[1])}, 0, integrity};
   sender.send(0, message_of(size, 1));
   std::vector<char> wire(size + 100);
   const ssize_t got = ::recv(tap.get(), wire.data(), wire.size(), 0);
@@ -78,32 +93,83 @@ Status status_after_a_flipped_bit(Integrity integrity, std::size_t size, std::si
   wire[at] = static_cast<char>(wire[at] ^ 4);
   EXPECT_EQ(::send(injector.get(), wire.data(), static_cast<std::size_t>(got), 0), got);
   Bytes message;
-  EXPECT_FALSE(receive(receiver, 0, message) && integrity == Integrity::checksum);
+  EXPECT_FALSE(receive(receiver, 0, message) && integrity != Integrity::off);
   return receiver.status();
 }
 
-TEST(Stream, AChangedBitAnywhereIsNoticed) {
-  constexpr std::size_t kHead = 24;
+TEST_P(Protected, AChangedBitAnywhereIsNoticed) {
+  if (GetParam() == Integrity::off) {
+    EXPECT_TRUE(status_after_a_flipped_bit(Integrity::off, 100, 50));
+    return;
+  }
+  const std::size_t head = MessageHead(GetParam()).size();
   for (const std::size_t size : {1UL, 100UL, 50000UL}) {
-    for (std::size_t at = 0; at < kHead + size; at += at < kHead + 64 ? 1 : 997) {
-      const Status status = status_after_a_flipped_bit(Integrity::checksum, size, at);
+    for (std::size_t at = 0; at < head + size; at += at < head + 64 ? 1 : 997) {
+      const Status status = status_after_a_flipped_bit(GetParam(), size, at);
       ASSERT_FALSE(status) << "byte " << at << " of a message of " << size;
       EXPECT_NE(status.message().find("rank 0 has sent was changed on the way"), std::string::npos);
       EXPECT_EQ(status.failed_rank(), 0);
     }
   }
-  EXPECT_TRUE(status_after_a_flipped_bit(Integrity::off, 100, 50));
 }
 
-TEST(Stream, WithoutAChecksumMessagesComeAsWell) {
-  StreamPair pair(Integrity::off);
-  pair.a->send(3, message_of(200001, 1));
-  Bytes message;
-  while (!receive(*pair.b, 3, message)) {
-    ASSERT_TRUE(pair.b->status());
-    pair.a->flush();
+/// Somebody on the way, who has the bytes of a connection.
+struct Eavesdropper {
+  explicit Eavesdropper(Integrity integrity) {
+    int first[2];
+    int second[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, first), 0);
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, second), 0);
+    JobKey there, back;
+    there.bytes.fill(std::byte{1});
+    back.bytes.fill(std::byte{2});
+    sender = std::make_unique<Stream>(TcpConnection{UniqueFd(first[0]), there, back}, 1, integrity);
+    tap.reset(first[1]);
+    injector.reset(second[0]);
+    receiver = std::make_unique<Stream>(TcpConnection{UniqueFd(second[1]), back, there}, 0, integrity);
   }
-  EXPECT_TRUE(message == message_of(200001, 1));
+  std::string hear() const {
+    std::string bytes(100000, ' ');
+    const ssize_t got = ::recv(tap.get(), bytes.data(), bytes.size(), 0);
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+  }
+  static void say(const UniqueFd& to, const std::string& bytes) {
+    EXPECT_EQ(::send(to.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+
+  std::unique_ptr<Stream> sender, receiver;
+  UniqueFd tap, injector;
+};
+
+TEST_P(Protected, WhatIsRepeatedLeftOutOrSentBackIsNoticedIfThereIsAKey) {
+  const bool is_keyed = GetParam() == Integrity::mac || GetParam() == Integrity::encrypt;
+  Bytes message;
+  for (const std::string how : {"repeated", "left out", "sent back"}) {
+    Eavesdropper wire(GetParam());
+    wire.sender->send(0, message_of(100, 1));
+    const std::string first = wire.hear();
+    wire.sender->send(0, message_of(100, 2));
+    const std::string second = wire.hear();
+    Stream& hears = how == "sent back" ? *wire.sender : *wire.receiver;
+    Eavesdropper::say(how == "sent back" ? wire.tap : wire.injector, how == "left out" ? second : first);
+    EXPECT_EQ(receive(hears, 0, message), !is_keyed || how == "repeated") << how;
+    if (how == "repeated") {
+      Eavesdropper::say(wire.injector, first);
+      EXPECT_EQ(receive(hears, 0, message), !is_keyed);
+    }
+    EXPECT_EQ(hears.status().is_ok(), !is_keyed);
+    EXPECT_EQ(hears.status().message().find("its MAC is wrong") != std::string::npos, is_keyed);
+  }
+}
+
+TEST_P(Protected, OnlyWhatIsEncryptedCannotBeRead) {
+  Eavesdropper wire(GetParam());
+  const std::string secret = "what ranks say to each other";
+  const std::span<const std::byte> part = std::as_bytes(std::span(secret));
+  wire.sender->send(0, Parts(&part, 1));
+  wire.sender->send_lent(0, Parts(&part, 1));
+  EXPECT_EQ(wire.hear().find(secret) == std::string::npos, GetParam() == Integrity::encrypt);
 }
 
 TEST(Stream, ChannelsDoNotWaitForEachOther) {
@@ -203,9 +269,9 @@ TEST(Stream, MemoryOfMessagesIsUsedAgain) {
 TEST(Stream, WhatNobodyWantsIsThrownAway) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-  Stream a{UniqueFd(sockets[0]), 1, Integrity::checksum};
+  Stream a{TcpConnection{UniqueFd(sockets[0])}, 1, Integrity::checksum};
   std::vector<Stream::Channel> seen;
-  Stream b{UniqueFd(sockets[1]), 0};
+  Stream b{TcpConnection{UniqueFd(sockets[1])}, 0};
   b.on_arrival([&](Stream::Channel channel) {
     seen.push_back(channel);
     return channel != 7;
@@ -281,7 +347,7 @@ TEST(Stream, AForkedChildDoesNotKeepItOpen) {
 TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-  Stream stream{UniqueFd(sockets[0]), 3, Integrity::off};
+  Stream stream{TcpConnection{UniqueFd(sockets[0])}, 3, Integrity::off};
   {
     const UniqueFd peer{sockets[1]};
     const std::uint32_t head[3] = {100, 0, 0};
@@ -299,7 +365,7 @@ TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
 TEST(Stream, ALengthThatCannotBeIsDamage) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
-  Stream stream{UniqueFd(sockets[0]), 3, Integrity::off};
+  Stream stream{TcpConnection{UniqueFd(sockets[0])}, 3, Integrity::off};
   const UniqueFd peer{sockets[1]};
   const std::uint32_t head[3] = {0x7fffffff, 0, 0};
   ASSERT_EQ(::send(peer.get(), head, sizeof head, 0), 12);

@@ -8,20 +8,20 @@
 #include "base/clock.h"
 #include "base/job_key.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "store/store.h"
 #include "transport/host_timeout.h"
 #include "transport/integrity.h"
 #include "transport/messages/channels.h"
 #include "transport/peer_info.h"
+#include "transport/tcp/tcp_connection.h"
 
 namespace ronde::transport {
 
-/// Connected and authenticated sockets to other ranks.
-struct TcpSockets {
-  std::vector<UniqueFd> sockets;  ///< by rank; not open to those that are not called for, and to this one
-  std::vector<PeerInfo> who;      ///< by rank
-  NewsDescriptors news;           ///< for links over them
+/// Connections with other ranks.
+struct TcpConnections {
+  std::vector<TcpConnection> connections;  ///< by rank; not open to those that are not called for, and to this one
+  std::vector<PeerInfo> who;               ///< by rank
+  NewsDescriptors news;                    ///< for links over them
 };
 
 struct TcpOptions {
@@ -39,9 +39,9 @@ struct TcpOptions {
 ///
 /// `reached`: whom this rank reaches otherwise, so that it needs no connection with it; both ends say so of each other.
 /// A link whose peer's host has vanished, by the timeout, has ended.
-Result<TcpSockets> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
-                                  const std::string& address, const TcpOptions& options, Nanoseconds limit,
-                                  std::vector<bool> reached = {});
+Result<TcpConnections> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank,
+                                      int size, const std::string& address, const TcpOptions& options,
+                                      Nanoseconds limit, std::vector<bool> reached = {});
 
 /// The same with connections between all, and links over these.
 Result<JobLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
