@@ -349,7 +349,7 @@ def test_a_late_rank_fails_no_execution_behind_its_own(tmp_path):
 
 
 RAISES = """
-import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
+import jax, jax.numpy as jnp, numpy as np, sys, time, ronde.jax as rj
 from jax.experimental import io_callback
 rj.init()
 rank, size = rj.rank(), rj.size()
@@ -357,6 +357,7 @@ raises, number = [sys.argv[1] == "all" or rank == int(sys.argv[1])], [0]
 
 def look(x):
     if raises[0] and number[0] == 3:
+        time.sleep(float(sys.argv[2]))  # so that the calls before have ended, or have not
         raise RuntimeError("the callback's own")
     return np.asarray(x)
 
@@ -379,13 +380,84 @@ for number[0] in range(10):
 """
 
 
-@pytest.mark.parametrize("ranks, raises", [(2, "1"), (2, "all"), (3, "0")])
-def test_an_execution_that_xla_gives_up(tmp_path, ranks, raises):
+@pytest.mark.parametrize("ranks, raises, after_s", [(2, "1", 0), (2, "1", 0.5), (2, "all", 0), (3, "0", 0.5)])
+def test_an_execution_that_xla_gives_up(tmp_path, ranks, raises, after_s):
     """A callback raises in the middle of an execution: calls that only some ranks have begun meet none of a later one."""
     program = tmp_path / "program.py"
     program.write_text(RAISES)
-    ended = run_job(ranks, str(program), raises, RONDE_TIMEOUT_S="2")
+    ended = run_job(ranks, str(program), raises, str(after_s), RONDE_TIMEOUT_S="2")
     told = ended.lines("step ")
     assert len(told) == 10 * ranks and not any("False" in each for each in told), ended.output
     right = [sum(f"{step} True" in each for each in told) for step in range(10)]
     assert right[:3] == [ranks] * 3 and right[-3:] == [ranks] * 3, ended.output
+
+
+APART = """
+import jax, jax.numpy as jnp, sys, time, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+
+def calls(x, n):
+    parts = [rj.allreduce(jnp.full(n + 1000 * i, x * (i + 1)), op=rj.Sum)[:1] for i in range(5)]
+    return jnp.concatenate(parts)
+
+step = jax.jit(calls, static_argnums=1)
+for n in (9, 10):
+    step(jnp.float32(1), n).block_until_ready()
+rj.barrier()
+for number in range(14):
+    if number == 4 and rank == 1:
+        time.sleep(3.5)
+    try:
+        found = step(jnp.float32((rank + 1) * (100 + number)), 10 if (number, rank) == (3, 1) else 9).tolist()
+        expected = [size * (size + 1) / 2 * (100 + number) * (i + 1) for i in range(5)]
+        print("step", number, found == expected, found)
+    except (ValueError, jax.errors.JaxRuntimeError):
+        print("step", number, "failed")
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_that_a_late_one_has_left_behind_go_on_in_one_execution(tmp_path, ranks):
+    """After a failure of all, one rank is late by more than two limits: from then on all had success, with sums of two steps."""
+    program = tmp_path / "program.py"
+    program.write_text(APART)
+    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="1")
+    told = ended.lines("step ")
+    assert len(told) == 14 * ranks and not any("False" in each for each in told), ended.output
+    for number in (10, 11, 12, 13):
+        assert sum(each.startswith(f"step {number} True") for each in told) == ranks, ended.output
+
+
+OTHER_RANKS = """
+import jax, jax.numpy as jnp, os, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+root = jax.jit(lambda x: (rj.broadcast(x, 0), rj.allreduce(x, op=rj.Sum)))
+rows = jax.jit(jax.grad(lambda x: (rj.allgather(x) * jnp.arange(2.0 * size)).sum()))
+mine = lambda: jnp.full(2, 10.0 * (rj.rank() + 1))
+print("first", root(mine())[0].tolist(), rows(mine()).tolist() == [2.0 * rank, 2.0 * rank + 1])
+rj.shutdown()
+for name in ("RONDE_RANK", "RONDE_LOCAL_RANK"):
+    os.environ[name] = str((rank + 1) % size)
+rj.init()
+print("second", root(mine())[0].tolist(), root(mine())[1].tolist())
+try:
+    print("rows", rows(mine()).tolist())
+except (ValueError, jax.errors.JaxRuntimeError) as error:
+    print("rows are refused:", "traced in an earlier job" in str(error))
+jax.clear_caches()
+print("anew", rows(mine()).tolist() == [2.0 * rj.rank(), 2.0 * rj.rank() + 1])
+"""
+
+
+def test_a_program_of_a_job_in_which_this_was_another_rank(tmp_path):
+    """A broadcast gave what was in memory, and gradients were another rank's rows."""
+    program = tmp_path / "program.py"
+    program.write_text(OTHER_RANKS)
+    ended = run_job(2, str(program))
+    assert ended.code == 0, ended.output
+    assert ended.lines("first") == ["first [10.0, 10.0] True"] * 2, ended.output
+    assert ended.lines("second") == ["second [10.0, 10.0] [30.0, 30.0]"] * 2, ended.output
+    assert ended.lines("rows are") == ["rows are refused: True"] * 2, ended.output
+    assert ended.lines("anew") == ["anew True"] * 2, ended.output

@@ -206,6 +206,8 @@ def test_starts_stand_in_the_programs_order(hvd, rank, world):
         if "ronde_jax_start" in line:
             assert not tokens or operands[-1] == tokens[-1]
             tokens.append(result)
+        elif "ronde_jax_done" in line:
+            assert operands == [tokens[-1]]
         else:
             assert operands == [operands[0]] and operands[0] in tokens
             ended.append(operands[0])

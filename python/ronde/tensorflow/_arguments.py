@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ronde import _calls
 from ronde.exceptions import InvalidArgumentError
+from ronde.tensorflow import _native
 
 #: What Ronde moves; also what operations.cc of bindings/tensorflow tells TensorFlow.
 _TYPES = frozenset({
@@ -56,11 +57,12 @@ def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any
 
 
 def _outermost(graph: Any) -> str:
-    """The name of the function that is traced, as the program has it; those of loops and branches in it have numbers that depend
-    on what the rank has traced before. "" where there is none."""
+    """The name of the function that is traced, as the program has it, or of the loop or branch of a session's graph. "" where there
+    is none."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
-        name = f"{graph.name}."
+        # Loops and branches have a number at their names' end that depends on what the rank has traced before.
+        name = (re.sub(r"_[0-9]+$", "", graph.name) if _native.is_part(graph) else graph.name) + "."
         graph = graph.outer_graph
     return name
 

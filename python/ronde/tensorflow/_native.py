@@ -155,15 +155,17 @@ def _data_set() -> Optional[str]:
     return None
 
 
-#: Bodies of loops and branches: of functions in a session's graph those that TensorFlow runs as part of it.
-_PARTS_OF_GRAPHS = ("CondBranchFuncGraph", "WhileCondFuncGraph", "WhileBodyFuncGraph")
+def is_part(graph: Any) -> bool:
+    """Whether the graph of a function is the body of a loop or a branch, which TensorFlow runs as part of another graph."""
+    parts = ("CondBranchFuncGraph", "WhileCondFuncGraph", "WhileBodyFuncGraph")
+    return any(each.__name__ in parts for each in type(graph).__mro__)
 
 
 def _is_of_a_function() -> bool:
     """Whether the graph that is being made is a function that another graph calls."""
     graph = tf.compat.v1.get_default_graph()
     while getattr(graph, "outer_graph", None) is not None:
-        if not any(each.__name__ in _PARTS_OF_GRAPHS for each in type(graph).__mro__):
+        if not is_part(graph):
             return True
         graph = graph.outer_graph
     return False
