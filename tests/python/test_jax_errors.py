@@ -398,19 +398,20 @@ rj.init()
 rank, size = rj.rank(), rj.size()
 
 def calls(x, n):
-    parts = [rj.allreduce(jnp.full(n + 1000 * i, x * (i + 1)), op=rj.Sum)[:1] for i in range(5)]
-    return jnp.concatenate(parts)
+    parts = [jnp.full(n + (n == 40001 and i == 5), x * (i + 1)) for i in range(9)]
+    sums = [rj.allgather(each[None]).sum(0) if i % 3 == 2 else rj.allreduce(each, op=rj.Sum) for i, each in enumerate(parts)]
+    return jnp.stack([each[0] for each in sums])
 
-step = jax.jit(calls, static_argnums=1)
-for n in (9, 10):
+step = jax.jit(lambda x, n: jax.lax.scan(lambda _, __: (_, calls(x, n)), 0, None, length=3)[1][0], static_argnums=1)
+for n in (40000, 40001):
     step(jnp.float32(1), n).block_until_ready()
 rj.barrier()
 for number in range(14):
     if number == 4 and rank == 1:
         time.sleep(3.5)
     try:
-        found = step(jnp.float32((rank + 1) * (100 + number)), 10 if (number, rank) == (3, 1) else 9).tolist()
-        expected = [size * (size + 1) / 2 * (100 + number) * (i + 1) for i in range(5)]
+        found = step(jnp.float32((rank + 1) * (100 + number)), 40001 if (number, rank) == (3, 1) else 40000).tolist()
+        expected = [size * (size + 1) / 2 * (100 + number) * (i + 1) for i in range(9)]
         print("step", number, found == expected, found)
     except (ValueError, jax.errors.JaxRuntimeError):
         print("step", number, "failed")
