@@ -18,11 +18,11 @@ struct Search {
   dl_find_object* found;
 };
 
-/** The loader tells of addresses as numbers. */
+/// The loader tells of addresses as numbers.
 // NOLINTNEXTLINE(performance-no-int-to-ptr): see above.
 void* pointer_to(ElfW(Addr) address) { return reinterpret_cast<void*>(address); }
 
-/** Called for each loaded object. Returns 1, which ends the search, where the address lies in it. */
+/// Called for each loaded object. Returns 1, which ends the search, where the address lies in it.
 int look_at_object(dl_phdr_info* object, std::size_t /*size*/, void* data) {
   auto* search = static_cast<Search*>(data);
   const ElfW(Phdr)* frames = nullptr;
@@ -43,7 +43,7 @@ int look_at_object(dl_phdr_info* object, std::size_t /*size*/, void* data) {
 
 }  // namespace
 
-/** For the unwinder: where the object that holds the address keeps its unwind tables. Returns -1 if it has none. */
+/// For the unwinder: where the object that holds the address keeps its unwind tables. Returns -1 if it has none.
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the name is glibc's.
 extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept {
   *result = {};
@@ -56,7 +56,7 @@ extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept {
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 36)
 
-/** For std::random_device. For so few bytes getrandom() fails only where a signal has interrupted it. */
+/// For std::random_device. For so few bytes getrandom() fails only where a signal has interrupted it.
 extern "C" std::uint32_t arc4random() noexcept {
   std::uint32_t value = 0;
   while (getrandom(&value, sizeof value, 0) != ssize_t{sizeof value}) {
