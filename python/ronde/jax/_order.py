@@ -45,6 +45,7 @@ class Order:
         self._program = hashlib.blake2b(program.encode(), digest_size=8).digest()
         self._holds: Dict[str, bool] = {}
         self._ordered: Dict[str, bool] = {}
+        self._same: Dict[str, Any] = {}  # what all calls of ours say alike, as this JAX says it
         with module.operation.location:
             self._token_type = ir.RankedTensorType.get([_TOKEN_BYTES], ir.IntegerType.get_unsigned(8))
 
@@ -60,7 +61,9 @@ class Order:
         return self._functions[name].operation.regions[0].blocks[0]
 
     def _order_block(self, block: Any) -> None:
-        """Gives it an order of its own."""
+        """Gives it an order of its own, if it has calls."""
+        if not any(self._has_calls(each.operation) for each in block.operations):
+            return
         ir = self._ir
         bytes_ = np.frombuffer(self._program.rjust(_TOKEN_BYTES, b"\0"), np.uint8)
         first = ir.Operation.create(
@@ -77,8 +80,7 @@ class Order:
             results=[self._token_type],
             operands=[token],
             attributes={
-                "has_side_effect": ir.BoolAttr.get(True),
-                "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+                **self._same,
                 "call_target_name": ir.StringAttr.get(DONE),
                 "mhlo.backend_config": ir.DictAttr.get({}),
                 "operand_layouts": ir.ArrayAttr.get([layout]),
@@ -189,13 +191,13 @@ class Order:
         """A call of XLA's before this one, otherwise like it."""
         ir = self._ir
         said = call.attributes
-        same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
+        self._same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
         return ir.Operation.create(
             "stablehlo.custom_call",
             results=results,
             operands=operands,
             attributes={
-                **same,
+                **self._same,
                 "call_target_name": ir.StringAttr.get(target),
                 "mhlo.backend_config": arguments,
                 "operand_layouts": ir.ArrayAttr.get(operand_layouts),
