@@ -1,20 +1,15 @@
 #include "doctor/mpi_check.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <filesystem>
 #include <set>
 
 #include "base/clock.h"
-#include "base/unique_fd.h"
 #include "launch/launcher_process.h"
 #include "launch/mpi_job.h"
+#include "launch/program_output.h"
 #include "mpi/library.h"
 
 namespace ronde::doctor {
@@ -35,40 +30,15 @@ std::string look_at(const std::string& file) {
 
 /// Empty if the process ended without a word, or not in time.
 std::string look_apart(const std::string& file) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return {};
-  }
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const int null = ::open("/dev/null", O_RDWR);  // some print as they are opened
-    ::dup2(null, STDOUT_FILENO);
-    ::dup2(null, STDERR_FILENO);
-    const std::string said = look_at(file);
-    (void)!::write(writer.get(), said.data(), said.size());
-    ::_exit(0);
-  }
-  writer.reset();
-  std::string text;
-  const RealClock clock;
-  const Nanoseconds deadline = later(clock.now(), kOpenLimit);
-  std::array<char, 4096> buffer;
-  pollfd entry{reader.get(), POLLIN, 0};
-  while (::poll(&entry, 1, poll_timeout(deadline, clock.now())) > 0) {
-    const ssize_t count = ::read(reader.get(), buffer.data(), buffer.size());
-    if (count <= 0) {
-      break;
-    }
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  if (child > 0) {
-    ::kill(child, SIGKILL);  // it has ended, or is late
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  return text;
+  return launch::output_of_child(
+      [&](int output) {
+        const int null = ::open("/dev/null", O_RDWR);  // some print as they are opened
+        ::dup2(null, STDOUT_FILENO);
+        ::dup2(null, STDERR_FILENO);
+        const std::string said = look_at(file);
+        (void)!::write(output, said.data(), said.size());
+      },
+      kOpenLimit);
 }
 
 /// Of "VERSION in FILE; ...": by which names the loader may call one file is its business.

@@ -13,26 +13,17 @@
 
 namespace ronde::launch {
 
-std::string output_of(const std::vector<std::string>& words, Nanoseconds limit, bool and_errors) {
+std::string output_of_child(const std::function<void(int output)>& work, Nanoseconds limit) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return {};
   }
   const UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) {
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  }
-  arguments.push_back(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    const int null = ::open("/dev/null", O_RDWR);
-    ::dup2(null, STDIN_FILENO);
-    ::dup2(writer.get(), STDOUT_FILENO);
-    ::dup2(and_errors ? writer.get() : null, STDERR_FILENO);
-    ::execvp(arguments[0], arguments.data());
-    ::_exit(127);
+    work(writer.get());
+    ::_exit(0);
   }
   writer.reset();
   std::string text;
@@ -53,6 +44,23 @@ std::string output_of(const std::vector<std::string>& words, Nanoseconds limit, 
     }
   }
   return text;
+}
+
+std::string output_of(const std::vector<std::string>& words, Nanoseconds limit, bool and_errors) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  return output_of_child(
+      [&](int output) {
+        const int null = ::open("/dev/null", O_RDWR);
+        ::dup2(null, STDIN_FILENO);
+        ::dup2(output, STDOUT_FILENO);
+        ::dup2(and_errors ? output : null, STDERR_FILENO);
+        ::execvp(arguments[0], arguments.data());
+      },
+      limit);
 }
 
 }  // namespace ronde::launch
