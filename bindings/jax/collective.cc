@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -255,8 +256,10 @@ Token next(const Token& before, Call* call) {
 XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std::int64_t operands,
                      std::int64_t results, std::unique_ptr<Call>& call) {
   if (call->run) {
+    const XLA_FFI_Array& groups = attributes.integers("groups");  // one number in front: there are no empty arrays here
     const Executions::Answer answer =
-        Executions::instance().begin(*call->run, static_cast<std::int32_t>(attributes.integer("group")));
+        Executions::instance().begin(*call->run, static_cast<std::int32_t>(attributes.integer("group")),
+                                     std::span(static_cast<const std::int64_t*>(groups.data), groups.size).subspan(1));
     if (!answer.refusal.empty()) {
       abandon(*call->run);
       return error_for(*frame.api, answer.refusal, XLA_FFI_Error_Code_ABORTED);
@@ -406,9 +409,10 @@ bool is_execution(const XLA_FFI_CallFrame& frame) {
 
 /// A call in one operation, for jax.ffi.register_ffi_target. Its attributes are those of `ronde_request`: integers op,
 /// group, reduce_op, root, as_rank and as_size (-1: any), reals prescale and postscale, texts name and site, integers
-/// splits (one 0 in front). Operands are the inputs, results the outputs; a barrier passes its operands on. With the
-/// attribute is_ordered 1 in place of 0 the last operand is the token of the start before, and the last result its own.
-/// Any thread of XLA's; never blocks. Errors are returned, or come with the future.
+/// splits and groups, in which the program makes calls (one 0 in front of each). Operands are the inputs, results the
+/// outputs; a barrier passes its operands on. With the attribute is_ordered 1 in place of 0 the last operand is the
+/// token of the start before, and the last result its own. Any thread of XLA's; never blocks. Errors are returned, or
+/// come with the future.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_collective(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::execute(*frame) : nullptr;
 }

@@ -69,6 +69,7 @@ Executions::Execution& Executions::execution(std::int64_t run) {
   const auto [found, is_new] = executions_.try_emplace(run);
   if (is_new) {
     follow_init();
+    found->second.epoch = epoch_;
     newest_.push_back(run);
     for (std::size_t kept = 0; newest_.size() > kMost && kept < kMost;) {
       const std::int64_t oldest = newest_.front();
@@ -87,6 +88,7 @@ Executions::Execution& Executions::execution(std::int64_t run) {
 void Executions::follow_init() {
   if (const std::int64_t epoch = epoch_now(); epoch != epoch_) {
     epoch_ = epoch;
+    entered_.clear();
     for (auto& [id, group] : groups_) {
       group.executions = 0;
       group.generation = 0;
@@ -95,10 +97,16 @@ void Executions::follow_init() {
   }
 }
 
-Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
+Executions::Answer Executions::begin(std::int64_t run, std::int32_t group, std::span<const std::int64_t> groups) {
   std::unique_lock lock(mutex_);
   std::string why;
-  const Execution& before = execution(run);
+  Execution& before = execution(run);
+  if (before.groups.empty()) {
+    for (const std::int64_t each : groups) {
+      before.groups.push_back(static_cast<std::int32_t>(each));
+      ++groups_[before.groups.back()].executions;
+    }
+  }
   if (!before.has_failed && !before.generations.contains(group) && !agree(lock, run, group, why)) {
     const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
@@ -109,18 +117,8 @@ Executions::Answer Executions::begin(std::int64_t run, std::int32_t group) {
   if (mine.has_failed) {
     return {mine.error, {}};
   }
-  use_together(mine, group);
   const std::int64_t generation = mine.generations.try_emplace(group, groups_[group].generation).first->second;
   return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
-}
-
-void Executions::use_together(const Execution& mine, std::int32_t group) {
-  for (const auto& [other, generation] : mine.generations) {
-    if (other != group) {
-      groups_[group].together.insert(other);
-      groups_[other].together.insert(group);
-    }
-  }
 }
 
 /// The first call of this execution in the group is to begin. True once the ranks are of one mind about the group's
@@ -135,7 +133,6 @@ bool Executions::agree(std::unique_lock<std::mutex>& lock, std::int64_t run, std
   if (mine.generations.contains(group)) {
     return true;  // another call of it was before
   }
-  ++groups_[group].executions;
   while (groups_[group].is_in_doubt) {
     if (!ask(lock, group, why)) {
       return false;
@@ -200,6 +197,7 @@ std::string Executions::error_of(std::int64_t run) {
 
 std::optional<std::int64_t> Executions::enter(std::uint64_t program, std::int64_t run) {
   const std::lock_guard lock(mutex_);
+  follow_init();
   const auto [found, is_new] = entered_.try_emplace(program, run);
   const std::int64_t before = std::exchange(found->second, run);
   return is_new || before == run ? std::nullopt : std::optional<std::int64_t>(before);
@@ -229,20 +227,9 @@ void Executions::cancel_rest(const Execution& failed) {
   for (ronde_ticket* const ticket : failed.under_way) {
     ronde_cancel(ticket);
   }
-  // Of which groups XLA would still have begun calls is not known; those that were used together before are likely.
-  std::vector<std::int32_t> left;
-  for (const auto& [group, generation] : failed.generations) {
-    left.push_back(group);
-  }
-  std::set<std::int32_t> seen(left.begin(), left.end());
-  while (!left.empty()) {
-    Group& group = groups_[left.back()];
-    left.pop_back();
-    group.is_in_doubt = true;
-    for (const std::int32_t other : group.together) {
-      if (seen.insert(other).second) {
-        left.push_back(other);
-      }
+  if (failed.epoch == epoch_) {
+    for (const std::int32_t group : failed.groups) {
+      groups_[group].is_in_doubt = true;
     }
   }
 }

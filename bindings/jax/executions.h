@@ -7,11 +7,11 @@
 //  - a call that fails fails its execution: what that has under way on this rank is cancelled, and what XLA still
 //    begins of it is refused;
 //  - ranks then go on under other names, which have the number of a generation. Each group counts its own. A rank that
-//    has seen a failure is in doubt about the groups of that execution, and about those that executions have used
-//    together with them. Before its next execution makes its first call in such a group the rank asks the group's
-//    others for the greatest number that any of them would take, and whether they are in the same execution, which each
-//    counts for itself: where some are behind, the execution of these fails, and the others ask again. A rank that has
-//    seen no failure does not answer: the limit of the question ends it, as that of any call.
+//    has seen a failure is in doubt about the groups in which that program makes calls. Before its next execution makes
+//    its first call in such a group the rank asks the group's others for the greatest number that any of them would
+//    take, and whether they are in the same execution: each counts those of programs that have calls in the group,
+//    whether they came to them or not. Where some are behind, the execution of these fails, and the others ask again. A
+//    rank that has seen no failure does not answer: the limit of the question ends it, as that of any call.
 // All calls of an execution in one group have one generation. A new init() begins with none.
 //
 // XLA's run id tells executions apart; it is a rank's own. Where XLA's interface is too old to tell it, calls in order
@@ -27,8 +27,10 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace ronde::jax {
 
@@ -42,9 +44,9 @@ class Executions {
     std::string suffix;
   };
 
-  /// A call of the execution `run` in this group is about to begin. May wait for the other ranks, after a failure only.
-  /// Any thread of XLA's.
-  Answer begin(std::int64_t run, std::int32_t group);
+  /// A call of the execution `run` in this group is about to begin. `groups`: in which its program makes calls, this
+  /// one among them. May wait for the other ranks, after a failure only. Any thread of XLA's.
+  Answer begin(std::int64_t run, std::int32_t group, std::span<const std::int64_t> groups);
   /// It was submitted. Before any end(). Cancels it if its execution has failed meanwhile.
   void add(std::int64_t run, ronde_ticket* ticket);
   /// It has ended; before the ticket is released. Any thread.
@@ -66,12 +68,13 @@ class Executions {
     bool has_failed = false;
     std::string error;                                 ///< of the call that failed
     bool is_cause = false;                             ///< that call has not failed since others have
-    std::map<std::int32_t, std::int64_t> generations;  ///< by group
+    std::int64_t epoch = -1;                           ///< of the job that it was begun in
+    std::vector<std::int32_t> groups;                  ///< in which its program makes calls
+    std::map<std::int32_t, std::int64_t> generations;  ///< by group, of those that it has made calls in
     std::set<ronde_ticket*> under_way;
   };
   struct Group {
-    std::set<std::int32_t> together;  ///< groups of which some execution has made calls besides
-    std::int64_t executions = 0;      ///< how many have made calls in it, or tried to, since init()
+    std::int64_t executions = 0;  ///< of programs that make calls in it, since init()
     std::int64_t generation = 0;
     bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
     bool is_asking = false;
@@ -79,7 +82,6 @@ class Executions {
 
   Execution& execution(std::int64_t run);
   void follow_init();
-  void use_together(const Execution& mine, std::int32_t group);
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause);
   void cancel_rest(const Execution& failed);
   bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, std::int32_t group, std::string& why);

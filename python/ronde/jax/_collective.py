@@ -176,6 +176,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         as_rank=np.int64(request.as_rank),
         as_size=np.int64(request.as_size),
         is_ordered=np.int64(0),  # _order.py may say otherwise
+        groups=np.array((0, request.group), np.int64),  # _numbering.py says those of the whole program
         splits=np.array((0, *(request.splits or ())), np.int64),
         site=request.site,
     )

@@ -15,7 +15,7 @@ def known_effect() -> Any:
     try:
         from jax._src import effects
 
-        class Call(effects.Effect):  # type: ignore[misc]  # JAX keeps it to itself
+        class Call(effects.Effect):  # type: ignore[misc] # JAX keeps it to itself
             __str__ = lambda self: "Ronde"  # noqa: E731
 
         for allowed in (

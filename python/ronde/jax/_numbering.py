@@ -16,7 +16,9 @@ import functools
 import math
 import re
 import threading
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
+
+import numpy as np
 
 from ronde.jax import _order, _scope
 from ronde.jax._order import WHOLE
@@ -102,6 +104,7 @@ class _Numbering:
                 self._functions[function.attributes["sym_name"].value] = function
         self._holds: Dict[str, bool] = {}
         self._visited: Dict[str, bool] = {}
+        self._groups: Set[int] = set()  # in which there are calls
         self._all: Dict[int, int] = {}  # unnamed calls by group: a rank makes no calls of the groups that it is not in
         self._calls: Dict[int, int] = {}  # those of them that have their names
         self._uses: Dict[Any, int] = {}
@@ -173,8 +176,9 @@ class _Numbering:
 
     def _count(self, operation: Any) -> None:
         said = _said(operation)
+        group = said["group"].value
+        self._groups.add(group)
         if UNNUMBERED in said:
-            group = said["group"].value
             self._all[group] = self._all.get(group, 0) + 1
 
     def _give_name(self, operation: Any) -> None:
@@ -194,6 +198,7 @@ class _Numbering:
             self._uses[group, name] = number + 1
             name = f"{name}~{number}" if number else name
         said["name"] = ir.StringAttr.get(name)
+        said["groups"] = ir.DenseElementsAttr.get(np.array([0, *sorted(self._groups)], np.int64))
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
 

@@ -145,14 +145,15 @@ def refuse_xla() -> None:
         )
 
 
-def _data_set() -> Optional[str]:
-    """The class of the data set whose function is traced now, if any. TensorFlow tells of it nowhere but in its own callers."""
+def _data_sets() -> List[str]:
+    """The classes of tf.data that trace a function now. TensorFlow tells of it nowhere but in its own callers."""
+    found: List[str] = []
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "__init__" and str(frame.f_globals.get("__name__", "")).startswith("tensorflow.python.data"):
-            return type(frame.f_locals.get("self")).__name__
+            found.append(type(frame.f_locals.get("self")).__name__)
         frame = frame.f_back
-    return None
+    return found
 
 
 def is_part(graph: Any) -> bool:
@@ -174,15 +175,15 @@ def _is_of_a_function() -> bool:
 def _check_graph() -> None:
     """Raises UnsupportedError where the graph that is being made runs operations in a way in which calls cannot be made."""
     refuse_xla()
-    data_set = _data_set()
-    if data_set is not None and ("Parallel" in data_set or "MapAndBatch" in data_set):
+    data_sets = _data_sets()
+    for data_set in (each for each in data_sets if "Parallel" in each or "MapAndBatch" in each):
         raise UnsupportedError(
             "a call of Ronde in a function that tf.data runs for several elements at once (num_parallel_calls, in "
             f"{data_set}): ranks could not tell its elements apart. Leave num_parallel_calls out, or make the call behind the "
             "data set",
             3,
         )
-    if data_set is None and not tf.compat.v1.executing_eagerly_outside_functions() and _is_of_a_function():
+    if not data_sets and not tf.compat.v1.executing_eagerly_outside_functions() and _is_of_a_function():
         # In several places, or in a loop's iterations: TensorFlow does not tell which of them runs.
         raise UnsupportedError(
             "a call of Ronde in a tf.function that a session's graph calls: the graph may call it several times at once, in "

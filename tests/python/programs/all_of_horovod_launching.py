@@ -94,7 +94,7 @@ def check_command(owner: Any) -> None:
     """The entry point of ``horovodrun``."""
     with said_by("horovodrun", "--check-build") as said:
         owner.run_commandline()
-    assert "[X] PyTorch" in said.getvalue() and "[ ] MPI" in said.getvalue()
+    assert "[X] PyTorch" in said.getvalue() and "[X] MPI" in said.getvalue()
 
 
 def check_parsing(parse_args: Callable[..., Any]) -> None:
