@@ -75,12 +75,15 @@ void MessageTags::begin() {
 void MessageTags::add(std::span<const std::byte> bytes) {
   if (integrity_ == Integrity::checksum) {
     ::XXH3_64bits_update(&state_->hash, bytes.data(), bytes.size());
-  } else if (is_keyed(integrity_)) {
+  } else if (is_keyed(integrity_) && !bytes.empty()) {
     ::crypto_onetimeauth_update(&state_->mac, sodium_bytes(bytes.data()), bytes.size());
   }
 }
 
 void MessageTags::crypt(std::span<std::byte> message) const {
+  if (message.empty()) {
+    return;  // its address may be null, which libsodium does not take
+  }
   ::crypto_stream_chacha20_ietf_xor_ic(sodium_bytes(message.data()), sodium_bytes(message.data()), message.size(),
                                        state_->nonce().data(), kFirstBlock, sodium_bytes(state_->key.bytes.data()));
 }
