@@ -1,5 +1,6 @@
 #include "executions.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -7,7 +8,7 @@ namespace ronde::jax {
 
 namespace {
 
-/// So many are remembered: of those before them XLA begins nothing any more.
+/// So many are remembered, and those that have not made all their calls: of others XLA begins nothing any more.
 constexpr std::size_t kMost = 256;
 
 /// How often init() has run; -1 if there is no job.
@@ -74,7 +75,9 @@ Executions::Execution& Executions::execution(std::int64_t run) {
     for (std::size_t kept = 0; newest_.size() > kMost && kept < kMost;) {
       const std::int64_t oldest = newest_.front();
       newest_.pop_front();
-      if (executions_.at(oldest).under_way.empty()) {
+      const bool is_entered =
+          std::any_of(entered_.begin(), entered_.end(), [&](const auto& entered) { return entered.second == oldest; });
+      if (executions_.at(oldest).under_way.empty() && !is_entered) {
         executions_.erase(oldest);
       } else {
         newest_.push_back(oldest);
