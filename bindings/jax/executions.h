@@ -1,9 +1,9 @@
 // Executions: which calls of compiled programs belong together, and by which names ranks meet after one of them has
 // failed.
 //
-// A program's independent calls begin in any order. Where one fails XLA begins no more of that execution: a rank may
-// have begun calls then that another has not come to. With the same names in the next execution they would meet that
-// rank's calls, and every sum from then on would be of two different executions. So
+// Where a call fails XLA begins no more of that execution: a rank may have begun calls then that another has not come
+// to. With the same names in the next execution they would meet that rank's calls, and every sum from then on would be
+// of two different executions. So
 //  - a call that fails fails its execution: what that has under way on this rank is cancelled, and what XLA still
 //    begins of it is refused;
 //  - ranks then go on under other names, which have the number of a generation. Each group counts its own. A rank that

@@ -5,9 +5,9 @@ ranks could wait, before it has even begun, for the end of a call that it does n
 schedules otherwise, the other way round. So each call takes a token, a small array, from the one before it and gives one to
 the next: requests are handed in in the program's order, in which the calls are numbered too. A call of small arrays becomes
 two of XLA's: a start, which hands the request in, waits for nobody and gives the token on, and an end, which brings the
-results. A call of large arrays stays one, on the program's own memory, and gives the token on when it has ended. What a call waits
-for before it begins, by data, by memory or by the token, are then ends of calls before it only, and no ranks wait for each
-other in a circle (docs/decisions/0025, which has the proof).
+results. A call of large arrays stays one, on the program's own memory, and gives the token on when it has ended. What a call
+waits for before it begins, by data, by memory or by the token, are then ends of calls before it only, and no ranks wait for
+each other in a circle (docs/decisions/0025, which has the proof).
 
 The token runs through functions, loops and branches as one more argument and result. What is done last gives it back, so that
 it is known of an execution that it has made its calls; and the first one says which program it is. A program whose one call
@@ -29,7 +29,7 @@ WHOLE, START, END, DONE = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_
 #: A call of more bytes stays one: its start and end would copy them, twice.
 _MOST_BYTES = 1 << 20
 
-_TOKEN_BYTES = 24  # as in bindings/jax/calls.h
+_TOKEN_BYTES = 24  # as in bindings/jax/call.h
 
 
 class Order:
