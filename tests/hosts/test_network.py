@@ -98,7 +98,9 @@ def test_the_wall_clock_of_a_host_is_an_hour_off_or_jumps(bed, at_first, then): 
 # ---- Bytes that TCP lets pass
 
 @pytest.mark.hosts(2, "faults")
-@pytest.mark.parametrize("count, protection", [(10, "checksum"), (1_000_000, "checksum"), (1_000_000, "mac"), (1_000_000, "encrypt")])
+@pytest.mark.parametrize(
+    "count, protection", [(10, "checksum"), (1_000_000, "checksum"), (1_000_000, "mac"), (1_000_000, "encrypt")]
+)
 def test_changed_bytes_end_the_job_and_name_the_rank(bed, count, protection):  # 16
     job = ByHand(bed, bed.hosts, "steps.py", count, RONDE_TCP_INTEGRITY=protection)
     for rank in range(2):

@@ -420,7 +420,7 @@ for number in range(14):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_that_a_late_one_has_left_behind_go_on_in_one_execution(tmp_path, ranks):
-    """After a failure of all, one rank is late by more than two limits: from then on all had success, with sums of two steps."""
+    """After a failure of all, one rank is late by more than two limits: then all had success, with sums of two steps."""
     program = tmp_path / "program.py"
     program.write_text(APART)
     ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="1")

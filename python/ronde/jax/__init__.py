@@ -20,7 +20,8 @@ compile the same functions, whatever each has traced before.
 
 What reduces is said by ``op``: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``, ``Adasum``, ``BitAnd``, ``BitOr``,
 ``BitXor``, as in :mod:`ronde.numpy`. Elements are floats of 8 to 64 bits, integers of 8 to 64 bits with and without sign,
-bool and complex numbers. Errors are those of :mod:`ronde.exceptions`, in a compiled program ``jax.errors.JaxRuntimeError`` with the same text, raised where the result is waited for.
+bool and complex numbers. Errors are those of :mod:`ronde.exceptions`, in a compiled program
+``jax.errors.JaxRuntimeError`` with the same text, raised where the result is waited for.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def bind(request: Request, *arrays: Any) -> List[Any]:
 
 
 def _unfused(arrays: Sequence[Any]) -> Sequence[Any]:
-    """The arrays, behind a barrier where XLA compiles for a GPU: its fusion looks across an ordered callback, at a slice that is
-    an operand for instance, and ends the process over the token there (seen with JAX 0.11.2)."""
+    """The arrays, behind a barrier where XLA compiles for a GPU: its fusion looks across an ordered callback, at a slice that
+    is an operand for instance, and ends the process over the token there (seen with JAX 0.11.2)."""
     if jax.default_backend() == "cpu" or not arrays:
         return arrays
     barred: Sequence[Any] = jax.lax.optimization_barrier(tuple(arrays))

@@ -57,8 +57,8 @@ def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any
 
 
 def _outermost(graph: Any) -> str:
-    """The name of the function that is traced, as the program has it, or of the loop or branch of a session's graph. "" where there
-    is none."""
+    """The name of the function that is traced, as the program has it, or of the loop or branch of a session's graph. "" where
+    there is none."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
         # Loops and branches have a number at their names' end that depends on what the rank has traced before.

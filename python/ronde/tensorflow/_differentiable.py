@@ -140,8 +140,8 @@ def broadcast(tensor: Any, call: Call) -> Any:
 
 
 def _rank_in(group: int) -> Any:
-    """This process's number in the group, when it is run: a function is kept over shutdown and init, after which the rank may be
-    another."""
+    """This process's number in the group, when it is run: a function is kept over shutdown and init, after which the rank may
+    be another."""
     rank = _native.topology(_native.RANK, None)
     if group == 0:
         return rank

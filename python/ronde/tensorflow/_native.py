@@ -187,8 +187,8 @@ def _check_graph() -> None:
         # In several places, or in a loop's iterations: TensorFlow does not tell which of them runs.
         raise UnsupportedError(
             "a call of Ronde in a tf.function that a session's graph calls: the graph may call it several times at once, in "
-            "another order on each rank, and ranks could not tell the calls apart. Make the call outside of the function, in the "
-            "graph or in the body of its loop, or use the function without a session",
+            "another order on each rank, and ranks could not tell the calls apart. Make the call outside of the function, in "
+            "the graph or in the body of its loop, or use the function without a session",
             3,
         )
 
