@@ -38,10 +38,11 @@ def test_values_are_right_where_packets_are_lost(bed, percent):  # 13
 @pytest.mark.long
 def test_a_slow_link_is_not_a_dead_host(bed):  # 14
     """A step takes several times as long as a host may be silent, while bytes move all the time."""
-    job = ByHand(bed, bed.hosts, "steps.py", 150_000, 2, RONDE_HOST_TIMEOUT_S="3")
+    job = ByHand(bed, bed.hosts, "steps.py", 150_000, 2, 0, "told", RONDE_HOST_TIMEOUT_S="3")
     assert job.read_all() == ["ready"] * 2
     bed.hosts[1].faults.rate("1mbit", burst="32k")
     began = time.monotonic()
+    job.tell()
     for rank in range(2):
         job.read_to(rank, "right")
     assert time.monotonic() - began > 6

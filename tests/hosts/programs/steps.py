@@ -1,5 +1,6 @@
-"""Says "ready", and then all-reduces until something ends that: steps.py ELEMENTS [STEPS [PAUSE_S [broadcast]]], where the last
-word has the last rank broadcast instead, so that the others only receive. After every step "step N".
+"""Says "ready", and then all-reduces until something ends that: steps.py ELEMENTS [STEPS [PAUSE_S [broadcast | told]]], where
+"broadcast" has the last rank broadcast instead, so that the others only receive, and "told" has every rank wait for a line on
+its standard input before the first step. After every step "step N".
 When a call fails, "failed at T:", by the monotonic clock, which all hosts of a bed share, and the error's kind and text; the
 process then lives on until its standard input ends, with code 3, as others' do that clean up."""
 
@@ -19,6 +20,8 @@ try:
     rnp.init()
     rank, size = rnp.rank(), rnp.size()
     print("ready", flush=True)
+    if sys.argv[4:] == ["told"]:
+        sys.stdin.readline()
     for step in range(steps):
         if pause_s:
             time.sleep(pause_s)
