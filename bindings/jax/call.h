@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +40,8 @@ enum class Stage {
 
 struct Call {
   std::atomic<Stage> stage = Stage::open;
-  Token token{};                    ///< of one that is ordered
-  std::optional<std::int64_t> run;  ///< the execution that it belongs to; none: XLA does not tell
+  Token token{};         ///< of one that is ordered
+  std::int64_t run = 0;  ///< the execution that it belongs to
   std::string name;
   ronde_ticket* ticket = nullptr;
   Completion completion;

@@ -20,6 +20,7 @@
 #include "attributes.h"
 #include "call.h"
 #include "completions.h"
+#include "context.h"
 #include "executions.h"
 #include "failures/failures.h"
 #include "request.h"
@@ -81,9 +82,7 @@ std::string refusal(ronde_status status) {
 void release(Call* call) {
   const std::unique_ptr<Call> owned(call);
   under_way.fetch_sub(1, std::memory_order_relaxed);
-  if (call->run) {
-    Executions::instance().end(*call->run, call->ticket);
-  }
+  Executions::instance().end(call->run, call->ticket);
   ronde_release(call->ticket);
 }
 
@@ -102,14 +101,11 @@ void abandon(std::int64_t run) {
   }
 }
 
-/// The execution of this call has failed, if there is one to know of. Returns what XLA is to be told.
-std::string fail(const std::optional<std::int64_t>& run, const std::string& error, ronde_status status) {
-  if (!run) {
-    return error;
-  }
+/// The execution of this call has failed. Returns what XLA is to be told.
+std::string fail(std::int64_t run, const std::string& error, ronde_status status) {
   // Of an execution's calls one fails, and the ranks cancel the others: that one is the error.
-  const std::string told = Executions::instance().fail(*run, error, status != RONDE_CANCELLED);
-  abandon(*run);
+  const std::string told = Executions::instance().fail(run, error, status != RONDE_CANCELLED);
+  abandon(run);
   return told;
 }
 
@@ -135,8 +131,8 @@ void finish(Call& call, ronde_status status) noexcept {
 /// In the engine thread. The other calls of an execution are cancelled as soon as one has failed.
 void note_failure(const Call& call, ronde_ticket* ticket, ronde_status status) noexcept {
   try {
-    if (status != RONDE_OK && call.run) {
-      Executions::instance().fail(*call.run, error_of(ticket, status), status != RONDE_CANCELLED);
+    if (status != RONDE_OK) {
+      Executions::instance().fail(call.run, error_of(ticket, status), status != RONDE_CANCELLED);
     }
   } catch (...) {
     return;  // without memory: whoever finishes the call does it
@@ -193,21 +189,6 @@ XLA_FFI_Error* settle(XLA_FFI_CallFrame& frame, Call* call) {
   return completion.error.empty() ? nullptr : error_for(*frame.api, completion.error, completion.code);
 }
 
-/// None where XLA's interface is too old to tell.
-std::optional<std::int64_t> run_of(const XLA_FFI_CallFrame& frame) {
-  const XLA_FFI_Api& api = *frame.api;
-  if (api.struct_size < offsetof(XLA_FFI_Api, run_id_get) + sizeof(api.run_id_get) || api.run_id_get == nullptr) {
-    return std::nullopt;
-  }
-  XLA_FFI_RunId_Get_Args asked{sizeof(asked), nullptr, frame.ctx, 0};
-  if (XLA_FFI_Error* const error = api.run_id_get(&asked); error != nullptr) {
-    XLA_FFI_Error_Destroy_Args destroyed{sizeof(destroyed), nullptr, error};
-    api.error_destroy(&destroyed);
-    return std::nullopt;
-  }
-  return asked.run_id;
-}
-
 Token token_in(const XLA_FFI_Buffer& buffer) {
   if (spans_of(std::array<void*, 1>{const_cast<XLA_FFI_Buffer*>(&buffer)}.data(), 1).front().bytes != sizeof(Token)) {
     throw std::invalid_argument("ronde.jax: the call has no token: package and libronde_jax.so must be of one release");
@@ -237,44 +218,52 @@ void give_up_earlier(const Token& token, std::int64_t run) {
 /// The token of the call that gets this one, which also says to which execution it belongs.
 Token next(const Token& before, Call* call) {
   static constinit std::atomic<std::uint64_t> calls = 0;
-  static constinit std::atomic<std::int64_t> executions = 0;
   Token token = before;
   token.call = 1 + calls.fetch_add(1, std::memory_order_relaxed);
   if (before.execution == 0) {
-    token.execution = 1 + executions.fetch_add(1, std::memory_order_relaxed);
-    if (call->run) {
-      give_up_earlier(token, *call->run);
-    }
+    token.execution = Executions::next_run();
+    give_up_earlier(token, token.execution);
   }
-  if (!call->run) {
-    call->run = -token.execution;
-  }
+  call->run = token.execution;
   return token;
+}
+
+/// Where the program of a call makes calls.
+std::vector<Executions::Place> places_of(const Attributes& attributes) {
+  const XLA_FFI_Array& said = attributes.integers("places");
+  const std::span numbers(static_cast<const std::int64_t*>(said.data), said.size);
+  std::vector<Executions::Place> places;
+  for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
+    places.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
+  }
+  return places;
 }
 
 /// Why the call is not made; nullptr: it was.
 XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std::int64_t operands,
                      std::int64_t results, std::unique_ptr<Call>& call) {
-  if (call->run) {
-    const XLA_FFI_Array& groups = attributes.integers("groups");  // one number in front: there are no empty arrays here
-    const Executions::Answer answer =
-        Executions::instance().begin(*call->run, static_cast<std::int32_t>(attributes.integer("group")),
-                                     std::span(static_cast<const std::int64_t*>(groups.data), groups.size).subspan(1));
-    if (!answer.refusal.empty()) {
-      abandon(*call->run);
-      return error_for(*frame.api, answer.refusal, XLA_FFI_Error_Code_ABORTED);
-    }
-    call->name += answer.suffix;
+  const std::vector<Executions::Place> places = places_of(attributes);
+  const bool has_token = call->token.program != 0;
+  if (!has_token) {
+    call->run = Executions::next_run();  // the program's one call
   }
+  const std::uint64_t program =
+      has_token || places.empty() ? call->token.program : static_cast<std::uint64_t>(places.front().program);
+  const auto launch = attributes.integer("always_calls") != 0 ? launch_of(frame) : std::nullopt;
+  const Executions::Answer answer = Executions::instance().begin(
+      {call->run, program, launch, device_of(frame), places}, static_cast<std::int32_t>(attributes.integer("group")));
+  if (!answer.refusal.empty()) {
+    abandon(call->run);
+    return error_for(*frame.api, answer.refusal, XLA_FFI_Error_Code_ABORTED);
+  }
+  call->name += answer.suffix;
   const ronde_status status = submit(frame, attributes, operands, results, &on_done, call.get());
   if (status != RONDE_OK) {
     return error_for(*frame.api, fail(call->run, refusal(status), status), code_of(status));
   }
   under_way.fetch_add(1, std::memory_order_relaxed);
   try {
-    if (call->run) {
-      Executions::instance().add(*call->run, call->ticket);
-    }
+    Executions::instance().add(call->run, call->ticket);
   } catch (...) {  // XLA takes its memory back: the request must have ended before
     ronde_cancel(call->ticket);
     ronde_wait(call->ticket, -1.0);
@@ -299,7 +288,6 @@ XLA_FFI_Error* guarded(const XLA_FFI_CallFrame& frame, Work&& work) {
 std::unique_ptr<Call> call_of(const XLA_FFI_CallFrame& frame, const Attributes& attributes) {
   auto call = std::make_unique<Call>();
   call->completion.api = frame.api;
-  call->run = run_of(frame);
   call->name = attributes.text("name");
   return call;
 }
@@ -341,7 +329,7 @@ XLA_FFI_Error* start(XLA_FFI_CallFrame& frame) {
       return error;
     }
     Call* const call = made.release();
-    const std::int64_t run = *call->run;
+    const std::int64_t run = call->run;
     std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &call->token, sizeof(Token));
     ronde_wait(call->ticket, 0.0);  // does what can be done now: the rank that comes last has its result before the end
     try {
@@ -367,7 +355,7 @@ XLA_FFI_Error* end(XLA_FFI_CallFrame& frame) {
     const Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
     Call* const call = Started::instance().claim(token.call);
     if (call == nullptr) {
-      const std::string error = Executions::instance().error_of(run_of(frame).value_or(-token.execution));
+      const std::string error = Executions::instance().error_of(token.execution);
       return error_for(*frame.api, error.empty() ? "another call of this program has failed" : error,
                        XLA_FFI_Error_Code_ABORTED);
     }
@@ -384,7 +372,7 @@ XLA_FFI_Error* finish_order(XLA_FFI_CallFrame& frame) {
     }
     const Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
     std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
-    Executions::instance().leave(token.program, run_of(frame).value_or(-token.execution));
+    Executions::instance().leave(token.program, token.execution);
     return nullptr;
   });
 }
@@ -408,11 +396,12 @@ bool is_execution(const XLA_FFI_CallFrame& frame) {
 }  // namespace ronde::jax
 
 /// A call in one operation, for jax.ffi.register_ffi_target. Its attributes are those of `ronde_request`: integers op,
-/// group, reduce_op, root, as_rank and as_size (-1: any), reals prescale and postscale, texts name and site, integers
-/// splits and groups, in which the program makes calls (one 0 in front of each). Operands are the inputs, results the
-/// outputs; a barrier passes its operands on. With the attribute is_ordered 1 in place of 0 the last operand is the
-/// token of the start before, and the last result its own. Any thread of XLA's; never blocks. Errors are returned, or
-/// come with the future.
+/// group, reduce_op, root, as_rank and as_size (-1: any), always_calls (1: no execution of the program is without
+/// calls), reals prescale and postscale, texts name and site, integers splits (one 0 in front) and places, where the
+/// program makes calls: of each group it, its family and the program. Operands are the inputs, results the outputs; a
+/// barrier passes its operands on. With the attribute is_ordered 1 in place of 0 the last operand is the token of the
+/// start before, and the last result its own. Any thread of XLA's; never blocks. Errors are returned, or come with the
+/// future.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_collective(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::execute(*frame) : nullptr;
 }

@@ -1,6 +1,9 @@
 #include "executions.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -18,35 +21,35 @@ std::int64_t epoch_now() {
   return ronde_get_topology(nullptr, &topology) == RONDE_OK ? static_cast<std::int64_t>(topology.epoch) : -1;
 }
 
-/// What a rank says, and what the greatest of all ranks' is.
-struct Said {
-  std::int64_t generation;
-  std::int64_t execution;
-  std::int64_t before;  ///< -execution
-};
-
-/// The greatest of what the ranks say.
-ronde_status greatest_of_all(std::int32_t group, Said& said) {
-  static constexpr char kName[] = "ronde.jax.generation";
-  static constexpr std::int64_t kCount = sizeof(Said) / sizeof(std::int64_t);
+/// Replaces each number by the greatest of the ranks'.
+ronde_status greatest_of_all(std::int64_t group, const std::string& name, std::span<std::int64_t> numbers) {
+  const auto count = static_cast<std::int64_t>(numbers.size());
   ronde_tensor tensor{};
   tensor.struct_size = sizeof(tensor);
-  tensor.data = &said;
-  tensor.shape = &kCount;
+  tensor.data = numbers.data();
+  tensor.shape = &count;
   tensor.ndim = 1;
   tensor.dtype = RONDE_INT64;
   ronde_request request{};
   request.struct_size = sizeof(request);
   request.op = RONDE_ALLREDUCE;
-  request.group = group;
-  request.name = kName;
-  request.name_bytes = sizeof(kName) - 1;
+  request.group = static_cast<std::int32_t>(group);
+  request.name = name.data();
+  request.name_bytes = name.size();
   request.inputs = &tensor;
   request.outputs = &tensor;
   request.count = 1;
   request.reduce_op = RONDE_MAX;
   request.prescale = request.postscale = 1.0;
   return ronde_execute(nullptr, &request, -1.0, nullptr);
+}
+
+std::string name_of(std::int64_t number) { return number == 0 ? std::string() : "." + std::to_string(number); }
+
+std::string on_another_device(std::int64_t now, std::int64_t before) {
+  return "the program makes calls of Ronde and runs on device " + std::to_string(now) +
+         " of this process, where it, or another with the same names, has run on device " + std::to_string(before) +
+         ": XLA may run them in another order on each rank; let a process run its calls on one device";
 }
 
 /// After a call that has failed: others have waited in vain for a call of this rank's that it has not made.
@@ -92,83 +95,145 @@ void Executions::follow_init() {
   if (const std::int64_t epoch = epoch_now(); epoch != epoch_) {
     epoch_ = epoch;
     entered_.clear();
-    for (auto& [id, group] : groups_) {
-      group.executions = 0;
-      group.generation = 0;
-      group.is_in_doubt = false;
+    for (auto& [id, family] : families_) {
+      for (auto& [program, count] : family.programs) {
+        count.executions = 0;
+        count.aligned = 0;
+      }
+      family.generation = 0;
+      family.is_in_doubt = false;
+      family.device.reset();
     }
   }
 }
 
-Executions::Answer Executions::begin(std::int64_t run, std::int32_t group, std::span<const std::int64_t> groups) {
+std::int64_t Executions::next_run() {
+  static constinit std::atomic<std::int64_t> runs = 0;
+  return 1 + runs.fetch_add(1, std::memory_order_relaxed);
+}
+
+Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t group) {
+  const std::int64_t run = beginning.run;
+  const auto found = std::find_if(beginning.places.begin(), beginning.places.end(),
+                                  [&](const Place& each) { return each.group == group; });
+  if (found == beginning.places.end()) {
+    throw std::invalid_argument("ronde.jax: package and libronde_jax.so must be of one release");
+  }
+  const Place place = *found;
   std::unique_lock lock(mutex_);
   std::string why;
   Execution& before = execution(run);
-  if (before.groups.empty()) {
-    for (const std::int64_t each : groups) {
-      before.groups.push_back(static_cast<std::int32_t>(each));
-      ++groups_[before.groups.back()].executions;
-    }
+  if (before.places.empty()) {
+    count(before, beginning);
   }
-  if (!before.has_failed && !before.generations.contains(group) && !agree(lock, run, group, why)) {
-    const std::string error =
-        "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
-        why;
-    return {fail_locked(run, error, true), {}};
+  if (beginning.device && family(place).device.value_or(*beginning.device) != *beginning.device) {
+    return {fail_locked(run, on_another_device(*beginning.device, *family(place).device), true), {}};
+  }
+  family(place).device = beginning.device;
+  if (!before.has_failed && !before.generations.contains(group)) {
+    if (const Agreed agreed = agree(lock, run, place, why); agreed != Agreed::yes) {
+      const std::string error =
+          "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go "
+          "on: " +
+          why;
+      return {fail_locked(run, error, true, agreed == Agreed::is_behind ? &place : nullptr), {}};
+    }
   }
   Execution& mine = execution(run);
   if (mine.has_failed) {
     return {mine.error, {}};
   }
-  const std::int64_t generation = mine.generations.try_emplace(group, groups_[group].generation).first->second;
+  const std::int64_t generation = mine.generations.try_emplace(group, family(place).generation).first->second;
   return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
 }
 
-/// The first call of this execution in the group is to begin. True once the ranks are of one mind about the group's
-/// generation.
-bool Executions::agree(std::unique_lock<std::mutex>& lock, std::int64_t run, std::int32_t group, std::string& why) {
-  asked_.wait(lock, [&] { return !groups_[group].is_asking; });
-  const Execution& mine = execution(run);
-  if (mine.has_failed) {
-    why = mine.error;
-    return false;
+/// Its first call begins.
+void Executions::count(Execution& mine, const Beginning& beginning) {
+  mine.places.assign(beginning.places.begin(), beginning.places.end());
+  const std::int64_t left_out = beginning.launch ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
+  for (const Place& each : mine.places) {
+    Family& counted = family(each);
+    counted.programs[each.program].executions += 1 + left_out;
+    counted.is_in_doubt |= left_out > 0;
   }
-  if (mine.generations.contains(group)) {
-    return true;  // another call of it was before
-  }
-  while (groups_[group].is_in_doubt) {
-    if (!ask(lock, group, why)) {
-      return false;
-    }
-  }
-  return true;
 }
 
-/// False: this execution is not to go on. Else the group may be in doubt yet.
-bool Executions::ask(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why) {
-  groups_[group].is_asking = true;
-  const std::int64_t mine = groups_[group].executions;
-  Said said{groups_[group].generation + 1, mine, -mine};
+/// The first call of this execution in the group is to begin. `yes`: the ranks are of one mind about the family's
+/// generation, and in the same execution.
+Executions::Agreed Executions::agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place,
+                                     std::string& why) {
+  for (;;) {
+    asked_.wait(lock, [&] { return !family(place).is_asking && !family(place).programs[place.program].is_asking; });
+    const Execution& mine = execution(run);
+    if (mine.has_failed) {
+      why = mine.error;
+      return Agreed::no;
+    }
+    if (mine.generations.contains(static_cast<std::int32_t>(place.group))) {
+      return Agreed::yes;  // another call of it was before
+    }
+    if (family(place).is_in_doubt) {
+      if (!ask_generation(lock, place, why)) {
+        return Agreed::no;
+      }
+    } else if (family(place).programs[place.program].aligned == family(place).generation) {
+      return Agreed::yes;
+    } else if (const Agreed agreed = ask_execution(lock, place, why); agreed != Agreed::yes) {
+      return agreed;
+    }
+  }
+}
+
+/// False: this execution is not to go on.
+bool Executions::ask_generation(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why) {
+  family(place).is_asking = true;
+  std::array<std::int64_t, 1> said{family(place).generation + 1};
   lock.unlock();
-  const ronde_status status = greatest_of_all(group, said);
+  const ronde_status status = greatest_of_all(place.group, "ronde.jax.generation" + name_of(place.family), said);
   const bool is_missed = status != RONDE_OK && is_for_a_missed_call(status);
   if (status != RONDE_OK) {
     why = ronde_last_error();
   }
   lock.lock();
-  Group& asked = groups_[group];
+  Family& asked = family(place);
   asked.is_asking = false;
   asked_.notify_all();
   if (status != RONDE_OK) {
     return is_missed;  // the others are a question further
   }
-  asked.generation = said.generation;
-  if (said.execution != mine) {
-    why = "this rank is behind: others are in a later execution";
-    return false;
-  }
-  asked.is_in_doubt = said.before != -mine;
+  asked.generation = said[0];
+  asked.is_in_doubt = false;
   return true;
+}
+
+/// `yes`: this execution may go on, once it is known to be the others', or once that has been asked again.
+Executions::Agreed Executions::ask_execution(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why) {
+  Count& count = family(place).programs[place.program];  // stays where it is
+  count.is_asking = true;
+  const std::int64_t generation = family(place).generation;
+  const std::int64_t mine = count.executions;
+  std::array<std::int64_t, 2> said{mine, -mine};
+  lock.unlock();
+  const ronde_status status =
+      greatest_of_all(place.group, "ronde.jax.execution" + name_of(place.program) + name_of(generation), said);
+  const bool is_missed = status != RONDE_OK && is_for_a_missed_call(status);
+  if (status != RONDE_OK) {
+    why = ronde_last_error();
+  }
+  lock.lock();
+  count.is_asking = false;
+  asked_.notify_all();
+  if (status != RONDE_OK) {
+    return is_missed ? Agreed::yes : Agreed::no;
+  }
+  if (said[0] != mine) {
+    why = "this rank is behind: others are in a later execution";
+    return Agreed::is_behind;
+  }
+  if (said[1] == -mine) {
+    count.aligned = generation;
+  }
+  return Agreed::yes;
 }
 
 void Executions::add(std::int64_t run, ronde_ticket* ticket) {
@@ -213,10 +278,11 @@ void Executions::leave(std::uint64_t program, std::int64_t run) {
   }
 }
 
-std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause) {
+/// `behind`: where others are in a later execution, so that this one's calls there are made nowhere.
+std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* behind) {
   Execution& failed = execution(run);
   if (!std::exchange(failed.has_failed, true)) {
-    cancel_rest(failed);
+    cancel_rest(failed, behind);
   }
   if (failed.error.empty() || (is_cause && !failed.is_cause)) {
     failed.error = error;
@@ -225,14 +291,19 @@ std::string Executions::fail_locked(std::int64_t run, const std::string& error, 
   return failed.error;
 }
 
-/// Cancels what is under way, and puts this rank in doubt about the groups.
-void Executions::cancel_rest(const Execution& failed) {
+/// Cancels what is under way, and puts this rank in doubt about the calls of the program.
+void Executions::cancel_rest(const Execution& failed, const Place* behind) {
   for (ronde_ticket* const ticket : failed.under_way) {
     ronde_cancel(ticket);
   }
-  if (failed.epoch == epoch_) {
-    for (const std::int32_t group : failed.groups) {
-      groups_[group].is_in_doubt = true;
+  if (failed.epoch != epoch_) {
+    return;
+  }
+  for (const Place& each : failed.places) {
+    const auto made = failed.generations.find(static_cast<std::int32_t>(each.group));
+    const bool is_earlier = made != failed.generations.end() && made->second < family(each).generation;
+    if (!is_earlier && (behind == nullptr || each != *behind)) {
+      family(each).is_in_doubt = true;
     }
   }
 }

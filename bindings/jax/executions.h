@@ -6,20 +6,31 @@
 // of two different executions. So
 //  - a call that fails fails its execution: what that has under way on this rank is cancelled, and what XLA still
 //    begins of it is refused;
-//  - ranks then go on under other names, which have the number of a generation. Each group counts its own. A rank that
-//    has seen a failure is in doubt about the groups in which that program makes calls. Before its next execution makes
-//    its first call in such a group the rank asks the group's others for the greatest number that any of them would
-//    take, and whether they are in the same execution: each counts those of programs that have calls in the group,
-//    whether they came to them or not. Where some are behind, the execution of these fails, and the others ask again. A
-//    rank that has seen no failure does not answer: the limit of the question ends it, as that of any call.
-// All calls of an execution in one group have one generation. A new init() begins with none.
+//  - ranks then go on under other names, which have the number of a generation. A rank that has seen a failure is in
+//    doubt about the program's calls. Before its next execution makes its first call in a group the rank asks the
+//    group's others for the greatest number that any of them would take. A rank that has seen no failure does not
+//    answer: the limit of the question ends it, as that of any call;
+//  - in a new generation the ranks find for each program whether they are in the same execution of it: each counts
+//    them, whether they came to calls in the group or not. Where some are behind, the execution of these fails, and the
+//    others ask again;
+//  - an execution that has ended before its first call is counted by the next of its program, and puts the rank in
+//    doubt as a failure does (launches.h).
+// Each family of programs in a group has generations of its own. A family is one program, or all those that have calls
+// with names that the caller has given, for these may meet each other's. All calls of an execution in one group have
+// one generation. A failure of one that has made its calls in an earlier generation than the family's raises no doubt:
+// they can meet no later ones. A new init() begins with no generation.
 //
-// XLA's run id tells executions apart; it is a rank's own. Where XLA's interface is too old to tell it, calls in order
-// have the number of their execution from their token, and of programs with one call nothing of this is done.
+// XLA begins executions on one device in the order in which the program starts them, but those on several devices as it
+// likes: with the same names they would meet each other's. So a family runs on one device of a process.
+//
+// Executions have numbers of this process: calls in order have theirs from their token, and a program without tokens
+// makes one call in each execution. XLA's run ids are no such numbers: in JAX 0.6 and 0.7 executables of the same text
+// have the same.
 #pragma once
 
 #include <ronde/ronde.h>
 
+#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -30,7 +41,10 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
+
+#include "launches.h"
 
 namespace ronde::jax {
 
@@ -44,9 +58,29 @@ class Executions {
     std::string suffix;
   };
 
-  /// A call of the execution `run` in this group is about to begin. `groups`: in which its program makes calls, this
-  /// one among them. May wait for the other ranks, after a failure only. Any thread of XLA's.
-  Answer begin(std::int64_t run, std::int32_t group, std::span<const std::int64_t> groups);
+  /// Where a program makes calls.
+  struct Place {
+    std::int64_t group;
+    std::int64_t family;   ///< of programs, in the group; 0: those with names that the caller has given
+    std::int64_t program;  ///< by its calls in the group: the same on all its ranks. At least 0
+    auto operator<=>(const Place&) const = default;
+  };
+
+  /// An execution of which a call is about to begin.
+  struct Beginning {
+    std::int64_t run;
+    std::uint64_t program;               ///< programs that make other calls on this rank have another
+    std::optional<std::int64_t> launch;  ///< XLA's run id, where it tells of executions without calls
+    std::optional<std::int64_t> device;  ///< it runs on, where XLA tells
+    std::span<const Place> places;       ///< in which its program makes calls
+  };
+
+  /// The number of an execution that begins.
+  static std::int64_t next_run();
+
+  /// A call of the execution in this group, one of its places, is about to begin. May wait for the other ranks, after a
+  /// failure only. Any thread of XLA's.
+  Answer begin(const Beginning& execution, std::int32_t group);
   /// It was submitted. Before any end(). Cancels it if its execution has failed meanwhile.
   void add(std::int64_t run, ronde_ticket* ticket);
   /// It has ended; before the ticket is released. Any thread.
@@ -69,30 +103,42 @@ class Executions {
     std::string error;                                 ///< of the call that failed
     bool is_cause = false;                             ///< that call has not failed since others have
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
-    std::vector<std::int32_t> groups;                  ///< in which its program makes calls
+    std::vector<Place> places;                         ///< in which its program makes calls
     std::map<std::int32_t, std::int64_t> generations;  ///< by group, of those that it has made calls in
     std::set<ronde_ticket*> under_way;
   };
-  struct Group {
-    std::int64_t executions = 0;  ///< of programs that make calls in it, since init()
+  /// Of a program, in a family.
+  struct Count {
+    std::int64_t executions = 0;  ///< since init()
+    std::int64_t aligned = 0;  ///< the last generation in which the ranks have found themselves in the same execution
+    bool is_asking = false;
+  };
+  struct Family {
+    std::map<std::int64_t, Count> programs;
     std::int64_t generation = 0;
     bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
     bool is_asking = false;
+    std::optional<std::int64_t> device;  ///< on which its programs run
   };
 
   Execution& execution(std::int64_t run);
   void follow_init();
-  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause);
-  void cancel_rest(const Execution& failed);
-  bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, std::int32_t group, std::string& why);
-  bool ask(std::unique_lock<std::mutex>& lock, std::int32_t group, std::string& why);
+  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* behind = nullptr);
+  void cancel_rest(const Execution& failed, const Place* behind);
+  void count(Execution& mine, const Beginning& beginning);
+  Family& family(const Place& place) { return families_[{place.group, place.family}]; }
+  enum class Agreed { yes, no, is_behind };
+  Agreed agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
+  bool ask_generation(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why);
+  Agreed ask_execution(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why);
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable asked_;
   std::unordered_map<std::int64_t, Execution> executions_;
   std::unordered_map<std::uint64_t, std::int64_t> entered_;  ///< programs that have begun calls, not all, and where
   std::deque<std::int64_t> newest_;                          ///< the executions, in the order in which they began
-  std::map<std::int32_t, Group> groups_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Family> families_;  ///< by group and number
+  Launches launches_;
   std::int64_t epoch_ = -1;  ///< of the job
 };
 

@@ -43,8 +43,8 @@ std::vector<std::int64_t> Started::others_of(std::uint64_t program, std::int64_t
   std::set<std::int64_t> others;
   const std::lock_guard lock(mutex_);
   for (const auto& [number, call] : calls_) {
-    if (call->token.program == program && call->run && *call->run != run) {
-      others.insert(*call->run);
+    if (call->token.program == program && call->run != run) {
+      others.insert(call->run);
     }
   }
   return {others.begin(), others.end()};

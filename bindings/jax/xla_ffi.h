@@ -188,6 +188,14 @@ typedef struct XLA_FFI_RunId_Get_Args {
 } XLA_FFI_RunId_Get_Args;
 typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
 
+typedef struct XLA_FFI_DeviceOrdinal_Get_Args {
+  size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
+  XLA_FFI_ExecutionContext* ctx;
+  int32_t device_ordinal; /* out */
+} XLA_FFI_DeviceOrdinal_Get_Args;
+typedef XLA_FFI_Error* XLA_FFI_DeviceOrdinal_Get(XLA_FFI_DeviceOrdinal_Get_Args* args);
+
 typedef struct XLA_FFI_Api {
   size_t struct_size;
   XLA_FFI_Extension_Base* extension_start;
@@ -209,7 +217,8 @@ typedef struct XLA_FFI_Api {
   XLA_FFI_Future_Create* future_create;
   XLA_FFI_Future_SetAvailable* future_set_available;
   XLA_FFI_Future_SetError* future_set_error;
-  XLA_FFI_RunId_Get* run_id_get; /* if struct_size reaches it: older ones end before */
+  XLA_FFI_RunId_Get* run_id_get; /* this and what follows if struct_size reaches it: older ones end before */
+  XLA_FFI_DeviceOrdinal_Get* device_ordinal_get;
 } XLA_FFI_Api;
 
 typedef struct XLA_FFI_CallFrame {

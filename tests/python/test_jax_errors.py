@@ -462,3 +462,162 @@ def test_a_program_of_a_job_in_which_this_was_another_rank(tmp_path):
     assert ended.lines("second") == ["second [10.0, 10.0] [30.0, 30.0]"] * 2, ended.output
     assert ended.lines("rows are") == ["rows are refused: True"] * 2, ended.output
     assert ended.lines("anew") == ["anew True"] * 2, ended.output
+
+
+EXPORTED = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+from jax import export
+rj.init()
+checks = [export.DisabledSafetyCheck.custom_call(f"ronde_jax_{each}") for each in ("collective", "start", "end", "done")]
+try:
+    export.export(jax.jit(lambda x: rj.allreduce(x, op=rj.Sum)), disabled_checks=checks)(jnp.zeros(3))
+except NotImplementedError as error:
+    print("refused:", "makes calls of Ronde and is exported" in str(error))
+twice = export.export(jax.jit(lambda x: 2 * x))(jnp.zeros(3))
+print("sum", jax.jit(lambda x: rj.allreduce(twice.call(x), op=rj.Sum))(jnp.ones(3)).tolist())
+"""
+
+
+def test_a_program_with_calls_is_not_exported(tmp_path):
+    """Two calls of an exported function had one name: one's values were added to the other's."""
+    program = tmp_path / "program.py"
+    program.write_text(EXPORTED)
+    ended = run_job(2, str(program))
+    assert ended.code == 0, ended.output
+    assert ended.lines("refused") == ["refused: True"] * 2 and ended.lines("sum") == ["sum [4.0, 4.0, 4.0]"] * 2, ended.output
+
+
+OTHER_DEVICE = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+one, other = jax.devices()
+if rj.rank() == 1:
+    one, other = other, one
+for way, step in [
+    ("a call", jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))),
+    ("calls", jax.jit(lambda x: rj.allreduce(rj.allreduce(x, op=rj.Max), op=rj.Sum))),
+]:
+    for device in (one, one, other, one):
+        try:
+            print(way, step(jax.device_put(jnp.ones(3), device)).tolist())
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print(way, "is refused:", "let a process run its calls on one device" in str(error))
+"""
+
+
+def test_a_program_goes_to_no_other_device(tmp_path):
+    """Its executions on two devices overlap, and each rank's meet the other's: sums of two executions, with success."""
+    program = tmp_path / "program.py"
+    program.write_text(OTHER_DEVICE)
+    ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert ended.code == 0, ended.output
+    for way in ("a call", "calls"):
+        assert ended.lines(way).count(f"{way} is refused: True") == 2, ended.output
+        assert ended.lines(way).count(f"{way} [2.0, 2.0, 2.0]") == 6, ended.output
+
+
+BEFORE_ANY_CALL = """
+import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+raises = sys.argv[1] == "all" or rank == int(sys.argv[1])
+calls, number = int(sys.argv[2]), 0
+
+def look(x):
+    if raises and number in (3, 4):
+        raise RuntimeError("the callback's own")
+    return np.asarray(x)
+
+@jax.jit
+def step(x):
+    seen = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return [rj.allreduce(seen + i, op=rj.Sum) for i in range(calls)]
+
+for number in range(14):
+    try:
+        found = [float(each[3]) for each in step(jnp.full(4, 100.0 * number + rank))]
+        expected = [100.0 * number * size + size * (size - 1) / 2 + size * i for i in range(calls)]
+        print("step", number, found == expected, found)
+    except (ValueError, jax.errors.JaxRuntimeError) as error:
+        print("step", number, "failed", str(error).splitlines()[0][:150])
+"""
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+@pytest.mark.parametrize("ranks, raises", [(2, "1"), (3, "0"), (2, "all")])
+def test_an_execution_that_fails_before_its_first_call(tmp_path, ranks, raises, calls):
+    """The rank's next one met the others' one before, from then on, with success."""
+    program = tmp_path / "program.py"
+    program.write_text(BEFORE_ANY_CALL)
+    ended = run_job(ranks, str(program), raises, str(calls), RONDE_TIMEOUT_S="1")
+    told = ended.lines("step ")
+    assert len(told) == 14 * ranks and not any("False" in each for each in told), ended.output
+    right = [sum(f"step {step} True" in each for each in told) for step in range(14)]
+    assert right[:3] == [ranks] * 3 and right[-4:] == [ranks] * 4, ended.output
+
+
+IN_BRANCHES = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+step = jax.jit(lambda x, sums: jax.lax.cond(sums, lambda x: rj.allreduce(x, op=rj.Sum) + rj.allreduce(x, op=rj.Max), lambda x: x, x))
+for number in range(20):
+    for _ in range(number % 3 if rank == 1 else 0):
+        assert step(float(number), False) == number
+    print("step", float(step(1.0 * number + rank, True)) == size * number + size * (size - 1) / 2 + number + size - 1)
+"""
+
+
+def test_executions_that_come_to_no_call(tmp_path):
+    """They are no failures: a rank may have more of them than others."""
+    program = tmp_path / "program.py"
+    program.write_text(IN_BRANCHES)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="5")
+    assert ended.code == 0 and ended.lines("step") == ["step True"] * 40, ended.output
+
+
+IN_TURNS = """
+import jax, jax.numpy as jnp, random, sys, threading, time, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+turns = random.Random(rank)  # threads take turns otherwise on each rank
+given = sys.argv[1] == "given"
+
+def train(x):
+    return rj.allreduce(x, op=rj.Sum, name="train" if given else None), rj.allreduce(x + 1, op=rj.Max)
+
+def judge(x):
+    return rj.allreduce(x, op=rj.Sum, name="judge" if given else None)
+
+jitted = {"train": jax.jit(train), "judge": jax.jit(judge)}
+
+def run(which, steps, fails):
+    for number in range(steps):
+        time.sleep(turns.choice([0, 0, 0.01]))
+        x = jnp.full(100 + (number in fails and rank == 1), 10.0 * number + rank)
+        try:
+            found = jax.tree_util.tree_leaves(jitted[which](x))
+            right = float(found[0][0]) == 10.0 * number * size + size * (size - 1) / 2
+            print(f"{which} {number} {right}\\n", end="", flush=True)
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print(f"{which} {number} failed {error!r:.80}\\n", end="", flush=True)
+
+threads = [threading.Thread(target=run, args=each) for each in [("train", 40, (5, 6, 17, 30)), ("judge", 25, ())]]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+@pytest.mark.parametrize("names", ["given", "none"])
+def test_programs_of_two_threads_of_which_one_fails(tmp_path, names):
+    """Executions of all programs were counted together: ranks whose threads took turns otherwise went on apart, with success."""
+    program = tmp_path / "program.py"
+    program.write_text(IN_TURNS)
+    ended = run_job(2, str(program), names, RONDE_TIMEOUT_S="2")
+    told = ended.lines("train ") + ended.lines("judge ")
+    assert ended.code == 0 and len(told) == 130 and not any("False" in each for each in told), ended.output
+    if names == "none":
+        assert sum("True" in each for each in ended.lines("judge ")) == 50, ended.output
+        assert sum("True" in each for each in ended.lines("train ")) == 72, ended.output

@@ -13,6 +13,7 @@ own: XLA would write them out one by one as well, and what is called twice may b
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import re
 import threading
@@ -60,6 +61,7 @@ def install() -> None:
         if has_calls:
             label = _label(module_name, jaxpr)
             _scope.refuse_devices(_devices_of(result.module), label)
+            _scope.refuse_export(getattr(options.get("lowering_parameters"), "for_export", False), label)
             _Numbering(result.module, label).run()
         return result
 
@@ -100,37 +102,49 @@ class _Numbering:
         self._label = label
         self._functions: Dict[str, Any] = {}
         for function in module.body.operations:
-            if "sym_name" in function.attributes:
+            if function.operation.name == "func.func":
                 self._functions[function.attributes["sym_name"].value] = function
         self._holds: Dict[str, bool] = {}
         self._visited: Dict[str, bool] = {}
-        self._groups: Set[int] = set()  # in which there are calls
+        self._names: Dict[int, List[str]] = {}  # of all calls, by group
+        self._given: Set[int] = set()  # groups in which calls have names that the caller has given
         self._all: Dict[int, int] = {}  # unnamed calls by group: a rank makes no calls of the groups that it is not in
         self._calls: Dict[int, int] = {}  # those of them that have their names
         self._uses: Dict[Any, int] = {}
         self._copies = 0
+        self._always_calls = False  # a call stands in no branch or loop,
+        self._is_known = True  # and none in what may be done once more or less
         self._in_order: List[Any] = []
 
     def run(self) -> None:
         with self._module.context:
             # The first is where the program begins. Others may be reached by ways that are not known here.
-            for name, function in list(self._functions.items()):
+            for number, (name, function) in enumerate(list(self._functions.items())):
                 if not self._visited.get(name) and self._has_calls(name):
-                    self._visit(name, function)
+                    self._is_known &= number == 0
+                    self._visit(name, function, number == 0)
             # After all copies are made: they are copies of what JAX has written.
             for operation in self._in_order:
                 self._count(operation)
             for operation in self._in_order:
                 self._give_name(operation)
+            places = self._places()
+            for operation in self._in_order:
+                _say(operation, places)
             if len(self._in_order) > 1 or any(map(self._is_nested, self._in_order)):
                 program = f"{self._label} {sorted(self._calls)} {sorted(self._uses)}"
                 _order.Order(self._module, self._functions, program).run(list(self._visited))
 
-    def _visit(self, name: str, function: Any) -> None:
+    def _visit(self, name: str, function: Any, is_certain: bool) -> None:
+        """``is_certain``: each execution comes to the function."""
         self._visited[name] = True
         for operation in _of_interest(function):
+            around = _operations_around(operation, function)
+            comes_here = is_certain and not around
+            self._is_known &= _order.PASSES_THROUGH.issuperset(around)
             if operation.name == "stablehlo.custom_call":
                 self._in_order.append(operation)
+                self._always_calls |= comes_here
                 continue
             called = operation.attributes["callee"].value
             if not self._has_calls(called):
@@ -138,7 +152,7 @@ class _Numbering:
             inner = self._functions[called]
             if self._visited.get(called):
                 called, inner = self._copy(called, operation)
-            self._visit(called, inner)
+            self._visit(called, inner, comes_here)
 
     def _copy(self, name: str, call: Any) -> Any:
         """Another function with this one's body for the call."""
@@ -177,9 +191,10 @@ class _Numbering:
     def _count(self, operation: Any) -> None:
         said = _said(operation)
         group = said["group"].value
-        self._groups.add(group)
         if UNNUMBERED in said:
             self._all[group] = self._all.get(group, 0) + 1
+        else:
+            self._given.add(group)
 
     def _give_name(self, operation: Any) -> None:
         """With a number behind it, and of how many: where one rank's program has a call less than another's, its calls must not
@@ -197,14 +212,47 @@ class _Numbering:
             number = self._uses.get((group, name), 0)
             self._uses[group, name] = number + 1
             name = f"{name}~{number}" if number else name
+        self._names.setdefault(group, []).append(name)
         said["name"] = ir.StringAttr.get(name)
-        said["groups"] = ir.DenseElementsAttr.get(np.array([0, *sorted(self._groups)], np.int64))
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
+
+    def _places(self) -> Dict[str, Any]:
+        """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family and the program's number, which
+        comes of the names of its calls in the group, and is the same on all ranks that make these."""
+        from jax.extend.mlir import ir
+
+        numbers: List[int] = []
+        for group, names in sorted(self._names.items()):
+            digest = hashlib.blake2b("\n".join(sorted(names)).encode(), digest_size=8).digest()
+            program = int.from_bytes(digest, "little") >> 2  # positive, and so that its negative is none's either
+            numbers += [group, 0 if group in self._given else program, program]
+        integer = ir.IntegerType.get_signless(64)
+        return {
+            "places": ir.DenseElementsAttr.get(np.array(numbers, np.int64)),
+            "always_calls": ir.IntegerAttr.get(integer, int(self._always_calls and self._is_known)),
+        }
 
 
 def _said(operation: Any) -> Dict[str, Any]:
     """What a call of ours says of itself."""
     return {each.name: each.attr for each in operation.attributes["mhlo.backend_config"]}
+
+
+def _say(operation: Any, more: Dict[str, Any]) -> None:
+    """Has a call of ours say this too."""
+    from jax.extend.mlir import ir
+
+    operation.attributes["mhlo.backend_config"] = ir.DictAttr.get({**_said(operation), **more})
+
+
+def _operations_around(operation: Any, function: Any) -> List[str]:
+    """The names of those in whose regions it stands within the function."""
+    found: List[str] = []
+    parent = operation.parent
+    while parent != function.operation:
+        found.append(parent.name)
+        parent = parent.parent
+    return found
 
 
 def _of_interest(function: Any) -> List[Any]:

@@ -29,6 +29,9 @@ WHOLE, START, END, DONE = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_
 #: A call of more bytes stays one: its start and end would copy them, twice.
 _MOST_BYTES = 1 << 20
 
+#: Operations with regions through which the token goes, in one order.
+PASSES_THROUGH = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
+
 _TOKEN_BYTES = 24  # as in bindings/jax/call.h
 
 
@@ -42,7 +45,8 @@ class Order:
         self._ir = ir
         self._module = module
         self._functions = functions
-        self._program = hashlib.blake2b(program.encode(), digest_size=8).digest()
+        self._program = program
+        self._begun = 0  # orders of the program
         self._holds: Dict[str, bool] = {}
         self._ordered: Dict[str, bool] = {}
         self._same: Dict[str, Any] = {}  # what all calls of ours say alike, as this JAX says it
@@ -65,7 +69,9 @@ class Order:
         if not any(self._has_calls(each.operation) for each in block.operations):
             return
         ir = self._ir
-        bytes_ = np.frombuffer(self._program.rjust(_TOKEN_BYTES, b"\0"), np.uint8)
+        program = hashlib.blake2b(f"{self._program} {self._begun}".encode(), digest_size=8).digest()
+        self._begun += 1
+        bytes_ = np.frombuffer(program.rjust(_TOKEN_BYTES, b"\0"), np.uint8)
         first = ir.Operation.create(
             "stablehlo.constant",
             results=[self._token_type],

@@ -46,3 +46,13 @@ def refuse_devices(devices: int, what: str) -> None:
             "arguments: a process is one rank, whose devices cannot each make its calls. Start a process for each device, or "
             "reduce over the devices in the program and call Ronde outside of it"
         )
+
+
+def refuse_export(is_exported: bool, what: str) -> None:
+    """NotImplementedError for a program that ``jax.export`` writes: as part of another one its calls get no names of their own, and
+    two of one name would meet each other's."""
+    if is_exported:
+        raise NotImplementedError(
+            f"'{what}' makes calls of Ronde and is exported: what ranks meet by is only known of the program that runs. Export "
+            "functions without calls of Ronde, and make these in the jitted function that calls them"
+        )
