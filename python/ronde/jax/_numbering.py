@@ -217,7 +217,7 @@ class _Numbering:
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
     def _places(self) -> Dict[str, Any]:
-        """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family and the program's number, which
+        """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family and the program's number. This
         comes of the names of its calls in the group, and is the same on all ranks that make these."""
         from jax.extend.mlir import ir
 

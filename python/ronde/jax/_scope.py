@@ -49,8 +49,8 @@ def refuse_devices(devices: int, what: str) -> None:
 
 
 def refuse_export(is_exported: bool, what: str) -> None:
-    """NotImplementedError for a program that ``jax.export`` writes: as part of another one its calls get no names of their own, and
-    two of one name would meet each other's."""
+    """NotImplementedError for a program that ``jax.export`` writes: as part of another one its calls get no names of their own,
+    and two of one name would meet each other's."""
     if is_exported:
         raise NotImplementedError(
             f"'{what}' makes calls of Ronde and is exported: what ranks meet by is only known of the program that runs. Export "
