@@ -14,6 +14,10 @@ namespace {
 /// So many are remembered, and those that have not made all their calls: of others XLA begins nothing any more.
 constexpr std::size_t kMost = 256;
 
+/// So many limits longer a rank waits for others that it knows to be behind: if it went on, too, they might stay
+/// behind.
+constexpr int kPatience = 2;
+
 /// How often init() has run; -1 if there is no job.
 std::int64_t epoch_now() {
   ronde_topology topology{};
@@ -99,6 +103,7 @@ void Executions::follow_init() {
       for (auto& [program, count] : family.programs) {
         count.executions = 0;
         count.aligned = 0;
+        count.is_lost = false;
       }
       family.generation = 0;
       family.is_in_doubt = false;
@@ -122,9 +127,19 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   const Place place = *found;
   std::unique_lock lock(mutex_);
   std::string why;
+  open_locked(beginning);
   Execution& before = execution(run);
-  if (before.places.empty()) {
-    count(before, beginning);
+  if (!std::exchange(before.is_counted, true)) {
+    for (const Place& each : before.places) {
+      ++family(each).programs[each.program].executions;
+    }
+  }
+  if (family(place).programs[place.program].is_lost) {
+    return {fail_locked(run,
+                        "an earlier execution of this compiled program has ended on this rank before its first call, "
+                        "and whether it would have come to one is not known: shutdown() and init() on all ranks",
+                        true),
+            {}};
   }
   if (beginning.device && family(place).device.value_or(*beginning.device) != *beginning.device) {
     return {fail_locked(run, on_another_device(*beginning.device, *family(place).device), true), {}};
@@ -147,14 +162,31 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
 }
 
-/// Its first call begins.
-void Executions::count(Execution& mine, const Beginning& beginning) {
+void Executions::open(const Beginning& beginning) {
+  const std::lock_guard lock(mutex_);
+  open_locked(beginning);
+}
+
+void Executions::open_locked(const Beginning& beginning) {
+  Execution& mine = execution(beginning.run);
+  if (!mine.places.empty()) {
+    return;
+  }
   mine.places.assign(beginning.places.begin(), beginning.places.end());
+  mine.always_calls = beginning.always_calls;
   const std::int64_t left_out = beginning.launch ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
+  if (left_out > 0) {
+    miss(mine, left_out);
+  }
+}
+
+/// So many executions of this one's program have ended on this rank before their first call.
+void Executions::miss(const Execution& mine, std::int64_t executions) {
   for (const Place& each : mine.places) {
-    Family& counted = family(each);
-    counted.programs[each.program].executions += 1 + left_out;
-    counted.is_in_doubt |= left_out > 0;
+    Family& missed = family(each);
+    missed.is_in_doubt = true;
+    missed.programs[each.program].executions += executions;
+    missed.programs[each.program].is_lost |= !mine.always_calls;
   }
 }
 
@@ -187,7 +219,7 @@ Executions::Agreed Executions::agree(std::unique_lock<std::mutex>& lock, std::in
 /// False: this execution is not to go on.
 bool Executions::ask_generation(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why) {
   family(place).is_asking = true;
-  std::array<std::int64_t, 1> said{family(place).generation + 1};
+  std::array<std::int64_t, 3> said{family(place).generation + 1, place.program, -place.program};
   lock.unlock();
   const ronde_status status = greatest_of_all(place.group, "ronde.jax.generation" + name_of(place.family), said);
   const bool is_missed = status != RONDE_OK && is_for_a_missed_call(status);
@@ -202,7 +234,11 @@ bool Executions::ask_generation(std::unique_lock<std::mutex>& lock, const Place&
     return is_missed;  // the others are a question further
   }
   asked.generation = said[0];
-  asked.is_in_doubt = false;
+  if (said[1] != place.program) {
+    why = "others have come to another program";
+    return false;
+  }
+  asked.is_in_doubt = said[2] != -place.program;  // where the executions of these fail, and they come to others
   return true;
 }
 
@@ -224,14 +260,18 @@ Executions::Agreed Executions::ask_execution(std::unique_lock<std::mutex>& lock,
   count.is_asking = false;
   asked_.notify_all();
   if (status != RONDE_OK) {
-    return is_missed ? Agreed::yes : Agreed::no;
+    const bool goes_on = is_missed || (status == RONDE_TIMED_OUT && count.patience-- > 0);
+    return goes_on ? Agreed::yes : Agreed::no;
   }
+  count.patience = 0;
   if (said[0] != mine) {
     why = "this rank is behind: others are in a later execution";
     return Agreed::is_behind;
   }
   if (said[1] == -mine) {
     count.aligned = generation;
+  } else {
+    count.patience = kPatience;
   }
   return Agreed::yes;
 }
@@ -255,6 +295,15 @@ void Executions::end(std::int64_t run, ronde_ticket* ticket) {
 std::string Executions::fail(std::int64_t run, const std::string& error, bool is_cause) {
   const std::lock_guard lock(mutex_);
   return fail_locked(run, error, is_cause);
+}
+
+void Executions::give_up(std::int64_t run) {
+  const std::lock_guard lock(mutex_);
+  Execution& mine = execution(run);
+  if (!mine.is_counted && mine.epoch == epoch_) {
+    miss(mine, 1);
+  }
+  fail_locked(run, "an earlier execution of this compiled program has ended before its calls", true);
 }
 
 std::string Executions::error_of(std::int64_t run) {

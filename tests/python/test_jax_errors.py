@@ -521,17 +521,21 @@ import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
 rj.init()
 rank, size = rj.rank(), rj.size()
 raises = sys.argv[1] == "all" or rank == int(sys.argv[1])
-calls, number = int(sys.argv[2]), 0
+calls, in_scan, number = int(sys.argv[2]), sys.argv[3] == "scan", 0
+fails = [int(each) for each in sys.argv[4].split(",")]
 
 def look(x):
-    if raises and number in (3, 4):
+    if raises and number in fails:
         raise RuntimeError("the callback's own")
     return np.asarray(x)
 
 @jax.jit
 def step(x):
     seen = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-    return [rj.allreduce(seen + i, op=rj.Sum) for i in range(calls)]
+    one = lambda i: rj.allreduce(seen + i, op=rj.Sum)
+    if in_scan:
+        return jax.lax.scan(lambda _, i: (None, one(i)), None, jnp.arange(calls))[1]
+    return [one(i) for i in range(calls)]
 
 for number in range(14):
     try:
@@ -543,17 +547,18 @@ for number in range(14):
 """
 
 
-@pytest.mark.parametrize("calls", [1, 3])
+@pytest.mark.parametrize("calls, way, fails", [(1, "plain", "3,4"), (3, "plain", "3,4"), (3, "scan", "3"), (2, "plain", "0")])
 @pytest.mark.parametrize("ranks, raises", [(2, "1"), (3, "0"), (2, "all")])
-def test_an_execution_that_fails_before_its_first_call(tmp_path, ranks, raises, calls):
+def test_an_execution_that_fails_before_its_first_call(tmp_path, ranks, raises, calls, way, fails):
     """The rank's next one met the others' one before, from then on, with success."""
     program = tmp_path / "program.py"
     program.write_text(BEFORE_ANY_CALL)
-    ended = run_job(ranks, str(program), raises, str(calls), RONDE_TIMEOUT_S="1")
+    ended = run_job(ranks, str(program), raises, str(calls), way, fails, RONDE_TIMEOUT_S="1")
     told = ended.lines("step ")
     assert len(told) == 14 * ranks and not any("False" in each for each in told), ended.output
     right = [sum(f"step {step} True" in each for each in told) for step in range(14)]
-    assert right[:3] == [ranks] * 3 and right[-4:] == [ranks] * 4, ended.output
+    before = int(fails[0])
+    assert right[:before] == [ranks] * before and right[-4:] == [ranks] * 4, ended.output
 
 
 IN_BRANCHES = """
@@ -622,3 +627,88 @@ def test_programs_of_two_threads_of_which_one_fails(tmp_path, names):
     if names == "none":
         assert sum("True" in each for each in ended.lines("judge ")) == 50, ended.output
         assert sum("True" in each for each in ended.lines("train ")) == 72, ended.output
+
+
+LOST = """
+import jax, jax.numpy as jnp, numpy as np, ronde.jax as rj
+rj.init()
+rank, size, number = rj.rank(), rj.size(), 0
+
+def look(x):
+    if rank == 1 and number == 2:
+        raise RuntimeError("the callback's own")
+    return np.asarray(x)
+
+@jax.jit
+def step(x, sums):
+    seen = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return jax.lax.cond(sums, lambda x: rj.allreduce(x, op=rj.Sum), lambda x: x, seen)
+
+def run(name, numbers):
+    global number
+    for number in numbers:
+        try:
+            found = float(step(jnp.float32(10 * number + rank), number % 2 == 0))
+            expected = 20 * number + 1 if number % 2 == 0 else 10 * number + rank
+            print(name, number, found == expected, found)
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print(name, number, "is refused" if "is not known" in str(error) else "failed")
+
+run("first", range(7))
+rj.shutdown()
+rj.init()
+run("then", range(10, 14))
+"""
+
+
+def test_an_execution_of_which_nobody_knows_whether_it_had_calls(tmp_path):
+    """The rank cannot know how many executions with calls it is behind: its calls are refused until all begin anew."""
+    program = tmp_path / "program.py"
+    program.write_text(LOST)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="1")
+    told = ended.lines("first ") + ended.lines("then ")
+    assert ended.code == 0 and len(told) == 22 and not any("False" in each for each in told), ended.output
+    assert ended.lines("first 4 is refused") and ended.lines("first 6 is refused"), ended.output
+    assert sum("True" in each for each in ended.lines("then ")) == 8, ended.output
+
+
+IN_PHASE = """
+import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
+rj.init()
+rank, size, number = rj.rank(), rj.size(), 0
+
+def program(which):
+    def look(x):
+        if which == 0 and number == 3 and rank == 0:
+            raise RuntimeError("the callback's own")
+        return np.asarray(x)
+
+    def step(x):
+        seen = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        first = rj.allreduce(seen, op=rj.Sum, name=f"program {which}, first")
+        return first, rj.allreduce(2 * x + 0 * first, op=rj.Sum, name=f"program {which}, then")
+
+    return jax.jit(step)
+
+programs = [program(which) for which in range(2)]
+for number in range(12):
+    for which, each in enumerate(programs):
+        total = sum(100.0 * number + 10 * which + of for of in range(size))
+        try:
+            first, then = each(jnp.full(4, 100.0 * number + 10 * which + rank))
+            print("step", number, which, float(first[0]) == total and float(then[0]) == 2 * total)
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print("step", number, which, "failed", str(error)[:200].replace(chr(10), " "))
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_that_ask_in_different_programs_meet_again(tmp_path, ranks):
+    """Each waited for the others in its own program, up to the limit, and went on to the other one, in step with them."""
+    program = tmp_path / "program.py"
+    program.write_text(IN_PHASE)
+    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="1")
+    told = ended.lines("step ")
+    assert ended.code == 0 and len(told) == 24 * ranks and not any("False" in each for each in told), ended.output
+    for number in (0, 1, 2, 9, 10, 11):
+        assert sum(each.startswith(f"step {number} ") and "True" in each for each in told) == 2 * ranks, ended.output
