@@ -121,3 +121,19 @@ def test_training_functions_of_different_variables(hvd, tf, rank, world):
     total = world * (world + 1) / 2
     np.testing.assert_array_equal(found, [[[total] * 3, [10 * total] * 3]] * 5)
     np.testing.assert_array_equal([np.asarray(each) for each in variables], [[-5 * total] * 3, [-50 * total] * 3])
+
+
+@pytest.mark.ranks(2)
+def test_a_function_that_one_rank_has_traced_before(hvd, tf, rank, world):
+    """Another rank, whose batch has another size, traces it within a second function: the call had that one's name there."""
+    @tf.function
+    def mean_loss(x):
+        return hvd.allreduce(tf.reduce_mean(x))
+
+    @tf.function
+    def step(x):
+        return 2 * mean_loss(x)
+
+    assert float(mean_loss(tf.ones(8))) == 1.0
+    for _ in range(3):
+        assert float(step(tf.ones(5 if rank == 0 else 8))) == 2.0
