@@ -8,12 +8,12 @@
 //    begins of it is refused;
 //  - ranks then go on under other names, which have the number of a generation. A rank that has seen a failure is in
 //    doubt about the program's calls. Before its next execution makes its first call in a group the rank asks the
-//    group's others for the greatest number that any of them would take. Where they have come to different
-//    programs, the executions of all but one of these fail, and the ranks in that one ask again. A rank that has seen
-//    no failure does not answer: the limit of the question ends it, as that of any call;
-//  - in a new generation the ranks find for each program whether they are in the same execution of it: each counts
-//    them, whether they came to calls in the group or not. Where some are behind, the execution of these fails, and the
-//    others ask again;
+//    group's others, by one name for all programs: where they are, and for the greatest generation that any would take.
+//    A rank that has seen no failure does not answer: the limit of the question ends it, as that of any call;
+//  - a rank that is in another program than the one with the greatest number, or in an earlier execution of it (each
+//    counts a program's, whether they came to calls in the group or not), gives its execution up, and the others ask
+//    again: so it comes to where they are. All have seen then that they were apart, and ask in every program. Ranks
+//    that waited for each other in different programs, up to the limit and all as long, would stay apart for ever;
 //  - an execution that has ended before its first call is counted too, and puts the rank in doubt as a failure does.
 //    That it has ended so tells that its program begins again, where an operation that XLA cannot execute later than
 //    the program's callbacks of Python has opened it, else a gap in XLA's numbers (launches.h). Where a program may end
@@ -122,29 +122,43 @@ class Executions {
   struct Count {
     std::int64_t executions = 0;  ///< since init()
     std::int64_t aligned = 0;  ///< the last generation in which the ranks have found themselves in the same execution
-    int patience = 0;          ///< more limits to wait for ranks that are behind
-    bool is_asking = false;
-    bool is_lost = false;  ///< nobody knows how many executions there were
+    bool is_lost = false;      ///< nobody knows how many executions there were
   };
   struct Family {
     std::map<std::int64_t, Count> programs;
     std::int64_t generation = 0;
-    bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
-    bool is_asking = false;
+    bool is_in_doubt = false;            ///< this rank has seen a failure since all agreed on the generation
     std::optional<std::int64_t> device;  ///< on which its programs run
+  };
+  /// Of the ranks' answers, what becomes of the execution.
+  enum class Met {
+    here,       // all are in it
+    others,     // others are not, and come
+    elsewhere,  // others are in another program
+    behind,     // others are in a later execution
+    failed,     // the question was not answered
+    again,      // nor was it, and is to be asked again
+  };
+
+  /// What a rank says, and the greatest of all ranks'. All have said the same if the negative number is the other
+  /// one's.
+  struct Said {
+    std::int64_t generation;
+    std::int64_t program, not_program;
+    std::int64_t execution, not_execution;
   };
 
   Execution& execution(std::int64_t run);
   void follow_init();
-  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* behind = nullptr);
-  void cancel_rest(const Execution& failed, const Place* behind);
+  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
+  void cancel_rest(const Execution& failed, const Place* unmade);
   void open_locked(const Beginning& beginning);
   void miss(const Execution& mine, std::int64_t executions);
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
-  enum class Agreed { yes, no, is_behind };
-  Agreed agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
-  bool ask_generation(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why);
-  Agreed ask_execution(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why);
+  bool needs_to_ask(const Place& place);
+  bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
+  Met ask(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why, bool& has_timed_out);
+  Met follow(const Place& place, const Said& said);
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable asked_;
@@ -152,6 +166,7 @@ class Executions {
   std::unordered_map<std::uint64_t, std::int64_t> entered_;  ///< programs that have begun calls, not all, and where
   std::deque<std::int64_t> newest_;                          ///< the executions, in the order in which they began
   std::map<std::pair<std::int64_t, std::int64_t>, Family> families_;  ///< by group and number
+  std::set<std::int64_t> asking_;                                     ///< groups of which the ranks are asked now
   Launches launches_;
   std::int64_t epoch_ = -1;  ///< of the job
 };
