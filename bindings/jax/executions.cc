@@ -114,6 +114,7 @@ void Executions::follow_init() {
       family.is_in_doubt = false;
       family.device.reset();
     }
+    opened_.clear();
   }
 }
 
@@ -142,7 +143,8 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   if (family(place).programs[place.program].is_lost) {
     return {fail_locked(run,
                         "an earlier execution of this compiled program has ended on this rank before its first call, "
-                        "and whether it would have come to one is not known: shutdown() and init() on all ranks",
+                        "since a callback has raised or an argument held an error, and whether other ranks have made "
+                        "it is not known: shutdown() and init() on all ranks",
                         true),
             {}};
   }
@@ -154,6 +156,7 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
     const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
         why;
+    ++failed_[group];
     return {fail_locked(run, error, true, &place), {}};
   }
   Execution& mine = execution(run);
@@ -177,17 +180,37 @@ void Executions::open_locked(const Beginning& beginning) {
   mine.places.assign(beginning.places.begin(), beginning.places.end());
   mine.always_calls = beginning.always_calls;
   const std::int64_t left_out = beginning.launch ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
-  if (left_out > 0) {
-    miss(mine, left_out);
+  if (left_out > 0 && !is_of_all(beginning, left_out)) {
+    for (const Place& each : mine.places) {
+      family(each).programs[each.program].is_lost = true;
+    }
   }
+  opened_[beginning.program] = {failed_, given_up_};
 }
 
-/// So many executions of this one's program have ended on this rank before their first call.
-void Executions::miss(const Execution& mine, std::int64_t executions) {
+/// So many executions of the program were not opened: whether for errors that all ranks of its groups have had since it
+/// was opened last, so that none has made them.
+bool Executions::is_of_all(const Beginning& beginning, std::int64_t left_out) {
+  auto& [failed, given_up] = opened_[beginning.program];
+  if (given_up != given_up_) {
+    return false;
+  }
+  for (const Place& each : beginning.places) {
+    const std::int64_t everywhere = failed_[0] - failed[0];  // group 0 is that of all ranks
+    const std::int64_t there = each.group == 0 ? 0 : failed_[each.group] - failed[each.group];
+    if (everywhere + there < left_out) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// This execution has ended on this rank before its first call.
+void Executions::miss(const Execution& mine) {
   for (const Place& each : mine.places) {
     Family& missed = family(each);
     missed.is_in_doubt = true;
-    missed.programs[each.program].executions += executions;
+    ++missed.programs[each.program].executions;
     missed.programs[each.program].is_lost |= !mine.always_calls;
   }
 }
@@ -293,8 +316,9 @@ void Executions::end(std::int64_t run, ronde_ticket* ticket) {
   }
 }
 
-std::string Executions::fail(std::int64_t run, const std::string& error, bool is_cause) {
+std::string Executions::fail(std::int64_t run, std::int64_t group, const std::string& error, bool is_cause) {
   const std::lock_guard lock(mutex_);
+  failed_[group] += execution(run).has_failed ? 0 : 1;
   return fail_locked(run, error, is_cause);
 }
 
@@ -302,8 +326,9 @@ void Executions::give_up(std::int64_t run) {
   const std::lock_guard lock(mutex_);
   Execution& mine = execution(run);
   if (!mine.is_counted && mine.epoch == epoch_) {
-    miss(mine, 1);
+    miss(mine);
   }
+  ++given_up_;
   fail_locked(run, "an earlier execution of this compiled program has ended before its calls", true);
 }
 

@@ -14,11 +14,14 @@
 //    counts a program's, whether they came to calls in the group or not), gives its execution up, and the others ask
 //    again: so it comes to where they are. All have seen then that they were apart, and ask in every program. Ranks
 //    that waited for each other in different programs, up to the limit and all as long, would stay apart for ever;
-//  - an execution that has ended before its first call is counted too, and puts the rank in doubt as a failure does.
-//    That it has ended so tells that its program begins again, where an operation that XLA cannot execute later than
-//    the program's callbacks of Python has opened it, else a gap in XLA's numbers (launches.h). Where a program may end
-//    without any call, nobody knows whether that execution would have come to one: the program is lost, and its calls
-//    are refused until the next init().
+//  - an execution that has been opened, by an operation that callbacks of Python's wait for, and has ended before its
+//    first call, is counted too, and puts the rank in doubt as a failure does. That it has ended so tells that its
+//    program begins again;
+//  - an execution that was not even opened leaves a gap in XLA's numbers (launches.h). Its arguments hold an error of
+//    another program, or a callback without arguments has raised. Where calls have failed since, on all ranks of the
+//    group, the error is taken for theirs, and no rank has made the execution. Else nobody knows whether others have;
+//    nor is it known of an opened one whose program may end without any call. The program is lost then: its calls are
+//    refused until the next init().
 // Each family of programs in a group has generations of its own. A family is one program, or all those that have calls
 // with names that the caller has given, for these may meet each other's. All calls of an execution in one group have
 // one generation. A failure of one that has made its calls in an earlier generation than the family's raises no doubt:
@@ -92,10 +95,10 @@ class Executions {
   void add(std::int64_t run, ronde_ticket* ticket);
   /// It has ended; before the ticket is released. Any thread.
   void end(std::int64_t run, ronde_ticket* ticket);
-  /// A call of the execution has failed with this error. `is_cause`: not since other calls have. Returns the error of
-  /// the execution, which is that of the first that is a cause, or this one while there is none. Any thread. Throws
-  /// std::bad_alloc, after what is under way has been cancelled.
-  std::string fail(std::int64_t run, const std::string& error, bool is_cause);
+  /// A call of the execution, in this group, has failed with this error. `is_cause`: not since other calls have.
+  /// Returns the error of the execution, which is that of the first that is a cause, or this one while there is none.
+  /// Any thread. Throws std::bad_alloc, after what is under way has been cancelled.
+  std::string fail(std::int64_t run, std::int64_t group, const std::string& error, bool is_cause);
   /// XLA has given the execution up before all its calls have begun, or ended.
   void give_up(std::int64_t run);
   /// Of an execution that has failed; empty: it has not.
@@ -153,7 +156,8 @@ class Executions {
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
   void cancel_rest(const Execution& failed, const Place* unmade);
   void open_locked(const Beginning& beginning);
-  void miss(const Execution& mine, std::int64_t executions);
+  void miss(const Execution& mine);
+  bool is_of_all(const Beginning& beginning, std::int64_t left_out);
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
   bool needs_to_ask(const Place& place);
   bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
@@ -168,6 +172,10 @@ class Executions {
   std::map<std::pair<std::int64_t, std::int64_t>, Family> families_;  ///< by group and number
   std::set<std::int64_t> asking_;                                     ///< groups of which the ranks are asked now
   Launches launches_;
+  std::map<std::int64_t, std::int64_t> failed_;  ///< executions that have failed with others', by the call's group
+  std::int64_t given_up_ = 0;                    ///< executions that XLA has given up on this rank
+  /// What these were when a program was opened last.
+  std::map<std::uint64_t, std::pair<std::map<std::int64_t, std::int64_t>, std::int64_t>> opened_;
   std::int64_t epoch_ = -1;  ///< of the job
 };
 

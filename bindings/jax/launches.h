@@ -1,7 +1,7 @@
 // Launches: executions of a compiled program that have ended on this rank before their first call began.
 //
-// Such an execution says so to nobody, as where a callback of Python's raises, or where an argument is the result of
-// another execution that has failed. Other ranks may have begun its calls, which are not to meet those of the next one.
+// Such an execution says so to nobody, as where an argument is the result of another program that has failed. Other
+// ranks may have begun its calls, which are not to meet those of the next one.
 //
 // XLA has a number for each execution, the run id. JAX's binding (jaxlib, PyLoadedExecutable) counts it for each
 // executable, from a number on that it makes from the executable's text, so executions of one executable have

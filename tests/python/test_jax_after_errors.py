@@ -311,3 +311,67 @@ def test_ranks_that_ask_in_different_programs_meet_again(tmp_path, ranks):
     assert ended.code == 0 and len(told) == 24 * ranks and not any("False" in each for each in told), ended.output
     for number in (0, 1, 2, 9, 10, 11):
         assert sum(each.startswith(f"step {number} ") and "True" in each for each in told) == 2 * ranks, ended.output
+
+
+CHAINED = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+now_and_then = jax.jit(lambda x, y: rj.allreduce(x + 0 * y[0, 0], op=rj.Sum))
+always = jax.jit(lambda x, y: rj.allreduce(x[:3] + 0 * y[0, 0], op=rj.Sum))
+late = jax.jit(lambda y, k: jax.lax.fori_loop(0, k, lambda i, m: jnp.sin(m @ m), y))
+square = jnp.ones((200, 200))
+for number in range(16):
+    try:
+        # On rank 1 the argument is not there yet, so JAX goes on to the second program, whose argument holds the error then.
+        y = late(square, 100 if rank == 1 else 0)
+        x = jnp.full(4 + (number == 3 and rank == 0), 10.0 * number + rank)
+        first = now_and_then(x, y) if number in (0, 1, 3) else x
+        found = float(always(first, y)[0])
+        total = sum(10.0 * number + of for of in range(size))
+        print("step", number, found == (total * size if number in (0, 1, 3) else total), found)
+    except (ValueError, jax.errors.JaxRuntimeError) as error:
+        print("step", number, "failed", str(error)[:150].replace(chr(10), " "))
+"""
+
+
+def test_a_program_that_takes_the_result_of_one_that_has_failed(tmp_path):
+    """Whether a rank comes to it depends on which rank was last, so it counts on none: it counted on one, and sums were of two
+    steps from then on."""
+    program = tmp_path / "program.py"
+    program.write_text(CHAINED)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="3")
+    told = ended.lines("step ")
+    assert ended.code == 0 and len(told) == 32 and not any("False" in each for each in told), ended.output
+    assert sum("True" in each for each in told) == 30, ended.output
+
+
+UNKNOWN = """
+import jax, jax.numpy as jnp, numpy as np, ronde.jax as rj
+from jax.experimental import io_callback
+rj.init()
+rank, size, number = rj.rank(), rj.size(), 0
+
+def read():
+    if rank == 1 and number == 2:
+        raise RuntimeError("the callback's own")
+    return np.float32(10 * number + rank)
+
+step = jax.jit(lambda: rj.allreduce(io_callback(read, jax.ShapeDtypeStruct((), np.float32)), op=rj.Sum))
+for number in range(6):
+    try:
+        print("step", number, float(step()) == 20 * number + 1)
+    except (ValueError, jax.errors.JaxRuntimeError) as error:
+        print("step", number, "is refused" if "is not known" in str(error) else "failed")
+"""
+
+
+def test_an_execution_of_which_nobody_knows_whether_others_have_made_it(tmp_path):
+    """A callback without arguments waits for nothing, so its execution is not opened when it raises."""
+    program = tmp_path / "program.py"
+    program.write_text(UNKNOWN)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="1")
+    told = ended.lines("step ")
+    assert len(told) == 12 and not any("False" in each for each in told), ended.output
+    assert [sum(f"step {number} True" in each for each in told) for number in range(6)] == [2, 2, 0, 0, 0, 0], ended.output
+    assert len(ended.lines("step 5 is refused")) == 1, ended.output
