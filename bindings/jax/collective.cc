@@ -243,6 +243,18 @@ std::vector<Executions::Place> places_of(const Attributes& attributes) {
   return places;
 }
 
+/// Numbers of the names that the caller has given in the program of a call.
+std::span<const std::int64_t> given_in(const Attributes& attributes) {
+  const XLA_FFI_Array& said = attributes.integers("given");
+  return std::span(static_cast<const std::int64_t*>(said.data), said.size).subspan(1);
+}
+
+void abandon_all(const std::vector<std::int64_t>& runs) {
+  for (const std::int64_t run : runs) {
+    abandon(run);
+  }
+}
+
 /// Why the call is not made; nullptr: it was.
 XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std::int64_t operands,
                      std::int64_t results, std::unique_ptr<Call>& call) {
@@ -256,8 +268,9 @@ XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std
   const bool always_calls = attributes.integer("always_calls") != 0;
   const auto launch = always_calls ? launch_of(frame) : std::nullopt;
   call->group = static_cast<std::int32_t>(attributes.integer("group"));
-  const Executions::Answer answer =
-      Executions::instance().begin({call->run, program, launch, device_of(frame), places, always_calls}, call->group);
+  const Executions::Answer answer = Executions::instance().begin(
+      {call->run, program, launch, device_of(frame), places, given_in(attributes), always_calls}, call->group);
+  abandon_all(answer.given_up);
   if (!answer.refusal.empty()) {
     abandon(call->run);
     return error_for(*frame.api, answer.refusal, XLA_FFI_Error_Code_ABORTED);
@@ -381,8 +394,8 @@ XLA_FFI_Error* open_order(XLA_FFI_CallFrame& frame) {
     open(token);
     const std::vector<Executions::Place> places = places_of(attributes);
     const bool always_calls = attributes.integer("always_calls") != 0;
-    Executions::instance().open(
-        {token.execution, token.program, launch_of(frame), device_of(frame), places, always_calls});
+    abandon_all(Executions::instance().open({token.execution, token.program, launch_of(frame), device_of(frame), places,
+                                             given_in(attributes), always_calls}));
     std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
     return nullptr;
   });

@@ -133,7 +133,7 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   const Place place = *found;
   std::unique_lock lock(mutex_);
   std::string why;
-  open_locked(beginning);
+  const std::vector<std::int64_t> given_up = open_locked(beginning);
   Execution& before = execution(run);
   if (!std::exchange(before.is_counted, true)) {
     for (const Place& each : before.places) {
@@ -146,10 +146,11 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
                         "since a callback has raised or an argument held an error, and whether other ranks have made "
                         "it is not known: shutdown() and init() on all ranks",
                         true),
-            {}};
+            {},
+            given_up};
   }
   if (beginning.device && family(place).device.value_or(*beginning.device) != *beginning.device) {
-    return {fail_locked(run, on_another_device(*beginning.device, *family(place).device), true), {}};
+    return {fail_locked(run, on_another_device(*beginning.device, *family(place).device), true), {}, given_up};
   }
   family(place).device = beginning.device;
   if (!before.has_failed && !before.generations.contains(group) && !agree(lock, run, place, why)) {
@@ -157,28 +158,44 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
         why;
     ++failed_[group];
-    return {fail_locked(run, error, true, &place), {}};
+    return {fail_locked(run, error, true, &place), {}, given_up};
   }
   Execution& mine = execution(run);
   if (mine.has_failed) {
-    return {mine.error, {}};
+    return {mine.error, {}, given_up};
   }
   const std::int64_t generation = mine.generations.try_emplace(group, family(place).generation).first->second;
-  return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
+  return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation), given_up};
 }
 
-void Executions::open(const Beginning& beginning) {
+std::vector<std::int64_t> Executions::open(const Beginning& beginning) {
   const std::lock_guard lock(mutex_);
-  open_locked(beginning);
+  return open_locked(beginning);
 }
 
-void Executions::open_locked(const Beginning& beginning) {
+std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning) {
+  std::vector<std::int64_t> given_up;
   Execution& mine = execution(beginning.run);
   if (!mine.places.empty()) {
-    return;
+    return given_up;
   }
   mine.places.assign(beginning.places.begin(), beginning.places.end());
+  mine.given.assign(beginning.given.begin(), beginning.given.end());
   mine.always_calls = beginning.always_calls;
+  for (const auto& [program, run] : entered_) {
+    const auto found = executions_.find(run);
+    if (run == beginning.run || found == executions_.end() || found->second.has_failed) {
+      continue;
+    }
+    const Execution& other = found->second;
+    if (std::ranges::find_first_of(other.given, mine.given) != other.given.end() ||
+        std::ranges::find_first_of(other.places, mine.places) != other.places.end()) {
+      given_up.push_back(run);
+    }
+  }
+  for (const std::int64_t run : given_up) {
+    give_up_locked(run);
+  }
   const std::int64_t left_out = beginning.launch ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
   if (left_out > 0 && !is_of_all(beginning, left_out)) {
     for (const Place& each : mine.places) {
@@ -186,6 +203,7 @@ void Executions::open_locked(const Beginning& beginning) {
     }
   }
   opened_[beginning.program] = {failed_, given_up_};
+  return given_up;
 }
 
 /// So many executions of the program were not opened: whether for errors that all ranks of its groups have had since it
@@ -324,11 +342,15 @@ std::string Executions::fail(std::int64_t run, std::int64_t group, const std::st
 
 void Executions::give_up(std::int64_t run) {
   const std::lock_guard lock(mutex_);
+  give_up_locked(run);
+}
+
+void Executions::give_up_locked(std::int64_t run) {
   Execution& mine = execution(run);
-  if (!mine.is_counted && mine.epoch == epoch_) {
+  if (!std::exchange(mine.is_counted, true) && mine.epoch == epoch_) {
     miss(mine);
   }
-  ++given_up_;
+  given_up_ += mine.has_failed ? 0 : 1;
   fail_locked(run, "an earlier execution of this compiled program has ended before its calls", true);
 }
 

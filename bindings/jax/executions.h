@@ -63,31 +63,34 @@ class Executions {
   struct Answer {
     std::string refusal;
     std::string suffix;
+    std::vector<std::int64_t> given_up;  ///< as open()'s
   };
 
   /// Where a program makes calls.
   struct Place {
     std::int64_t group;
     std::int64_t family;   ///< of programs, in the group; 0: those with names that the caller has given
-    std::int64_t program;  ///< by its calls in the group: the same on all its ranks. At least 0
+    std::int64_t program;  ///< by its name and its calls in the group: the same on all its ranks. At least 0
     auto operator<=>(const Place&) const = default;
   };
 
   /// An execution of which a call is about to begin.
   struct Beginning {
     std::int64_t run;
-    std::uint64_t program;               ///< programs that make other calls on this rank have another
-    std::optional<std::int64_t> launch;  ///< XLA's run id, where it tells of executions without calls
-    std::optional<std::int64_t> device;  ///< it runs on, where XLA tells
-    std::span<const Place> places;       ///< in which its program makes calls
-    bool always_calls;                   ///< no execution of the program ends well without calls
+    std::uint64_t program;                ///< programs that make other calls on this rank have another
+    std::optional<std::int64_t> launch;   ///< XLA's run id, where it tells of executions without calls
+    std::optional<std::int64_t> device;   ///< it runs on, where XLA tells
+    std::span<const Place> places;        ///< in which its program makes calls
+    std::span<const std::int64_t> given;  ///< numbers of the names in it that the caller has given
+    bool always_calls;                    ///< no execution of the program ends well without calls
   };
 
   /// The number of an execution that begins.
   static std::int64_t next_run();
 
-  /// The execution begins, before its first call and before any callback of its program, or with that call.
-  void open(const Beginning& execution);
+  /// The execution begins, before its first call and before any callback of its program, or with that call. Returns
+  /// those that it has given up: of other programs with a call of the same name, which have not made all their calls.
+  std::vector<std::int64_t> open(const Beginning& execution);
   /// A call of the execution in this group, one of its places, is about to begin. May wait for the other ranks, after a
   /// failure only. Any thread of XLA's.
   Answer begin(const Beginning& execution, std::int32_t group);
@@ -116,6 +119,7 @@ class Executions {
     bool is_cause = false;                             ///< that call has not failed since others have
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
     std::vector<Place> places;                         ///< in which its program makes calls; none: it is not open yet
+    std::vector<std::int64_t> given;                   ///< as Beginning's
     bool always_calls = false;                         ///< as Beginning's
     bool is_counted = false;                           ///< a call of it has begun
     std::map<std::int32_t, std::int64_t> generations;  ///< by group, of those that it has made calls in
@@ -155,7 +159,8 @@ class Executions {
   void follow_init();
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
   void cancel_rest(const Execution& failed, const Place* unmade);
-  void open_locked(const Beginning& beginning);
+  std::vector<std::int64_t> open_locked(const Beginning& beginning);
+  void give_up_locked(std::int64_t run);
   void miss(const Execution& mine);
   bool is_of_all(const Beginning& beginning, std::int64_t left_out);
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }

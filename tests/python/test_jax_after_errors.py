@@ -375,3 +375,49 @@ def test_an_execution_of_which_nobody_knows_whether_others_have_made_it(tmp_path
     assert len(told) == 12 and not any("False" in each for each in told), ended.output
     assert [sum(f"step {number} True" in each for each in told) for number in range(6)] == [2, 2, 0, 0, 0, 0], ended.output
     assert len(ended.lines("step 5 is refused")) == 1, ended.output
+
+
+BETWEEN = """
+import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
+rj.init()
+rank, size, number = rj.rank(), rj.size(), 0
+way = sys.argv[1]
+
+def look(x):
+    if rank == 1 and number == 6:
+        raise RuntimeError("the callback's own")
+    return np.asarray(x)
+
+def made(looks, name=None):
+    def step(x):
+        seen = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x) if looks else x
+        return rj.allreduce(seen.sum() / x.size, op=rj.Sum, name=name)
+    return step
+
+def judge(x):
+    return rj.allreduce(x[0] * 1.0, op=rj.Sum, name="loss")
+
+first = jax.jit(made(True, "loss" if way == "names" else None))
+then = {"sizes": first, "names": jax.jit(judge), "factory": jax.jit(made(False))}[way]
+for number in range(14):
+    for which, each in enumerate((first, then)):
+        try:
+            x = jnp.full(5 if way == "sizes" and which == 1 else 8, 10.0 * number + rank + 500 * which)
+            total = sum(10.0 * number + of + 500 * which for of in range(size))
+            print("step", number, which, float(each(x)) == total)
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print("step", number, which, "failed", str(error)[:150].replace(chr(10), " "))
+"""
+
+
+@pytest.mark.parametrize("way", ["sizes", "names", "factory"])
+def test_what_comes_behind_an_execution_that_fails_before_its_first_call(tmp_path, way):
+    """The program for another size, one with a call of the same name, one from the same source line: each met the others' call of
+    the execution that this rank had not made."""
+    program = tmp_path / "program.py"
+    program.write_text(BETWEEN)
+    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="1")
+    told = ended.lines("step ")
+    assert ended.code == 0 and len(told) == 56 and not any("False" in each for each in told), ended.output
+    for number in (0, 5, 11, 12, 13):
+        assert sum(each.startswith(f"step {number} ") and "True" in each for each in told) == 4, ended.output

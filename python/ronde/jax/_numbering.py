@@ -108,6 +108,7 @@ class _Numbering:
         self._visited: Dict[str, bool] = {}
         self._names: Dict[int, List[str]] = {}  # of all calls, by group
         self._given: Set[int] = set()  # groups in which calls have names that the caller has given
+        self._given_names: Set[str] = set()
         self._all: Dict[int, int] = {}  # unnamed calls by group: a rank makes no calls of the groups that it is not in
         self._calls: Dict[int, int] = {}  # those of them that have their names
         self._uses: Dict[Any, int] = {}
@@ -213,25 +214,32 @@ class _Numbering:
             number = self._uses.get((group, name), 0)
             self._uses[group, name] = number + 1
             name = f"{name}~{number}" if number else name
+            self._given_names.add(f"{group} {name}")
         self._names.setdefault(group, []).append(name)
         said["name"] = ir.StringAttr.get(name)
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
     def _places(self) -> Dict[str, Any]:
         """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family and the program's number. This
-        comes of the names of its calls in the group, and is the same on all ranks that make these."""
+        comes of the function's name and those of its calls in the group, and is the same on all ranks that make these."""
         from jax.extend.mlir import ir
 
         numbers: List[int] = []
         for group, names in sorted(self._names.items()):
-            digest = hashlib.blake2b("\n".join(sorted(names)).encode(), digest_size=8).digest()
-            program = int.from_bytes(digest, "little") >> 2  # positive, and so that its negative is none's either
+            program = _number_of("\n".join([self._label, *sorted(names)]))
             numbers += [group, 0 if group in self._given else program, program]
         integer = ir.IntegerType.get_signless(64)
         return {
             "places": ir.DenseElementsAttr.get(np.array(numbers, np.int64)),
+            # One 0 in front: there are no empty arrays here.
+            "given": ir.DenseElementsAttr.get(np.array([0, *map(_number_of, sorted(self._given_names))], np.int64)),
             "always_calls": ir.IntegerAttr.get(integer, int(self._always_calls and self._is_known)),
         }
+
+
+def _number_of(text: str) -> int:
+    """Another one for each text, positive, and so that its negative is none's either."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 2
 
 
 def _said(operation: Any) -> Dict[str, Any]:

@@ -63,7 +63,7 @@ class Order:
         # What all calls of ours say alike, as this JAX says it.
         self._same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
         self._opens = {
-            each.name: each.attr for each in said["mhlo.backend_config"] if each.name in ("places", "always_calls")
+            each.name: each.attr for each in said["mhlo.backend_config"] if each.name in ("places", "given", "always_calls")
         }
         with module.operation.location:
             self._token_type = ir.RankedTensorType.get([_TOKEN_BYTES], ir.IntegerType.get_unsigned(8))
