@@ -65,11 +65,12 @@ class Engines:
     def __init__(self, bed: Bed) -> None:
         self.folder = bed.folder / "engines"
         self.folder.mkdir()
+        folders = sorted({str(ROOT), sys.prefix, sys.base_prefix, *bed.kept})
         for name in ("apptainer", "podman", "docker"):
             program = self.folder / name
             program.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT / 'tests/hosts')!r})\n"
                                f"import engine_stand_ins\nengine_stand_ins.{'apptainer' if name == 'apptainer' else 'podman'}"
-                               f"(sys.argv[1:], {[str(ROOT), sys.prefix, *bed.kept]!r})\n")
+                               f"(sys.argv[1:], {folders!r})\n")
             program.chmod(0o755)
         self.environment: Dict[str, str] = {"PATH": f"{self.folder}:{VENV}:{os.environ['PATH']}:/usr/sbin:/sbin",
                                             "PODMAN": shutil.which("podman") or ""}

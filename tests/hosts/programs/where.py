@@ -1,7 +1,10 @@
-"""A job of ronde.numpy: says on one line who this rank is, by what its data moves, its host's name and what it sees of /dev/shm."""
+"""A job of ronde.numpy: says on one line who this rank is, by what its data moves, how many ranks' memory it has mapped, and what
+its container has."""
 
 import os
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -17,9 +20,10 @@ shared = rnp.empty_shared(2_000_000, np.float32)
 shared[:] = rank
 rnp.allreduce_(shared, rnp.Sum, name="shared")
 assert (shared == sum(range(size))).all()
+memories = set(re.findall(r" (\d+) +/memfd:ronde ", Path("/proc/self/maps").read_text()))  # by inode
 room = os.statvfs("/dev/shm")
-line = f"{rank}/{size} local {rnp.local_rank()}/{rnp.local_size()} by {_process.backend()[0]} on {os.uname().nodename} "
-sys.stdout.write(line + f"pid {os.getpid()} shm {room.f_blocks * room.f_frsize}\n")
+line = f"{rank}/{size} local {rnp.local_rank()}/{rnp.local_size()} by {_process.backend()[0]} memories {len(memories)} "
+sys.stdout.write(line + f"on {os.uname().nodename} pid {os.getpid()} shm {room.f_blocks * room.f_frsize}\n")
 sys.stdout.flush()
 rnp.barrier()
 rnp.shutdown()

@@ -1,0 +1,255 @@
+"""Ranks in containers (docs/containers.md): by namespaces of their own, and by the page's own lines."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from bed import ROOT, plain_environment
+from containers import Engines, bubble, forbid_shared_memory, plain
+from launched import RONDE, Strays
+from small_images import make
+from slurm import Slurm
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+PYTHON = sys.executable
+WHERE = PROGRAMS / "where.py"
+ONE_HOST = pytest.mark.hosts(1, "bubblewrap")
+LAUNCHERS = {"ronde": [RONDE, "run", "-n", 2, "--no-prefix", "--"], "mpiexec.hydra": ["mpiexec.hydra", "-n", 2],
+             "mpirun.openmpi": ["mpirun.openmpi", "--oversubscribe", "-n", 2]}
+
+
+def said(text):
+    """What where.py has said, by rank; lines may run into one another."""
+    return sorted(re.findall(r"\d/\d local \d/\d by \w+ memories \d on [\w-]+ pid \d+ shm \d+", text))
+
+
+def named(words, name="box-$RONDE_RANK$PMI_RANK$OMPI_COMM_WORLD_RANK"):
+    """The same command in containers whose host names are those of their ranks."""
+    line = shlex.join(map(str, words)).replace("--unshare-uts", f"--unshare-uts --hostname {name}")
+    return ["sh", "-c", f'exec {line} "$@"', "sh"]
+
+
+def warnings(text):
+    return [line for line in text.splitlines() if "warning" in line]
+
+
+# ---- Namespaces
+
+
+@pytest.mark.hosts(1, "bubblewrap", "hydra", "open-mpi")
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_containers_of_a_host_share_memory_under_a_launcher_outside(bed, launcher):
+    """They have no process, folder or host name in common, and less /dev/shm than a tensor takes."""
+    done = bed.hosts[0].run(*LAUNCHERS[launcher], *named(bubble(bed)), PYTHON, WHERE, env=plain())
+    assert done.returncode == 0, done.stderr
+    assert said(done.stdout) == [f"{rank}/2 local {rank}/2 by shm memories 2 on box-{rank} pid 2 shm 65536" for rank in (0, 1)]
+    assert not warnings(done.stderr)
+
+
+@ONE_HOST
+def test_user_namespaces(bed):
+    """As rootless containers have them, without a bed's host, in which they could have no /proc."""
+    command = [*LAUNCHERS["ronde"], *bubble(bed, user=True), PYTHON, WHERE]
+    done = subprocess.run([str(word) for word in command], env=plain_environment(plain()), capture_output=True, text=True,
+                          timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [" by shm memories 2 " in line for line in said(done.stdout)] == [True, True], done.stdout
+
+
+@ONE_HOST
+def test_network_namespaces_that_see_the_launchers_folder(bed):
+    done = bed.hosts[0].run(*LAUNCHERS["ronde"], *bubble(bed, network=False, folders=["/tmp"]), PYTHON, WHERE, env=plain())
+    assert done.returncode == 0, done.stderr
+    assert [" by shm memories 2 " in line for line in said(done.stdout)] == [True, True], done.stdout
+
+
+@ONE_HOST
+def test_ranks_that_nothing_connects_end_with_a_sentence(bed):
+    done = bed.hosts[0].run(*LAUNCHERS["ronde"], *bubble(bed, network=False), PYTHON, WHERE, env=plain())
+    assert done.returncode == 1
+    assert "If this process runs in a container, that needs the folder, or the network namespace, of" in done.stderr
+
+
+@ONE_HOST
+def test_where_memory_is_forbidden_ranks_use_tcp_and_one_line_says_so(bed):
+    (host,) = bed.hosts
+    container = bubble(bed, seccomp=forbid_shared_memory(bed.folder / "seccomp"))
+    done = host.run(*LAUNCHERS["ronde"], *container, PYTHON, WHERE, env=plain())
+    assert done.returncode == 0, done.stderr
+    assert [" by messages memories 0 " in line for line in said(done.stdout)] == [True, True], done.stdout
+    (line,) = warnings(done.stderr)
+    assert "can share no memory: rank 0 on host rh1 cannot share memory: memfd_create: Operation not permitted" in line
+    assert "they reach each other over TCP" in line
+    forced = host.run(*LAUNCHERS["ronde"], *container, PYTHON, WHERE, env=plain(RONDE_TRANSPORT="shm"))
+    assert forced.returncode == 1 and "memfd_create: Operation not permitted" in forced.stderr
+
+
+class ByVariables:
+    """A rank in a container of its own on each of these hosts, told who it is by torchrun's variables."""
+
+    def __init__(self, bed, hosts, *command, containers=None, **more):
+        key = secrets.token_hex(32)
+        self.processes = []
+        for rank, host in enumerate(hosts):
+            own = plain(RANK=str(rank), WORLD_SIZE=str(len(hosts)), MASTER_ADDR=hosts[0].name, MASTER_PORT="29512", RONDE_KEY=key,
+                        **more)
+            words = containers or bubble(bed)
+            self.processes.append(host.start(*words, *command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def succeed(self):
+        """All output, and all that was written of errors."""
+        ends = [(*process.communicate(timeout=120), process.returncode) for process in self.processes]
+        assert all(code == 0 for _, _, code in ends), ends
+        return "".join(out for out, _, _ in ends), "".join(err for _, err, _ in ends)
+
+
+@ONE_HOST
+def test_where_memory_is_forbidden_in_a_job_by_variables(bed):
+    """Ranks find their hosts there; on one host that is loopback."""
+    container = bubble(bed, seccomp=forbid_shared_memory(bed.folder / "seccomp"))
+    out, err = ByVariables(bed, bed.hosts * 2, PYTHON, WHERE, containers=container).succeed()
+    assert [" by messages memories 0 " in line for line in said(out)] == [True, True], out
+    (line,) = warnings(err)
+    assert "memfd_create: Operation not permitted" in line and "they reach each other over TCP" in line
+
+
+@pytest.mark.hosts(2, "bubblewrap")
+def test_containers_of_two_hosts(bed):
+    """Those of a host share memory."""
+    one, two = bed.hosts
+    out, err = ByVariables(bed, [one, one, two, two], PYTHON, WHERE).succeed()
+    assert [line.partition(" pid")[0] for line in said(out)] == [
+        f"{2 * host + local}/4 local {local}/2 by messages memories 2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
+    assert not warnings(err)
+
+
+@pytest.mark.hosts(2, "bubblewrap")
+def test_bridged_containers_of_one_machine_use_tcp_and_one_line_says_so(bed):
+    """A bed's hosts are that: network namespaces of one machine. RONDE_HOST_ID says that they are meant as one host."""
+    out, err = ByVariables(bed, bed.hosts, PYTHON, WHERE, RONDE_HOST_ID="one").succeed()
+    assert [" by messages " in line for line in said(out)] == [True, True], out
+    (line,) = warnings(err)
+    assert "can share no memory with it, as in containers with network namespaces of their own" in line
+
+
+@ONE_HOST
+def test_a_container_that_is_killed_is_a_rank_that_has_died(bed):
+    (host,) = bed.hosts
+    strays = Strays(bed)
+    loop = "import ronde.numpy as r, numpy as n; r.init(); print('up', flush=True)\nwhile True: r.allreduce(n.ones(9))"
+    job = host.start(*LAUNCHERS["ronde"], *named(bubble(bed)), PYTHON, "-c", loop, env=plain(), stdout=subprocess.PIPE,
+                     stderr=subprocess.PIPE)
+    assert [job.stdout.readline() for _ in range(2)] == ["up\n", "up\n"]
+    host.check("sh", "-c", "kill -9 $(pgrep -o -f '^bwrap .*box-1')")
+    _, err = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGKILL, err
+    assert "rank 1 on rh1 was killed by signal 9" in err, err
+    assert "PeerLostError" in err or "died" in err, err
+    strays.wait_until_gone()
+
+
+# ---- Training, and the page's lines
+
+
+def weights(text):
+    """Of all jobs in the text, whose ranks must have the same bits."""
+    return re.findall(r"weights +(\w{12}), the same bits on all ranks", text)
+
+
+@pytest.fixture
+def work(bed):
+    """A working folder as the page takes it, with a train.py."""
+    folder = bed.folder / "work"
+    folder.mkdir()
+    make(folder / "images")
+    (folder / "train.py").write_text(f"import runpy, sys\nsys.argv = ['', {str(folder / 'images')!r}]\n"
+                                     f"runpy.run_path({str(PROGRAMS / 'small_training.py')!r}, run_name='__main__')\n")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+def without_containers(bed, work, ranks):
+    """The weights that so many ranks of one host have without containers."""
+    (found,) = weights(bed.hosts[0].check(RONDE, "run", "-n", ranks, "--", PYTHON, work / "train.py", env=plain(), cwd=work))
+    return found
+
+
+@pytest.mark.hosts(2, "bubblewrap")
+def test_containers_train_to_the_bits_of_ranks_without(bed, work):
+    one, two = bed.hosts
+    containers = bubble(bed)
+    for hosts in ([one, one], [one, two], [one, one, two, two]):
+        out, _ = ByVariables(bed, hosts, PYTHON, work / "train.py", containers=containers).succeed()
+        assert weights(out) == [without_containers(bed, work, len(hosts))], out
+
+
+def lines_of_page() -> List[str]:
+    """The commands of the page, each with the export before it."""
+    page = (ROOT / "docs/containers.md").read_text()
+    found = []
+    for block in re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        exports = ""
+        for line in block.splitlines():
+            if line.startswith("export "):
+                exports = line + "\n"
+            else:
+                found.append(exports + line)
+    return found
+
+
+def needs_what_is_not_here(line):
+    """A registry of images, or a cluster."""
+    return re.match(r"(apptainer|podman|docker) build |kubectl ", line)
+
+
+LINES = [line for line in lines_of_page() if not needs_what_is_not_here(line)]
+OF_SLURM = [line for line in LINES if "srun " in line]
+OF_MPI = [line for line in LINES if re.search("^mpi(run|exec)", line, re.MULTILINE)]
+OF_ONE_HOST = [line for line in LINES if line not in OF_SLURM + OF_MPI]
+
+
+def test_the_page_has_lines_of_each_kind():
+    assert len(OF_SLURM) == 3 and len(OF_MPI) == 4 and len(OF_ONE_HOST) == 4, LINES
+
+
+def train_by(bed, work, line, **more):
+    """Runs a line of the page on the first host, and gives the weights."""
+    (agent := bed.folder / "agent").write_text(
+        f'#!/bin/sh\nhost=$1; shift; exec {bed.ssh} "$host" "export PATH=$PATH PODMAN=$PODMAN OMP_NUM_THREADS=1; $*"\n')
+    agent.chmod(0o755)
+    environment = plain(**Engines(bed).environment, OMPI_MCA_plm_rsh_agent=str(agent), HYDRA_LAUNCHER_EXEC=str(bed.ssh), **more)
+    line = re.sub(r"\bnode(\d)", r"rh\1", line)
+    done = bed.hosts[0].run("bash", "-c", line, env=environment, cwd=work, limit_s=120)
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    found = weights(done.stdout)
+    assert len(found) == 1, done.stdout
+    return found[0]
+
+
+@pytest.mark.hosts(1, "bubblewrap", "podman")
+@pytest.mark.parametrize("line", OF_ONE_HOST)
+def test_lines_for_one_host(bed, work, line):
+    assert train_by(bed, work, line) == without_containers(bed, work, 2)
+
+
+@pytest.mark.hosts(2, "bubblewrap", "podman", "slurm")
+def test_lines_for_slurm(bed, work):
+    expected = without_containers(bed, work, 4)
+    with Slurm(bed) as slurm:
+        for line in OF_SLURM:
+            assert train_by(bed, work, line, SLURM_CONF=str(slurm.config)) == expected, line
+
+
+@pytest.mark.hosts(2, "bubblewrap", "podman", "ssh", "hydra", "open-mpi")
+@pytest.mark.parametrize("line", OF_MPI)
+def test_lines_for_mpirun_outside(bed, work, line):
+    assert train_by(bed, work, line) == without_containers(bed, work, 4)
