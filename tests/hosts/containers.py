@@ -1,8 +1,7 @@
 """Containers for ranks: namespaces of their own by bubblewrap, and stand-ins for container engines.
 
     host.run(RONDE, "run", "-n", 2, "--", *bubble(bed), PYTHON, program)     # each rank in a container
-    with Engines(bed) as engines:
-        host.run("apptainer", "exec", "ronde.sif", "python", program, env=engines.environment)
+    host.run("apptainer", "exec", "ronde.sif", "python", program, env=Engines(bed).environment)
 
 A container sees the files of its host, for reading, in place of an image's.
 """
@@ -11,13 +10,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import struct
 import sys
+import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
-from bed import ROOT, Argument, Bed, plain_environment
+from bed import ROOT, Argument, Bed
+from engine_stand_ins import CONTROL_GROUP
 
 VENV = Path(sys.executable).parent
 #: By machine: the audit architecture of seccomp and the number of memfd_create.
@@ -73,7 +76,31 @@ class Engines:
                                f"(sys.argv[1:], {folders!r})\n")
             program.chmod(0o755)
         self.environment: Dict[str, str] = {"PATH": f"{self.folder}:{VENV}:{os.environ['PATH']}:/usr/sbin:/sbin",
-                                            "PODMAN": shutil.which("podman") or ""}
+                                            "PODMAN": shutil.which("podman") or "", "BED_CONTROL_GROUP": CONTROL_GROUP}
+
+
+def installed_wheel(name: str, folder: Path) -> None:
+    """Writes the wheel of a package of this virtual environment, as it is installed."""
+    package = metadata.distribution(name)
+    tag = re.findall(r"^Tag: (\S+)$", package.read_text("WHEEL") or "", re.MULTILINE)[-1]
+    stem = f"{name}-{package.version}"
+    recorded = []
+    with zipfile.ZipFile(folder / f"{stem}-{tag}.whl", "w") as wheel:
+        for file in package.files or []:
+            path = f"{stem}.data/scripts/{file.name}" if file.parts[0] == ".." else str(file)
+            if file.name != "RECORD" and "__pycache__" not in file.parts:
+                wheel.write(str(file.locate()), path)
+                recorded.append(f"{path},,\n")
+        wheel.writestr(f"{stem}.dist-info/RECORD", "".join(recorded))
+
+
+def remove_control_groups() -> None:
+    """Those that podman has left of this process's containers, or of those of a process that is no more."""
+    for top in Path("/sys/fs/cgroup").glob("*/ronde-bed-*"):
+        pid = top.name.rpartition("-")[2]
+        if pid == str(os.getpid()) or not os.path.exists(f"/proc/{pid}"):
+            for folder, _, _ in os.walk(top, topdown=False):
+                os.rmdir(folder)
 
 
 def plain(**more: str) -> Dict[str, str]:

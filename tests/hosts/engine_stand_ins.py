@@ -9,6 +9,12 @@ from pathlib import Path
 from typing import List, Sequence
 
 IMAGES = ("ronde", "ronde.sif")
+#: podman as any machine can run it: with runc, without systemd, and with what it keeps in the host's own /tmp.
+PODMAN = [os.environ.get("PODMAN", "podman"), "--runtime", "runc", "--cgroup-manager", "cgroupfs", "--storage-driver", "vfs",
+          "--root", "/tmp/podman-root", "--runroot", "/tmp/podman-run"]
+#: Below which podman makes those of its containers; containers.Engines hands the test's on.
+CONTROL_GROUP = os.environ.get("BED_CONTROL_GROUP", f"/ronde-bed-{os.getpid()}")
+LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=2000:2000"]  # those that podman would set are beyond some machines'
 
 
 def _split(words: Sequence[str], command: str) -> "tuple[List[str], List[str]]":
@@ -49,11 +55,10 @@ def podman(words: Sequence[str], folders: Sequence[str]) -> None:
     (root / "etc").mkdir()
     for name in ("passwd", "group"):
         (root / "etc" / name).write_text(Path("/etc", name).read_text())
-    made = [os.environ["PODMAN"], "--runtime", "runc", "--cgroup-manager", "cgroupfs", "--root", "/tmp/podman-root", "--runroot",
-            "/tmp/podman-run", "run", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=2000:2000", "--log-driver", "none"]
+    made = [*PODMAN, "run", "--cgroup-parent", CONTROL_GROUP, *LIMITS, "--log-driver", "none"]
     for folder in ("/usr", *folders):
         made += ["--volume", f"{folder}:{folder}:ro"]
     # What the image would say, and what of the test's environment an image knows nothing of.
     for name in ("PATH", "RONDE_PROBE", "RONDE_INIT_TIMEOUT_S", "OMP_NUM_THREADS", "RONDE_LOG_LEVEL"):
         made += ["--env", name] if name in os.environ else []
-    os.execv(made[0], [*made, *options, "--rootfs", str(root), *command])
+    os.execvp(made[0], [*made, *options, "--rootfs", str(root), *command])

@@ -14,7 +14,8 @@ from typing import List
 import pytest
 
 from bed import ROOT, plain_environment
-from containers import Engines, bubble, forbid_shared_memory, plain
+from containers import Engines, bubble, forbid_shared_memory, installed_wheel, plain, remove_control_groups
+from engine_stand_ins import CONTROL_GROUP, LIMITS, PODMAN
 from launched import RONDE, Strays
 from small_images import make
 from slurm import Slurm
@@ -25,6 +26,12 @@ WHERE = PROGRAMS / "where.py"
 ONE_HOST = pytest.mark.hosts(1, "bubblewrap")
 LAUNCHERS = {"ronde": [RONDE, "run", "-n", 2, "--no-prefix", "--"], "mpiexec.hydra": ["mpiexec.hydra", "-n", 2],
              "mpirun.openmpi": ["mpirun.openmpi", "--oversubscribe", "-n", 2]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _control_groups():
+    yield
+    remove_control_groups()
 
 
 def said(text):
@@ -250,6 +257,49 @@ def page(bed, work):
         return found
 
     return run
+
+
+def test_the_recipes_of_images_do_the_same():
+    """ronde.def has the steps of the Containerfile."""
+    recipe = (ROOT / "examples/containers/Containerfile").read_text()
+    for name, value in re.findall(r"^ARG (\w+)=(\S+)$", recipe, re.MULTILINE):
+        recipe = recipe.replace(f"${{{name}}}", value)
+    definition = (ROOT / "examples/containers/ronde.def").read_text()
+    (post,) = re.findall(r"^%post\n(.*?)^%", definition, re.MULTILINE | re.DOTALL)
+    steps = [line.strip() for line in post.splitlines() if line.strip() and not line.strip().startswith("#")]
+    assert len(steps) == recipe.count("\nRUN ") and all(step in recipe for step in steps), steps
+    (image,) = re.findall(r"^From: (.*)$", definition, re.MULTILINE)
+    assert recipe.count(image) >= 1
+    (path,) = re.findall(r"export (PATH=.*)$", definition, re.MULTILINE)
+    assert f"ENV {path}\n" in recipe
+
+
+@pytest.mark.hosts(1, "podman")
+@pytest.mark.long
+def test_podman_builds_an_image_that_trains(bed, work):
+    """From an image made here, which has this machine's programs by a volume, in place of one of a registry; without Debian's
+    and PyPI's packages, but for a NumPy that is here."""
+    (host,) = bed.hosts
+    base, dist, here = bed.folder / "base", bed.folder / "dist", bed.folder / "here"
+    for folder in (dist, here, *(base / name for name in ("etc", "usr", "tmp", "opt"))):
+        folder.mkdir(parents=True)
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (base / name).symlink_to(f"usr/{name}")
+    (base / "etc/pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {here}\n")
+    installed_wheel("ronde", dist)
+    installed_wheel("numpy", here)
+    host.check("tar", "-C", base, "-cf", bed.folder / "base.tar", ".")
+    path = f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin"
+    host.check(*PODMAN, "import", "--change", path, bed.folder / "base.tar", "localhost/base")
+    volumes = [word for folder in sorted({"/usr", sys.base_prefix, str(here)}) for word in ("--volume", f"{folder}:{folder}:ro")]
+    (line,) = [each for each in lines_of_page() if each.startswith("podman build")]
+    options = shlex.split(line)[2:-1]
+    host.check(*PODMAN, "build", "--isolation", "chroot", "--layers=false", *LIMITS, *volumes, "--build-arg", "BASE=localhost/base",
+               "--build-arg", "PACKAGES=", "--build-arg", "FRAMEWORK=", *options, dist, cwd=ROOT, limit_s=240)
+    out = host.check(*PODMAN, "run", "--cgroup-parent", CONTROL_GROUP, *LIMITS, "--log-driver", "none", *volumes, "--volume",
+                     f"{ROOT}:{ROOT}:ro", "--env", "RONDE_PROBE=0", "ronde", "ronde", "run", "-n", "2", "--", "python",
+                     PROGRAMS / "regression.py", limit_s=120)
+    assert weights(out) == [without_containers(bed, 2, work / "train.py")], out
 
 
 @pytest.mark.hosts(1, "bubblewrap", "podman")
