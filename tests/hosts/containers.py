@@ -96,7 +96,8 @@ def installed_wheel(name: str, folder: Path) -> None:
 
 def remove_control_groups() -> None:
     """Those that podman has left of this process's containers, or of those of a process that is no more."""
-    for top in Path("/sys/fs/cgroup").glob("*/ronde-bed-*"):
+    root = Path("/sys/fs/cgroup")  # one tree, or one for each controller
+    for top in (*root.glob("ronde-bed-*"), *root.glob("*/ronde-bed-*")):
         pid = top.name.rpartition("-")[2]
         if pid == str(os.getpid()) or not os.path.exists(f"/proc/{pid}"):
             for folder, _, _ in os.walk(top, topdown=False):

@@ -14,7 +14,8 @@ PODMAN = [os.environ.get("PODMAN", "podman"), "--runtime", "runc", "--cgroup-man
           "--root", "/tmp/podman-root", "--runroot", "/tmp/podman-run"]
 #: Below which podman makes those of its containers; containers.Engines hands the test's on.
 CONTROL_GROUP = os.environ.get("BED_CONTROL_GROUP", f"/ronde-bed-{os.getpid()}")
-LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=2000:2000"]  # those that podman would set are beyond some machines'
+#: Those that podman would set are beyond some machines'.
+LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=2000:2000"]
 
 
 def _split(words: Sequence[str], command: str) -> "tuple[List[str], List[str]]":

@@ -107,8 +107,8 @@ class ByVariables:
         key = secrets.token_hex(32)
         self.processes = []
         for rank, host in enumerate(hosts):
-            own = plain(RANK=str(rank), WORLD_SIZE=str(len(hosts)), MASTER_ADDR=hosts[0].name, MASTER_PORT="29512", RONDE_KEY=key,
-                        **more)
+            own = plain(RANK=str(rank), WORLD_SIZE=str(len(hosts)), MASTER_ADDR=hosts[0].name, MASTER_PORT="29512",
+                        RONDE_KEY=key, **more)
             words = containers or bubble(bed)
             self.processes.append(host.start(*words, *command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
@@ -291,11 +291,12 @@ def test_podman_builds_an_image_that_trains(bed, work):
     host.check("tar", "-C", base, "-cf", bed.folder / "base.tar", ".")
     path = f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin"
     host.check(*PODMAN, "import", "--change", path, bed.folder / "base.tar", "localhost/base")
-    volumes = [word for folder in sorted({"/usr", sys.base_prefix, str(here)}) for word in ("--volume", f"{folder}:{folder}:ro")]
+    volumes = [f"--volume={folder}:{folder}:ro" for folder in sorted({"/usr", sys.base_prefix, str(here)})]
     (line,) = [each for each in lines_of_page() if each.startswith("podman build")]
     options = shlex.split(line)[2:-1]
-    host.check(*PODMAN, "build", "--isolation", "chroot", "--layers=false", *LIMITS, *volumes, "--build-arg", "BASE=localhost/base",
-               "--build-arg", "PACKAGES=", "--build-arg", "FRAMEWORK=", *options, dist, cwd=ROOT, limit_s=240)
+    host.check(*PODMAN, "build", "--isolation", "chroot", "--layers=false", *LIMITS, *volumes, "--build-arg",
+               "BASE=localhost/base", "--build-arg", "PACKAGES=", "--build-arg", "FRAMEWORK=", *options, dist, cwd=ROOT,
+               limit_s=240)
     out = host.check(*PODMAN, "run", "--cgroup-parent", CONTROL_GROUP, *LIMITS, "--log-driver", "none", *volumes, "--volume",
                      f"{ROOT}:{ROOT}:ro", "--env", "RONDE_PROBE=0", "ronde", "ronde", "run", "-n", "2", "--", "python",
                      PROGRAMS / "regression.py", limit_s=120)

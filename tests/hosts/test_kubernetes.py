@@ -1,5 +1,5 @@
-"""Ranks with what the manifests of examples/kubernetes say, on the hosts of a bed in place of a cluster's nodes. What a kubelet or
-an operator would do stands here: variables, names, the host file, ssh."""
+"""Ranks with what the manifests of examples/kubernetes say, on the hosts of a bed in place of a cluster's nodes. What a
+kubelet or an operator would do stands here: variables, names, the host file, ssh."""
 
 from __future__ import annotations
 

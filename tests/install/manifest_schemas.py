@@ -1,5 +1,5 @@
-"""JSON schemas of MPIJob v2beta1 and JobSet v1alpha2, written from the fields of their custom resource definitions. A pod's or a
-job's template is any object here: kubernetes-validate knows those."""
+"""JSON schemas of MPIJob v2beta1 and JobSet v1alpha2, written from the fields of their custom resource definitions. The
+template of a pod or of a job is any object here: kubernetes-validate knows those."""
 
 
 def _object(required=(), **properties):
@@ -21,8 +21,8 @@ _METADATA = {"type": "object", "properties": {"name": {"type": "string", "patter
 
 
 def _resource(version, kind, spec):
-    return _object(("apiVersion", "kind", "metadata", "spec"), apiVersion=_one_of(version), kind=_one_of(kind), metadata=_METADATA,
-                   spec=spec)
+    return _object(("apiVersion", "kind", "metadata", "spec"), apiVersion=_one_of(version), kind=_one_of(kind),
+                   metadata=_METADATA, spec=spec)
 
 
 _REPLICAS = _object(("template",), replicas=_COUNT, restartPolicy=_one_of("Always", "OnFailure", "Never", "ExitCode"),
@@ -33,7 +33,8 @@ MPIJOB = _resource("kubeflow.org/v2beta1", "MPIJob", _object(
     slotsPerWorker=_COUNT,
     runLauncherAsWorker=_TRUTH,
     runPolicy=_object(cleanPodPolicy=_one_of("", "All", "Running", "None"), ttlSecondsAfterFinished=_COUNT,
-                      activeDeadlineSeconds=_COUNT, backoffLimit=_COUNT, schedulingPolicy=_ANY, suspend=_TRUTH, managedBy=_TEXT),
+                      activeDeadlineSeconds=_COUNT, backoffLimit=_COUNT, schedulingPolicy=_ANY, suspend=_TRUTH,
+                      managedBy=_TEXT),
     mpiReplicaSpecs=_object(("Launcher", "Worker"), Launcher=_REPLICAS, Worker=_REPLICAS),
     sshAuthMountPath=_TEXT,
     launcherCreationPolicy=_one_of("AtStartup", "WaitForWorkersReady"),

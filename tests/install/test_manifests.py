@@ -49,6 +49,7 @@ def test_manifests_fit_their_schemas(name):
     check(name, manifest(name))
 
 
+POD = ("spec", "replicatedJobs", 0, "template", "spec", "template", "spec")
 #: By manifest, places at which a wrong value or field is put.
 MISTAKES = [
     ("jobset.yaml", ("apiVersion",), "jobset.x-k8s.io/v1"),
@@ -56,7 +57,7 @@ MISTAKES = [
     ("jobset.yaml", ("spec", "failurePolicy", "maxRestarts"), "none"),
     ("jobset.yaml", ("spec", "replicatedJobs", 0, "replicas"), "1"),
     ("jobset.yaml", ("spec", "replicatedJobs", 0, "template", "spec", "completionModes"), "Indexed"),
-    ("jobset.yaml", ("spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "containers", 0, "env", 1, "value"), 2),
+    ("jobset.yaml", (*POD, "containers", 0, "env", 1, "value"), 2),
     ("mpijob.yaml", ("spec", "mpiReplicaSpecs", "Master"), {}),
     ("mpijob.yaml", ("spec", "slotsPerWorkers"), 2),
     ("mpijob.yaml", ("spec", "runPolicy", "cleanPodPolicy"), "Never"),
@@ -81,7 +82,8 @@ def test_a_jobset_says_how_many_ranks_there_are_and_where_rank_0_is():
     (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
     environment = {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
     assert job["replicas"] == 1
-    assert environment["WORLD_SIZE"] == str(job["template"]["spec"]["completions"]) == str(job["template"]["spec"]["parallelism"])
+    spec = job["template"]["spec"]
+    assert environment["WORLD_SIZE"] == str(spec["completions"]) == str(spec["parallelism"])
     name = made["metadata"]["name"]
     assert environment["MASTER_ADDR"] == f"{name}-{job['name']}-0-0.{name}"
     annotation = "metadata.annotations['batch.kubernetes.io/job-completion-index']"

@@ -1,5 +1,5 @@
-"""A job of ronde.numpy: says on one line who this rank is, by what its data moves, how many ranks' memory it has mapped, and what
-its container has."""
+"""A job of ronde.numpy: says on one line who this rank is, by what its data moves, how many ranks' memory it has mapped,
+and what its container has."""
 
 import os
 import re
