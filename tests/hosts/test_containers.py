@@ -16,7 +16,7 @@ import pytest
 from bed import ROOT, plain_environment
 from containers import Engines, bubble, forbid_shared_memory, installed_wheel, plain, remove_control_groups
 from engine_stand_ins import CONTROL_GROUP, LIMITS, PODMAN
-from launched import RONDE, Strays
+from launched import RONDE, Launched, Strays
 from small_images import make
 from slurm import Slurm
 
@@ -137,6 +137,15 @@ def test_containers_of_two_hosts(bed):
     assert [line.partition(" pid")[0] for line in said(out)] == [
         f"{2 * host + local}/4 local {local}/2 by messages memories 2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
     assert not warnings(err)
+
+
+@pytest.mark.hosts(2, "bubblewrap", "ssh")
+def test_containers_of_two_hosts_under_ronde_run(bed):
+    """They do not see the folder of their host's agent."""
+    job = Launched(bed, "rh1:2,rh2:2", *bubble(bed), PYTHON, WHERE, options=["--no-prefix"], env=plain())
+    assert job.end() == 0, job.err
+    assert [line.partition(" pid")[0] for line in said(job.out)] == [
+        f"{2 * host + local}/4 local {local}/2 by messages memories 2 on rh{host + 1}" for host in (0, 1) for local in (0, 1)]
 
 
 @pytest.mark.hosts(2, "bubblewrap")
