@@ -198,20 +198,27 @@ Token token_in(const XLA_FFI_Buffer& buffer) {
   return token;
 }
 
-/// The first call of a program begins. Of programs that make the same calls one runs at a time, so what has not made
-/// all its calls, or has calls without an end, is an earlier execution that XLA has given up, since a callback of
-/// Python's failed in it, say. Other ranks may have made its other calls, which are not to meet those of this one.
-void give_up_earlier(const Token& token, std::int64_t run) {
+/// Of programs that make the same calls one runs at a time, so what has not made all its calls, or has calls without an
+/// end, is an earlier execution that XLA has given up, since a callback of Python's failed in it, say. Other ranks may
+/// have made its other calls, which are not to meet those of this one.
+void give_up_earlier(const Token& token) {
   const auto give_up = [](std::int64_t earlier) {
-    Executions::instance().fail(earlier, "an earlier execution of this compiled program has ended before its calls",
-                                true);
+    Executions::instance().give_up(earlier);
     abandon(earlier);
   };
-  if (const std::optional<std::int64_t> earlier = Executions::instance().enter(token.program, run)) {
+  if (const auto earlier = Executions::instance().enter(token.program, token.execution)) {
     give_up(*earlier);
   }
-  for (const std::int64_t earlier : Started::instance().others_of(token.program, run)) {
+  for (const std::int64_t earlier : Started::instance().others_of(token.program, token.execution)) {
     give_up(earlier);
+  }
+}
+
+/// Has the execution a number, which the first operation of a program gives it.
+void open(Token& token) {
+  if (token.execution == 0) {
+    token.execution = Executions::next_run();
+    give_up_earlier(token);
   }
 }
 
@@ -220,10 +227,7 @@ Token next(const Token& before, Call* call) {
   static constinit std::atomic<std::uint64_t> calls = 0;
   Token token = before;
   token.call = 1 + calls.fetch_add(1, std::memory_order_relaxed);
-  if (before.execution == 0) {
-    token.execution = Executions::next_run();
-    give_up_earlier(token, token.execution);
-  }
+  open(token);
   call->run = token.execution;
   return token;
 }
@@ -249,9 +253,11 @@ XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std
   }
   const std::uint64_t program =
       has_token || places.empty() ? call->token.program : static_cast<std::uint64_t>(places.front().program);
-  const auto launch = attributes.integer("always_calls") != 0 ? launch_of(frame) : std::nullopt;
-  const Executions::Answer answer = Executions::instance().begin(
-      {call->run, program, launch, device_of(frame), places}, static_cast<std::int32_t>(attributes.integer("group")));
+  const bool always_calls = attributes.integer("always_calls") != 0;
+  const auto launch = always_calls ? launch_of(frame) : std::nullopt;
+  const Executions::Answer answer =
+      Executions::instance().begin({call->run, program, launch, device_of(frame), places, always_calls},
+                                   static_cast<std::int32_t>(attributes.integer("group")));
   if (!answer.refusal.empty()) {
     abandon(call->run);
     return error_for(*frame.api, answer.refusal, XLA_FFI_Error_Code_ABORTED);
@@ -364,6 +370,39 @@ XLA_FFI_Error* end(XLA_FFI_CallFrame& frame) {
   });
 }
 
+/// An execution begins, of a program with callbacks.
+XLA_FFI_Error* open_order(XLA_FFI_CallFrame& frame) {
+  return guarded(frame, [&]() -> XLA_FFI_Error* {
+    if (frame.args.size != 1 || frame.rets.size != 1) {
+      throw std::invalid_argument("ronde.jax: this is no beginning of a program");
+    }
+    const Attributes attributes(frame.attrs);
+    Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
+    open(token);
+    const std::vector<Executions::Place> places = places_of(attributes);
+    const bool always_calls = attributes.integer("always_calls") != 0;
+    Executions::instance().open(
+        {token.execution, token.program, launch_of(frame), device_of(frame), places, always_calls});
+    std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
+    return nullptr;
+  });
+}
+
+/// Hands the first operand on, which has its result's memory.
+XLA_FFI_Error* pass_on(XLA_FFI_CallFrame& frame) {
+  return guarded(frame, [&]() -> XLA_FFI_Error* {
+    if (frame.args.size != 2 || frame.rets.size != 1) {
+      throw std::invalid_argument("ronde.jax: this is nothing that waits for the beginning of a program");
+    }
+    const void* const from = static_cast<const XLA_FFI_Buffer*>(frame.args.args[0])->data;
+    void* const to = static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data;
+    if (from != to) {
+      std::memcpy(to, from, spans_of(frame.args.args, 1).front().bytes);
+    }
+    return nullptr;
+  });
+}
+
 /// All calls of the program have begun.
 XLA_FFI_Error* finish_order(XLA_FFI_CallFrame& frame) {
   return guarded(frame, [&]() -> XLA_FFI_Error* {
@@ -422,6 +461,18 @@ extern "C" RONDE_API XLA_FFI_Error* ronde_jax_end(XLA_FFI_CallFrame* frame) {
 /// same. Any thread of XLA's; never blocks.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_done(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::finish_order(*frame) : nullptr;
+}
+
+/// An execution begins: the first operation of a program with callbacks of Python's. The operand is its token, which
+/// says the program only, the result is that of the execution. Attributes are places and always_calls. Never blocks.
+extern "C" RONDE_API XLA_FFI_Error* ronde_jax_open(XLA_FFI_CallFrame* frame) {
+  return ronde::jax::is_execution(*frame) ? ronde::jax::open_order(*frame) : nullptr;
+}
+
+/// What depends on the result comes behind ronde_jax_open, whose token is the second operand. The first is the result,
+/// in the same memory. Never blocks.
+extern "C" RONDE_API XLA_FFI_Error* ronde_jax_behind(XLA_FFI_CallFrame* frame) {
+  return ronde::jax::is_execution(*frame) ? ronde::jax::pass_on(*frame) : nullptr;
 }
 
 /// As Failures::tell().

@@ -1,9 +1,11 @@
 #include "executions.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,14 @@ namespace {
 /// So many are remembered, and those that have not made all their calls: of others XLA begins nothing any more.
 constexpr std::size_t kMost = 256;
 
+/// A rank that others come to waits so many limits longer.
+constexpr int kPatience = 3;
+
+/// So often, and so far apart, a rank asks again whose others are in another program: another thread of this process
+/// may be the one that they wait for.
+constexpr int kElsewhere = 20;
+constexpr std::chrono::milliseconds kPause{10};
+
 /// How often init() has run; -1 if there is no job.
 std::int64_t epoch_now() {
   ronde_topology topology{};
@@ -21,12 +31,13 @@ std::int64_t epoch_now() {
   return ronde_get_topology(nullptr, &topology) == RONDE_OK ? static_cast<std::int64_t>(topology.epoch) : -1;
 }
 
-/// Replaces each number by the greatest of the ranks'.
-ronde_status greatest_of_all(std::int64_t group, const std::string& name, std::span<std::int64_t> numbers) {
-  const auto count = static_cast<std::int64_t>(numbers.size());
+/// Replaces each number, of 8 bytes, by the greatest of the ranks'.
+ronde_status greatest_of_all(std::int64_t group, void* numbers, std::size_t bytes) {
+  static constexpr std::string_view kName = "ronde.jax.meeting";
+  const auto count = static_cast<std::int64_t>(bytes / sizeof(std::int64_t));
   ronde_tensor tensor{};
   tensor.struct_size = sizeof(tensor);
-  tensor.data = numbers.data();
+  tensor.data = numbers;
   tensor.shape = &count;
   tensor.ndim = 1;
   tensor.dtype = RONDE_INT64;
@@ -34,8 +45,8 @@ ronde_status greatest_of_all(std::int64_t group, const std::string& name, std::s
   request.struct_size = sizeof(request);
   request.op = RONDE_ALLREDUCE;
   request.group = static_cast<std::int32_t>(group);
-  request.name = name.data();
-  request.name_bytes = name.size();
+  request.name = kName.data();
+  request.name_bytes = kName.size();
   request.inputs = &tensor;
   request.outputs = &tensor;
   request.count = 1;
@@ -43,8 +54,6 @@ ronde_status greatest_of_all(std::int64_t group, const std::string& name, std::s
   request.prescale = request.postscale = 1.0;
   return ronde_execute(nullptr, &request, -1.0, nullptr);
 }
-
-std::string name_of(std::int64_t number) { return number == 0 ? std::string() : "." + std::to_string(number); }
 
 std::string on_another_device(std::int64_t now, std::int64_t before) {
   return "the program makes calls of Ronde and runs on device " + std::to_string(now) +
@@ -99,6 +108,7 @@ void Executions::follow_init() {
       for (auto& [program, count] : family.programs) {
         count.executions = 0;
         count.aligned = 0;
+        count.is_lost = false;
       }
       family.generation = 0;
       family.is_in_doubt = false;
@@ -122,22 +132,29 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   const Place place = *found;
   std::unique_lock lock(mutex_);
   std::string why;
+  open_locked(beginning);
   Execution& before = execution(run);
-  if (before.places.empty()) {
-    count(before, beginning);
+  if (!std::exchange(before.is_counted, true)) {
+    for (const Place& each : before.places) {
+      ++family(each).programs[each.program].executions;
+    }
+  }
+  if (family(place).programs[place.program].is_lost) {
+    return {fail_locked(run,
+                        "an earlier execution of this compiled program has ended on this rank before its first call, "
+                        "and whether it would have come to one is not known: shutdown() and init() on all ranks",
+                        true),
+            {}};
   }
   if (beginning.device && family(place).device.value_or(*beginning.device) != *beginning.device) {
     return {fail_locked(run, on_another_device(*beginning.device, *family(place).device), true), {}};
   }
   family(place).device = beginning.device;
-  if (!before.has_failed && !before.generations.contains(group)) {
-    if (const Agreed agreed = agree(lock, run, place, why); agreed != Agreed::yes) {
-      const std::string error =
-          "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go "
-          "on: " +
-          why;
-      return {fail_locked(run, error, true, agreed == Agreed::is_behind ? &place : nullptr), {}};
-    }
+  if (!before.has_failed && !before.generations.contains(group) && !agree(lock, run, place, why)) {
+    const std::string error =
+        "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
+        why;
+    return {fail_locked(run, error, true, &place), {}};
   }
   Execution& mine = execution(run);
   if (mine.has_failed) {
@@ -147,93 +164,117 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   return {{}, generation == 0 ? std::string() : "~after-" + std::to_string(generation)};
 }
 
-/// Its first call begins.
-void Executions::count(Execution& mine, const Beginning& beginning) {
+void Executions::open(const Beginning& beginning) {
+  const std::lock_guard lock(mutex_);
+  open_locked(beginning);
+}
+
+void Executions::open_locked(const Beginning& beginning) {
+  Execution& mine = execution(beginning.run);
+  if (!mine.places.empty()) {
+    return;
+  }
   mine.places.assign(beginning.places.begin(), beginning.places.end());
+  mine.always_calls = beginning.always_calls;
   const std::int64_t left_out = beginning.launch ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
-  for (const Place& each : mine.places) {
-    Family& counted = family(each);
-    counted.programs[each.program].executions += 1 + left_out;
-    counted.is_in_doubt |= left_out > 0;
+  if (left_out > 0) {
+    miss(mine, left_out);
   }
 }
 
-/// The first call of this execution in the group is to begin. `yes`: the ranks are of one mind about the family's
+/// So many executions of this one's program have ended on this rank before their first call.
+void Executions::miss(const Execution& mine, std::int64_t executions) {
+  for (const Place& each : mine.places) {
+    Family& missed = family(each);
+    missed.is_in_doubt = true;
+    missed.programs[each.program].executions += executions;
+    missed.programs[each.program].is_lost |= !mine.always_calls;
+  }
+}
+
+bool Executions::needs_to_ask(const Place& place) {
+  Family& asked = family(place);
+  return asked.is_in_doubt || asked.programs[place.program].aligned != asked.generation;
+}
+
+/// The first call of this execution in the group is to begin. True once the ranks are of one mind about the family's
 /// generation, and in the same execution.
-Executions::Agreed Executions::agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place,
-                                     std::string& why) {
-  for (;;) {
-    asked_.wait(lock, [&] { return !family(place).is_asking && !family(place).programs[place.program].is_asking; });
+bool Executions::agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why) {
+  int patience = 0;
+  for (int elsewhere = 0;;) {
+    asked_.wait(lock, [&] { return !asking_.contains(place.group); });
     const Execution& mine = execution(run);
     if (mine.has_failed) {
       why = mine.error;
-      return Agreed::no;
+      return false;
     }
-    if (mine.generations.contains(static_cast<std::int32_t>(place.group))) {
-      return Agreed::yes;  // another call of it was before
+    if (mine.generations.contains(static_cast<std::int32_t>(place.group)) || !needs_to_ask(place)) {
+      return true;  // another call of it was before, or there was no failure
     }
-    if (family(place).is_in_doubt) {
-      if (!ask_generation(lock, place, why)) {
-        return Agreed::no;
-      }
-    } else if (family(place).programs[place.program].aligned == family(place).generation) {
-      return Agreed::yes;
-    } else if (const Agreed agreed = ask_execution(lock, place, why); agreed != Agreed::yes) {
-      return agreed;
+    bool has_timed_out = false;
+    switch (ask(lock, place, why, has_timed_out)) {
+      case Met::here: return true;
+      case Met::again: break;
+      case Met::others: patience = kPatience; break;
+      case Met::behind: why = "this rank is behind: others are in a later execution"; return false;
+      case Met::elsewhere:
+        if (++elsewhere > kElsewhere) {
+          why = "others are in another program";
+          return false;
+        }
+        asked_.wait_for(lock, kPause);
+        break;
+      case Met::failed:
+        if (!has_timed_out || --patience < 0) {
+          return false;
+        }
+        break;
     }
   }
 }
 
-/// False: this execution is not to go on.
-bool Executions::ask_generation(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why) {
-  family(place).is_asking = true;
-  std::array<std::int64_t, 1> said{family(place).generation + 1};
+Executions::Met Executions::ask(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why,
+                                bool& has_timed_out) {
+  const Family& before = family(place);
+  const std::int64_t mine = family(place).programs[place.program].executions;
+  Said said{before.generation + (before.is_in_doubt ? 1 : 0), place.program, -place.program, mine, -mine};
+  asking_.insert(place.group);
   lock.unlock();
-  const ronde_status status = greatest_of_all(place.group, "ronde.jax.generation" + name_of(place.family), said);
+  const ronde_status status = greatest_of_all(place.group, &said, sizeof(said));
   const bool is_missed = status != RONDE_OK && is_for_a_missed_call(status);
   if (status != RONDE_OK) {
     why = ronde_last_error();
   }
   lock.lock();
+  asking_.erase(place.group);
+  asked_.notify_all();
+  if (status != RONDE_OK) {
+    has_timed_out = status == RONDE_TIMED_OUT;
+    return is_missed ? Met::again : Met::failed;  // missed: the others are a question further
+  }
+  return follow(place, said);
+}
+
+/// What the ranks have said is done on all of them.
+Executions::Met Executions::follow(const Place& place, const Said& said) {
   Family& asked = family(place);
-  asked.is_asking = false;
-  asked_.notify_all();
-  if (status != RONDE_OK) {
-    return is_missed;  // the others are a question further
+  Count& count = asked.programs[place.program];
+  const bool is_one_program = said.program == -said.not_program;
+  if (is_one_program) {
+    asked.generation = said.generation;
+    count.aligned = said.execution == -said.not_execution ? said.generation : -1;
   }
-  asked.generation = said[0];
-  asked.is_in_doubt = false;
-  return true;
-}
-
-/// `yes`: this execution may go on, once it is known to be the others', or once that has been asked again.
-Executions::Agreed Executions::ask_execution(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why) {
-  Count& count = family(place).programs[place.program];  // stays where it is
-  count.is_asking = true;
-  const std::int64_t generation = family(place).generation;
-  const std::int64_t mine = count.executions;
-  std::array<std::int64_t, 2> said{mine, -mine};
-  lock.unlock();
-  const ronde_status status =
-      greatest_of_all(place.group, "ronde.jax.execution" + name_of(place.program) + name_of(generation), said);
-  const bool is_missed = status != RONDE_OK && is_for_a_missed_call(status);
-  if (status != RONDE_OK) {
-    why = ronde_last_error();
+  if (is_one_program && count.aligned == said.generation) {
+    asked.is_in_doubt = false;
+    return Met::here;
   }
-  lock.lock();
-  count.is_asking = false;
-  asked_.notify_all();
-  if (status != RONDE_OK) {
-    return is_missed ? Agreed::yes : Agreed::no;
+  for (auto& [id, each] : families_) {  // the ranks are apart, perhaps in all programs
+    each.is_in_doubt |= id.first == place.group;
   }
-  if (said[0] != mine) {
-    why = "this rank is behind: others are in a later execution";
-    return Agreed::is_behind;
+  if (said.program != place.program) {
+    return Met::elsewhere;
   }
-  if (said[1] == -mine) {
-    count.aligned = generation;
-  }
-  return Agreed::yes;
+  return is_one_program && said.execution != count.executions ? Met::behind : Met::others;
 }
 
 void Executions::add(std::int64_t run, ronde_ticket* ticket) {
@@ -257,6 +298,15 @@ std::string Executions::fail(std::int64_t run, const std::string& error, bool is
   return fail_locked(run, error, is_cause);
 }
 
+void Executions::give_up(std::int64_t run) {
+  const std::lock_guard lock(mutex_);
+  Execution& mine = execution(run);
+  if (!mine.is_counted && mine.epoch == epoch_) {
+    miss(mine, 1);
+  }
+  fail_locked(run, "an earlier execution of this compiled program has ended before its calls", true);
+}
+
 std::string Executions::error_of(std::int64_t run) {
   const std::lock_guard lock(mutex_);
   const auto found = executions_.find(run);
@@ -278,11 +328,11 @@ void Executions::leave(std::uint64_t program, std::int64_t run) {
   }
 }
 
-/// `behind`: where others are in a later execution, so that this one's calls there are made nowhere.
-std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* behind) {
+/// `unmade`: where its calls were not agreed on, so that this rank has made none.
+std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade) {
   Execution& failed = execution(run);
   if (!std::exchange(failed.has_failed, true)) {
-    cancel_rest(failed, behind);
+    cancel_rest(failed, unmade);
   }
   if (failed.error.empty() || (is_cause && !failed.is_cause)) {
     failed.error = error;
@@ -292,7 +342,7 @@ std::string Executions::fail_locked(std::int64_t run, const std::string& error, 
 }
 
 /// Cancels what is under way, and puts this rank in doubt about the calls of the program.
-void Executions::cancel_rest(const Execution& failed, const Place* behind) {
+void Executions::cancel_rest(const Execution& failed, const Place* unmade) {
   for (ronde_ticket* const ticket : failed.under_way) {
     ronde_cancel(ticket);
   }
@@ -302,7 +352,7 @@ void Executions::cancel_rest(const Execution& failed, const Place* behind) {
   for (const Place& each : failed.places) {
     const auto made = failed.generations.find(static_cast<std::int32_t>(each.group));
     const bool is_earlier = made != failed.generations.end() && made->second < family(each).generation;
-    if (!is_earlier && (behind == nullptr || each != *behind)) {
+    if (!is_earlier && (unmade == nullptr || each != *unmade)) {
       family(each).is_in_doubt = true;
     }
   }

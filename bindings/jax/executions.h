@@ -8,13 +8,17 @@
 //    begins of it is refused;
 //  - ranks then go on under other names, which have the number of a generation. A rank that has seen a failure is in
 //    doubt about the program's calls. Before its next execution makes its first call in a group the rank asks the
-//    group's others for the greatest number that any of them would take. A rank that has seen no failure does not
-//    answer: the limit of the question ends it, as that of any call;
-//  - in a new generation the ranks find for each program whether they are in the same execution of it: each counts
-//    them, whether they came to calls in the group or not. Where some are behind, the execution of these fails, and the
-//    others ask again;
-//  - an execution that has ended before its first call is counted by the next of its program, and puts the rank in
-//    doubt as a failure does (launches.h).
+//    group's others, by one name for all programs: where they are, and for the greatest generation that any would take.
+//    A rank that has seen no failure does not answer: the limit of the question ends it, as that of any call;
+//  - a rank that is in another program than the one with the greatest number, or in an earlier execution of it (each
+//    counts a program's, whether they came to calls in the group or not), gives its execution up, and the others ask
+//    again: so it comes to where they are. All have seen then that they were apart, and ask in every program. Ranks
+//    that waited for each other in different programs, up to the limit and all as long, would stay apart for ever;
+//  - an execution that has ended before its first call is counted too, and puts the rank in doubt as a failure does.
+//    That it has ended so tells that its program begins again, where an operation that XLA cannot execute later than
+//    the program's callbacks of Python has opened it, else a gap in XLA's numbers (launches.h). Where a program may end
+//    without any call, nobody knows whether that execution would have come to one: the program is lost, and its calls
+//    are refused until the next init().
 // Each family of programs in a group has generations of its own. A family is one program, or all those that have calls
 // with names that the caller has given, for these may meet each other's. All calls of an execution in one group have
 // one generation. A failure of one that has made its calls in an earlier generation than the family's raises no doubt:
@@ -73,11 +77,14 @@ class Executions {
     std::optional<std::int64_t> launch;  ///< XLA's run id, where it tells of executions without calls
     std::optional<std::int64_t> device;  ///< it runs on, where XLA tells
     std::span<const Place> places;       ///< in which its program makes calls
+    bool always_calls;                   ///< no execution of the program ends well without calls
   };
 
   /// The number of an execution that begins.
   static std::int64_t next_run();
 
+  /// The execution begins, before its first call and before any callback of its program, or with that call.
+  void open(const Beginning& execution);
   /// A call of the execution in this group, one of its places, is about to begin. May wait for the other ranks, after a
   /// failure only. Any thread of XLA's.
   Answer begin(const Beginning& execution, std::int32_t group);
@@ -89,10 +96,12 @@ class Executions {
   /// the execution, which is that of the first that is a cause, or this one while there is none. Any thread. Throws
   /// std::bad_alloc, after what is under way has been cancelled.
   std::string fail(std::int64_t run, const std::string& error, bool is_cause);
+  /// XLA has given the execution up before all its calls have begun, or ended.
+  void give_up(std::int64_t run);
   /// Of an execution that has failed; empty: it has not.
   std::string error_of(std::int64_t run);
 
-  /// The first call of this execution of the program begins. Returns the execution before it, if that has not left.
+  /// This execution of the program begins. Returns the execution before it, if that has not left.
   std::optional<std::int64_t> enter(std::uint64_t program, std::int64_t run);
   /// All calls of this execution of the program have begun.
   void leave(std::uint64_t program, std::int64_t run);
@@ -103,7 +112,9 @@ class Executions {
     std::string error;                                 ///< of the call that failed
     bool is_cause = false;                             ///< that call has not failed since others have
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
-    std::vector<Place> places;                         ///< in which its program makes calls
+    std::vector<Place> places;                         ///< in which its program makes calls; none: it is not open yet
+    bool always_calls = false;                         ///< as Beginning's
+    bool is_counted = false;                           ///< a call of it has begun
     std::map<std::int32_t, std::int64_t> generations;  ///< by group, of those that it has made calls in
     std::set<ronde_ticket*> under_way;
   };
@@ -111,26 +122,43 @@ class Executions {
   struct Count {
     std::int64_t executions = 0;  ///< since init()
     std::int64_t aligned = 0;  ///< the last generation in which the ranks have found themselves in the same execution
-    bool is_asking = false;
+    bool is_lost = false;      ///< nobody knows how many executions there were
   };
   struct Family {
     std::map<std::int64_t, Count> programs;
     std::int64_t generation = 0;
-    bool is_in_doubt = false;  ///< this rank has seen a failure since all agreed on the generation
-    bool is_asking = false;
+    bool is_in_doubt = false;            ///< this rank has seen a failure since all agreed on the generation
     std::optional<std::int64_t> device;  ///< on which its programs run
+  };
+  /// Of the ranks' answers, what becomes of the execution.
+  enum class Met {
+    here,       // all are in it
+    others,     // others are not, and come
+    elsewhere,  // others are in another program
+    behind,     // others are in a later execution
+    failed,     // the question was not answered
+    again,      // nor was it, and is to be asked again
+  };
+
+  /// What a rank says, and the greatest of all ranks'. All have said the same if the negative number is the other
+  /// one's.
+  struct Said {
+    std::int64_t generation;
+    std::int64_t program, not_program;
+    std::int64_t execution, not_execution;
   };
 
   Execution& execution(std::int64_t run);
   void follow_init();
-  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* behind = nullptr);
-  void cancel_rest(const Execution& failed, const Place* behind);
-  void count(Execution& mine, const Beginning& beginning);
+  std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
+  void cancel_rest(const Execution& failed, const Place* unmade);
+  void open_locked(const Beginning& beginning);
+  void miss(const Execution& mine, std::int64_t executions);
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
-  enum class Agreed { yes, no, is_behind };
-  Agreed agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
-  bool ask_generation(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why);
-  Agreed ask_execution(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why);
+  bool needs_to_ask(const Place& place);
+  bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
+  Met ask(std::unique_lock<std::mutex>& lock, const Place& place, std::string& why, bool& has_timed_out);
+  Met follow(const Place& place, const Said& said);
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable asked_;
@@ -138,6 +166,7 @@ class Executions {
   std::unordered_map<std::uint64_t, std::int64_t> entered_;  ///< programs that have begun calls, not all, and where
   std::deque<std::int64_t> newest_;                          ///< the executions, in the order in which they began
   std::map<std::pair<std::int64_t, std::int64_t>, Family> families_;  ///< by group and number
+  std::set<std::int64_t> asking_;                                     ///< groups of which the ranks are asked now
   Launches launches_;
   std::int64_t epoch_ = -1;  ///< of the job
 };

@@ -20,7 +20,7 @@ except ImportError:  # before 0.5
 from ronde import _process
 from ronde._lib import library
 from ronde.jax._numbering import install, programs_shown
-from ronde.jax._order import DONE, END, START, WHOLE
+from ronde.jax._order import TARGETS
 
 #: How long programs under way are waited for before this rank leaves the job, in seconds: as long as Ronde waits for others.
 _LEAVE_LIMIT_S = 10.0
@@ -72,7 +72,7 @@ def has_handler() -> bool:
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
     try:
-        for target in (WHOLE, START, END, DONE):
+        for target in TARGETS:
             ffi.register_ffi_target(target, ffi.pycapsule(getattr(handlers(), target)), platform="cpu")
     except Exception as error:  # what runtimes raise for a version that they do not take is not specified
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: %s", error)

@@ -131,17 +131,18 @@ class _Numbering:
             places = self._places()
             for operation in self._in_order:
                 _say(operation, places)
-            if len(self._in_order) > 1 or any(map(self._is_nested, self._in_order)):
-                program = f"{self._label} {sorted(self._calls)} {sorted(self._uses)}"
-                _order.Order(self._module, self._functions, program).run(list(self._visited))
+            program = f"{self._label} {sorted(self._calls)} {sorted(self._uses)}"
+            order = _order.Order(self._module, self._functions, program, self._in_order[0])
+            if len(self._in_order) > 1 or self._is_nested(self._in_order[0]) or order.has_callbacks(self._module.operation):
+                order.run(list(self._visited))
 
     def _visit(self, name: str, function: Any, is_certain: bool) -> None:
         """``is_certain``: each execution comes to the function."""
         self._visited[name] = True
         for operation in _of_interest(function):
             around = _operations_around(operation, function)
-            comes_here = is_certain and not around
-            self._is_known &= _order.PASSES_THROUGH.issuperset(around)
+            comes_here = is_certain and all(map(_runs_once, around))
+            self._is_known &= _order.PASSES_THROUGH.issuperset(each.name for each in around)
             if operation.name == "stablehlo.custom_call":
                 self._in_order.append(operation)
                 self._always_calls |= comes_here
@@ -245,14 +246,35 @@ def _say(operation: Any, more: Dict[str, Any]) -> None:
     operation.attributes["mhlo.backend_config"] = ir.DictAttr.get({**_said(operation), **more})
 
 
-def _operations_around(operation: Any, function: Any) -> List[str]:
-    """The names of those in whose regions it stands within the function."""
-    found: List[str] = []
+def _operations_around(operation: Any, function: Any) -> List[Any]:
+    """Those in whose regions it stands within the function."""
+    found: List[Any] = []
     parent = operation.parent
     while parent != function.operation:
-        found.append(parent.name)
+        found.append(parent)
         parent = parent.parent
     return found
+
+
+def _runs_once(operation: Any) -> bool:
+    """Whether it is a loop whose body runs at least once, as that of ``scan`` over one step or more."""
+    from jax.extend.mlir import ir
+
+    def constant(value: Any) -> Any:
+        if getattr(value.owner, "name", "") != "stablehlo.constant":
+            return None
+        return int(ir.DenseIntElementsAttr(value.owner.attributes["value"])[0])
+
+    if operation.name != "stablehlo.while":
+        return False
+    condition = operation.regions[0].blocks[0]
+    compared = condition.operations[len(condition.operations) - 1].operation.operands[0].owner
+    if getattr(compared, "name", "") != "stablehlo.compare" or "LT" not in str(compared.attributes["comparison_direction"]):
+        return False
+    counter, end = compared.operands
+    firsts = [constant(first) for first, each in zip(operation.operands, condition.arguments) if each == counter]
+    last = constant(end)
+    return last is not None and len(firsts) == 1 and firsts[0] is not None and bool(firsts[0] < last)
 
 
 def _of_interest(function: Any) -> List[Any]:

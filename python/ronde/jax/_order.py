@@ -11,7 +11,11 @@ each other in a circle (docs/decisions/0025, which has the proof).
 
 The token runs through functions, loops and branches as one more argument and result. What is done last gives it back, so that
 it is known of an execution that it has made its calls; and the first one says which program it is. A program whose one call
-stands in no function, loop or branch of its own has no token.
+stands in no function, loop or branch of its own has no token, unless it has callbacks.
+
+A callback of Python's may raise, and XLA gives the execution up without a word. Other ranks may have begun calls then, so such an
+execution must be known, also where the callback comes before the first call. In a program with callbacks an operation of its
+own opens the execution, and an operand of what has callbacks depends on it. A callback without arguments depends on nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +23,17 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
 #: The functions that XLA calls: for a whole call, for its two parts, and when all calls of an execution have begun.
 WHOLE, START, END, DONE = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_end", "ronde_jax_done"
+
+#: When an execution of a program with callbacks begins, and for an operand that is to be there behind that.
+OPEN, BEHIND = "ronde_jax_open", "ronde_jax_behind"
+
+TARGETS = (WHOLE, START, END, DONE, OPEN, BEHIND)
 
 #: A call of more bytes stays one: its start and end would copy them, twice.
 _MOST_BYTES = 1 << 20
@@ -38,8 +47,8 @@ _TOKEN_BYTES = 24  # as in bindings/jax/call.h
 class Order:
     """Orders the calls of a module."""
 
-    def __init__(self, module: Any, functions: Dict[str, Any], program: str) -> None:
-        """``program``: of a program that makes other calls another one, on this rank."""
+    def __init__(self, module: Any, functions: Dict[str, Any], program: str, a_call: Any) -> None:
+        """``program``: of a program that makes other calls another one, on this rank. ``a_call``: any of its calls."""
         from jax.extend.mlir import ir
 
         self._ir = ir
@@ -49,7 +58,13 @@ class Order:
         self._begun = 0  # orders of the program
         self._holds: Dict[str, bool] = {}
         self._ordered: Dict[str, bool] = {}
-        self._same: Dict[str, Any] = {}  # what all calls of ours say alike, as this JAX says it
+        self._with_callbacks: Dict[str, bool] = {}
+        said = a_call.attributes
+        # What all calls of ours say alike, as this JAX says it.
+        self._same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
+        self._opens = {
+            each.name: each.attr for each in said["mhlo.backend_config"] if each.name in ("places", "always_calls")
+        }
         with module.operation.location:
             self._token_type = ir.RankedTensorType.get([_TOKEN_BYTES], ir.IntegerType.get_unsigned(8))
 
@@ -70,29 +85,74 @@ class Order:
             return
         ir = self._ir
         program = hashlib.blake2b(f"{self._program} {self._begun}".encode(), digest_size=8).digest()
-        self._begun += 1
         bytes_ = np.frombuffer(program.rjust(_TOKEN_BYTES, b"\0"), np.uint8)
-        first = ir.Operation.create(
+        token = ir.Operation.create(
             "stablehlo.constant",
             results=[self._token_type],
             attributes={"value": ir.DenseElementsAttr.get(bytes_, type=self._token_type.element_type)},
             ip=ir.InsertionPoint.at_block_begin(block),
-        )
-        token = self._chain_block(block, first.results[0])
+        ).results[0]
+        if self._begun == 0 and any(self.has_callbacks(each.operation) for each in block.operations):
+            token = self._open(block, token)
+        self._begun += 1
+        token = self._chain_block(block, token)
         last = block.operations[len(block.operations) - 1].operation
-        layout = self._token_layout()
-        ir.Operation.create(
+        self._call(DONE, [self._token_type], [token], ir.DictAttr.get({}), ir.InsertionPoint(last))
+
+    def _call(self, target: str, results: List[Any], operands: List[Any], arguments: Any, place: Any) -> Any:
+        """A call of XLA's, of arrays in the plain layout."""
+        ir = self._ir
+        return ir.Operation.create(
             "stablehlo.custom_call",
-            results=[self._token_type],
-            operands=[token],
+            results=results,
+            operands=operands,
             attributes={
                 **self._same,
-                "call_target_name": ir.StringAttr.get(DONE),
-                "mhlo.backend_config": ir.DictAttr.get({}),
-                "operand_layouts": ir.ArrayAttr.get([layout]),
-                "result_layouts": ir.ArrayAttr.get([layout]),
+                "call_target_name": ir.StringAttr.get(target),
+                "mhlo.backend_config": arguments,
+                "operand_layouts": ir.ArrayAttr.get([self._layout(operand.type) for operand in operands]),
+                "result_layouts": ir.ArrayAttr.get([self._layout(type_) for type_ in results]),
             },
-            ip=ir.InsertionPoint(last),
+            ip=place,
+        )
+
+    def _open(self, block: Any, token: Any) -> Any:
+        """The token behind the operation that opens the execution, which what has callbacks waits for."""
+        ir = self._ir
+        opened = self._call(
+            OPEN, [self._token_type], [token], ir.DictAttr.get(self._opens), ir.InsertionPoint(block.operations[1])
+        ).results[0]
+        for operation in [each.operation for each in block.operations]:
+            if not self.has_callbacks(operation):
+                continue
+            arrays = [at for at, value in enumerate(operation.operands) if _has_plain_bytes(value.type)]
+            if arrays:
+                at = min(arrays, key=lambda at: _bytes_of(operation.operands[at].type))
+                operand = operation.operands[at]
+                behind = self._call(
+                    BEHIND, [operand.type], [operand, opened], ir.DictAttr.get({}), ir.InsertionPoint(operation)
+                )
+                behind.attributes["output_operand_aliases"] = ir.ArrayAttr.get([_alias(0, None, [])])
+                operation.operands[at] = behind.results[0]
+        return opened
+
+    def has_callbacks(self, operation: Any) -> bool:
+        """Whether it calls Python, or something in it does."""
+        if operation.name == "stablehlo.custom_call":
+            target = operation.attributes["call_target_name"].value
+            return "python" in target and "callback" in target
+        if operation.name == "func.call":
+            name = operation.attributes["callee"].value
+            if name not in self._with_callbacks:
+                self._with_callbacks[name] = False  # should it call itself
+                self._with_callbacks[name] = name in self._functions and self._any_callbacks(self._functions[name].operation)
+            return self._with_callbacks[name]
+        return self._any_callbacks(operation)
+
+    def _any_callbacks(self, operation: Any) -> bool:
+        return any(
+            self.has_callbacks(each.operation)
+            for region in operation.regions for block in region.blocks for each in block.operations
         )
 
     def _chain_block(self, block: Any, token: Any) -> Any:
@@ -176,16 +236,17 @@ class Order:
         from jax.extend.mlir.dialects import stablehlo
 
         return self._ir.ArrayAttr.get([
-            stablehlo.OutputOperandAlias.get(
-                output_tuple_indices=list(each.output_tuple_indices) or [0],
-                operand_index=each.operand_index,
-                operand_tuple_indices=list(each.operand_tuple_indices),
-            )
+            _alias(each.operand_index, (list(each.output_tuple_indices) or [0])[0], list(each.operand_tuple_indices))
             for each in map(stablehlo.OutputOperandAlias, call.attributes["output_operand_aliases"])
         ])
 
     def _token_layout(self) -> Any:
-        return self._ir.DenseIntElementsAttr.get(np.zeros(1, np.int64), type=self._ir.IndexType.get())
+        return self._layout(self._token_type)
+
+    def _layout(self, type_: Any) -> Any:
+        """The last dimension's elements lie side by side."""
+        dimensions = np.arange(len(type_.shape) - 1, -1, -1, np.int64)
+        return self._ir.DenseIntElementsAttr.get(dimensions, type=self._ir.IndexType.get())
 
     def _result_layouts(self, call: Any) -> List[Any]:
         return list(call.attributes["result_layouts"]) if "result_layouts" in call.attributes else []
@@ -196,8 +257,6 @@ class Order:
     ) -> Any:
         """A call of XLA's before this one, otherwise like it."""
         ir = self._ir
-        said = call.attributes
-        self._same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
         return ir.Operation.create(
             "stablehlo.custom_call",
             results=results,
@@ -264,6 +323,21 @@ class Order:
             region.blocks[0].append_to(new)
         _replace(operation, made)
         return made
+
+
+def _alias(operand: int, result: Optional[int], parts: List[int]) -> Any:
+    """The result has the operand's memory. ``result``: None where there is one alone."""
+    from jax.extend.mlir.dialects import stablehlo
+
+    return stablehlo.OutputOperandAlias.get(
+        output_tuple_indices=[] if result is None else [result], operand_index=operand, operand_tuple_indices=parts
+    )
+
+
+def _has_plain_bytes(type_: Any) -> bool:
+    """Of an array of elements that are whole bytes, or truth values."""
+    element = re.fullmatch(r"tensor<.*?(i1|u?i(?:8|16|32|64)|bf16|f(?:16|32|64)|complex<f(?:32|64)>)>", str(type_))
+    return element is not None and "?" not in str(type_)
 
 
 def _bytes_of(type_: Any) -> int:

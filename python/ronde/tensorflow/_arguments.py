@@ -49,20 +49,22 @@ def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any
         return "" if name is None else f"{kind}.{name}"
     graph = tf.compat.v1.get_default_graph()
     if name is None:
-        name = re.sub(r"[^a-zA-Z0-9_]", "_", _outermost(graph) + (getattr(tensor, "name", "") or "tensor"))
+        name = re.sub(r"[^a-zA-Z0-9_]", "_", _function_of(graph) + (getattr(tensor, "name", "") or "tensor"))
     if ignore_name_scope:
         with graph.name_scope(None):
             return str(graph.unique_name(f"{kind}.{name}"))
     return str(graph.unique_name(f"{kind}.{name}"))
 
 
-def _outermost(graph: Any) -> str:
+def _function_of(graph: Any) -> str:
     """The name of the function that is traced, as the program has it, or of the loop or branch of a session's graph. "" where
-    there is none."""
+    there is none. Of functions that call each other the innermost: what calls it on this rank depends on what was traced before."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
+        if not _native.is_part(graph):
+            return str(graph.name) + "."
         # Loops and branches have a number at their names' end that depends on what the rank has traced before.
-        name = (re.sub(r"_[0-9]+$", "", graph.name) if _native.is_part(graph) else graph.name) + "."
+        name = re.sub(r"_[0-9]+$", "", graph.name) + "."
         graph = graph.outer_graph
     return name
 

@@ -24,6 +24,7 @@ from ronde import _abi
 from ronde._call_site import call_site
 from ronde._lib import library
 from ronde.exceptions import RondeError, UnsupportedError, error_of
+from ronde.tensorflow._nested_functions import keep_in_order
 
 #: A wait in C comes back this often so that Python can answer a signal, in seconds.
 _SLICE_S = 0.05
@@ -106,6 +107,7 @@ def _binding() -> _Binding:
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int32), ctypes.c_char_p, ctypes.c_size_t
     ]
     _refuse_pfor()
+    keep_in_order()
     return _Binding(operations, say_name, finish, cancel, failure)
 
 

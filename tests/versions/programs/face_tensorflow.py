@@ -56,6 +56,30 @@ def learn(traced: bool) -> Any:
 checks.same("tape", learn(False), training.learnt_alone())
 checks.same("tape in a function", learn(True), training.learnt_alone())
 
+# Two calls of a function that reads a variable: in order only where TensorFlow has the chain that is thought of.
+ones = tf.Variable(tf.ones(3))
+
+
+@tf.function
+def reduced(x: Any, late: Any) -> Any:
+    """The sum, late by so many products."""
+    product = tf.ones((200, 200))
+    for _ in tf.range(late):
+        product = tf.sin(product @ product)
+    return hvd.allreduce(x + 0 * product[0, 0], op=hvd.Sum) * ones
+
+
+@tf.function
+def twice(x: Any, first: Any, then: Any) -> Any:
+    """Of x, and of ten times that."""
+    return tf.stack([reduced(x, first), reduced(10 * x, then)])
+
+
+first, then = (tf.constant(each) for each in ((0, 100) if hvd.rank() else (100, 0)))
+for _ in range(3):
+    total = np.sum(checks.all_of("nested", (3,)), 0, dtype="float32")
+    checks.same("nested", twice(tf.constant(checks.mine("nested", (3,))), first, then), np.stack([total, 10 * total]), 1e-5)
+
 with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     result = session.run(hvd.allreduce(tf.constant(checks.mine("session", (5,))), op=hvd.Sum, name="session"))
 checks.same("session", result, np.sum(checks.all_of("session", (5,)), 0, dtype="float32"))
