@@ -29,7 +29,7 @@ ronde_status ronde_store_open(ronde_store** store, const char** address, const c
     const std::string path = folder.path() + "/store";
     RONDE_ASSIGN_OR_RETURN(UniqueFd listener, store::listen_unix(path));
     RONDE_ASSIGN_OR_RETURN(std::unique_ptr<store::StoreServer> server,
-                           store::StoreServer::start(std::move(listener), secret));
+                           store::StoreServer::start(std::move(listener), secret, {}, store::listen_beside(path)));
     Process::instance().watch_forks();  // a child must not end what its parent serves
     *store = new ronde_store{std::move(folder), "unix:" + path, to_hex(secret), std::move(server)};
     *address = (*store)->address.c_str();

@@ -66,7 +66,7 @@ Finding memory_finding() {
   }
   if (place == MAP_FAILED) {
     return {Grade::failure, "shared memory", std::string("cannot be made: ") + std::strerror(errno),
-            "a container's seccomp profile may forbid memfd_create; RONDE_TRANSPORT=tcp does without, slower"};
+            "a container's seccomp profile may forbid memfd_create; ranks then reach each other over TCP, slower"};
   }
   ::munmap(place, kBytes);
   return {Grade::ok, "shared memory", "can be made", ""};

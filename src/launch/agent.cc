@@ -176,9 +176,15 @@ class Agent {
     RONDE_ASSIGN_OR_RETURN(store::PrivateFolder folder, store::PrivateFolder::create());
     folder_.emplace(std::move(folder));
     const std::string socket_path = folder_->path() + "/store";
-    RONDE_ASSIGN_OR_RETURN(UniqueFd listener, store::listen_unix(socket_path));
-    descriptors_.push_back(listener.get());
-    relay_.emplace(StoreRelay::of_agent(std::move(listener)));
+    std::vector<UniqueFd> listeners(1);
+    RONDE_ASSIGN_OR_RETURN(listeners[0], store::listen_unix(socket_path));
+    if (UniqueFd beside = store::listen_beside(socket_path); beside.is_open()) {
+      listeners.push_back(std::move(beside));
+    }
+    for (const UniqueFd& listener : listeners) {
+      descriptors_.push_back(listener.get());
+    }
+    relay_.emplace(StoreRelay::of_agent(std::move(listeners)));
     const JobFacts facts{
         .store = "unix:" + socket_path,
         .key = plan_.key,

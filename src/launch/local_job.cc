@@ -75,6 +75,7 @@ Result<JobEnd> run(const LocalJob& job) {
   RONDE_ASSIGN_OR_RETURN(const store::PrivateFolder folder, store::PrivateFolder::create());
   const std::string socket_path = folder.path() + "/store";
   RONDE_ASSIGN_OR_RETURN(UniqueFd listener, store::listen_unix(socket_path));
+  UniqueFd beside = store::listen_beside(socket_path);
   GuardianPlan plan{.command = job.command,
                     .ranks = make_starts(job, make_facts(job, socket_path, key)),
                     .open_files = open_files.before(),
@@ -84,13 +85,16 @@ Result<JobEnd> run(const LocalJob& job) {
                          RankOutput::open(plan.ranks, {.prefix = job.prefix, .folder = job.output_folder}));
   plan.close = output->readers();
   plan.close.push_back(listener.get());
+  if (beside.is_open()) {
+    plan.close.push_back(beside.get());
+  }
   plan.close.push_back(signals.fd());
   // Forked before the store's thread exists. The ranks may connect before it serves: they wait in the backlog.
   RONDE_ASSIGN_OR_RETURN(Guardian guardian, start_guardian(plan));
   plan.ranks.clear();  // the writing ends: who reads must see the end when the ranks have closed theirs
   // From here the guardian cleans up if this fails: it sees the channel close.
   RONDE_ASSIGN_OR_RETURN(const std::unique_ptr<store::StoreServer> server,
-                         store::StoreServer::start(std::move(listener), key));
+                         store::StoreServer::start(std::move(listener), key, {}, std::move(beside)));
   std::vector<std::unique_ptr<RankHost>> hosts;
   hosts.push_back(std::make_unique<GuardedHost>(std::move(guardian), std::move(children), folder.path()));
   return Supervisor(

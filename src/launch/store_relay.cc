@@ -12,9 +12,9 @@
 
 namespace ronde::launch {
 
-StoreRelay StoreRelay::of_agent(UniqueFd listener) {
+StoreRelay StoreRelay::of_agent(std::vector<UniqueFd> listeners) {
   StoreRelay relay;
-  relay.listener_ = std::move(listener);
+  relay.listeners_ = std::move(listeners);
   return relay;
 }
 
@@ -25,8 +25,8 @@ StoreRelay StoreRelay::of_launcher(std::string socket_path) {
 }
 
 void StoreRelay::watch(std::vector<pollfd>& entries) const {
-  if (listener_.is_open()) {
-    entries.push_back({listener_.get(), POLLIN, 0});
+  for (const UniqueFd& listener : listeners_) {
+    entries.push_back({listener.get(), POLLIN, 0});
   }
   for (const auto& [id, connection] : connections_) {
     const short events = connection.waiting.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -64,14 +64,16 @@ void StoreRelay::move(const std::vector<pollfd>& entries, FramePipe& frames) {
       frames.put(FrameKind::packet, bytes_of(id), {text, packet.bytes.size()});
     }
   }
-  if (listener_.is_open() && is_ready(listener_.get())) {
-    accept_some(frames);
+  for (const UniqueFd& listener : listeners_) {
+    if (is_ready(listener.get())) {
+      accept_some(listener.get(), frames);
+    }
   }
 }
 
-void StoreRelay::accept_some(FramePipe& frames) {
+void StoreRelay::accept_some(int listener, FramePipe& frames) {
   for (int accepted = 0; accepted < 32; ++accepted) {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) {
       return;
     }

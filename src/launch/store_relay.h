@@ -21,8 +21,8 @@ namespace ronde::launch {
 /// One end of the connections of one host; never blocks. One thread.
 class StoreRelay {
  public:
-  /// The agent's end: accepts connections of this user's at `listener`.
-  static StoreRelay of_agent(UniqueFd listener);
+  /// The agent's end: accepts connections of this user's at these sockets.
+  static StoreRelay of_agent(std::vector<UniqueFd> listeners);
   /// The launcher's: connects to the store's socket for each connection that an agent opens.
   static StoreRelay of_launcher(std::string socket_path);
 
@@ -37,7 +37,7 @@ class StoreRelay {
   static constexpr std::size_t kMaxConnections = 4096;
 
   StoreRelay() = default;
-  void accept_some(FramePipe& frames);
+  void accept_some(int listener, FramePipe& frames);
   void open(std::uint64_t id, FramePipe& frames);
   /// Sends what waits for room; false if the connection has gone.
   bool push(std::uint64_t id, FramePipe& frames);
@@ -48,7 +48,7 @@ class StoreRelay {
     std::vector<std::string> waiting;  ///< packets that found no room, in their order
   };
 
-  UniqueFd listener_;
+  std::vector<UniqueFd> listeners_;
   std::string socket_path_;
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t next_id_ = 1;

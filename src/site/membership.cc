@@ -65,7 +65,10 @@ Result<Met> find_store(Courier& courier, const std::string& text, Nanoseconds de
 Result<Layout> exchange_hosts(store::Store& store, const Started& started, const Variables& variables,
                               Nanoseconds limit) {
   store::Value value;
-  const std::string own = host_name() + "/" + boot_id() + "/" + variables("RONDE_HOST_ID").value_or("");
+  // Containers of one host may have names of their own: where the launcher says that there is one, they count for
+  // nothing.
+  const std::string host = started.is_on_one_host() ? "" : host_name() + "/" + boot_id();
+  const std::string own = host + "/" + variables("RONDE_HOST_ID").value_or("");
   const auto* begin = reinterpret_cast<const std::byte*>(own.data());
   value.bytes.assign(begin, begin + own.size());
   RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> values,
@@ -165,19 +168,21 @@ Result<std::unique_ptr<Courier>> courier_for(const Started& started, const std::
 Result<std::string> Membership::serve(const Started& started, const std::string& own_address) {
   RONDE_ASSIGN_OR_RETURN(const JobKey key, make_job_key());
   UniqueFd listener;
+  UniqueFd beside;
   std::string address;
   if (started.is_on_one_host()) {
     RONDE_ASSIGN_OR_RETURN(store::PrivateFolder folder, store::PrivateFolder::create());
     const std::string path = folder.path() + "/store";
     folder_.emplace(std::move(folder));
     RONDE_ASSIGN_OR_RETURN(listener, store::listen_unix(path));
+    beside = store::listen_beside(path);
     address = "unix:" + path;
   } else {
     RONDE_ASSIGN_OR_RETURN(listener, store::listen_in_range(own_address));
     RONDE_ASSIGN_OR_RETURN(const std::uint16_t port, store::port_of(listener.get()));
     address = tcp_store(own_address, port);
   }
-  RONDE_ASSIGN_OR_RETURN(server_, store::StoreServer::start(std::move(listener), key));
+  RONDE_ASSIGN_OR_RETURN(server_, store::StoreServer::start(std::move(listener), key, {}, std::move(beside)));
   return address + " " + to_hex(key);
 }
 

@@ -148,8 +148,9 @@ class StoreClient final : public Store {
   PacketSocket socket_;
 };
 
-Result<UniqueFd> connect_to_path(const std::string& path, Nanoseconds deadline) {
-  RONDE_ASSIGN_OR_RETURN(const sockaddr_un address, unix_address(path));
+/// `failure` becomes why nothing is to be reached under `name`; `path` is for sentences.
+Result<UniqueFd> connect_by(const std::string& name, const std::string& path, Nanoseconds deadline, int& failure) {
+  RONDE_ASSIGN_OR_RETURN(const sockaddr_un address, unix_address(name));
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) {
     return Status::from_errno("socket(AF_UNIX)", errno);
@@ -163,7 +164,7 @@ Result<UniqueFd> connect_to_path(const std::string& path, Nanoseconds deadline) 
     if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
       return socket;
     }
-    const int failure = errno;
+    failure = errno;
     if (failure != EINTR && failure != EAGAIN) {
       return Status::from_errno("connecting to the store at '" + path + "'", failure);
     }
@@ -171,6 +172,22 @@ Result<UniqueFd> connect_to_path(const std::string& path, Nanoseconds deadline) 
       return Status::error(Code::timed_out, "Timed out: the store at '" + path + "' accepts no connection in time");
     }
   }
+}
+
+/// At the path, or, where a container hides its folder, under the abstract name that goes with it.
+Result<UniqueFd> connect_to_path(const std::string& path, Nanoseconds deadline) {
+  int failure = 0;
+  Result<UniqueFd> there = connect_by(path, path, deadline, failure);
+  if (there || failure != ENOENT || is_abstract(path)) {
+    return there;
+  }
+  if (Result<UniqueFd> beside = connect_by(abstract_name(path), path, deadline, failure); beside) {
+    return beside;
+  }
+  return Status::error(there.status().code(),
+                       there.status().message() +
+                           ". If this process runs in a container, that needs the folder, or the network namespace, of "
+                           "the process that serves the store");
 }
 
 /// Waits for a connection under way; 0, or why there is none.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <list>
 #include <map>
 
 #include "base/forked_children.h"
@@ -27,9 +28,20 @@ constexpr int kBacklog = 512;
 constexpr int kAcceptsPerRound = 32;
 constexpr ClientId kStopId = 1;
 constexpr ClientId kListenerId = 2;
+constexpr ClientId kBesideId = 3;
 /// How long to leave alone what failed because some table of the kernel was full.
 constexpr Nanoseconds kCrowdedPause = kMillisecond;
 constexpr Nanoseconds kFullPause = 50 * kMillisecond;
+
+/// A socket at which the server listens.
+struct Door {
+  Door(ClientId door_id, UniqueFd listener)
+      : id(door_id), socket(std::move(listener)), kept_from_children(socket.get()) {}
+  const ClientId id;
+  const UniqueFd socket;
+  const KeptFromForkedChildren kept_from_children;
+  Nanoseconds accept_at = kNever;  ///< it rests until then
+};
 
 struct Connection {
   /// greeting -> proving -> idle -> (waiting -> answering -> idle)*; anything out of turn ends the connection.
@@ -55,17 +67,21 @@ bool has_hung_up(int socket) {
 /// What the server's thread runs; nothing of it is touched by another thread.
 class Server {
  public:
-  Server(UniqueFd listener, int stop, UniqueFd epoll, const JobKey& key, const StoreServerOptions& options)
-      : listener_(std::move(listener)),
-        kept_from_children_(listener_.get()),
-        stop_(stop),
-        epoll_(std::move(epoll)),
-        key_(key),
-        options_(options) {}
+  Server(UniqueFd listener, UniqueFd beside, int stop, UniqueFd epoll, const JobKey& key,
+         const StoreServerOptions& options)
+      : stop_(stop), epoll_(std::move(epoll)), key_(key), options_(options) {
+    doors_.emplace_back(kListenerId, std::move(listener));
+    if (beside.is_open()) {
+      doors_.emplace_back(kBesideId, std::move(beside));
+    }
+  }
 
   Status prepare() {
     RONDE_RETURN_IF_ERROR(watch(EPOLL_CTL_ADD, stop_, EPOLLIN, kStopId));
-    return watch(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, kListenerId);
+    for (const Door& door : doors_) {
+      RONDE_RETURN_IF_ERROR(watch(EPOLL_CTL_ADD, door.socket.get(), EPOLLIN, door.id));
+    }
+    return {};
   }
 
   void serve() {
@@ -80,8 +96,8 @@ class Server {
         if (id == kStopId) {
           return;
         }
-        if (id == kListenerId) {
-          accept_some();
+        if (id <= kBesideId) {
+          accept_some(id == kListenerId ? doors_.front() : doors_.back());
         } else {
           handle(id, events[static_cast<std::size_t>(i)].events);
         }
@@ -100,7 +116,10 @@ class Server {
 
   /// How long to wait for events before something is due.
   int patience() const {
-    Nanoseconds next = std::min(meetings_.next_deadline(), accept_at_);
+    Nanoseconds next = meetings_.next_deadline();
+    for (const Door& door : doors_) {
+      next = std::min(next, door.accept_at);
+    }
     for (const auto& [id, connection] : connections_) {
       next = std::min({next, connection.deadline, connection.retry_at});
     }
@@ -109,9 +128,11 @@ class Server {
 
   void keep_time() {
     const Nanoseconds now = clock_.now();
-    if (accept_at_ <= now) {
-      accept_at_ = kNever;
-      (void)watch(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, kListenerId);
+    for (Door& door : doors_) {
+      if (door.accept_at <= now) {
+        door.accept_at = kNever;
+        (void)watch(EPOLL_CTL_MOD, door.socket.get(), EPOLLIN, door.id);
+      }
     }
     for (const Expired& each : meetings_.expire(now)) {
       refuse(each.client, each.status);
@@ -128,15 +149,15 @@ class Server {
   }
 
   /// A few a round: who floods the server must not keep it from those who have come before.
-  void accept_some() {
+  void accept_some(Door& door) {
     for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
       TcpAddress from;
-      UniqueFd socket = accept_from(listener_.get(), from);
+      UniqueFd socket = accept_from(door.socket.get(), from);
       if (!socket.is_open()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
           // The one who waits stays in the backlog and would wake us again at once.
-          accept_at_ = clock_.now() + kFullPause;
-          (void)watch(EPOLL_CTL_MOD, listener_.get(), 0, kListenerId);
+          door.accept_at = clock_.now() + kFullPause;
+          (void)watch(EPOLL_CTL_MOD, door.socket.get(), 0, door.id);
           return;
         }
         if (errno == EINTR || errno == ECONNABORTED) {
@@ -313,8 +334,7 @@ class Server {
     connections_.erase(found);
   }
 
-  UniqueFd listener_;
-  KeptFromForkedChildren kept_from_children_;
+  std::list<Door> doors_;
   int stop_;
   UniqueFd epoll_;
   JobKey key_;
@@ -322,8 +342,7 @@ class Server {
   RealClock clock_;
   Meetings meetings_;
   std::map<ClientId, Connection> connections_;  ///< by age
-  ClientId next_id_ = kListenerId + 1;
-  Nanoseconds accept_at_ = kNever;  ///< the listener rests until then
+  ClientId next_id_ = kBesideId + 1;
 };
 
 }  // namespace
@@ -343,14 +362,20 @@ Result<UniqueFd> listen_unix(const std::string& path) {
   return socket;
 }
 
+UniqueFd listen_beside(const std::string& path) {
+  Result<UniqueFd> socket = listen_unix(abstract_name(path));
+  return socket ? std::move(*socket) : UniqueFd();
+}
+
 Result<std::unique_ptr<StoreServer>> StoreServer::start(UniqueFd listener, const JobKey& key,
-                                                        const StoreServerOptions& options) {
+                                                        const StoreServerOptions& options, UniqueFd beside) {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!stop.is_open() || !epoll.is_open()) {
     return Status::from_errno("eventfd or epoll_create1", errno);
   }
-  auto server = std::make_unique<Server>(std::move(listener), stop.get(), std::move(epoll), key, options);
+  auto server =
+      std::make_unique<Server>(std::move(listener), std::move(beside), stop.get(), std::move(epoll), key, options);
   RONDE_RETURN_IF_ERROR(server->prepare());
   RONDE_ASSIGN_OR_RETURN(std::thread thread,
                          start_thread("starting the store's thread", [server = std::move(server)]() mutable {

@@ -18,6 +18,10 @@ namespace ronde::store {
 /// longer than a Unix socket's may be (107 bytes).
 Result<UniqueFd> listen_unix(const std::string& path);
 
+/// The same under the abstract name that goes with `path`, for ranks in containers that have this process's network
+/// namespace but not its folders. Any user may connect there: the server refuses others. Not open if it cannot be had.
+UniqueFd listen_beside(const std::string& path);
+
 struct StoreServerOptions {
   int max_connections = 4096;  ///< authenticated or not; what comes beyond is closed at once
   /// Connections that have not proved the key yet: at most so many, and none for longer than the limit. Together they
@@ -31,9 +35,10 @@ struct StoreServerOptions {
 /// seen by the other threads of the process; a peer's misbehaviour costs that peer its connection.
 class StoreServer {
  public:
-  /// Takes over a listening socket (from listen_unix or listen_tcp, or inherited). SYSTEM_ERROR if it cannot start.
+  /// Takes over a listening socket (from listen_unix or listen_tcp, or inherited), and a second one if that is open.
+  /// SYSTEM_ERROR if it cannot start.
   static Result<std::unique_ptr<StoreServer>> start(UniqueFd listener, const JobKey& key,
-                                                    const StoreServerOptions& options = {});
+                                                    const StoreServerOptions& options = {}, UniqueFd beside = {});
   /// Stops, joins, closes every connection: clients under way get an error at once.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;

@@ -104,7 +104,7 @@ class StoreServerTest : public testing::Test {
   void start(const StoreServerOptions& options = {}) {
     server_.reset();
     ::unlink(path_.c_str());
-    server_ = StoreServer::start(listen_unix(path_).value(), key_, options).value();
+    server_ = StoreServer::start(listen_unix(path_).value(), key_, options, listen_beside(path_)).value();
   }
   std::unique_ptr<Store> connect() {
     Result<std::unique_ptr<Store>> store = connect_store("unix:" + path_, key_, kPatience);
@@ -370,6 +370,23 @@ TEST_F(StoreServerTest, APathTooLongIsOneSentence) {
   EXPECT_FALSE(listen_unix(""));
 }
 
+TEST_F(StoreServerTest, WhoDoesNotSeeTheFolderComesByTheAbstractName) {
+  start();
+  ::unlink(path_.c_str());
+  expect_service();
+  server_.reset();
+  const Status gone = connect_store("unix:" + path_, key_, kSecond).status();
+  EXPECT_EQ(gone.code(), Code::system_error);
+  for (const char* part : {"No such file or directory", "If this process runs in a container"}) {
+    EXPECT_THAT(gone.message(), HasSubstr(part));
+  }
+}
+
+TEST_F(StoreServerTest, APathThatLeavesNoRoomForAnAbstractNameHasNone) {
+  EXPECT_FALSE(listen_beside("/" + std::string(106, 'x')).is_open());
+  EXPECT_TRUE(listen_beside(path_).is_open());
+}
+
 /// A child process of another user that runs what it is told to. Needs root. Made before there is any thread: in the
 /// child of a process with threads a sanitizer's malloc may wait for ever.
 class AnotherUser {
@@ -420,8 +437,15 @@ TEST_F(StoreServerTest, AnotherUserIsRefusedWhateverItKnows) {
         client.send(encode_hello(nonce_));
         return client.is_closed_by_server();
       },
+      // Needs no folder.
+      [&] {
+        RawClient client(abstract_name(path_));
+        client.send(encode_hello(nonce_));
+        return client.is_closed_by_server();
+      },
   });
   start();
+  EXPECT_TRUE(other.run(2));
   ::chmod(folder_.path().c_str(), 0755);
   ::chmod(path_.c_str(), 0777);
   EXPECT_TRUE(other.run(0));

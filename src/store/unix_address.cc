@@ -19,6 +19,8 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
+std::string abstract_name(const std::string& path) { return std::string(1, '\0') + path; }
+
 bool is_same_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -29,13 +29,15 @@ NEEDS = {
     "pmix": "PMIx under Slurm",
     "hydra": "MPICH's launcher",
     "open-mpi": "Open MPI's launcher",
+    "bubblewrap": "containers by bubblewrap",
+    "podman": "containers by podman and runc",
 }
-_OF_ROOT = ("ssh", "slurm")
+_OF_ROOT = ("ssh", "slurm", "bubblewrap", "podman")
 _PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
-             "open-mpi": "mpirun.openmpi"}
+             "open-mpi": "mpirun.openmpi", "bubblewrap": "bwrap", "podman": "podman"}
 _PACKAGES = {"tc": "iproute2", "nft": "nftables", "/usr/sbin/sshd": "openssh-server",
              "slurmctld": "slurmctld, with slurmd, slurm-client and munge", "mpiexec.hydra": "mpich",
-             "mpirun.openmpi": "openmpi-bin"}
+             "mpirun.openmpi": "openmpi-bin", "bwrap": "bubblewrap", "podman": "podman, with runc"}
 
 
 def unshare_command(level: Level) -> list[str]:

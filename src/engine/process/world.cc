@@ -8,6 +8,7 @@
 #include "base/cores.h"
 #include "base/environment.h"
 #include "base/job_key.h"
+#include "base/log.h"
 #include "engine/process/first_table.h"
 #include "engine/process/world_connections.h"
 #include "site/membership.h"
@@ -199,9 +200,21 @@ Result<Met> meet_others(const JoinOptions& options, const Topology& topology, co
       (settings.medium == Medium::hosts || (settings.medium == Medium::as_they_meet && !is_of_one_host))) {
     return meet_by_hosts(options, topology, scope, settings);
   }
-  RONDE_ASSIGN_OR_RETURN(std::unique_ptr<transport::HostArena> arena,
-                         meet(options, topology, scope, settings.init_timeout));
-  return Met{std::move(arena), {}};
+  Result<std::unique_ptr<transport::HostArena>> arena = meet(options, topology, scope, settings.init_timeout);
+  if (arena) {
+    return Met{std::move(*arena), {}};
+  }
+  // Why memory cannot be shared all ranks hear in one sentence (meet_on_host), so all go on in the same way.
+  if (settings.medium != Medium::as_they_meet || arena.status().code() != Code::system_error || topology.size == 1) {
+    return arena.status();
+  }
+  Result<Met> met = meet_by_tcp(options, topology, scope, settings);
+  if (met && topology.rank == 0) {
+    log(LogLevel::warning, 0,
+        "the ranks of this host can share no memory: " + arena.status().message() +
+            "; they reach each other over TCP, which is slower. 'ronde doctor' says there what the machine allows");
+  }
+  return met ? std::move(met) : arena.status();
 }
 
 }  // namespace
