@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -25,7 +26,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # whatever this host's nam
 def own_folder() -> Iterator[str]:
     """Where schedulers and jobs have their files; its path is short, since Ray's sockets have longer ones."""
     folder = tempfile.mkdtemp(prefix="s-", dir="/tmp")
-    os.environ.update(TMPDIR=folder, XDG_RUNTIME_DIR=folder)
+    os.environ.update(TMPDIR=folder, XDG_RUNTIME_DIR=folder, SPARK_WORKER_DIR=f"{folder}/spark")
     tempfile.tempdir = None
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -33,7 +34,7 @@ def own_folder() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def ray_cluster(own_folder: str) -> Iterator[Any]:
-    """Two nodes of two CPUs; what the second has of ranks belongs to another host."""
+    """Two nodes of two CPUs, the second with GPUs; what the second has of ranks belongs to another host."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -41,7 +42,8 @@ def ray_cluster(own_folder: str) -> Iterator[Any]:
     try:
         # As if srun had started this node, whose variables a rank must not take for its own.
         srun = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
-        cluster.add_node(num_cpus=2, env_vars={"RONDE_HOST_ID": "the other", **srun})
+        # Ray takes a node's word for its GPUs: these are not there.
+        cluster.add_node(num_cpus=2, num_gpus=2, env_vars={"RONDE_HOST_ID": "the other", **srun})
         # Its workers do not look where the tests do.
         ray.init(address=cluster.address, log_to_driver=False, runtime_env={"working_dir": str(HERE)})
         yield cluster
@@ -60,13 +62,28 @@ def spark_context(own_folder: str) -> Iterator[Any]:
     conf = SparkConf().setMaster("local-cluster[2,1,1024]").setAppName("ronde")
     for name, value in {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}.items():
         conf.set(name, value)
-    context = SparkContext(conf=conf)
+    conf.set("spark.executor.syncLogLevel.enabled", "true")
+    with written_to(Path(own_folder) / "driver.log"):  # where tests look into it
+        context = SparkContext(conf=conf)
     try:
         for module in ("training.py", "failing.py", "left_behind.py"):
             context.addPyFile(str(HERE / module))  # its executors do not look where the tests do
         yield context
     finally:
         context.stop()
+
+
+@contextlib.contextmanager
+def written_to(file: Path) -> Iterator[None]:
+    """What processes that are started meanwhile write to their standard error goes to a file."""
+    before = os.dup(2)
+    try:
+        with file.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 @pytest.fixture

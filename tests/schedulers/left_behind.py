@@ -29,6 +29,17 @@ def ronde_files() -> Set[str]:
     return {str(path) for folder in ("/dev/shm", os.environ["TMPDIR"]) for path in Path(folder).glob("*ronde*")}
 
 
+def files_with(text: str) -> List[str]:
+    """The files below the tests' own folder that hold a text: logs of Ray's nodes and Spark's executors, what these write."""
+    found = []
+    for folder, _, names in os.walk(os.environ["TMPDIR"]):
+        for path in (Path(folder) / name for name in names):
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file() and text.encode() in path.read_bytes():
+                    found.append(str(path))
+    return found
+
+
 def listening() -> Dict[str, int]:
     """The ports of this host where somebody listens, by the name of the socket."""
     rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]

@@ -20,11 +20,11 @@ class WatchedProcess:
     def __init__(self, pid: int) -> None:
         self._fd = os.pidfd_open(pid)
 
-    def has_ended(self, limit_s: float) -> bool:
-        """Whether it has, within so many seconds."""
+    def has_ended(self, limit_s: Optional[float]) -> bool:
+        """Whether it has, within so many seconds; None: waits until it has."""
         looked = select.poll()  # the number of a descriptor may be above what select() takes
         looked.register(self._fd, select.POLLIN)
-        return bool(looked.poll(limit_s * 1000))
+        return bool(looked.poll(None if limit_s is None else limit_s * 1000))
 
     def status(self) -> Optional[int]:
         """Of one that has ended: its exit code, or the number of the signal that has killed it, negative. None where the kernel
