@@ -12,7 +12,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from left_behind import Traces
+from left_behind import Traces, folder_of_executors
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,7 +26,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # whatever this host's nam
 def own_folder() -> Iterator[str]:
     """Where schedulers and jobs have their files; its path is short, since Ray's sockets have longer ones."""
     folder = tempfile.mkdtemp(prefix="s-", dir="/tmp")
-    os.environ.update(TMPDIR=folder, XDG_RUNTIME_DIR=folder, SPARK_WORKER_DIR=f"{folder}/spark")
+    os.environ.update(TMPDIR=folder, XDG_RUNTIME_DIR=folder)
     tempfile.tempdir = None
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -63,14 +63,19 @@ def spark_context(own_folder: str) -> Iterator[Any]:
     for name, value in {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}.items():
         conf.set(name, value)
     conf.set("spark.executor.syncLogLevel.enabled", "true")
+    # A stage that begins before both executors are there looks again after this time, else after 15 s.
+    conf.set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")
+    conf.set("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "600")
     with written_to(Path(own_folder) / "driver.log"):  # where tests look into it
         context = SparkContext(conf=conf)
+    executors = folder_of_executors(context)
     try:
         for module in ("training.py", "failing.py", "left_behind.py"):
             context.addPyFile(str(HERE / module))  # its executors do not look where the tests do
         yield context
     finally:
         context.stop()
+        shutil.rmtree(executors, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Set
+from typing import Any, Callable, Dict, Iterator, List, Set
 
 #: It only ends what hangs.
 LIMIT_S = 60.0
@@ -29,14 +29,22 @@ def ronde_files() -> Set[str]:
     return {str(path) for folder in ("/dev/shm", os.environ["TMPDIR"]) for path in Path(folder).glob("*ronde*")}
 
 
-def files_with(text: str) -> List[str]:
-    """The files below the tests' own folder that hold a text: logs of Ray's nodes and Spark's executors, what these write."""
+def folder_of_executors(context: Any) -> Path:
+    """Where the executors of a local cluster of Spark's write: no setting moves it."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "work" / str(context.applicationId)
+
+
+def files_with(text: str, *folders: Path) -> List[str]:
+    """The files that hold a text: below the tests' own folder, where Ray's nodes and Spark's driver have theirs, and others."""
     found = []
-    for folder, _, names in os.walk(os.environ["TMPDIR"]):
-        for path in (Path(folder) / name for name in names):
-            with contextlib.suppress(FileNotFoundError):
-                if path.is_file() and text.encode() in path.read_bytes():
-                    found.append(str(path))
+    for top in (Path(os.environ["TMPDIR"]), *folders):
+        for folder, _, names in os.walk(top):
+            for path in (Path(folder) / name for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    if path.is_file() and text.encode() in path.read_bytes():
+                        found.append(str(path))
     return found
 
 

@@ -15,7 +15,7 @@ import failing
 import horovod.spark
 import ronde.spark
 from killed_rank import check_a_killed_rank
-from left_behind import LIMIT_S, Traces, files_with, wait_until
+from left_behind import LIMIT_S, Traces, files_with, folder_of_executors, wait_until
 from ronde.exceptions import PlacementError, RankFailedError, RondeError, UnsupportedError
 
 #: Until a rank's end is told: Spark gives the Python of the other tasks two seconds, and takes its time on a loaded machine.
@@ -78,10 +78,11 @@ def test_the_key_is_in_no_file_and_no_log(spark_context):
         spark_context.setLogLevel("OFF")
     [[first, again], [other, _]] = [[key for key, _ in each] for each in keys]
     assert first == again != other and len(first) == 64
-    logs = files_with("global sync")  # as the round in which the tasks tell each other the key is called there
-    assert any(path.endswith("driver.log") for path in logs) and any("/spark/" in path for path in logs), logs
-    assert any("/spark/" in path for path in files_with("printed")), "what ranks print is there"
-    assert [files_with(key) for key in (first, other)] == [[], []]
+    executors = folder_of_executors(spark_context)
+    assert files_with("BarrierCoordinator"), "the driver's log tells of the rounds in which the tasks get the key"
+    for word in ("BarrierTaskContext", "printed"):
+        assert any(str(executors) in path for path in files_with(word, executors)), "the executors' logs are there"
+    assert [files_with(key, executors) for key in (first, other)] == [[], []]
 
 
 def test_the_callers_job_group_stays(spark_context):
