@@ -200,7 +200,7 @@ def test_how_a_process_has_ended(ending, status):
     child.communicate(b"\n", timeout=60)
     assert watched.has_ended(60)
     release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
-    assert watched.status() == (status if release >= (6, 15) else None)
+    assert watched.status() == watched.status_soon(0) == (status if release >= (6, 15) else None)
     watched.close()
 
 

@@ -12,6 +12,9 @@ from ronde._schedulers.failures import Failure, failure_of
 from ronde._schedulers.places import Place, Reservation, Seat, own_place, refuse_a_rank
 from ronde.ray._exit_status import WatchedProcess
 
+#: How long Ray may take to note that a process has ended, in seconds: Linux tells how only then.
+_REAPED_S = 1.0
+
 
 class Rank:
     """An actor whose process is a rank. Its methods are called one after the other, in the process's main thread."""
@@ -102,8 +105,8 @@ class Witness:
     """
 
     def __init__(self) -> None:
-        self._watched: List[int] = []
-        self._ended: Dict[int, Optional[int]] = {}  # how: as WatchedProcess.status
+        self._watched: Dict[int, WatchedProcess] = {}
+        self._ended: List[int] = []
         self._changed = threading.Condition()
 
     def watch(self, pids: Sequence[int]) -> None:
@@ -111,20 +114,17 @@ class Witness:
         _lead_a_group()
         for pid in pids:
             try:
-                watched = WatchedProcess(pid)
+                self._watched[pid] = WatchedProcess(pid)
             except (OSError, AttributeError):  # Python 3.9 has had pidfd_open, some builds of it have not
                 continue
-            self._watched.append(pid)
-            threading.Thread(target=self._follow, args=(pid, watched), name=f"ronde-witness-{pid}", daemon=True).start()
+            threading.Thread(target=self._follow, args=(pid,), name=f"ronde-witness-{pid}", daemon=True).start()
         threading.Thread(target=self._follow_node, name="ronde-witness-node", daemon=True).start()
 
-    def _follow(self, pid: int, watched: WatchedProcess) -> None:
-        watched.has_ended(None)  # a rank may take days
-        status = watched.status()
-        watched.close()
+    def _follow(self, pid: int) -> None:
+        self._watched[pid].has_ended(None)  # a rank may take days
         _end_group(pid)
         with self._changed:
-            self._ended[pid] = status
+            self._ended.append(pid)
             self._changed.notify_all()
 
     def _follow_node(self) -> None:
@@ -137,21 +137,21 @@ class Witness:
         except (OSError, AttributeError):
             return
         raylet.has_ended(None)
-        for pid in self._watched:
+        for pid in list(self._watched):
             _end_group(pid)
 
-    def next_end(self, known: Sequence[int]) -> Dict[int, Optional[int]]:
-        """Of all that have ended: how, as :meth:`WatchedProcess.status`. Waits, for as long as it takes, until one has that the
-        caller does not know."""
+    def next_end(self, known: Sequence[int]) -> List[int]:
+        """All that have ended. Waits, for as long as it takes, until one has that the caller does not know."""
         with self._changed:
             self._changed.wait_for(lambda: bool(set(self._ended) - set(known)))
-            return dict(self._ended)
+            return list(self._ended)
 
     def status(self, pid: int, limit_s: float) -> Optional[int]:
         """How a process has ended, as :meth:`WatchedProcess.status`; None if that is not known within so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: pid in self._ended or pid not in self._watched, limit_s)
-            return self._ended.get(pid)
+            if pid not in self._watched or not self._changed.wait_for(lambda: pid in self._ended, limit_s):
+                return None
+        return self._watched[pid].status_soon(_REAPED_S)
 
     def lingering(self, limit_s: float) -> List[int]:
         """The processes that have not ended within so many seconds."""

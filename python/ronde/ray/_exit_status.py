@@ -6,12 +6,15 @@ import fcntl
 import os
 import select
 import struct
+import time
 from typing import Optional
 
 #: struct pidfd_info of linux/pidfd.h: mask, cgroupid, eleven ids, exit_code.
 _INFO = struct.Struct("=QQ11Ii")
 _PIDFD_GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
 _PIDFD_INFO_EXIT = 1 << 3
+
+_LOOK_EVERY_S = 0.01
 
 
 class WatchedProcess:
@@ -37,6 +40,15 @@ class WatchedProcess:
             return None
         values = _INFO.unpack(data)
         return os.waitstatus_to_exitcode(values[-1]) if values[0] & _PIDFD_INFO_EXIT else None
+
+    def status_soon(self, limit_s: float) -> Optional[int]:
+        """The same. Linux tells it when the parent has taken note of the end: for that this waits up to so many seconds."""
+        until = time.monotonic() + limit_s
+        while True:
+            status = self.status()
+            if status is not None or time.monotonic() > until:
+                return status
+            time.sleep(_LOOK_EVERY_S)  # no descriptor tells
 
     def close(self) -> None:
         """No more questions. Raises nothing."""

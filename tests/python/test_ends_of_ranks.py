@@ -1,5 +1,5 @@
-"""The guard between a task of Spark and its rank: nothing that the rank has started outlives either. With Spark itself:
-tests/schedulers."""
+"""What a rank has started ends with it: by the guard between a task of Spark and its rank, and by the witness of a node of Ray's.
+With Ray and Spark themselves: tests/schedulers."""
 
 from __future__ import annotations
 
@@ -129,3 +129,45 @@ def test_what_the_guard_did_not_come_to_tell():
     assert told_by_guard(b"\x07" + bytes(7)) == (7, None)
     assert told_by_guard(b"\x07" + bytes(7) + b"\xf7" + b"\xff" * 7) == (7, -9)
     assert told_by_guard(b"\x07" + bytes(7) + b"\xf7") == (7, None)
+
+
+#: A rank of Ray's with a child, which holds its descriptors open, as a connection to Ray; and the witness's process, in which
+#: it ends. Prints what the witness tells.
+WITNESS = """
+import subprocess, sys, threading
+from ronde.ray._actors import Witness
+rank = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
+print(int(rank.stdout.readline()))
+other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+witness = Witness()
+witness.watch([rank.pid, other.pid])
+assert witness.lingering(0) == [rank.pid, other.pid] and witness.status(rank.pid, 0) is None
+rank.kill()
+assert witness.next_end([]) == [rank.pid]
+threading.Thread(target=rank.wait).start()  # as Ray does, a moment later
+print(witness.status(rank.pid, 60))
+other.communicate(b"\\n")
+assert witness.next_end([rank.pid]) == [rank.pid, other.pid]
+assert witness.lingering(60) == [] and witness.status(1, 60) is None
+"""
+
+LEADER = """
+import os, threading
+from ronde.ray._actors import _lead_a_group
+_lead_a_group()
+child = os.fork()
+if child:
+    print(child, flush=True)
+threading.Event().wait(120)
+"""
+
+
+def test_a_witness_tells_of_an_end_and_ends_the_children():
+    command = [sys.executable, "-c", WITNESS, LEADER]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+    status = -signal.SIGKILL if release >= (6, 15) else None
+    child, told = ended.stdout.split()
+    assert told == str(status)
+    wait_until_gone([int(child)])
