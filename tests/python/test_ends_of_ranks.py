@@ -1,5 +1,5 @@
-"""What a rank has started ends with it: by the guard between a task of Spark and its rank, and by the witness of a node of Ray's.
-With Ray and Spark themselves: tests/schedulers."""
+"""What a rank has started ends with it: by the guard between a task of Spark and its rank, and by the witness of a node of
+Ray's. With Ray and Spark themselves: tests/schedulers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ronde._schedulers.places import Place, Reservation, Seat, own_place, refuse
 from ronde.ray._exit_status import WatchedProcess
 
 #: How long Ray may take to note that a process has ended, in seconds: Linux tells how only then.
-_REAPED_S = 1.0
+_REAPED_S = 5.0
 
 
 class Rank:

@@ -32,23 +32,29 @@ class WatchedProcess:
     def status(self) -> Optional[int]:
         """Of one that has ended: its exit code, or the number of the signal that has killed it, negative. None where the kernel
         does not tell: before Linux 6.15."""
-        data = bytearray(_INFO.size)
-        _INFO.pack_into(data, 0, _PIDFD_INFO_EXIT, *[0] * 13)
         try:
-            fcntl.ioctl(self._fd, _PIDFD_GET_INFO, data)
+            return self._asked()
         except OSError:
             return None
-        values = _INFO.unpack(data)
-        return os.waitstatus_to_exitcode(values[-1]) if values[0] & _PIDFD_INFO_EXIT else None
 
     def status_soon(self, limit_s: float) -> Optional[int]:
         """The same. Linux tells it when the parent has taken note of the end: for that this waits up to so many seconds."""
         until = time.monotonic() + limit_s
-        while True:
-            status = self.status()
-            if status is not None or time.monotonic() > until:
-                return status
-            time.sleep(_LOOK_EVERY_S)  # no descriptor tells
+        try:
+            while True:
+                status = self._asked()
+                if status is not None or time.monotonic() > until:
+                    return status
+                time.sleep(_LOOK_EVERY_S)  # no descriptor tells
+        except OSError:  # the kernel will not tell
+            return None
+
+    def _asked(self) -> Optional[int]:
+        data = bytearray(_INFO.size)
+        _INFO.pack_into(data, 0, _PIDFD_INFO_EXIT, *[0] * 13)
+        fcntl.ioctl(self._fd, _PIDFD_GET_INFO, data)
+        values = _INFO.unpack(data)
+        return os.waitstatus_to_exitcode(values[-1]) if values[0] & _PIDFD_INFO_EXIT else None
 
     def close(self) -> None:
         """No more questions. Raises nothing."""

@@ -1,8 +1,9 @@
 """The guard: a process between a task and its rank. All that the rank has started ends with the guard, and the guard with the
 rank or with the task, whichever ends first.
 
-Spark kills the Python of a task at any time, and the parent-death signal of a rank follows the rank alone: children of the rank,
-and children in sessions of their own, would live on. The guard is their subreaper: every orphan becomes a child of the guard.
+Spark kills the Python of a task at any time, and the parent-death signal of a rank follows the rank alone: children of the
+rank, and children in sessions of their own, would live on. The guard is their subreaper: every orphan becomes a child of the
+guard.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _SWEEP_LIMIT_S = 8.0
 
 
 def become_guarded(parent: int, told: int) -> None:
-    """Makes this process the guard. Returns in a child of the guard, which is to be the rank and leads a session of its own; the
-    guard itself exits from here.
+    """Makes this process the guard. Returns in a child of the guard, which is to be the rank and leads a session of its own;
+    the guard itself exits from here.
 
     Requires: this process has one thread, and no other child.
 

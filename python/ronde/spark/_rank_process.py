@@ -1,7 +1,8 @@
 """A rank's process, and the task that has started it.
 
-Run as ``python _rank_process.py FROM TO TOLD PARENT``: two descriptors, from which the rank reads what it is to call and to which
-it writes what came of it; one to which its guard writes (:mod:`ronde.spark._guard`); and the process whose child the guard is.
+Run as ``python _rank_process.py FROM TO TOLD PARENT``: two descriptors, from which the rank reads what it is to call and to
+which it writes what came of it; one to which its guard writes (:mod:`ronde.spark._guard`); and the process whose child the
+guard is.
 """
 
 from __future__ import annotations
