@@ -189,6 +189,8 @@ def test_a_failure_travels_in_a_text():
     silent = Failure(1, 3, "h", 2, "was killed by signal 9")
     assert failure_in(f"ronde-failure:{_written(silent)}") == silent
     assert failure_in("Job aborted") is None
+    quoting = failure_of(raised(ValueError("ronde-failure:abc ronde-failure:W10= of another job")), 0, 2, "h", 1)
+    assert failure_in(f"{quoting.sentence()}\nronde-failure:{_written(quoting)}") == quoting
 
 
 @pytest.mark.parametrize("ending, status", [("import os; os.kill(os.getpid(), 9)", -9), ("raise SystemExit(3)", 3)])
@@ -200,7 +202,7 @@ def test_how_a_process_has_ended(ending, status):
     child.communicate(b"\n", timeout=60)
     assert watched.has_ended(60)
     release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
-    assert watched.status() == (status if release >= (6, 15) else None)
+    assert watched.status() == watched.status_soon(0) == (status if release >= (6, 15) else None)
     watched.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -11,7 +12,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from left_behind import Traces
+from left_behind import Traces, folder_of_executors
 
 HERE = Path(__file__).resolve().parent
 
@@ -33,7 +34,7 @@ def own_folder() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def ray_cluster(own_folder: str) -> Iterator[Any]:
-    """Two nodes of two CPUs; what the second has of ranks belongs to another host."""
+    """Two nodes of two CPUs, the second with GPUs; what the second has of ranks belongs to another host."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -41,7 +42,8 @@ def ray_cluster(own_folder: str) -> Iterator[Any]:
     try:
         # As if srun had started this node, whose variables a rank must not take for its own.
         srun = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
-        cluster.add_node(num_cpus=2, env_vars={"RONDE_HOST_ID": "the other", **srun})
+        # Ray takes a node's word for its GPUs: these are not there.
+        cluster.add_node(num_cpus=2, num_gpus=2, env_vars={"RONDE_HOST_ID": "the other", **srun})
         # Its workers do not look where the tests do.
         ray.init(address=cluster.address, log_to_driver=False, runtime_env={"working_dir": str(HERE)})
         yield cluster
@@ -60,13 +62,33 @@ def spark_context(own_folder: str) -> Iterator[Any]:
     conf = SparkConf().setMaster("local-cluster[2,1,1024]").setAppName("ronde")
     for name, value in {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}.items():
         conf.set(name, value)
-    context = SparkContext(conf=conf)
+    conf.set("spark.executor.syncLogLevel.enabled", "true")
+    # A stage that begins before both executors are there looks again after this time, else after 15 s.
+    conf.set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")
+    conf.set("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "600")
+    with written_to(Path(own_folder) / "driver.log"):  # where tests look into it
+        context = SparkContext(conf=conf)
+    executors = folder_of_executors(context)
     try:
         for module in ("training.py", "failing.py", "left_behind.py"):
             context.addPyFile(str(HERE / module))  # its executors do not look where the tests do
         yield context
     finally:
         context.stop()
+        shutil.rmtree(executors, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def written_to(file: Path) -> Iterator[None]:
+    """What processes that are started meanwhile write to their standard error goes to a file."""
+    before = os.dup(2)
+    try:
+        with file.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 @pytest.fixture

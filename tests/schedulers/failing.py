@@ -83,12 +83,43 @@ def exit_on_1(folder: str) -> None:
     threading.Event().wait(LIMIT_S)
 
 
-def fork_and_return(folder: str) -> str:
+def fork_and_return(folder: str, sessions: bool) -> str:
     """A child of each rank's, which would outlive it."""
     leave_traces(folder)
+    _leave_a_child(folder, sessions)
+    return "returned"
+
+
+def fork_and_raise_on_1(folder: str, sessions: bool) -> None:
+    """Rank 1, once each rank has a child; the others are busy."""
+    _fork_and_meet(folder, sessions)
+    raise KeyError("the cause")
+
+
+def fork_and_kill_1(folder: str, sessions: bool) -> None:
+    """The same without a word. The child has the rank's descriptors, connections too."""
+    _fork_and_meet(folder, sessions)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fork_and_meet(folder: str, sessions: bool) -> None:
+    """Returns on rank 1 alone."""
+    hvd = leave_traces(folder)
+    _leave_a_child(folder, sessions)
+    hvd.barrier()
+    if hvd.rank() != 1:
+        threading.Event().wait(LIMIT_S)
+
+
+def _leave_a_child(folder: str, sessions: bool) -> None:
+    """``sessions``: with a session of its own, so that no signal to the rank's group reaches it."""
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        if sessions:
+            os.setsid()
+        os.write(writing, b"x")
         threading.Event().wait(LIMIT_S)
         os._exit(0)
+    os.read(reading, 1)
     (Path(folder) / f"child.{child}").write_text(str(child), encoding="ascii")
-    return "returned"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Set
+from typing import Any, Callable, Dict, Iterator, List, Set
 
 #: It only ends what hangs.
 LIMIT_S = 60.0
@@ -27,6 +27,25 @@ def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None
 def ronde_files() -> Set[str]:
     """Files and folders with Ronde's name where jobs may have some. The second is of these tests alone (conftest)."""
     return {str(path) for folder in ("/dev/shm", os.environ["TMPDIR"]) for path in Path(folder).glob("*ronde*")}
+
+
+def folder_of_executors(context: Any) -> Path:
+    """Where the executors of a local cluster of Spark's write: no setting moves it."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "work" / str(context.applicationId)
+
+
+def files_with(text: str, *folders: Path) -> List[str]:
+    """The files that hold a text: below the tests' own folder, where Ray's nodes and Spark's driver have theirs, and others."""
+    found = []
+    for top in (Path(os.environ["TMPDIR"]), *folders):
+        for folder, _, names in os.walk(top):
+            for path in (Path(folder) / name for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    if path.is_file() and text.encode() in path.read_bytes():
+                        found.append(str(path))
+    return found
 
 
 def listening() -> Dict[str, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -15,7 +17,7 @@ import failing
 import horovod.ray
 import ronde.ray
 from killed_rank import check_a_killed_rank
-from left_behind import LIMIT_S, Traces, lives, wait_until
+from left_behind import LIMIT_S, Traces, files_with, lives, wait_until
 from ronde.exceptions import PlacementError, RankFailedError, RondeError, UnsupportedError
 from ronde.ray import RayExecutor
 
@@ -83,6 +85,23 @@ def test_each_rank_is_an_actor_with_what_it_asked_for():
     assert os.getpid() not in {each[2] for each in told} and len({each[2] for each in told}) == 2
 
 
+def test_ray_gives_the_gpus():
+    def devices():
+        import ray
+
+        return os.environ["RONDE_LOCAL_RANK"], ray.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+
+    executor = horovod.ray.RayExecutor(num_workers=2, use_gpu=True)
+    executor.start()
+    try:
+        told = executor.run(devices)
+    finally:
+        executor.shutdown()
+    assert {each for _, own, _ in told for each in own} == {0, 1}, "each has one of its own"
+    for local_rank, own, seen in told:
+        assert len(seen) == 2 and [seen[int(local_rank)]] == [str(each) for each in own], "at its local rank"
+
+
 def test_variables_and_closures():
     offset = 40
 
@@ -92,6 +111,15 @@ def test_variables_and_closures():
 
     results = ronde.ray.run(lambda: (Local(), os.environ["MINE"]), ranks=2, env={"MINE": "x"})
     assert [(made.value, text) for made, text in results] == [(40, "x"), (41, "x")]
+
+
+def test_the_key_is_in_no_file_and_no_log():
+    """Whatever Ray's nodes write. Each job has a key of its own."""
+    keys = [ronde.ray.run(lambda: (print("printed"), os.environ["RONDE_KEY"])[1], ranks=2) for _ in range(2)]
+    [[first, again], [other, _]] = keys
+    assert first == again != other and len(first) == 64
+    wait_until(lambda: bool(files_with("printed")), LIMIT_S, "what ranks print is in a log")
+    assert [files_with(key) for key in (first, other)] == [[], []]
 
 
 def test_references_of_rays_are_arguments():
@@ -129,11 +157,36 @@ def test_groups_of_torch():
 
 
 def test_nothing_is_left(tmp_path, traces: Traces):
-    assert ronde.ray.run(failing.fork_and_return, (str(tmp_path),), ranks=3) == ["returned"] * 3
-    for child in tmp_path.glob("child.*"):  # the function's own: an actor's end is no reason for Ray to end what it has forked
-        os.kill(int(child.read_text()), signal.SIGKILL)
+    assert ronde.ray.run(failing.fork_and_return, (str(tmp_path), False), ranks=3) == ["returned"] * 3
+    assert len(list(tmp_path.glob("child.*"))) == 3
     traces.assert_nothing_is_left(3)
     wait_until(no_room_is_taken, LIMIT_S, "Ray has its room again")
+
+
+@pytest.mark.parametrize(
+    "function, cause",
+    [(failing.fork_and_raise_on_1, "raised KeyError: 'the cause'"), (failing.fork_and_kill_1, "was killed by signal 9")],
+)
+def test_a_rank_that_has_children(tmp_path, traces: Traces, function, cause):
+    """They have its connections: Ray itself would not see its end before theirs."""
+    began = time.monotonic()
+    with pytest.raises(RankFailedError, match=rf"^rank 1 of 2 \(\S+, pid \d+\) {cause}"):
+        ronde.ray.run(function, (str(tmp_path), False), ranks=2)
+    assert time.monotonic() - began < failing.LIMIT_S, "the children end by themselves then"
+    assert len(list(tmp_path.glob("child.*"))) == 2
+    traces.assert_nothing_is_left(2)
+
+
+def test_a_child_in_a_session_of_its_own(tmp_path, traces: Traces):
+    """Nobody ends it; the rank's end is told nevertheless."""
+    began = time.monotonic()
+    with pytest.raises(RankFailedError, match=r"^rank 1 of 2 \(\S+, pid \d+\) was killed by signal 9"):
+        ronde.ray.run(failing.fork_and_kill_1, (str(tmp_path), True), ranks=2)
+    assert time.monotonic() - began < failing.LIMIT_S
+    for child in tmp_path.glob("child.*"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(child.read_text()), signal.SIGKILL)
+    traces.assert_nothing_is_left(2)
 
 
 @pytest.mark.parametrize(

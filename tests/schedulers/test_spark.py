@@ -15,7 +15,7 @@ import failing
 import horovod.spark
 import ronde.spark
 from killed_rank import check_a_killed_rank
-from left_behind import LIMIT_S, Traces, wait_until
+from left_behind import LIMIT_S, Traces, files_with, folder_of_executors, wait_until
 from ronde.exceptions import PlacementError, RankFailedError, RondeError, UnsupportedError
 
 #: Until a rank's end is told: Spark gives the Python of the other tasks two seconds, and takes its time on a loaded machine.
@@ -69,11 +69,20 @@ def test_large_functions_and_results():
     assert first == second == sent + b"x"
 
 
-def test_the_key_is_not_in_the_closure(spark_context):
-    """Spark writes what it sends to a disk; ranks have drawn their key themselves, and each job its own."""
-    keys = [ronde.spark.run(lambda: os.environ["RONDE_KEY"], num_proc=2) for _ in range(2)]
-    assert all(first == second and len(first) == 64 for first, second in keys)
-    assert keys[0] != keys[1]
+def test_the_key_is_in_no_file_and_no_log(spark_context):
+    """Whatever Spark writes: what it sends to a disk, and its logs in full. Each job has a key of its own."""
+    spark_context.setLogLevel("ALL")  # the executors' too (conftest)
+    try:
+        keys = [ronde.spark.run(lambda: (os.environ["RONDE_KEY"], print("printed")), num_proc=2) for _ in range(2)]
+    finally:
+        spark_context.setLogLevel("OFF")
+    [[first, again], [other, _]] = [[key for key, _ in each] for each in keys]
+    assert first == again != other and len(first) == 64
+    executors = folder_of_executors(spark_context)
+    assert files_with("BarrierCoordinator"), "the driver's log tells of the rounds in which the tasks get the key"
+    for word in ("BarrierTaskContext", "printed"):
+        assert any(str(executors) in path for path in files_with(word, executors)), "the executors' logs are there"
+    assert [files_with(key, executors) for key in (first, other)] == [[], []]
 
 
 def test_the_callers_job_group_stays(spark_context):
@@ -86,7 +95,19 @@ def test_the_callers_job_group_stays(spark_context):
 
 
 def test_nothing_is_left(tmp_path, traces: Traces):
-    assert ronde.spark.run(failing.fork_and_return, (str(tmp_path),), num_proc=2) == ["returned"] * 2
+    assert ronde.spark.run(failing.fork_and_return, (str(tmp_path), True), num_proc=2) == ["returned"] * 2
+    traces.assert_nothing_is_left(2)
+
+
+@pytest.mark.parametrize(
+    "function, cause",
+    [(failing.fork_and_raise_on_1, "raised KeyError: 'the cause'"), (failing.fork_and_kill_1, "was killed by signal 9")],
+)
+def test_what_ranks_have_started_ends_with_them(tmp_path, traces: Traces, function, cause):
+    """Also what the rank had started whose task Spark kills, since another has failed."""
+    with pytest.raises(RankFailedError, match=rf"^rank 1 of 2 \(\S+, pid \d+\) {cause}"):
+        ronde.spark.run(function, (str(tmp_path), True), num_proc=2)
+    assert len(list(tmp_path.glob("child.*"))) == 2
     traces.assert_nothing_is_left(2)
 
 
@@ -119,19 +140,21 @@ def test_a_rank_that_is_killed(tmp_path, traces: Traces, function):
 
 
 def test_a_task_that_spark_loses(tmp_path, traces: Traces):
-    """Spark's own process, whose child the rank is: the rank ends with it, and Spark's words tell of it."""
+    """Spark's own process, whose child the rank's guard is: the rank ends with it, and Spark's words tell of it."""
 
-    def kill_parent(folder):
+    def kill_task(folder):
+        import pathlib
         import threading
 
         import failing
 
         if failing.leave_traces(folder).rank() == 1:
-            os.kill(os.getppid(), signal.SIGKILL)
+            of_guard = pathlib.Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(") ")[2].split()
+            os.kill(int(of_guard[1]), signal.SIGKILL)
         threading.Event().wait(failing.LIMIT_S)
 
     with pytest.raises(RondeError, match=r"^Spark has lost task 1 of the 2 that had ranks: .*(crashed|Lost|exited)"):
-        ronde.spark.run(kill_parent, (str(tmp_path),), num_proc=2)
+        ronde.spark.run(kill_task, (str(tmp_path),), num_proc=2)
     wait_until(lambda: not any(map(alive, (tmp_path / "0", tmp_path / "1"))), LIMIT_S, "both ranks have ended")
     traces.assert_nothing_is_left(2)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
+import signal
+import threading
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ronde._schedulers.failures import Failure, failure_of
 from ronde._schedulers.places import Place, Reservation, Seat, own_place, refuse_a_rank
 from ronde.ray._exit_status import WatchedProcess
+
+#: How long Ray may take to note that a process has ended, in seconds: Linux tells how only then.
+_REAPED_S = 5.0
 
 
 class Rank:
@@ -38,8 +43,9 @@ class Rank:
         return self._reservation.ports
 
     def sit(self, seat: Seat, variables: Mapping[str, str]) -> None:
-        """Becomes that rank."""
+        """Becomes that rank, and the leader of a process group, which :class:`Witness` ends with it."""
         self._seat = seat
+        _lead_a_group()
         os.environ.update(variables)
 
     def make(self, kind: Optional[Callable[..., Any]], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optional[Failure]:
@@ -92,25 +98,78 @@ class Rank:
 
 
 class Witness:
-    """An actor for each node that has ranks: Ray tells that a process has ended, this one how, and that it is gone."""
+    """An actor for each node that has ranks. It tells that a rank's process has ended, and how.
+
+    Ray tells the former when the rank's connection is closed. A child that the rank has forked holds it open, so Ray's word may
+    come when the last child has ended. The witness ends the children: those in the rank's process group.
+    """
 
     def __init__(self) -> None:
         self._watched: Dict[int, WatchedProcess] = {}
+        self._ended: List[int] = []
+        self._changed = threading.Condition()
 
     def watch(self, pids: Sequence[int]) -> None:
         """From now on. Where the kernel cannot, or a process has ended meanwhile, less will be known."""
+        _lead_a_group()
         for pid in pids:
             try:
                 self._watched[pid] = WatchedProcess(pid)
             except (OSError, AttributeError):  # Python 3.9 has had pidfd_open, some builds of it have not
-                pass
+                continue
+            threading.Thread(target=self._follow, args=(pid,), name=f"ronde-witness-{pid}", daemon=True).start()
+        threading.Thread(target=self._follow_node, name="ronde-witness-node", daemon=True).start()
+
+    def _follow(self, pid: int) -> None:
+        self._watched[pid].has_ended(None)  # a rank may take days
+        _end_group(pid)
+        with self._changed:
+            self._ended.append(pid)
+            self._changed.notify_all()
+
+    def _follow_node(self) -> None:
+        """When Ray's own process of the node ends, whatever its cause, so does this one in a moment: ends the ranks before."""
+        node = os.getppid()
+        try:
+            if Path(f"/proc/{node}/comm").read_text(encoding="ascii").strip() != "raylet":
+                return  # something between, whose end means nothing
+            raylet = WatchedProcess(node)
+        except (OSError, AttributeError):
+            return
+        raylet.has_ended(None)
+        for pid in list(self._watched):
+            _end_group(pid)
+
+    def next_end(self, known: Sequence[int]) -> List[int]:
+        """All that have ended. Waits, for as long as it takes, until one has that the caller does not know."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(set(self._ended) - set(known)))
+            return list(self._ended)
 
     def status(self, pid: int, limit_s: float) -> Optional[int]:
         """How a process has ended, as :meth:`WatchedProcess.status`; None if that is not known within so many seconds."""
-        watched = self._watched.get(pid)
-        return watched.status() if watched is not None and watched.has_ended(limit_s) else None
+        with self._changed:
+            if pid not in self._watched or not self._changed.wait_for(lambda: pid in self._ended, limit_s):
+                return None
+        return self._watched[pid].status_soon(_REAPED_S)
 
     def lingering(self, limit_s: float) -> List[int]:
         """The processes that have not ended within so many seconds."""
-        deadline = time.monotonic() + limit_s
-        return [pid for pid, each in self._watched.items() if not each.has_ended(max(0.0, deadline - time.monotonic()))]
+        with self._changed:
+            self._changed.wait_for(lambda: set(self._watched) <= set(self._ended), limit_s)
+            return [pid for pid in self._watched if pid not in self._ended]
+
+
+def _lead_a_group() -> None:
+    """Children of this process are in a process group of their own, as this process is; a group that ends with the program that
+    has begun Ray is left."""
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
+
+
+def _end_group(pid: int) -> None:
+    """Kills a rank and its children: only a rank has made a group of its own number."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

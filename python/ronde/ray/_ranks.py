@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ronde._schedulers.failures import CONSEQUENCE_GRACE_S, Failure, cause_of_status, failure_of, first_of
 from ronde._schedulers.places import (
@@ -21,6 +21,13 @@ from ronde.ray._actors import Rank, Witness
 
 #: How long Ray may take for what takes it milliseconds, in seconds: an answer of an actor that is there, the end of one.
 _ANSWER_LIMIT_S = 30.0
+
+#: For how many seconds Ray's own word is waited for once a rank's process is known to have ended. Ray alone knows that it has
+#: killed a rank itself, since memory was used up.
+_WORD_OF_RAY_S = 2.0
+
+#: Calls of a witness that may be under way at once: one waits for the next end.
+_CALLS_OF_WITNESS = 4
 
 _INVALID = 1  # RONDE_INVALID_ARGUMENT
 _NOT_INITIALIZED = 2
@@ -89,6 +96,8 @@ class Ranks:
         self._seats: List[Seat] = []
         self._witnesses: Dict[str, Any] = {}
         self._node_of: List[str] = []
+        self._ends: Dict[Any, str] = {}  # Ray's references of the next end that each node's witness sees
+        self._dead: Set[int] = set()  # ranks
 
     @staticmethod
     def place(what: str, wanted: Wanted, env: Optional[Mapping[str, str]], limit_s: float) -> "Ranks":
@@ -195,7 +204,8 @@ class Ranks:
         kind = ray.remote(Witness)
         for node in dict.fromkeys(self._node_of):
             strategy = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-            self._witnesses[node] = kind.options(num_cpus=0, max_restarts=0, scheduling_strategy=strategy).remote()
+            options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": _CALLS_OF_WITNESS}
+            self._witnesses[node] = kind.options(scheduling_strategy=strategy, **options).remote()
         watching = [
             witness.watch.remote([p.pid for p, at in zip(self._places, self._node_of) if at == node])
             for node, witness in self._witnesses.items()
@@ -203,6 +213,7 @@ class Ranks:
         # Without it less is known of a death: no reason to do without the job.
         with contextlib.suppress(ray.exceptions.RayError):
             ray.get(watching, timeout=max(1.0, deadline - time.monotonic()))
+            self._ends = {witness.next_end.remote([]): node for node, witness in self._witnesses.items()}
 
     @property
     def actors(self) -> List[Any]:
@@ -240,32 +251,52 @@ class Ranks:
             limit_s = None if until is None else until - time.monotonic()
             if limit_s is not None and limit_s <= 0:
                 break
-            # A function may take days, so only a failure sets a limit. Ctrl-C ends the wait.
-            ready, waiting = ray.wait(waiting, num_returns=1, timeout=limit_s)
-            for each in ready:
-                outcome = self._outcome(each, rank_of[each])
-                if isinstance(outcome, Failure):
-                    failures.append(outcome)
-                    until = until or time.monotonic() + CONSEQUENCE_GRACE_S
-                else:
-                    results[rank_of[each]] = outcome[0] if outcome is not None else None
+            each = self._next(waiting, rank_of, limit_s)
+            if each is None:
+                continue
+            waiting.remove(each)
+            outcome = self._outcome(each, rank_of[each])
+            if isinstance(outcome, Failure):
+                failures.append(outcome)
+                until = until or time.monotonic() + CONSEQUENCE_GRACE_S
+            else:
+                results[rank_of[each]] = outcome[0] if outcome is not None else None
         failure = first_of(failures)
         if failure is not None:
             raise failure.error()
         return [results[rank] for rank in rank_of.values()]
 
-    def _outcome(self, reference: Any, rank: int) -> Any:
-        """Of a call that has ended: what the actor has answered, or the failure of which Ray tells."""
+    def _next(self, waiting: List[Any], rank_of: Dict[Any, int], limit_s: Optional[float]) -> Any:
+        """A call that has ended, or whose rank has; None if something else has happened, or the limit has passed."""
         import ray
 
+        lost = [each for each in waiting if rank_of[each] in self._dead]
+        if lost:
+            return lost[0]
+        # A function may take days, so only a failure sets a limit. Ctrl-C ends the wait.
+        ready, _ = ray.wait([*waiting, *self._ends], num_returns=1, timeout=limit_s)
+        if not ready or ready[0] not in self._ends:
+            return ready[0] if ready else None
+        node = self._ends.pop(ready[0])
+        with contextlib.suppress(ray.exceptions.RayError):  # without a witness less is known of a death
+            told = ray.get(ready[0], timeout=_ANSWER_LIMIT_S)
+            ranks = {place.pid: rank for rank, place in enumerate(self._places) if self._node_of[rank] == node}
+            self._dead.update(ranks[pid] for pid in told)
+            self._ends[self._witnesses[node].next_end.remote(list(told))] = node
+        return None
+
+    def _outcome(self, reference: Any, rank: int) -> Any:
+        """Of a call that has ended, or whose rank has: what the actor has answered, or the failure of which Ray or the witness
+        tells."""
+        import ray
+
+        place = self._places[rank]
         try:
-            return ray.get(reference, timeout=_ANSWER_LIMIT_S)
+            return ray.get(reference, timeout=_WORD_OF_RAY_S if rank in self._dead else _ANSWER_LIMIT_S)
         except ray.exceptions.RayTaskError as error:  # the result cannot be pickled, or the function not be loaded there
             cause = getattr(error, "cause", None) or error
-            place = self._places[rank]
             return failure_of(cause, rank, len(self._seats), place.host, place.pid)
         except ray.exceptions.RayError as error:
-            place = self._places[rank]
             return Failure(rank, len(self._seats), place.host, place.pid, self._cause_of_death(rank, error))
 
     def _cause_of_death(self, rank: int, error: Exception) -> str:
@@ -278,6 +309,8 @@ class Ranks:
             status = ray.get(asked, timeout=_ANSWER_LIMIT_S)
         if status is not None and not isinstance(error, ray.exceptions.OutOfMemoryError):
             return cause_of_status(status)
+        if rank in self._dead and isinstance(error, ray.exceptions.GetTimeoutError):
+            return "has ended before its function had returned (how, Linux tells from 6.15 on)"
         return f"has ended: Ray tells {type(error).__name__}: {' '.join(str(error).split())[:1000]}"
 
     def end(self, in_order: bool = True) -> None:
@@ -286,7 +319,7 @@ class Ranks:
 
         limit_s = _ANSWER_LIMIT_S
         if not ray.is_initialized():  # with the program's connection its actors have gone; a call would make another cluster
-            self._actors, self._witnesses, self._group = [], {}, None
+            self._actors, self._witnesses, self._ends, self._group = [], {}, {}, None
             return
         if in_order and self._actors:
             ray.wait([actor.leave.remote() for actor in self._actors], num_returns=len(self._actors), timeout=limit_s)
@@ -301,7 +334,7 @@ class Ranks:
         if self._group is not None:
             with contextlib.suppress(Exception):
                 ray.util.remove_placement_group(self._group)
-        self._actors, self._witnesses, self._group = [], {}, None
+        self._actors, self._witnesses, self._ends, self._group = [], {}, {}, None
 
 
 def _connected() -> None:

@@ -89,9 +89,11 @@ def _written(failure: Failure) -> str:
 
 def failure_in(text: str) -> Optional[Failure]:
     """What a task has told in the text of its error; None if none has."""
-    found = re.search(re.escape(_MARK) + r"([A-Za-z0-9+/=]+)", text)
-    if found is None:
-        return None
-    fields = json.loads(base64.b64decode(found[1]))
-    fields["exception"] = base64.b64decode(fields["exception"]) if fields["exception"] else None
-    return Failure(**fields)
+    for found in re.finditer(re.escape(_MARK) + r"([A-Za-z0-9+/=]+)", text):
+        try:
+            fields = json.loads(base64.b64decode(found[1]))
+            fields["exception"] = base64.b64decode(fields["exception"]) if fields["exception"] else None
+            return Failure(**fields)
+        except (ValueError, TypeError, KeyError):  # the words of the function's own error, which come before
+            continue
+    return None
