@@ -237,8 +237,8 @@ std::vector<Executions::Place> places_of(const Attributes& attributes) {
   const XLA_FFI_Array& said = attributes.integers("places");
   const std::span numbers(static_cast<const std::int64_t*>(said.data), said.size);
   std::vector<Executions::Place> places;
-  for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
-    places.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
+  for (std::size_t i = 0; i + 3 < numbers.size(); i += 4) {
+    places.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3] != 0});
   }
   return places;
 }
@@ -269,7 +269,7 @@ XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std
   const auto launch = always_calls ? launch_of(frame) : std::nullopt;
   call->group = static_cast<std::int32_t>(attributes.integer("group"));
   const Executions::Answer answer = Executions::instance().begin(
-      {call->run, program, launch, device_of(frame), places, given_in(attributes), always_calls}, call->group);
+      {call->run, program, launch, device_of(frame), places, given_in(attributes)}, call->group);
   abandon_all(answer.given_up);
   if (!answer.refusal.empty()) {
     abandon(call->run);
@@ -393,9 +393,8 @@ XLA_FFI_Error* open_order(XLA_FFI_CallFrame& frame) {
     Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
     open(token);
     const std::vector<Executions::Place> places = places_of(attributes);
-    const bool always_calls = attributes.integer("always_calls") != 0;
-    abandon_all(Executions::instance().open({token.execution, token.program, launch_of(frame), device_of(frame), places,
-                                             given_in(attributes), always_calls}));
+    abandon_all(Executions::instance().open(
+        {token.execution, token.program, launch_of(frame), device_of(frame), places, given_in(attributes)}));
     std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
     return nullptr;
   });

@@ -135,8 +135,8 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   std::string why;
   const std::vector<std::int64_t> given_up = open_locked(beginning);
   Execution& before = execution(run);
-  if (!std::exchange(before.is_counted, true)) {
-    for (const Place& each : before.places) {
+  for (const Place& each : before.places) {
+    if ((each.always_calls || each.group == group) && before.counted.insert(each.group).second) {
       ++family(each).programs[each.program].executions;
     }
   }
@@ -181,7 +181,6 @@ std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning) {
   }
   mine.places.assign(beginning.places.begin(), beginning.places.end());
   mine.given.assign(beginning.given.begin(), beginning.given.end());
-  mine.always_calls = beginning.always_calls;
   for (const auto& [program, run] : entered_) {
     const auto found = executions_.find(run);
     if (run == beginning.run || found == executions_.end() || found->second.has_failed) {
@@ -223,13 +222,15 @@ bool Executions::is_of_all(const Beginning& beginning, std::int64_t left_out) {
   return true;
 }
 
-/// This execution has ended on this rank before its first call.
-void Executions::miss(const Execution& mine) {
+/// This execution comes to no more calls: it counts where it would have made some. Where it might not have the program
+/// is lost.
+void Executions::count_rest(Execution& mine) {
   for (const Place& each : mine.places) {
-    Family& missed = family(each);
-    missed.is_in_doubt = true;
-    ++missed.programs[each.program].executions;
-    missed.programs[each.program].is_lost |= !mine.always_calls;
+    if (mine.epoch == epoch_ && mine.counted.insert(each.group).second) {
+      Count& count = family(each).programs[each.program];
+      ++count.executions;
+      count.is_lost |= !each.always_calls;
+    }
   }
 }
 
@@ -347,9 +348,6 @@ void Executions::give_up(std::int64_t run) {
 
 void Executions::give_up_locked(std::int64_t run) {
   Execution& mine = execution(run);
-  if (!std::exchange(mine.is_counted, true) && mine.epoch == epoch_) {
-    miss(mine);
-  }
   given_up_ += mine.has_failed ? 0 : 1;
   fail_locked(run, "an earlier execution of this compiled program has ended before its calls", true);
 }
@@ -379,6 +377,7 @@ void Executions::leave(std::uint64_t program, std::int64_t run) {
 std::string Executions::fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade) {
   Execution& failed = execution(run);
   if (!std::exchange(failed.has_failed, true)) {
+    count_rest(failed);
     cancel_rest(failed, unmade);
   }
   if (failed.error.empty() || (is_cause && !failed.is_cause)) {

@@ -71,6 +71,7 @@ class Executions {
     std::int64_t group;
     std::int64_t family;   ///< of programs, in the group; 0: those with names that the caller has given
     std::int64_t program;  ///< by its name and its calls in the group: the same on all its ranks. At least 0
+    bool always_calls;     ///< no execution of the program ends well without a call in the group
     auto operator<=>(const Place&) const = default;
   };
 
@@ -82,7 +83,6 @@ class Executions {
     std::optional<std::int64_t> device;   ///< it runs on, where XLA tells
     std::span<const Place> places;        ///< in which its program makes calls
     std::span<const std::int64_t> given;  ///< numbers of the names in it that the caller has given
-    bool always_calls;                    ///< no execution of the program ends well without calls
   };
 
   /// The number of an execution that begins.
@@ -120,8 +120,7 @@ class Executions {
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
     std::vector<Place> places;                         ///< in which its program makes calls; none: it is not open yet
     std::vector<std::int64_t> given;                   ///< as Beginning's
-    bool always_calls = false;                         ///< as Beginning's
-    bool is_counted = false;                           ///< a call of it has begun
+    std::set<std::int64_t> counted;                    ///< groups in which it has made calls, or would have
     std::map<std::int32_t, std::int64_t> generations;  ///< by group, of those that it has made calls in
     std::set<ronde_ticket*> under_way;
   };
@@ -161,7 +160,7 @@ class Executions {
   void cancel_rest(const Execution& failed, const Place* unmade);
   std::vector<std::int64_t> open_locked(const Beginning& beginning);
   void give_up_locked(std::int64_t run);
-  void miss(const Execution& mine);
+  void count_rest(Execution& mine);
   bool is_of_all(const Beginning& beginning, std::int64_t left_out);
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
   bool needs_to_ask(const Place& place);

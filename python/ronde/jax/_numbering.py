@@ -113,7 +113,7 @@ class _Numbering:
         self._calls: Dict[int, int] = {}  # those of them that have their names
         self._uses: Dict[Any, int] = {}
         self._copies = 0
-        self._always_calls = False  # a call stands in no branch or loop,
+        self._certain: Set[int] = set()  # groups of which a call stands in no branch or loop that may leave it out,
         self._is_known = True  # and none in what may be done once more or less
         self._in_order: List[Any] = []
 
@@ -146,7 +146,8 @@ class _Numbering:
             self._is_known &= _order.PASSES_THROUGH.issuperset(each.name for each in around)
             if operation.name == "stablehlo.custom_call":
                 self._in_order.append(operation)
-                self._always_calls |= comes_here
+                if comes_here:
+                    self._certain.add(_said(operation)["group"].value)
                 continue
             called = operation.attributes["callee"].value
             if not self._has_calls(called):
@@ -220,20 +221,22 @@ class _Numbering:
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
     def _places(self) -> Dict[str, Any]:
-        """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family and the program's number. This
-        comes of the function's name and those of its calls in the group, and is the same on all ranks that make these."""
+        """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family, the program's number, and
+        whether each execution makes a call in it. The number comes of the function's name and those of its calls in the group,
+        and is the same on all ranks that make these."""
         from jax.extend.mlir import ir
 
         numbers: List[int] = []
         for group, names in sorted(self._names.items()):
             program = _number_of("\n".join([self._label, *sorted(names)]))
-            numbers += [group, 0 if group in self._given else program, program]
+            always_calls = group in self._certain and self._is_known
+            numbers += [group, 0 if group in self._given else program, program, int(always_calls)]
         integer = ir.IntegerType.get_signless(64)
         return {
             "places": ir.DenseElementsAttr.get(np.array(numbers, np.int64)),
             # One 0 in front: there are no empty arrays here.
             "given": ir.DenseElementsAttr.get(np.array([0, *map(_number_of, sorted(self._given_names))], np.int64)),
-            "always_calls": ir.IntegerAttr.get(integer, int(self._always_calls and self._is_known)),
+            "always_calls": ir.IntegerAttr.get(integer, int(bool(self._certain) and self._is_known)),
         }
 
 
