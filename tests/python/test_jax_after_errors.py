@@ -412,8 +412,8 @@ for number in range(14):
 
 @pytest.mark.parametrize("way", ["sizes", "names", "factory"])
 def test_what_comes_behind_an_execution_that_fails_before_its_first_call(tmp_path, way):
-    """The program for another size, one with a call of the same name, one from the same source line: each met the others' call of
-    the execution that this rank had not made."""
+    """The program for another size, one with a call of the same name, one from the same source line: each met the others' call
+    of the execution that this rank had not made."""
     program = tmp_path / "program.py"
     program.write_text(BETWEEN)
     ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="1")
@@ -421,3 +421,54 @@ def test_what_comes_behind_an_execution_that_fails_before_its_first_call(tmp_pat
     assert ended.code == 0 and len(told) == 56 and not any("False" in each for each in told), ended.output
     for number in (0, 5, 11, 12, 13):
         assert sum(each.startswith(f"step {number} ") and "True" in each for each in told) == 4, ended.output
+
+
+OF_SETS = """
+import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
+rj.init()
+rank, size, number = rj.rank(), rj.size(), 0
+pair = rj.add_process_set([0, 2])
+
+def look(x):
+    if number == 5:
+        raise RuntimeError("the callback's own")
+    return np.asarray(x)
+
+@jax.jit
+def step(x, sums):
+    x = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    of_all = lambda x: jax.lax.scan(lambda c, _: (rj.allreduce(x, op=rj.Sum), None), x, None, length=2)[0]
+    total = of_all(x) if sys.argv[1] == "loop" else jax.lax.cond(sums, of_all, lambda x: x, x)
+    return total, rj.allreduce(x + 0 * total, op=rj.Sum, process_set=pair) if rank != 1 else x
+
+def run(name, numbers):
+    global number
+    for number in numbers:
+        sums = sys.argv[1] == "loop" or number % 2 == 0
+        try:
+            total, of_pair = (float(each) for each in step(jnp.float32(10 * number + rank), sums))
+            right = total == (30 * number + 3 if sums else 10 * number + rank) and (rank == 1 or of_pair == 20 * number + 2)
+            print(name, number, right, total, of_pair)
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print(name, number, "is refused" if "is not known" in str(error) else "failed")
+
+run("first", range(12))
+rj.shutdown()
+rj.init()
+pair = rj.add_process_set([0, 2])
+run("then", range(20, 24))
+"""
+
+
+@pytest.mark.parametrize("way", ["loop", "branch"])
+def test_executions_are_counted_in_each_group(tmp_path, way):
+    """A call of all stands in a loop or a branch, and one of a set besides, so only its members had a call for certain: they
+    counted an execution that the other rank did not count."""
+    program = tmp_path / "program.py"
+    program.write_text(OF_SETS)
+    ended = run_job(3, str(program), way, RONDE_TIMEOUT_S="1")
+    told = ended.lines("first ") + ended.lines("then ")
+    assert ended.code == 0 and len(told) == 48 and not any("False" in each for each in told), ended.output
+    assert sum("True" in each for each in ended.lines("then ")) == 12, ended.output
+    if way == "loop":
+        assert sum("True" in each for each in ended.lines("first ")) == 33, ended.output

@@ -13,8 +13,8 @@ The token runs through functions, loops and branches as one more argument and re
 it is known of an execution that it has made its calls; and the first one says which program it is. A program whose one call
 stands in no function, loop or branch of its own has no token, unless it has callbacks.
 
-A callback of Python's may raise, and XLA gives the execution up without a word. Other ranks may have begun calls then, so such an
-execution must be known, also where the callback comes before the first call. In a program with callbacks an operation of its
+A callback of Python's may raise, and XLA gives the execution up without a word. Other ranks may have begun calls then, so such
+an execution must be known, also where the callback comes before the first call. In a program with callbacks an operation of its
 own opens the execution, and an operand of what has callbacks depends on it. A callback without arguments depends on nothing.
 """
 

@@ -58,7 +58,7 @@ def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any
 
 def _function_of(graph: Any) -> str:
     """The name of the function that is traced, as the program has it, or of the loop or branch of a session's graph. "" where
-    there is none. Of functions that call each other the innermost: what calls it on this rank depends on what was traced before."""
+    there is none. Of functions that call each other the innermost: what calls it on this rank depends on what was traced."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
         if not _native.is_part(graph):
