@@ -1,10 +1,10 @@
 """The order of calls in functions that a ``tf.function`` calls.
 
 TensorFlow runs operations with state of one function one after the other, but not those that take resources, as calls of
-functions that read a variable do: they wait for what else uses the resource only. So two calls of one such function ran at once, each
-with the same name for its calls, and so did a branch or a loop and what stands behind it. TensorFlow has a chain of its own for
-operations of its collectives, whatever else they use, by a number that they have in common. Ronde's operations, and what calls
-functions with them, are given one.
+functions that read a variable do: they wait for what else uses the resource only. So two calls of one such function ran at
+once, each with the same name for its calls, and so did a branch or a loop and what stands behind it. TensorFlow has a chain of
+its own for operations of its collectives, whatever else they use, by a number that they have in common. Ronde's operations,
+and what calls functions with them, are given one.
 """
 
 from __future__ import annotations
