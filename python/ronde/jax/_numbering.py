@@ -272,7 +272,7 @@ def _runs_once(operation: Any) -> bool:
     from jax.extend.mlir import ir
 
     def constant(value: Any) -> Any:
-        if getattr(value.owner, "name", "") != "stablehlo.constant":
+        if getattr(value.owner, "name", "") != "stablehlo.constant" or not re.fullmatch(r"tensor<u?i\d+>", str(value.type)):
             return None
         return int(ir.DenseIntElementsAttr(value.owner.attributes["value"])[0])
 
