@@ -265,11 +265,9 @@ XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std
   }
   const std::uint64_t program =
       has_token || places.empty() ? call->token.program : static_cast<std::uint64_t>(places.front().program);
-  const bool always_calls = attributes.integer("always_calls") != 0;
-  const auto launch = always_calls ? launch_of(frame) : std::nullopt;
   call->group = static_cast<std::int32_t>(attributes.integer("group"));
   const Executions::Answer answer = Executions::instance().begin(
-      {call->run, program, launch, device_of(frame), places, given_in(attributes)}, call->group);
+      {call->run, program, launch_of(frame), device_of(frame), places, given_in(attributes)}, call->group);
   abandon_all(answer.given_up);
   if (!answer.refusal.empty()) {
     abandon(call->run);
@@ -447,11 +445,12 @@ bool is_execution(const XLA_FFI_CallFrame& frame) {
 }  // namespace ronde::jax
 
 /// A call in one operation, for jax.ffi.register_ffi_target. Its attributes are those of `ronde_request`: integers op,
-/// group, reduce_op, root, as_rank and as_size (-1: any), always_calls (1: no execution of the program is without
-/// calls), reals prescale and postscale, texts name and site, integers splits (one 0 in front) and places, where the
-/// program makes calls: of each group it, its family and the program. Operands are the inputs, results the outputs; a
-/// barrier passes its operands on. With the attribute is_ordered 1 in place of 0 the last operand is the token of the
-/// start before, and the last result its own. Any thread of XLA's; never blocks. Errors are returned, or come with the
+/// group, reduce_op, root, as_rank and as_size (-1: any), reals prescale and postscale, texts name and site, arrays of
+/// integers splits and given, numbers of names that the program has given (one 0 in front of each), and places, where
+/// the program makes calls: of each group it, its family, the program, and whether each execution makes a call there.
+/// Operands are the inputs, results the outputs; a barrier passes its operands on. With the attribute is_ordered 1 in
+/// place of 0 the last operand is the token of the start before, and the last result its own. Any thread of XLA's;
+/// never waits for another rank, but for the question that follows a failure. Errors are returned, or come with the
 /// future.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_collective(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::execute(*frame) : nullptr;
@@ -476,7 +475,7 @@ extern "C" RONDE_API XLA_FFI_Error* ronde_jax_done(XLA_FFI_CallFrame* frame) {
 }
 
 /// An execution begins: the first operation of a program with callbacks of Python's. The operand is its token, which
-/// says the program only, the result is that of the execution. Attributes are places and always_calls. Never blocks.
+/// says the program only, the result is that of the execution. Attributes are places and given. Never blocks.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_open(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::open_order(*frame) : nullptr;
 }

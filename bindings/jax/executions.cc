@@ -133,7 +133,8 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   const Place place = *found;
   std::unique_lock lock(mutex_);
   std::string why;
-  const std::vector<std::int64_t> given_up = open_locked(beginning);
+  const bool is_each = std::ranges::any_of(beginning.places, &Place::always_calls);
+  const std::vector<std::int64_t> given_up = open_locked(beginning, is_each);
   Execution& before = execution(run);
   for (const Place& each : before.places) {
     if ((each.always_calls || each.group == group) && before.counted.insert(each.group).second) {
@@ -170,10 +171,11 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
 
 std::vector<std::int64_t> Executions::open(const Beginning& beginning) {
   const std::lock_guard lock(mutex_);
-  return open_locked(beginning);
+  return open_locked(beginning, true);
 }
 
-std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning) {
+/// `is_each`: every execution of the program comes to this.
+std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning, bool is_each) {
   std::vector<std::int64_t> given_up;
   Execution& mine = execution(beginning.run);
   if (!mine.places.empty()) {
@@ -181,12 +183,16 @@ std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning) {
   }
   mine.places.assign(beginning.places.begin(), beginning.places.end());
   mine.given.assign(beginning.given.begin(), beginning.given.end());
+  mine.launch = beginning.launch;
   for (const auto& [program, run] : entered_) {
     const auto found = executions_.find(run);
     if (run == beginning.run || found == executions_.end() || found->second.has_failed) {
       continue;
     }
     const Execution& other = found->second;
+    if (other.launch && other.launch == mine.launch) {
+      continue;  // parts of one execution of XLA's, each with an order of its own
+    }
     if (std::ranges::find_first_of(other.given, mine.given) != other.given.end() ||
         std::ranges::find_first_of(other.places, mine.places) != other.places.end()) {
       given_up.push_back(run);
@@ -195,7 +201,8 @@ std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning) {
   for (const std::int64_t run : given_up) {
     give_up_locked(run);
   }
-  const std::int64_t left_out = beginning.launch ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
+  const std::int64_t left_out =
+      beginning.launch && is_each ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
   if (left_out > 0 && !is_of_all(beginning, left_out)) {
     for (const Place& each : mine.places) {
       family(each).programs[each.program].is_lost = true;

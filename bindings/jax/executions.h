@@ -10,10 +10,10 @@
 //    doubt about the program's calls. Before its next execution makes its first call in a group the rank asks the
 //    group's others, by one name for all programs: where they are, and for the greatest generation that any would take.
 //    A rank that has seen no failure does not answer: the limit of the question ends it, as that of any call;
-//  - a rank that is in another program than the one with the greatest number, or in an earlier execution of it (each
-//    counts a program's, whether they came to calls in the group or not), gives its execution up, and the others ask
-//    again: so it comes to where they are. All have seen then that they were apart, and ask in every program. Ranks
-//    that waited for each other in different programs, up to the limit and all as long, would stay apart for ever;
+//  - a rank that is in another program than the one with the greatest number, or in an earlier execution of it, gives
+//    its execution up, and the others ask again: so it comes to where they are. All have seen then that they were
+//    apart, and ask in every program. Ranks that waited for each other in different programs, up to the limit and all
+//    as long, would stay apart for ever;
 //  - an execution that has been opened, by an operation that callbacks of Python's wait for, and has ended before its
 //    first call, is counted too, and puts the rank in doubt as a failure does. That it has ended so tells that its
 //    program begins again;
@@ -22,6 +22,9 @@
 //    group, the error is taken for theirs, and no rank has made the execution. Else nobody knows whether others have;
 //    nor is it known of an opened one whose program may end without any call. The program is lost then: its calls are
 //    refused until the next init().
+// A rank counts the executions of a program in each group by itself: where each has a call there, all that have begun
+// or have failed, else those that came to one. So ranks that are in other groups besides count alike.
+//
 // Each family of programs in a group has generations of its own. A family is one program, or all those that have calls
 // with names that the caller has given, for these may meet each other's. All calls of an execution in one group have
 // one generation. A failure of one that has made its calls in an earlier generation than the family's raises no doubt:
@@ -79,7 +82,7 @@ class Executions {
   struct Beginning {
     std::int64_t run;
     std::uint64_t program;                ///< programs that make other calls on this rank have another
-    std::optional<std::int64_t> launch;   ///< XLA's run id, where it tells of executions without calls
+    std::optional<std::int64_t> launch;   ///< XLA's run id, where it tells
     std::optional<std::int64_t> device;   ///< it runs on, where XLA tells
     std::span<const Place> places;        ///< in which its program makes calls
     std::span<const std::int64_t> given;  ///< numbers of the names in it that the caller has given
@@ -118,6 +121,7 @@ class Executions {
     std::string error;                                 ///< of the call that failed
     bool is_cause = false;                             ///< that call has not failed since others have
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
+    std::optional<std::int64_t> launch;                ///< as Beginning's
     std::vector<Place> places;                         ///< in which its program makes calls; none: it is not open yet
     std::vector<std::int64_t> given;                   ///< as Beginning's
     std::set<std::int64_t> counted;                    ///< groups in which it has made calls, or would have
@@ -158,7 +162,7 @@ class Executions {
   void follow_init();
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
   void cancel_rest(const Execution& failed, const Place* unmade);
-  std::vector<std::int64_t> open_locked(const Beginning& beginning);
+  std::vector<std::int64_t> open_locked(const Beginning& beginning, bool is_each);
   void give_up_locked(std::int64_t run);
   void count_rest(Execution& mine);
   bool is_of_all(const Beginning& beginning, std::int64_t left_out);
@@ -171,7 +175,7 @@ class Executions {
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable asked_;
   std::unordered_map<std::int64_t, Execution> executions_;
-  std::unordered_map<std::uint64_t, std::int64_t> entered_;  ///< programs that have begun calls, not all, and where
+  std::unordered_map<std::uint64_t, std::int64_t> entered_;  ///< programs that have begun, not all calls, and where
   std::deque<std::int64_t> newest_;                          ///< the executions, in the order in which they began
   std::map<std::pair<std::int64_t, std::int64_t>, Family> families_;  ///< by group and number
   std::set<std::int64_t> asking_;                                     ///< groups of which the ranks are asked now

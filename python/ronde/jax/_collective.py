@@ -176,9 +176,8 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         as_rank=np.int64(request.as_rank),
         as_size=np.int64(request.as_size),
         is_ordered=np.int64(0),  # _order.py may say otherwise
-        always_calls=np.int64(0),  # of the whole program, as what follows: _numbering.py says it
-        places=np.array((request.group, 0, 0, 0), np.int64),
-        given=np.zeros(1, np.int64),
+        places=np.array((request.group, 0, 0, 0), np.int64),  # _numbering.py says those of the whole program,
+        given=np.zeros(1, np.int64),  # and these names
         splits=np.array((0, *(request.splits or ())), np.int64),
         site=request.site,
     )

@@ -231,12 +231,10 @@ class _Numbering:
             program = _number_of("\n".join([self._label, *sorted(names)]))
             always_calls = group in self._certain and self._is_known
             numbers += [group, 0 if group in self._given else program, program, int(always_calls)]
-        integer = ir.IntegerType.get_signless(64)
         return {
             "places": ir.DenseElementsAttr.get(np.array(numbers, np.int64)),
             # One 0 in front: there are no empty arrays here.
             "given": ir.DenseElementsAttr.get(np.array([0, *map(_number_of, sorted(self._given_names))], np.int64)),
-            "always_calls": ir.IntegerAttr.get(integer, int(bool(self._certain) and self._is_known)),
         }
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -56,14 +56,14 @@ class Order:
         self._functions = functions
         self._program = program
         self._begun = 0  # orders of the program
-        self._holds: Dict[str, bool] = {}
+        self._with_calls: Dict[str, bool] = {}  # functions, by name
         self._ordered: Dict[str, bool] = {}
         self._with_callbacks: Dict[str, bool] = {}
         said = a_call.attributes
         # What all calls of ours say alike, as this JAX says it.
         self._same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
         self._opens = {
-            each.name: each.attr for each in said["mhlo.backend_config"] if each.name in ("places", "given", "always_calls")
+            each.name: each.attr for each in said["mhlo.backend_config"] if each.name in ("places", "given")
         }
         with module.operation.location:
             self._token_type = ir.RankedTensorType.get([_TOKEN_BYTES], ir.IntegerType.get_unsigned(8))
@@ -101,6 +101,13 @@ class Order:
 
     def _call(self, target: str, results: List[Any], operands: List[Any], arguments: Any, place: Any) -> Any:
         """A call of XLA's, of arrays in the plain layout."""
+        layouts = ([self._layout(operand.type) for operand in operands], [self._layout(type_) for type_ in results])
+        return self._call_with(target, results, operands, arguments, place, *layouts)
+
+    def _call_with(
+        self, target: str, results: List[Any], operands: List[Any], arguments: Any, place: Any, operand_layouts: List[Any],
+        result_layouts: List[Any],
+    ) -> Any:
         ir = self._ir
         return ir.Operation.create(
             "stablehlo.custom_call",
@@ -110,8 +117,8 @@ class Order:
                 **self._same,
                 "call_target_name": ir.StringAttr.get(target),
                 "mhlo.backend_config": arguments,
-                "operand_layouts": ir.ArrayAttr.get([self._layout(operand.type) for operand in operands]),
-                "result_layouts": ir.ArrayAttr.get([self._layout(type_) for type_ in results]),
+                "operand_layouts": ir.ArrayAttr.get(operand_layouts),
+                "result_layouts": ir.ArrayAttr.get(result_layouts),
             },
             ip=place,
         )
@@ -138,20 +145,23 @@ class Order:
 
     def has_callbacks(self, operation: Any) -> bool:
         """Whether it calls Python, or something in it does."""
+        return self._is_or_holds(operation, lambda target: "python" in target and "callback" in target, self._with_callbacks)
+
+    def _has_calls(self, operation: Any) -> bool:
+        return self._is_or_holds(operation, lambda target: target == WHOLE, self._with_calls)
+
+    def _is_or_holds(self, operation: Any, is_one: Callable[[str], bool], known: Dict[str, bool]) -> bool:
+        """Whether it is a call of XLA's of such a function, or something in it is. ``known``: of the module's functions."""
         if operation.name == "stablehlo.custom_call":
-            target = operation.attributes["call_target_name"].value
-            return "python" in target and "callback" in target
+            return is_one(operation.attributes["call_target_name"].value)
         if operation.name == "func.call":
             name = operation.attributes["callee"].value
-            if name not in self._with_callbacks:
-                self._with_callbacks[name] = False  # should it call itself
-                self._with_callbacks[name] = name in self._functions and self._any_callbacks(self._functions[name].operation)
-            return self._with_callbacks[name]
-        return self._any_callbacks(operation)
-
-    def _any_callbacks(self, operation: Any) -> bool:
+            if name not in known:
+                known[name] = False  # should it call itself
+                known[name] = name in self._functions and self._is_or_holds(self._functions[name].operation, is_one, known)
+            return known[name]
         return any(
-            self.has_callbacks(each.operation)
+            self._is_or_holds(each.operation, is_one, known)
             for region in operation.regions for block in region.blocks for each in block.operations
         )
 
@@ -180,23 +190,6 @@ class Order:
                 self._order_block(block)
         return token
 
-    def _has_calls(self, operation: Any) -> bool:
-        if operation.name == "stablehlo.custom_call":
-            return bool(operation.attributes["call_target_name"].value == WHOLE)
-        if operation.name == "func.call":
-            name = operation.attributes["callee"].value
-            if name not in self._holds:
-                self._holds[name] = False  # should it call itself
-                self._holds[name] = name in self._functions and self._any(self._functions[name].operation)
-            return self._holds[name]
-        return self._any(operation)
-
-    def _any(self, operation: Any) -> bool:
-        return any(
-            self._has_calls(each.operation)
-            for region in operation.regions for block in region.blocks for each in block.operations
-        )
-
     def _order_call(self, call: Any, token: Any) -> Any:
         most = max(sum(_bytes_of(value.type) for value in values) for values in (call.operands, call.results))
         return self._split(call, token) if most <= _MOST_BYTES else self._keep(call, token)
@@ -205,12 +198,13 @@ class Order:
         ir = self._ir
         said = call.attributes
         layout = self._token_layout()
-        start = self._make(
-            call, START, [self._token_type], [*call.operands, token], said["mhlo.backend_config"],
+        before = ir.InsertionPoint(call)
+        start = self._call_with(
+            START, [self._token_type], [*call.operands, token], said["mhlo.backend_config"], before,
             [*said["operand_layouts"], layout], [layout],
         )
-        end = self._make(
-            call, END, [result.type for result in call.results], [start.results[0]], ir.DictAttr.get({}), [layout],
+        end = self._call_with(
+            END, [result.type for result in call.results], [start.results[0]], ir.DictAttr.get({}), before, [layout],
             self._result_layouts(call),
         )
         _replace(call, end)
@@ -222,9 +216,10 @@ class Order:
         layout = self._token_layout()
         arguments = {each.name: each.attr for each in said["mhlo.backend_config"]}
         arguments["is_ordered"] = ir.IntegerAttr.get(arguments["is_ordered"].type, 1)
-        made = self._make(
-            call, WHOLE, [*(result.type for result in call.results), self._token_type], [*call.operands, token],
-            ir.DictAttr.get(arguments), [*said["operand_layouts"], layout], [*self._result_layouts(call), layout],
+        made = self._call_with(
+            WHOLE, [*(result.type for result in call.results), self._token_type], [*call.operands, token],
+            ir.DictAttr.get(arguments), ir.InsertionPoint(call), [*said["operand_layouts"], layout],
+            [*self._result_layouts(call), layout],
         )
         if "output_operand_aliases" in said:
             made.attributes["output_operand_aliases"] = self._aliases(call)
@@ -250,26 +245,6 @@ class Order:
 
     def _result_layouts(self, call: Any) -> List[Any]:
         return list(call.attributes["result_layouts"]) if "result_layouts" in call.attributes else []
-
-    def _make(
-        self, call: Any, target: str, results: List[Any], operands: List[Any], arguments: Any, operand_layouts: List[Any],
-        result_layouts: List[Any],
-    ) -> Any:
-        """A call of XLA's before this one, otherwise like it."""
-        ir = self._ir
-        return ir.Operation.create(
-            "stablehlo.custom_call",
-            results=results,
-            operands=operands,
-            attributes={
-                **self._same,
-                "call_target_name": ir.StringAttr.get(target),
-                "mhlo.backend_config": arguments,
-                "operand_layouts": ir.ArrayAttr.get(operand_layouts),
-                "result_layouts": ir.ArrayAttr.get(result_layouts),
-            },
-            ip=ir.InsertionPoint(call),
-        )
 
     def _pass_into(self, call: Any, token: Any) -> Any:
         """Through the function that is called here, and nowhere else: there is a copy of it for each call."""
