@@ -381,38 +381,6 @@ XLA_FFI_Error* end(XLA_FFI_CallFrame& frame) {
   });
 }
 
-/// An execution begins, of a program with callbacks.
-XLA_FFI_Error* open_order(XLA_FFI_CallFrame& frame) {
-  return guarded(frame, [&]() -> XLA_FFI_Error* {
-    if (frame.args.size != 1 || frame.rets.size != 1) {
-      throw std::invalid_argument("ronde.jax: this is no beginning of a program");
-    }
-    const Attributes attributes(frame.attrs);
-    Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
-    open(token);
-    const std::vector<Executions::Place> places = places_of(attributes);
-    abandon_all(Executions::instance().open(
-        {token.execution, token.program, launch_of(frame), device_of(frame), places, given_in(attributes)}));
-    std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
-    return nullptr;
-  });
-}
-
-/// Hands the first operand on, which has its result's memory.
-XLA_FFI_Error* pass_on(XLA_FFI_CallFrame& frame) {
-  return guarded(frame, [&]() -> XLA_FFI_Error* {
-    if (frame.args.size != 2 || frame.rets.size != 1) {
-      throw std::invalid_argument("ronde.jax: this is nothing that waits for the beginning of a program");
-    }
-    const void* const from = static_cast<const XLA_FFI_Buffer*>(frame.args.args[0])->data;
-    void* const to = static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data;
-    if (from != to) {
-      std::memcpy(to, from, spans_of(frame.args.args, 1).front().bytes);
-    }
-    return nullptr;
-  });
-}
-
 /// All calls of the program have begun.
 XLA_FFI_Error* finish_order(XLA_FFI_CallFrame& frame) {
   return guarded(frame, [&]() -> XLA_FFI_Error* {
@@ -472,18 +440,6 @@ extern "C" RONDE_API XLA_FFI_Error* ronde_jax_end(XLA_FFI_CallFrame* frame) {
 /// same. Any thread of XLA's; never blocks.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_done(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::finish_order(*frame) : nullptr;
-}
-
-/// An execution begins: the first operation of a program with callbacks of Python's. The operand is its token, which
-/// says the program only, the result is that of the execution. Attributes are places and given. Never blocks.
-extern "C" RONDE_API XLA_FFI_Error* ronde_jax_open(XLA_FFI_CallFrame* frame) {
-  return ronde::jax::is_execution(*frame) ? ronde::jax::open_order(*frame) : nullptr;
-}
-
-/// What depends on the result comes behind ronde_jax_open, whose token is the second operand. The first is the result,
-/// in the same memory. Never blocks.
-extern "C" RONDE_API XLA_FFI_Error* ronde_jax_behind(XLA_FFI_CallFrame* frame) {
-  return ronde::jax::is_execution(*frame) ? ronde::jax::pass_on(*frame) : nullptr;
 }
 
 /// As Failures::tell().

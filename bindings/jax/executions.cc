@@ -16,6 +16,9 @@ namespace {
 /// So many are remembered, and those that have not made all their calls: of others XLA begins nothing any more.
 constexpr std::size_t kMost = 256;
 
+/// So many errors of calls are remembered.
+constexpr std::size_t kMostErrors = 64;
+
 /// A rank that others come to waits so many limits longer.
 constexpr int kPatience = 3;
 
@@ -114,7 +117,9 @@ void Executions::follow_init() {
       family.is_in_doubt = false;
       family.device.reset();
     }
-    opened_.clear();
+    begun_ = ++time_;
+    first_calls_.clear();
+    errors_.clear();
   }
 }
 
@@ -133,8 +138,7 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
   const Place place = *found;
   std::unique_lock lock(mutex_);
   std::string why;
-  const bool is_each = std::ranges::any_of(beginning.places, &Place::always_calls);
-  const std::vector<std::int64_t> given_up = open_locked(beginning, is_each);
+  const std::vector<std::int64_t> given_up = open(beginning);
   Execution& before = execution(run);
   for (const Place& each : before.places) {
     if ((each.always_calls || each.group == group) && before.counted.insert(each.group).second) {
@@ -145,7 +149,7 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
     return {fail_locked(run,
                         "an earlier execution of this compiled program has ended on this rank before its first call, "
                         "since a callback has raised or an argument held an error, and whether other ranks have made "
-                        "it is not known: shutdown() and init() on all ranks",
+                        "calls in it is not known: shutdown() and init() on all ranks",
                         true),
             {},
             given_up};
@@ -158,7 +162,7 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
     const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
         why;
-    ++failed_[group];
+    keep(error, group);
     return {fail_locked(run, error, true, &place), {}, given_up};
   }
   Execution& mine = execution(run);
@@ -170,12 +174,6 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
 }
 
 std::vector<std::int64_t> Executions::open(const Beginning& beginning) {
-  const std::lock_guard lock(mutex_);
-  return open_locked(beginning, true);
-}
-
-/// `is_each`: every execution of the program comes to this.
-std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning, bool is_each) {
   std::vector<std::int64_t> given_up;
   Execution& mine = execution(beginning.run);
   if (!mine.places.empty()) {
@@ -201,32 +199,47 @@ std::vector<std::int64_t> Executions::open_locked(const Beginning& beginning, bo
   for (const std::int64_t run : given_up) {
     give_up_locked(run);
   }
-  const std::int64_t left_out =
-      beginning.launch && is_each ? launches_.left_out(beginning.program, *beginning.launch, epoch_) : 0;
-  if (left_out > 0 && !is_of_all(beginning, left_out)) {
-    for (const Place& each : mine.places) {
-      family(each).programs[each.program].is_lost = true;
-    }
-  }
-  opened_[beginning.program] = {failed_, given_up_};
+  first_calls_[mine.places] = ++time_;
   return given_up;
 }
 
-/// So many executions of the program were not opened: whether for errors that all ranks of its groups have had since it
-/// was opened last, so that none has made them.
-bool Executions::is_of_all(const Beginning& beginning, std::int64_t left_out) {
-  auto& [failed, given_up] = opened_[beginning.program];
-  if (given_up != given_up_) {
-    return false;
+std::int64_t Executions::now() {
+  const std::lock_guard lock(mutex_);
+  follow_init();
+  return ++time_;
+}
+
+void Executions::ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given,
+                                std::int64_t started, const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  follow_init();
+  std::vector<Place> program(places.begin(), places.end());
+  const auto found = first_calls_.find(program);
+  const bool has_made_calls = found != first_calls_.end() && found->second > started;
+  if (started < begun_ || has_made_calls || is_of_all(places, error)) {
+    return;
   }
-  for (const Place& each : beginning.places) {
-    const std::int64_t everywhere = failed_[0] - failed[0];  // group 0 is that of all ranks
-    const std::int64_t there = each.group == 0 ? 0 : failed_[each.group] - failed[each.group];
-    if (everywhere + there < left_out) {
-      return false;
-    }
+  const std::int64_t run = next_run();
+  Execution& mine = execution(run);
+  mine.places = std::move(program);
+  mine.given.assign(given.begin(), given.end());
+  fail_locked(run, error, true);
+}
+
+void Executions::keep(const std::string& error, std::int64_t group) {
+  errors_.emplace_back(error, group);
+  if (errors_.size() > kMostErrors) {
+    errors_.pop_front();
   }
-  return true;
+}
+
+/// Whether the error is that of a call that has failed on all ranks of the groups in which the program makes calls.
+bool Executions::is_of_all(std::span<const Place> places, const std::string& error) const {
+  return std::ranges::all_of(places, [&](const Place& place) {
+    return std::ranges::any_of(errors_, [&](const auto& each) {  // group 0 is that of all ranks
+      return (each.second == 0 || each.second == place.group) && error.find(each.first) != std::string::npos;
+    });
+  });
 }
 
 /// This execution comes to no more calls: it counts where it would have made some. Where it might not have the program
@@ -344,7 +357,9 @@ void Executions::end(std::int64_t run, ronde_ticket* ticket) {
 
 std::string Executions::fail(std::int64_t run, std::int64_t group, const std::string& error, bool is_cause) {
   const std::lock_guard lock(mutex_);
-  failed_[group] += execution(run).has_failed ? 0 : 1;
+  if (is_cause) {
+    keep(error, group);
+  }
   return fail_locked(run, error, is_cause);
 }
 
@@ -354,8 +369,6 @@ void Executions::give_up(std::int64_t run) {
 }
 
 void Executions::give_up_locked(std::int64_t run) {
-  Execution& mine = execution(run);
-  given_up_ += mine.has_failed ? 0 : 1;
   fail_locked(run, "an earlier execution of this compiled program has ended before its calls", true);
 }
 

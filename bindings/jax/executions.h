@@ -14,14 +14,12 @@
 //    its execution up, and the others ask again: so it comes to where they are. All have seen then that they were
 //    apart, and ask in every program. Ranks that waited for each other in different programs, up to the limit and all
 //    as long, would stay apart for ever;
-//  - an execution that has been opened, by an operation that callbacks of Python's wait for, and has ended before its
-//    first call, is counted too, and puts the rank in doubt as a failure does. That it has ended so tells that its
-//    program begins again;
-//  - an execution that was not even opened leaves a gap in XLA's numbers (launches.h). Its arguments hold an error of
-//    another program, or a callback without arguments has raised. Where calls have failed since, on all ranks of the
-//    group, the error is taken for theirs, and no rank has made the execution. Else nobody knows whether others have;
-//    nor is it known of an opened one whose program may end without any call. The program is lost then: its calls are
-//    refused until the next init().
+//  - an execution that has ended in an error before its first call, since a callback of Python's has raised or an
+//    argument holds an error, counts as one that has failed. Python tells of it (python/ronde/jax/_endings.py), before
+//    it starts another. Where the argument's error is that of a call of a group's, on all ranks of these, no rank has
+//    made the execution, and some may not have come to it: it does not count. An execution whose program may end
+//    without any call may have had none elsewhere: nobody knows. The program is lost then: its calls are refused until
+//    the next init().
 // A rank counts the executions of a program in each group by itself: where each has a call there, all that have begun
 // or have failed, else those that came to one. So ranks that are in other groups besides count alike.
 //
@@ -54,8 +52,6 @@
 #include <utility>
 #include <vector>
 
-#include "launches.h"
-
 namespace ronde::jax {
 
 class Executions {
@@ -66,7 +62,8 @@ class Executions {
   struct Answer {
     std::string refusal;
     std::string suffix;
-    std::vector<std::int64_t> given_up;  ///< as open()'s
+    /// Executions of other programs with a call of the same name, which had not made all their calls.
+    std::vector<std::int64_t> given_up;
   };
 
   /// Where a program makes calls.
@@ -91,9 +88,6 @@ class Executions {
   /// The number of an execution that begins.
   static std::int64_t next_run();
 
-  /// The execution begins, before its first call and before any callback of its program, or with that call. Returns
-  /// those that it has given up: of other programs with a call of the same name, which have not made all their calls.
-  std::vector<std::int64_t> open(const Beginning& execution);
   /// A call of the execution in this group, one of its places, is about to begin. May wait for the other ranks, after a
   /// failure only. Any thread of XLA's.
   Answer begin(const Beginning& execution, std::int32_t group);
@@ -110,6 +104,13 @@ class Executions {
   /// Of an execution that has failed; empty: it has not.
   std::string error_of(std::int64_t run);
 
+  /// A point in time.
+  std::int64_t now();
+  /// An execution that was started at this point, of a program that makes calls in these places, of which these have
+  /// names that the caller has given, has ended in this error on this rank. Those of one program are told one by one.
+  void ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, std::int64_t started,
+                      const std::string& error);
+
   /// This execution of the program begins. Returns the execution before it, if that has not left.
   std::optional<std::int64_t> enter(std::uint64_t program, std::int64_t run);
   /// All calls of this execution of the program have begun.
@@ -122,7 +123,7 @@ class Executions {
     bool is_cause = false;                             ///< that call has not failed since others have
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
     std::optional<std::int64_t> launch;                ///< as Beginning's
-    std::vector<Place> places;                         ///< in which its program makes calls; none: it is not open yet
+    std::vector<Place> places;                         ///< in which its program makes calls; none: it has made none yet
     std::vector<std::int64_t> given;                   ///< as Beginning's
     std::set<std::int64_t> counted;                    ///< groups in which it has made calls, or would have
     std::map<std::int32_t, std::int64_t> generations;  ///< by group, of those that it has made calls in
@@ -162,10 +163,11 @@ class Executions {
   void follow_init();
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
   void cancel_rest(const Execution& failed, const Place* unmade);
-  std::vector<std::int64_t> open_locked(const Beginning& beginning, bool is_each);
+  std::vector<std::int64_t> open(const Beginning& beginning);
+  void keep(const std::string& error, std::int64_t group);
   void give_up_locked(std::int64_t run);
   void count_rest(Execution& mine);
-  bool is_of_all(const Beginning& beginning, std::int64_t left_out);
+  bool is_of_all(std::span<const Place> places, const std::string& error) const;
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
   bool needs_to_ask(const Place& place);
   bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
@@ -179,11 +181,10 @@ class Executions {
   std::deque<std::int64_t> newest_;                          ///< the executions, in the order in which they began
   std::map<std::pair<std::int64_t, std::int64_t>, Family> families_;  ///< by group and number
   std::set<std::int64_t> asking_;                                     ///< groups of which the ranks are asked now
-  Launches launches_;
-  std::map<std::int64_t, std::int64_t> failed_;  ///< executions that have failed with others', by the call's group
-  std::int64_t given_up_ = 0;                    ///< executions that XLA has given up on this rank
-  /// What these were when a program was opened last.
-  std::map<std::uint64_t, std::pair<std::map<std::int64_t, std::int64_t>, std::int64_t>> opened_;
+  std::int64_t time_ = 0;                                             ///< counts what now() and first calls are told
+  std::int64_t begun_ = 0;                                            ///< when the job has
+  std::map<std::vector<Place>, std::int64_t> first_calls_;            ///< by program: when its last execution made one
+  std::deque<std::pair<std::string, std::int64_t>> errors_;           ///< of calls that have failed, and the group
   std::int64_t epoch_ = -1;  ///< of the job
 };
 

@@ -19,6 +19,7 @@ except ImportError:  # before 0.5
 
 from ronde import _process
 from ronde._lib import library
+from ronde.jax import _endings
 from ronde.jax._numbering import install, programs_shown
 from ronde.jax._order import TARGETS
 
@@ -72,6 +73,7 @@ def has_handler() -> bool:
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
     try:
+        _endings.install(handlers())
         for target in TARGETS:
             ffi.register_ffi_target(target, ffi.pycapsule(getattr(handlers(), target)), platform="cpu")
     except Exception as error:  # what runtimes raise for a version that they do not take is not specified

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Set
 
 import numpy as np
 
-from ronde.jax import _order, _scope
+from ronde.jax import _endings, _order, _scope
 from ronde.jax._order import WHOLE
 
 #: An attribute of calls whose name is not whole yet. It is taken away with the number.
@@ -62,7 +62,7 @@ def install() -> None:
             label = _label(module_name, jaxpr)
             _scope.refuse_devices(_devices_of(result.module), label)
             _scope.refuse_export(getattr(options.get("lowering_parameters"), "for_export", False), label)
-            _Numbering(result.module, label).run()
+            _endings.mark(result, _Numbering(result.module, label).run())
         return result
 
     mlir.lower_jaxpr_to_module = write_and_number
@@ -117,7 +117,7 @@ class _Numbering:
         self._is_known = True  # and none in what may be done once more or less
         self._in_order: List[Any] = []
 
-    def run(self) -> None:
+    def run(self) -> _endings.Program:
         with self._module.context:
             # The first is where the program begins. Others may be reached by ways that are not known here.
             for number, (name, function) in enumerate(list(self._functions.items())):
@@ -129,13 +129,14 @@ class _Numbering:
                 self._count(operation)
             for operation in self._in_order:
                 self._give_name(operation)
-            places = self._places()
+            written = self._written()
             for operation in self._in_order:
-                _say(operation, places)
+                _say(operation, written)
             program = f"{self._label} {sorted(self._calls)} {sorted(self._uses)}"
             order = _order.Order(self._module, self._functions, program, self._in_order[0])
-            if len(self._in_order) > 1 or self._is_nested(self._in_order[0]) or order.has_callbacks(self._module.operation):
+            if len(self._in_order) > 1 or self._is_nested(self._in_order[0]):
                 order.run(list(self._visited))
+        return written
 
     def _visit(self, name: str, function: Any, is_certain: bool) -> None:
         """``is_certain``: each execution comes to the function."""
@@ -220,22 +221,15 @@ class _Numbering:
         said["name"] = ir.StringAttr.get(name)
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
-    def _places(self) -> Dict[str, Any]:
-        """Where the program makes calls, as bindings/jax/executions.h has it: a group, its family, the program's number, and
-        whether each execution makes a call in it. The number comes of the function's name and those of its calls in the group,
-        and is the same on all ranks that make these."""
-        from jax.extend.mlir import ir
-
-        numbers: List[int] = []
+    def _written(self) -> _endings.Program:
+        """The program as bindings/jax/executions.h has it. Its number comes of the function's name and those of its calls in the
+        group, and is the same on all ranks that make these."""
+        places: List[int] = []
         for group, names in sorted(self._names.items()):
             program = _number_of("\n".join([self._label, *sorted(names)]))
             always_calls = group in self._certain and self._is_known
-            numbers += [group, 0 if group in self._given else program, program, int(always_calls)]
-        return {
-            "places": ir.DenseElementsAttr.get(np.array(numbers, np.int64)),
-            # One 0 in front: there are no empty arrays here.
-            "given": ir.DenseElementsAttr.get(np.array([0, *map(_number_of, sorted(self._given_names))], np.int64)),
-        }
+            places += [group, 0 if group in self._given else program, program, int(always_calls)]
+        return _endings.Program(places, list(map(_number_of, sorted(self._given_names))))
 
 
 def _number_of(text: str) -> int:
@@ -248,10 +242,15 @@ def _said(operation: Any) -> Dict[str, Any]:
     return {each.name: each.attr for each in operation.attributes["mhlo.backend_config"]}
 
 
-def _say(operation: Any, more: Dict[str, Any]) -> None:
-    """Has a call of ours say this too."""
+def _say(operation: Any, program: _endings.Program) -> None:
+    """Has a call of ours say where its program makes calls."""
     from jax.extend.mlir import ir
 
+    more = {
+        "places": ir.DenseElementsAttr.get(np.array(program.places, np.int64)),
+        # One 0 in front: there are no empty arrays here.
+        "given": ir.DenseElementsAttr.get(np.array([0, *program.given], np.int64)),
+    }
     operation.attributes["mhlo.backend_config"] = ir.DictAttr.get({**_said(operation), **more})
 
 

@@ -11,11 +11,7 @@ each other in a circle (docs/decisions/0025, which has the proof).
 
 The token runs through functions, loops and branches as one more argument and result. What is done last gives it back, so that
 it is known of an execution that it has made its calls; and the first one says which program it is. A program whose one call
-stands in no function, loop or branch of its own has no token, unless it has callbacks.
-
-A callback of Python's may raise, and XLA gives the execution up without a word. Other ranks may have begun calls then, so such
-an execution must be known, also where the callback comes before the first call. In a program with callbacks an operation of its
-own opens the execution, and an operand of what has callbacks depends on it. A callback without arguments depends on nothing.
+stands in no function, loop or branch of its own has no token.
 """
 
 from __future__ import annotations
@@ -23,17 +19,14 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 #: The functions that XLA calls: for a whole call, for its two parts, and when all calls of an execution have begun.
 WHOLE, START, END, DONE = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_end", "ronde_jax_done"
 
-#: When an execution of a program with callbacks begins, and for an operand that is to be there behind that.
-OPEN, BEHIND = "ronde_jax_open", "ronde_jax_behind"
-
-TARGETS = (WHOLE, START, END, DONE, OPEN, BEHIND)
+TARGETS = (WHOLE, START, END, DONE)
 
 #: A call of more bytes stays one: its start and end would copy them, twice.
 _MOST_BYTES = 1 << 20
@@ -58,13 +51,9 @@ class Order:
         self._begun = 0  # orders of the program
         self._with_calls: Dict[str, bool] = {}  # functions, by name
         self._ordered: Dict[str, bool] = {}
-        self._with_callbacks: Dict[str, bool] = {}
         said = a_call.attributes
         # What all calls of ours say alike, as this JAX says it.
         self._same = {name: said[name] for name in ("has_side_effect", "api_version", "backend_config") if name in said}
-        self._opens = {
-            each.name: each.attr for each in said["mhlo.backend_config"] if each.name in ("places", "given")
-        }
         with module.operation.location:
             self._token_type = ir.RankedTensorType.get([_TOKEN_BYTES], ir.IntegerType.get_unsigned(8))
 
@@ -92,8 +81,6 @@ class Order:
             attributes={"value": ir.DenseElementsAttr.get(bytes_, type=self._token_type.element_type)},
             ip=ir.InsertionPoint.at_block_begin(block),
         ).results[0]
-        if self._begun == 0 and any(self.has_callbacks(each.operation) for each in block.operations):
-            token = self._open(block, token)
         self._begun += 1
         token = self._chain_block(block, token)
         last = block.operations[len(block.operations) - 1].operation
@@ -123,45 +110,18 @@ class Order:
             ip=place,
         )
 
-    def _open(self, block: Any, token: Any) -> Any:
-        """The token behind the operation that opens the execution, which what has callbacks waits for."""
-        ir = self._ir
-        opened = self._call(
-            OPEN, [self._token_type], [token], ir.DictAttr.get(self._opens), ir.InsertionPoint(block.operations[1])
-        ).results[0]
-        for operation in [each.operation for each in block.operations]:
-            if not self.has_callbacks(operation):
-                continue
-            arrays = [at for at, value in enumerate(operation.operands) if _has_plain_bytes(value.type)]
-            if arrays:
-                at = min(arrays, key=lambda at: _bytes_of(operation.operands[at].type))
-                operand = operation.operands[at]
-                behind = self._call(
-                    BEHIND, [operand.type], [operand, opened], ir.DictAttr.get({}), ir.InsertionPoint(operation)
-                )
-                behind.attributes["output_operand_aliases"] = ir.ArrayAttr.get([_alias(0, None, [])])
-                operation.operands[at] = behind.results[0]
-        return opened
-
-    def has_callbacks(self, operation: Any) -> bool:
-        """Whether it calls Python, or something in it does."""
-        return self._is_or_holds(operation, lambda target: "python" in target and "callback" in target, self._with_callbacks)
-
     def _has_calls(self, operation: Any) -> bool:
-        return self._is_or_holds(operation, lambda target: target == WHOLE, self._with_calls)
-
-    def _is_or_holds(self, operation: Any, is_one: Callable[[str], bool], known: Dict[str, bool]) -> bool:
-        """Whether it is a call of XLA's of such a function, or something in it is. ``known``: of the module's functions."""
+        """Whether it is a call of ours, or something in it is."""
         if operation.name == "stablehlo.custom_call":
-            return is_one(operation.attributes["call_target_name"].value)
+            return bool(operation.attributes["call_target_name"].value == WHOLE)
         if operation.name == "func.call":
             name = operation.attributes["callee"].value
-            if name not in known:
-                known[name] = False  # should it call itself
-                known[name] = name in self._functions and self._is_or_holds(self._functions[name].operation, is_one, known)
-            return known[name]
+            if name not in self._with_calls:
+                self._with_calls[name] = False  # should it call itself
+                self._with_calls[name] = name in self._functions and self._has_calls(self._functions[name].operation)
+            return self._with_calls[name]
         return any(
-            self._is_or_holds(each.operation, is_one, known)
+            self._has_calls(each.operation)
             for region in operation.regions for block in region.blocks for each in block.operations
         )
 
@@ -231,7 +191,11 @@ class Order:
         from jax.extend.mlir.dialects import stablehlo
 
         return self._ir.ArrayAttr.get([
-            _alias(each.operand_index, (list(each.output_tuple_indices) or [0])[0], list(each.operand_tuple_indices))
+            stablehlo.OutputOperandAlias.get(
+                output_tuple_indices=list(each.output_tuple_indices) or [0],
+                operand_index=each.operand_index,
+                operand_tuple_indices=list(each.operand_tuple_indices),
+            )
             for each in map(stablehlo.OutputOperandAlias, call.attributes["output_operand_aliases"])
         ])
 
@@ -298,21 +262,6 @@ class Order:
             region.blocks[0].append_to(new)
         _replace(operation, made)
         return made
-
-
-def _alias(operand: int, result: Optional[int], parts: List[int]) -> Any:
-    """The result has the operand's memory. ``result``: None where there is one alone."""
-    from jax.extend.mlir.dialects import stablehlo
-
-    return stablehlo.OutputOperandAlias.get(
-        output_tuple_indices=[] if result is None else [result], operand_index=operand, operand_tuple_indices=parts
-    )
-
-
-def _has_plain_bytes(type_: Any) -> bool:
-    """Of an array of elements that are whole bytes, or truth values."""
-    element = re.fullmatch(r"tensor<.*?(i1|u?i(?:8|16|32|64)|bf16|f(?:16|32|64)|complex<f(?:32|64)>)>", str(type_))
-    return element is not None and "?" not in str(type_)
 
 
 def _bytes_of(type_: Any) -> int:

@@ -1,0 +1,122 @@
+"""Executions that end in an error before their first call.
+
+XLA begins nothing of a program of which an argument holds an error, and no more of it once a callback of Python's has raised.
+Other ranks may have begun calls in that execution, which are not to meet those of this rank's next one. So before a thread
+starts a program with calls it looks how those ended that it has started before, and tells the library of the errors
+(``bindings/jax/executions.h``), which knows in which of them calls were made.
+
+JAX gives a token for each execution of a program with effects, which a call is one of, and the token has the execution's error.
+To look is to wait for the execution: but that does the next program of the thread too, since XLA executes one after the other.
+Executions that several threads start are not ordered among each other, and neither is what a thread is told of another's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import threading
+from typing import Any, List, NamedTuple, Optional
+
+_log = logging.getLogger("ronde")
+
+
+class Program:
+    """Where a compiled program makes calls."""
+
+    def __init__(self, places: List[int], given: List[int]) -> None:
+        """``places``: four numbers for each group in which it makes calls: the group, the family that the program belongs to
+        there, the program's number, and whether each execution makes a call in the group. ``given``: numbers of the names
+        that the caller has given."""
+        self.places = places
+        self.given = given
+
+
+class _Started(NamedTuple):
+    """An execution."""
+
+    program: Program
+    at: int  # as the library counts
+    token: Any
+
+
+class _Executions(threading.local):
+    """Those that the thread has started and not looked at since."""
+
+    def __init__(self) -> None:
+        self.started: List[_Started] = []
+
+
+_executions = _Executions()
+
+
+def mark(written: Any, program: Program) -> None:
+    """Has what executes the program that JAX has written know it, as one of the objects that it keeps alive."""
+    written.keepalive.append(program)
+
+
+@functools.lru_cache(maxsize=None)
+def install(library: ctypes.CDLL) -> None:
+    """Has all executions that JAX starts looked at. JAX has no public way."""
+    library.ronde_jax_now.restype = ctypes.c_int64
+    library.ronde_jax_ended_in_error.restype = ctypes.c_bool
+    numbers = ctypes.POINTER(ctypes.c_int64)
+    library.ronde_jax_ended_in_error.argtypes = [
+        numbers, ctypes.c_size_t, numbers, ctypes.c_size_t, ctypes.c_int64, ctypes.c_char_p
+    ]
+    try:
+        from jax._src import dispatch
+        from jax._src.interpreters import pxla
+
+        execute = pxla.ExecuteReplicated.__call__
+        tokens = dispatch.runtime_tokens
+    except (ImportError, AttributeError):
+        _log.warning("Ronde: after an error in a compiled program end the job: in this JAX executions that fail are not known")
+        return
+
+    @functools.wraps(execute)
+    def execute_and_look(self: Any, *arguments: Any) -> Any:
+        program = _program_of(self)
+        if program is None:
+            return execute(self, *arguments)
+        _look(library)
+        at = library.ronde_jax_now()
+        try:
+            results = execute(self, *arguments)
+        except BaseException as error:
+            _tell(library, program, at, error)
+            raise
+        (device,) = self.xla_executable.local_devices()
+        _executions.started.append(_Started(program, at, tokens.output_runtime_tokens.get(device)))
+        return results
+
+    pxla.ExecuteReplicated.__call__ = execute_and_look
+
+
+def _program_of(executable: Any) -> Optional[Program]:
+    """None where it makes no calls."""
+    for kept in executable.keepalive or ():
+        if isinstance(kept, Program):
+            return kept
+    return None
+
+
+def _look(library: ctypes.CDLL) -> None:
+    """Waits for what the thread has started, and tells of errors."""
+    started = _executions.started
+    while started:
+        program, at, token = started[0]
+        try:
+            if token is not None:
+                token.block_until_ready()
+        except Exception as error:  # the execution's, which its results hold too
+            _tell(library, program, at, error)
+        del started[0]
+
+
+def _tell(library: ctypes.CDLL, program: Program, at: int, error: BaseException) -> None:
+    places = (ctypes.c_int64 * len(program.places))(*program.places)
+    given = (ctypes.c_int64 * len(program.given))(*program.given)
+    text = str(error).encode(errors="replace")
+    if not library.ronde_jax_ended_in_error(places, len(places) // 4, given, len(given), at, text):
+        raise MemoryError("Ronde has no memory to note an error of a compiled program")
