@@ -222,8 +222,8 @@ class _Numbering:
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
     def _written(self) -> _endings.Program:
-        """The program as bindings/jax/executions.h has it. Its number comes of the function's name and those of its calls in the
-        group, and is the same on all ranks that make these."""
+        """The program as bindings/jax/executions.h has it. Its number comes of the function's name and those of its calls in
+        the group, and is the same on all ranks that make these."""
         places: List[int] = []
         for group, names in sorted(self._names.items()):
             program = _number_of("\n".join([self._label, *sorted(names)]))
