@@ -42,7 +42,6 @@ struct Call {
   std::atomic<Stage> stage = Stage::open;
   Token token{};         ///< of one that is ordered
   std::int64_t run = 0;  ///< the execution that it belongs to
-  std::int32_t group = 0;
   std::string name;
   ronde_ticket* ticket = nullptr;
   Completion completion;

@@ -102,9 +102,9 @@ void abandon(std::int64_t run) {
 }
 
 /// The execution of this call has failed. Returns what XLA is to be told.
-std::string fail(std::int64_t run, std::int64_t group, const std::string& error, ronde_status status) {
+std::string fail(std::int64_t run, const std::string& error, ronde_status status) {
   // Of an execution's calls one fails, and the ranks cancel the others: that one is the error.
-  const std::string told = Executions::instance().fail(run, group, error, status != RONDE_CANCELLED);
+  const std::string told = Executions::instance().fail(run, error, status != RONDE_CANCELLED);
   abandon(run);
   return told;
 }
@@ -121,7 +121,7 @@ void finish(Call& call, ronde_status status) noexcept {
       completion.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
     }
     if (!completion.error.empty()) {
-      completion.error = fail(call.run, call.group, completion.error, status);
+      completion.error = fail(call.run, completion.error, status);
     }
   } catch (...) {
     completion.error.assign("no memory");  // short enough to need none
@@ -132,7 +132,7 @@ void finish(Call& call, ronde_status status) noexcept {
 void note_failure(const Call& call, ronde_ticket* ticket, ronde_status status) noexcept {
   try {
     if (status != RONDE_OK) {
-      Executions::instance().fail(call.run, call.group, error_of(ticket, status), status != RONDE_CANCELLED);
+      Executions::instance().fail(call.run, error_of(ticket, status), status != RONDE_CANCELLED);
     }
   } catch (...) {
     return;  // without memory: whoever finishes the call does it
@@ -265,9 +265,9 @@ XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std
   }
   const std::uint64_t program =
       has_token || places.empty() ? call->token.program : static_cast<std::uint64_t>(places.front().program);
-  call->group = static_cast<std::int32_t>(attributes.integer("group"));
+  const auto group = static_cast<std::int32_t>(attributes.integer("group"));
   const Executions::Answer answer = Executions::instance().begin(
-      {call->run, program, launch_of(frame), device_of(frame), places, given_in(attributes)}, call->group);
+      {call->run, program, launch_of(frame), device_of(frame), places, given_in(attributes)}, group);
   abandon_all(answer.given_up);
   if (!answer.refusal.empty()) {
     abandon(call->run);
@@ -276,7 +276,7 @@ XLA_FFI_Error* begin(XLA_FFI_CallFrame& frame, const Attributes& attributes, std
   call->name += answer.suffix;
   const ronde_status status = submit(frame, attributes, operands, results, &on_done, call.get());
   if (status != RONDE_OK) {
-    return error_for(*frame.api, fail(call->run, call->group, refusal(status), status), code_of(status));
+    return error_for(*frame.api, fail(call->run, refusal(status), status), code_of(status));
   }
   under_way.fetch_add(1, std::memory_order_relaxed);
   try {

@@ -119,7 +119,6 @@ void Executions::follow_init() {
     }
     begun_ = ++time_;
     first_calls_.clear();
-    errors_.clear();
   }
 }
 
@@ -162,7 +161,7 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
     const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
         why;
-    keep(error, group);
+    keep(error);
     return {fail_locked(run, error, true, &place), {}, given_up};
   }
   Execution& mine = execution(run);
@@ -209,37 +208,37 @@ std::int64_t Executions::now() {
   return ++time_;
 }
 
-void Executions::ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given,
+void Executions::ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, bool has_callbacks,
                                 std::int64_t started, const std::string& error) {
   const std::lock_guard lock(mutex_);
   follow_init();
   std::vector<Place> program(places.begin(), places.end());
   const auto found = first_calls_.find(program);
   const bool has_made_calls = found != first_calls_.end() && found->second > started;
-  if (started < begun_ || has_made_calls || is_of_all(places, error)) {
+  if (started < begun_ || has_made_calls) {
     return;
   }
   const std::int64_t run = next_run();
   Execution& mine = execution(run);
   mine.places = std::move(program);
   mine.given.assign(given.begin(), given.end());
+  mine.is_known = has_callbacks && !is_of_a_call(error);
   fail_locked(run, error, true);
 }
 
-void Executions::keep(const std::string& error, std::int64_t group) {
-  errors_.emplace_back(error, group);
+void Executions::keep(const std::string& error) {
+  if (std::ranges::find(errors_, error) != errors_.end()) {
+    return;
+  }
+  errors_.push_back(error);
   if (errors_.size() > kMostErrors) {
     errors_.pop_front();
   }
 }
 
-/// Whether the error is that of a call that has failed on all ranks of the groups in which the program makes calls.
-bool Executions::is_of_all(std::span<const Place> places, const std::string& error) const {
-  return std::ranges::all_of(places, [&](const Place& place) {
-    return std::ranges::any_of(errors_, [&](const auto& each) {  // group 0 is that of all ranks
-      return (each.second == 0 || each.second == place.group) && error.find(each.first) != std::string::npos;
-    });
-  });
+/// Whether it has an error of a call in it.
+bool Executions::is_of_a_call(const std::string& error) const {
+  return std::ranges::any_of(errors_, [&](const std::string& each) { return error.find(each) != std::string::npos; });
 }
 
 /// This execution comes to no more calls: it counts where it would have made some. Where it might not have the program
@@ -249,7 +248,7 @@ void Executions::count_rest(Execution& mine) {
     if (mine.epoch == epoch_ && mine.counted.insert(each.group).second) {
       Count& count = family(each).programs[each.program];
       ++count.executions;
-      count.is_lost |= !each.always_calls;
+      count.is_lost |= !each.always_calls || !mine.is_known;
     }
   }
 }
@@ -355,11 +354,9 @@ void Executions::end(std::int64_t run, ronde_ticket* ticket) {
   }
 }
 
-std::string Executions::fail(std::int64_t run, std::int64_t group, const std::string& error, bool is_cause) {
+std::string Executions::fail(std::int64_t run, const std::string& error, bool is_cause) {
   const std::lock_guard lock(mutex_);
-  if (is_cause) {
-    keep(error, group);
-  }
+  keep(error);
   return fail_locked(run, error, is_cause);
 }
 

@@ -14,12 +14,12 @@
 //    its execution up, and the others ask again: so it comes to where they are. All have seen then that they were
 //    apart, and ask in every program. Ranks that waited for each other in different programs, up to the limit and all
 //    as long, would stay apart for ever;
-//  - an execution that has ended in an error before its first call, since a callback of Python's has raised or an
-//    argument holds an error, counts as one that has failed. Python tells of it (python/ronde/jax/_endings.py), before
-//    it starts another. Where the argument's error is that of a call of a group's, on all ranks of these, no rank has
-//    made the execution, and some may not have come to it: it does not count. An execution whose program may end
-//    without any call may have had none elsewhere: nobody knows. The program is lost then: its calls are refused until
-//    the next init().
+//  - an execution that has ended in an error before its first call, since a callback of Python's has raised, say,
+//    counts as one that has failed. Python tells of it (python/ronde/jax/_endings.py), before it starts another. But if
+//    an argument holds the error of another program, that one may have raised it itself on another rank, which has kept
+//    its old argument then, or does not come to this execution at all. And an execution whose program may end without
+//    any call may have had none elsewhere. Nobody knows then: the program is lost, and its calls are refused until the
+//    next init(). An error is an argument's where the program has no callbacks, and where it is known from a call.
 // A rank counts the executions of a program in each group by itself: where each has a call there, all that have begun
 // or have failed, else those that came to one. So ranks that are in other groups besides count alike.
 //
@@ -95,10 +95,10 @@ class Executions {
   void add(std::int64_t run, ronde_ticket* ticket);
   /// It has ended; before the ticket is released. Any thread.
   void end(std::int64_t run, ronde_ticket* ticket);
-  /// A call of the execution, in this group, has failed with this error. `is_cause`: not since other calls have.
+  /// A call of the execution has failed with this error. `is_cause`: not since other calls have.
   /// Returns the error of the execution, which is that of the first that is a cause, or this one while there is none.
   /// Any thread. Throws std::bad_alloc, after what is under way has been cancelled.
-  std::string fail(std::int64_t run, std::int64_t group, const std::string& error, bool is_cause);
+  std::string fail(std::int64_t run, const std::string& error, bool is_cause);
   /// XLA has given the execution up before all its calls have begun, or ended.
   void give_up(std::int64_t run);
   /// Of an execution that has failed; empty: it has not.
@@ -108,8 +108,9 @@ class Executions {
   std::int64_t now();
   /// An execution that was started at this point, of a program that makes calls in these places, of which these have
   /// names that the caller has given, has ended in this error on this rank. Those of one program are told one by one.
-  void ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, std::int64_t started,
-                      const std::string& error);
+  /// `has_callbacks`: the program calls functions of Python's, which may have raised it.
+  void ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, bool has_callbacks,
+                      std::int64_t started, const std::string& error);
 
   /// This execution of the program begins. Returns the execution before it, if that has not left.
   std::optional<std::int64_t> enter(std::uint64_t program, std::int64_t run);
@@ -119,6 +120,7 @@ class Executions {
  private:
   struct Execution {
     bool has_failed = false;
+    bool is_known = true;                              ///< whether other ranks have made calls in it
     std::string error;                                 ///< of the call that failed
     bool is_cause = false;                             ///< that call has not failed since others have
     std::int64_t epoch = -1;                           ///< of the job that it was begun in
@@ -164,10 +166,10 @@ class Executions {
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
   void cancel_rest(const Execution& failed, const Place* unmade);
   std::vector<std::int64_t> open(const Beginning& beginning);
-  void keep(const std::string& error, std::int64_t group);
+  void keep(const std::string& error);
   void give_up_locked(std::int64_t run);
   void count_rest(Execution& mine);
-  bool is_of_all(std::span<const Place> places, const std::string& error) const;
+  bool is_of_a_call(const std::string& error) const;
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
   bool needs_to_ask(const Place& place);
   bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
@@ -184,8 +186,8 @@ class Executions {
   std::int64_t time_ = 0;                                             ///< counts what now() and first calls are told
   std::int64_t begun_ = 0;                                            ///< when the job has
   std::map<std::vector<Place>, std::int64_t> first_calls_;            ///< by program: when its last execution made one
-  std::deque<std::pair<std::string, std::int64_t>> errors_;           ///< of calls that have failed, and the group
-  std::int64_t epoch_ = -1;  ///< of the job
+  std::deque<std::string> errors_;                                    ///< of calls that have failed
+  std::int64_t epoch_ = -1;                                           ///< of the job
 };
 
 }  // namespace ronde::jax

@@ -228,49 +228,6 @@ def test_programs_of_two_threads_of_which_one_fails(tmp_path, names):
         assert sum("True" in each for each in ended.lines("train ")) == 72, ended.output
 
 
-LOST = """
-import jax, jax.numpy as jnp, numpy as np, ronde.jax as rj
-rj.init()
-rank, size, number = rj.rank(), rj.size(), 0
-
-def look(x):
-    if rank == 1 and number == 2:
-        raise RuntimeError("the callback's own")
-    return np.asarray(x)
-
-@jax.jit
-def step(x, sums):
-    seen = jax.pure_callback(look, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-    return jax.lax.cond(sums, lambda x: rj.allreduce(x, op=rj.Sum), lambda x: x, seen)
-
-def run(name, numbers):
-    global number
-    for number in numbers:
-        try:
-            found = float(step(jnp.float32(10 * number + rank), number % 2 == 0))
-            expected = 20 * number + 1 if number % 2 == 0 else 10 * number + rank
-            print(name, number, found == expected, found)
-        except (ValueError, jax.errors.JaxRuntimeError) as error:
-            print(name, number, "is refused" if "is not known" in str(error) else "failed")
-
-run("first", range(7))
-rj.shutdown()
-rj.init()
-run("then", range(10, 14))
-"""
-
-
-def test_an_execution_of_which_nobody_knows_whether_it_had_calls(tmp_path):
-    """The rank cannot know how many executions with calls it is behind: its calls are refused until all begin anew."""
-    program = tmp_path / "program.py"
-    program.write_text(LOST)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="1")
-    told = ended.lines("first ") + ended.lines("then ")
-    assert ended.code == 0 and len(told) == 22 and not any("False" in each for each in told), ended.output
-    assert ended.lines("first 4 is refused") and ended.lines("first 6 is refused"), ended.output
-    assert sum("True" in each for each in ended.lines("then ")) == 8, ended.output
-
-
 IN_PHASE = """
 import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
 rj.init()
@@ -313,39 +270,6 @@ def test_ranks_that_ask_in_different_programs_meet_again(tmp_path, ranks):
         assert sum(each.startswith(f"step {number} ") and "True" in each for each in told) == 2 * ranks, ended.output
 
 
-CHAINED = """
-import jax, jax.numpy as jnp, ronde.jax as rj
-rj.init()
-rank, size = rj.rank(), rj.size()
-now_and_then = jax.jit(lambda x, y: rj.allreduce(x + 0 * y[0, 0], op=rj.Sum))
-always = jax.jit(lambda x, y: rj.allreduce(x[:3] + 0 * y[0, 0], op=rj.Sum))
-late = jax.jit(lambda y, k: jax.lax.fori_loop(0, k, lambda i, m: jnp.sin(m @ m), y))
-square = jnp.ones((200, 200))
-for number in range(16):
-    try:
-        # On rank 1 the argument is not there yet, so JAX goes on to the second program, whose argument holds the error then.
-        y = late(square, 100 if rank == 1 else 0)
-        x = jnp.full(4 + (number == 3 and rank == 0), 10.0 * number + rank)
-        first = now_and_then(x, y) if number in (0, 1, 3) else x
-        found = float(always(first, y)[0])
-        total = sum(10.0 * number + of for of in range(size))
-        print("step", number, found == (total * size if number in (0, 1, 3) else total), found)
-    except (ValueError, jax.errors.JaxRuntimeError) as error:
-        print("step", number, "failed", str(error)[:150].replace(chr(10), " "))
-"""
-
-
-def test_a_program_that_takes_the_result_of_one_that_has_failed(tmp_path):
-    """Whether a rank comes to it depends on which rank was last, so it counts on none: it counted on one, and sums were of two
-    steps from then on."""
-    program = tmp_path / "program.py"
-    program.write_text(CHAINED)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="3")
-    told = ended.lines("step ")
-    assert ended.code == 0 and len(told) == 32 and not any("False" in each for each in told), ended.output
-    assert sum("True" in each for each in told) == 30, ended.output
-
-
 WITHOUT_ARGUMENTS = """
 import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
 from jax.experimental import io_callback
@@ -376,42 +300,6 @@ def test_a_callback_without_arguments_that_fails_before_the_first_call(tmp_path,
     assert len(told) == 8 * ranks and not any("False" in each for each in told), ended.output
     right = [sum(f"step {number} True" in each for each in told) for number in range(8)]
     assert right[:fails] == [ranks] * fails and right[fails] == 0 and right[-3:] == [ranks] * 3, ended.output
-
-
-OF_A_PAIR = """
-import jax, jax.numpy as jnp, sys, ronde.jax as rj
-rj.init()
-rank, size, fails = rj.rank(), rj.size(), [int(each) for each in sys.argv[1].split(",")]
-pair = rj.add_process_set([1, 2])
-of_pair = jax.jit(lambda x, y: rj.allreduce(x + 0 * y[0, 0], op=rj.Sum, process_set=pair)[:4])
-late = jax.jit(lambda y, k: jax.lax.fori_loop(0, k, lambda i, m: jnp.sin(m @ m), y))
-square = jnp.ones((200, 200))
-step = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))
-for many in (4, 5):  # what compiles is late
-    jax.block_until_ready(of_pair(jnp.ones(many), late(square, 0)) if rank in (1, 2) else 0)
-
-for number in range(14):
-    x = jnp.full(4 + (rank == 1 and number in fails), 10.0 * number + rank)
-    try:
-        # The argument is not there yet, so JAX goes on to the second program, whose argument holds the error then.
-        found = float(step(of_pair(x, late(square, 200)) if rank in (1, 2) else x)[0])
-        print("step", number, found == 50.0 * number + 6, found)
-    except (ValueError, jax.errors.JaxRuntimeError) as error:
-        print("step", number, "failed", str(error)[:150].replace(chr(10), " "))
-"""
-
-
-@pytest.mark.parametrize("fails", ["0", "3,4"])
-def test_an_argument_that_holds_an_error_of_some_ranks(tmp_path, fails):
-    """The third rank has begun the call that these have not made. In the first execution of a program nobody knew of it."""
-    program = tmp_path / "program.py"
-    program.write_text(OF_A_PAIR)
-    ended = run_job(3, str(program), fails, RONDE_TIMEOUT_S="6")
-    told = ended.lines("step ")
-    assert ended.code == 0 and len(told) == 14 * 3 and not any("False" in each for each in told), ended.output
-    right = [sum(f"step {number} True" in each for each in told) for number in range(14)]
-    before = int(fails[0])
-    assert right[:before] == [3] * before and right[before] == 0 and right[-4:] == [3] * 4, ended.output
 
 
 BETWEEN = """

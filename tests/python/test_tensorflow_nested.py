@@ -92,6 +92,52 @@ def test_gradients_of_a_function_that_is_called_twice(hvd, tf, rank, world, tmp_
         hvd.barrier()
 
 
+def with_late_gradient(tf, x, iterations):
+    """The array, whose gradient is there so late."""
+    identity = tf.custom_gradient(lambda x: (x, lambda gradient: gradient + late(tf, iterations)))
+    return identity(x)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("tapes", ["one", "persistent", "two", "none"])
+def test_gradients_that_are_there_at_different_moments(hvd, tf, rank, world, tapes):
+    """TensorFlow chains nothing in a function's gradient: it ran twice at once, with one name, and gave sums of the two."""
+    @tf.function
+    def inner(x):
+        return hvd.allreduce(x, op=hvd.Sum) * 3.0 + hvd.allreduce(2.0 * x, op=hvd.Sum)
+
+    outer = tf.function(lambda x: inner(x) + inner(0.0 * x))
+
+    def parts(function, x, y, first, then):
+        of_x = tf.reduce_sum(with_late_gradient(tf, function(x), first))
+        return of_x, tf.reduce_sum(with_late_gradient(tf, function(y), then) * (rank + 1.0))
+
+    def gradients(function, x, y, *when):
+        if tapes == "none":
+            return tf.gradients(sum(parts(function, x, y, *when)), [x, y])
+        if tapes == "two":
+            with tf.GradientTape() as of_x, tf.GradientTape() as of_y:
+                of_x.watch(x)
+                of_y.watch(y)
+                first, then = parts(function, x, y, *when)
+            return of_x.gradient(first, x), of_y.gradient(then, y)
+        with tf.GradientTape(persistent=tapes == "persistent") as tape:
+            tape.watch([x, y])
+            first, then = parts(function, x, y, *when)
+            total = first + then
+        return tape.gradient(total, [x, y]) if tapes == "one" else (tape.gradient(first, x), tape.gradient(then, y))
+
+    steps = [tf.function(lambda *given, each=each: gradients(each, *given)) for each in (inner, outer)]
+    when = [tf.constant(each) for each in ((0, 100) if rank else (100, 0))]
+    x, y = tf.fill([3], rank + 1.0), tf.fill([3], 5.0)
+    found = []
+    for step in 2 * steps:
+        found.append([np.asarray(each) for each in step(x, y, *when)])
+        hvd.barrier()
+    expected = [[5.0 * world] * 3, [5.0 * world * (world + 1) / 2] * 3]
+    np.testing.assert_array_equal(found, [expected] * 4)
+
+
 @pytest.mark.ranks(2)
 def test_training_functions_of_different_variables(hvd, tf, rank, world):
     """TensorFlow ordered them by their variables only, and their gradients have the same names."""

@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from ronde import _abi, _names, _operation
-from ronde.jax import _failures, _library, _numbering, _order, _scope
+from ronde.jax import _failures, _library, _numbering, _order, _scope, _through_python
 from ronde.jax._effect import known_effect as _known_effect
 from ronde.numpy._arrays import address_of, source, view_of
 from ronde.numpy._results import made
@@ -38,8 +38,14 @@ class Request(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """By which the ranks meet. Requires: it has a name."""
+        """By which the ranks meet outside of compiled programs. Requires: it has a name."""
         return f"{self.kind}.{self.name}"
+
+    @property
+    def in_program(self) -> str:
+        """The name that the caller has given, in a compiled program. A call outside has another one: after an error in a
+        program it might meet a call that this rank has not come to."""
+        return f"{self.name}@program"
 
     def gradient(self, **changes: Any) -> "Request":
         """The request of the backward pass, which belongs to this one: ranks need not run their passes in one order."""
@@ -59,16 +65,15 @@ def bind(request: Request, *arrays: Any) -> List[Any]:
         return []
     _scope.refuse_devices(_scope.devices(), request.kind)
     if _scope.is_staged() and not _library.has_handler():
-        # One name does for all: each has its result before the next is made. Numbers would be those of the calls made at once,
-        # which another thread makes.
-        request = request if request.name is not None else request._replace(name="in order")
+        # Numbers would be those of the calls made at once, which another thread makes.
+        request = request._replace(name="in order" if request.name is None else request.in_program)
         results = io_callback(
-            lambda *values: tuple(_evaluate(request, values)),
+            lambda *values: tuple(_through_python.make(lambda: _evaluate(request, values))),
             tuple(jax.ShapeDtypeStruct(_shape_of(request, array.shape), array.dtype) for array in arrays),
             *_unfused(arrays),
             ordered=True,  # calls that wait must come in one order on every rank
         )
-        return list(_unfused(results))
+        return _through_python.noted(_unfused(results))
     return list(collective_p.bind(*arrays, request=request))
 
 
@@ -166,7 +171,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         context,
         *operands,
         op=np.int64(request.op),
-        name=request.kind if request.name is None else request.full_name,
+        name=request.kind if request.name is None else f"{request.kind}.{request.in_program}",
         **unnumbered,
         group=np.int64(request.group),
         reduce_op=np.int64(request.reduce_op),

@@ -1,9 +1,9 @@
-"""Executions that end in an error before their first call.
+"""Executions that end in an error, perhaps before their first call.
 
 XLA begins nothing of a program of which an argument holds an error, and no more of it once a callback of Python's has raised.
 Other ranks may have begun calls in that execution, which are not to meet those of this rank's next one. So before a thread
-starts a program with calls it looks how those ended that it has started before, and tells the library of the errors
-(``bindings/jax/executions.h``), which knows in which of them calls were made.
+starts a program with calls it looks how those ended that it has started before, and tells of the errors: the library, which
+knows in which of them calls were made (``bindings/jax/executions.h``), or ``_through_python.py``.
 
 JAX gives a token for each execution of a program with effects, which a call is one of, and the token has the execution's error.
 To look is to wait for the execution: but that does the next program of the thread too, since XLA executes one after the other.
@@ -22,7 +22,19 @@ _log = logging.getLogger("ronde")
 
 
 class Program:
-    """Where a compiled program makes calls."""
+    """A compiled program with calls."""
+
+    def now(self) -> int:
+        """A point in time, for :meth:`failed`."""
+        raise NotImplementedError
+
+    def failed(self, started: int, error: BaseException) -> None:
+        """An execution that was started then has ended in the error, on this rank."""
+        raise NotImplementedError
+
+
+class ProgramOfLibrary(Program):
+    """Where XLA calls the library."""
 
     def __init__(self, places: List[int], given: List[int]) -> None:
         """``places``: four numbers for each group in which it makes calls: the group, the family that the program belongs to
@@ -30,13 +42,40 @@ class Program:
         that the caller has given."""
         self.places = places
         self.given = given
+        self.has_callbacks = True  # else errors before its first call are arguments'
+
+    def now(self) -> int:
+        return int(_library().ronde_jax_now())
+
+    def failed(self, started: int, error: BaseException) -> None:
+        places = (ctypes.c_int64 * len(self.places))(*self.places)
+        given = (ctypes.c_int64 * len(self.given))(*self.given)
+        text = str(error).encode(errors="replace")
+        if not _library().ronde_jax_ended_in_error(
+            places, len(places) // 4, given, len(given), self.has_callbacks, started, text
+        ):
+            raise MemoryError("Ronde has no memory to note an error of a compiled program")
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL:
+    from ronde.jax._library import handlers  # which imports this module
+
+    loaded = handlers()
+    loaded.ronde_jax_now.restype = ctypes.c_int64
+    loaded.ronde_jax_ended_in_error.restype = ctypes.c_bool
+    numbers = ctypes.POINTER(ctypes.c_int64)
+    loaded.ronde_jax_ended_in_error.argtypes = [
+        numbers, ctypes.c_size_t, numbers, ctypes.c_size_t, ctypes.c_bool, ctypes.c_int64, ctypes.c_char_p
+    ]
+    return loaded
 
 
 class _Started(NamedTuple):
     """An execution."""
 
     program: Program
-    at: int  # as the library counts
+    at: int  # the program's :meth:`Program.now`
     token: Any
 
 
@@ -51,19 +90,15 @@ _executions = _Executions()
 
 
 def mark(written: Any, program: Program) -> None:
-    """Has what executes the program that JAX has written know it, as one of the objects that it keeps alive."""
+    """Has what executes the program that JAX has written know it, as one of the objects that it keeps alive, as callbacks are."""
+    if isinstance(program, ProgramOfLibrary):
+        program.has_callbacks = bool(written.keepalive) or bool(getattr(written, "host_callbacks", True))
     written.keepalive.append(program)
 
 
 @functools.lru_cache(maxsize=None)
-def install(library: ctypes.CDLL) -> None:
+def install() -> None:
     """Has all executions that JAX starts looked at. JAX has no public way."""
-    library.ronde_jax_now.restype = ctypes.c_int64
-    library.ronde_jax_ended_in_error.restype = ctypes.c_bool
-    numbers = ctypes.POINTER(ctypes.c_int64)
-    library.ronde_jax_ended_in_error.argtypes = [
-        numbers, ctypes.c_size_t, numbers, ctypes.c_size_t, ctypes.c_int64, ctypes.c_char_p
-    ]
     try:
         from jax._src import dispatch
         from jax._src.interpreters import pxla
@@ -79,14 +114,14 @@ def install(library: ctypes.CDLL) -> None:
         program = _program_of(self)
         if program is None:
             return execute(self, *arguments)
-        _look(library)
-        at = library.ronde_jax_now()
+        _look()
+        at = program.now()
         try:
             results = execute(self, *arguments)
         except BaseException as error:
-            _tell(library, program, at, error)
+            program.failed(at, error)
             raise
-        (device,) = self.xla_executable.local_devices()
+        device, *_ = self.xla_executable.local_devices()
         _executions.started.append(_Started(program, at, tokens.output_runtime_tokens.get(device)))
         return results
 
@@ -101,7 +136,7 @@ def _program_of(executable: Any) -> Optional[Program]:
     return None
 
 
-def _look(library: ctypes.CDLL) -> None:
+def _look() -> None:
     """Waits for what the thread has started, and tells of errors."""
     started = _executions.started
     while started:
@@ -110,13 +145,5 @@ def _look(library: ctypes.CDLL) -> None:
             if token is not None:
                 token.block_until_ready()
         except Exception as error:  # the execution's, which its results hold too
-            _tell(library, program, at, error)
+            program.failed(at, error)
         del started[0]
-
-
-def _tell(library: ctypes.CDLL, program: Program, at: int, error: BaseException) -> None:
-    places = (ctypes.c_int64 * len(program.places))(*program.places)
-    given = (ctypes.c_int64 * len(program.given))(*program.given)
-    text = str(error).encode(errors="replace")
-    if not library.ronde_jax_ended_in_error(places, len(places) // 4, given, len(given), at, text):
-        raise MemoryError("Ronde has no memory to note an error of a compiled program")

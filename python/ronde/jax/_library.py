@@ -64,6 +64,7 @@ def has_handler() -> bool:
     the runtime refuses the library's version of its interface or JAX does not show what it has written: calls then go through
     Python, one after the other."""
     install()
+    _endings.install()
     before = programs_shown()
     _probe()  # now: at the process's exit it is late for a compiler
     _process.before_leaving(_finish_programs)
@@ -73,7 +74,6 @@ def has_handler() -> bool:
         _log.warning("Ronde: collectives of compiled JAX programs go through Python, which is slower: this JAX is not known")
         return False
     try:
-        _endings.install(handlers())
         for target in TARGETS:
             ffi.register_ffi_target(target, ffi.pycapsule(getattr(handlers(), target)), platform="cpu")
     except Exception as error:  # what runtimes raise for a version that they do not take is not specified

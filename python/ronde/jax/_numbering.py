@@ -17,7 +17,7 @@ import hashlib
 import math
 import re
 import threading
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 
 import numpy as np
 
@@ -28,11 +28,18 @@ from ronde.jax._order import WHOLE
 UNNUMBERED = "unnumbered"
 
 
+class _Writing:
+    """A program that JAX writes now."""
+
+    has_calls = False  # that are to be numbered
+    program: Optional[_endings.Program] = None  # one with other calls
+
+
 class _Written(threading.local):
-    """The programs that JAX writes now in this thread, the innermost last: whether each has calls."""
+    """The programs that JAX writes now in this thread, the innermost last."""
 
     def __init__(self) -> None:
-        self.have_calls: List[bool] = []
+        self.now: List[_Writing] = []
         self.ever = 0
 
 
@@ -53,12 +60,14 @@ def install() -> None:
     @functools.wraps(write)
     def write_and_number(module_name: str, jaxpr: Any, *arguments: Any, **options: Any) -> Any:
         _written.ever += 1
-        _written.have_calls.append(False)
+        _written.now.append(_Writing())
         try:
             result = write(module_name, jaxpr, *arguments, **options)
         finally:
-            has_calls = _written.have_calls.pop()
-        if has_calls:
+            writing = _written.now.pop()
+        if writing.program is not None:
+            _endings.mark(result, writing.program)
+        if writing.has_calls:
             label = _label(module_name, jaxpr)
             _scope.refuse_devices(_devices_of(result.module), label)
             _scope.refuse_export(getattr(options.get("lowering_parameters"), "for_export", False), label)
@@ -75,10 +84,16 @@ def programs_shown() -> int:
 
 def expect_call() -> bool:
     """Has the program that JAX writes now looked through for calls. False: it is not shown, so its calls get no names."""
-    if not _written.have_calls:
+    if not _written.now:
         return False
-    _written.have_calls[-1] = True
+    _written.now[-1].has_calls = True
     return True
+
+
+def expect_program(program: _endings.Program) -> None:
+    """The program that JAX writes now is to be this one, if JAX shows what it writes."""
+    if _written.now:
+        _written.now[-1].program = program
 
 
 def _devices_of(module: Any) -> int:
@@ -117,7 +132,7 @@ class _Numbering:
         self._is_known = True  # and none in what may be done once more or less
         self._in_order: List[Any] = []
 
-    def run(self) -> _endings.Program:
+    def run(self) -> _endings.ProgramOfLibrary:
         with self._module.context:
             # The first is where the program begins. Others may be reached by ways that are not known here.
             for number, (name, function) in enumerate(list(self._functions.items())):
@@ -221,7 +236,7 @@ class _Numbering:
         said["name"] = ir.StringAttr.get(name)
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
 
-    def _written(self) -> _endings.Program:
+    def _written(self) -> _endings.ProgramOfLibrary:
         """The program as bindings/jax/executions.h has it. Its number comes of the function's name and those of its calls in
         the group, and is the same on all ranks that make these."""
         places: List[int] = []
@@ -229,7 +244,7 @@ class _Numbering:
             program = _number_of("\n".join([self._label, *sorted(names)]))
             always_calls = group in self._certain and self._is_known
             places += [group, 0 if group in self._given else program, program, int(always_calls)]
-        return _endings.Program(places, list(map(_number_of, sorted(self._given_names))))
+        return _endings.ProgramOfLibrary(places, list(map(_number_of, sorted(self._given_names))))
 
 
 def _number_of(text: str) -> int:
@@ -242,7 +257,7 @@ def _said(operation: Any) -> Dict[str, Any]:
     return {each.name: each.attr for each in operation.attributes["mhlo.backend_config"]}
 
 
-def _say(operation: Any, program: _endings.Program) -> None:
+def _say(operation: Any, program: _endings.ProgramOfLibrary) -> None:
     """Has a call of ours say where its program makes calls."""
     from jax.extend.mlir import ir
 

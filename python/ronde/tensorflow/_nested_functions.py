@@ -5,6 +5,10 @@ functions that read a variable do: they wait for what else uses the resource onl
 once, each with the same name for its calls, and so did a branch or a loop and what stands behind it. TensorFlow has a chain of
 its own for operations of its collectives, whatever else they use, by a number that they have in common. Ronde's operations,
 and what calls functions with them, are given one.
+
+The gradient of a function that another one calls is a function, too, in which TensorFlow chains nothing, and which has ended to
+what stands behind it when its results are there. So its calls met those of the next gradient of the function. They are chained
+here, and are among what must have run before it has ended.
 """
 
 from __future__ import annotations
@@ -16,9 +20,14 @@ from typing import Any, List
 _NUMBER = -0x526F6E64
 
 
-@functools.lru_cache(maxsize=None)
 def keep_in_order() -> None:
-    """Has TensorFlow chain them, in every function that is traced from now on."""
+    """Has calls chained in every function that is traced from now on, and in every function's gradient."""
+    _keep_functions_in_order()
+    _keep_gradients_in_order()
+
+
+@functools.lru_cache(maxsize=None)
+def _keep_functions_in_order() -> None:
     try:
         from tensorflow.python.framework import auto_control_deps
 
@@ -34,6 +43,41 @@ def keep_in_order() -> None:
         return numbers
 
     auto_control_deps.collective_manager_ids_from_op = with_ours
+
+
+@functools.lru_cache(maxsize=None)
+def _keep_gradients_in_order() -> None:
+    try:
+        from tensorflow.python.framework import ops
+        from tensorflow.python.framework.func_graph import FuncGraph
+        from tensorflow.python.ops import gradients_util
+
+        write = gradients_util._GradientsHelper
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(write)
+    def write_in_order(*arguments: Any, **named: Any) -> Any:
+        gradients = write(*arguments, **named)
+        graph = ops.get_default_graph()
+        if isinstance(graph, FuncGraph) and getattr(graph, "experimental_acd_manager", None) is None:
+            _chain(graph)
+        return gradients
+
+    gradients_util._GradientsHelper = write_in_order
+
+
+def _chain(graph: Any) -> None:
+    """Has what makes calls run in the order in which it was made, and before the function ends."""
+    before = None
+    for operation in graph.get_operations():
+        if operation._control_flow_context is not None or not _makes_calls(operation):
+            continue
+        if before is not None and before not in operation.control_inputs:
+            operation._add_control_input(before)
+        if operation not in graph.control_outputs:
+            graph.control_outputs.append(operation)
+        before = operation
 
 
 def _makes_calls(operation: Any) -> bool:

@@ -75,7 +75,36 @@ def twice(x: Any, first: Any, then: Any) -> Any:
     return tf.stack([reduced(x, first), reduced(10 * x, then)])
 
 
+@tf.function
+def products(late: Any) -> Any:
+    """0, late by so many."""
+    product = tf.ones((200, 200))
+    for _ in tf.range(late):
+        product = tf.sin(product @ product)
+    return 0 * product[0, 0]
+
+
+@tf.custom_gradient
+def passed(x: Any, late: Any) -> Any:
+    """The array, whose gradient is late."""
+    return x, lambda gradient: (gradient + products(late), None)
+
+
+@tf.function
+def gradients(x: Any, first: Any, then: Any) -> Any:
+    """Of x in one call of the function and in another: their calls are in order only where functions' gradients are seen."""
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        one = passed(reduced(x, 0), first)
+        other = passed(reduced(x, 0), then) * 10.0
+    return tf.stack([tape.gradient(one, x), tape.gradient(other, x)])
+
+
 first, then = (tf.constant(each) for each in ((0, 100) if hvd.rank() else (100, 0)))
+for _ in range(3):
+    flows = np.full(3, hvd.size(), "float32")
+    checks.same("nested gradients", gradients(tf.ones(3), first, then), np.stack([flows, 10 * flows]), 1e-5)
+    hvd.barrier()
 for _ in range(3):
     total = np.sum(checks.all_of("nested", (3,)), 0, dtype="float32")
     checks.same("nested", twice(tf.constant(checks.mine("nested", (3,))), first, then), np.stack([total, 10 * total]), 1e-5)
