@@ -233,6 +233,40 @@ def test_a_rank_that_dies(tmp_path):
     assert "rank 1" in error and ended.code != 0, ended.output
 
 
+IN_A_BARRIER = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank, size = rj.rank(), rj.size()
+step = jax.jit(lambda x, y: rj.allreduce(x + 0 * y[0, 0], op=rj.Max))
+late = jax.jit(lambda y, k: jax.lax.fori_loop(0, k, lambda i, m: jnp.sin(m @ m), y))
+square = jnp.ones((200, 200))
+jax.block_until_ready([step(jnp.zeros(many), late(square, 0)) for many in (4, 5)])  # what compiles is late
+x, y = jnp.zeros(4), late(square, 200 if rank == 1 else 0)
+if rank == 0:
+    jax.block_until_ready(y)
+try:
+    x = step(jnp.zeros(4 + rank), y)  # an error on all ranks, which rank 1's result holds
+    jax.block_until_ready(x)
+except (ValueError, jax.errors.JaxRuntimeError):
+    print("error")
+for number in range(5):
+    try:
+        rj.barrier(x)
+    except (ValueError, jax.errors.JaxRuntimeError):
+        print("barrier failed")
+    x = jnp.zeros(4)
+    found = float(rj.allreduce(jnp.float32(10 * number + rank), op=rj.Sum))
+    print("step", number, found == 10 * number * size + size * (size - 1) / 2, found)
+"""
+
+
+def test_a_barrier_of_an_array_that_holds_an_error(tmp_path):
+    """The rank made none, so its next one met the others', and what came behind it was of two steps."""
+    program = tmp_path / "program.py"
+    program.write_text(IN_A_BARRIER)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="10")
+    assert ended.code == 0 and len(ended.lines("error")) == 2, ended.output
+    assert sum("True" in each for each in ended.lines("step ")) == 10, ended.output
 
 
 TOO_LATE = """

@@ -128,16 +128,27 @@ def _evaluate(request: Request, values: Sequence[Any]) -> List[Any]:
 
 
 def _wait_for_all(request: Request, values: Sequence[Any]) -> List[Any]:
-    arrays = [np.asarray(value) for value in values]
+    arrays: List[Any] = []
+    failure: Optional[Exception] = None
+    try:
+        arrays += [np.asarray(value) for value in values]
+    except Exception as error:  # an array holds it. The others make the barrier, so this rank does
+        failure = error
+    _make_barrier(request)
+    if failure is not None:
+        raise failure
+    return arrays
+
+
+def _make_barrier(request: Request) -> None:
     if request.name is None:
         _operation.submit(_abi.BARRIER, "barrier.noname", [], None, None, group=request.group, wait=True).release()
-        return arrays
+        return
     # One with a name may come from a program that runs beside the caller's thread, whose unnamed calls an engine's barrier
     # would begin to count anew.
     name = _names.in_group(request.group, request.full_name)
     nothing = np.zeros(1, np.int32)
     _operation.submit(_abi.ALLREDUCE, name, [view_of(nothing)], None, nothing, wait=True).release()
-    return arrays
 
 
 def _at_once(*arrays: Any, request: Request) -> List[Any]:
