@@ -16,7 +16,7 @@ import torch
 import ronde.jax as rj
 import ronde.numpy as rnp
 from launching import run_job
-from ronde.exceptions import InvalidArgumentError, MismatchError
+from ronde.exceptions import CollectiveError, InvalidArgumentError, MismatchError
 
 
 @pytest.mark.ranks(2, 3)
@@ -110,6 +110,32 @@ def test_executions_with_calls_of_a_set_go_on_after_an_error(hvd, rank, world):
         np.testing.assert_array_equal(results[1], np.full(4, 20.0 * step + 1 if rank < 2 else 10.0 * step + rank))
         np.testing.assert_array_equal(results[2], np.full(4, max(20.0 * step + 2, 10.0 * step + 3)))
     rj.remove_process_set(pair)
+
+
+@pytest.mark.ranks(2, 3)
+def test_a_refused_call_without_a_name_counts(hvd, rank, world):
+    """It did not, and the rank's next one met the others' one before."""
+    x, one = jnp.ones(2 * world), jnp.float32(1)
+    for wrong, right in (
+        (lambda: rj.allreduce("text"), lambda: rj.allreduce(one)),
+        (lambda: rj.allreduce(one, op=17), lambda: rj.allreduce(one)),
+        (lambda: rj.allreduce({"a": one, "b": "text"}), lambda: rj.allreduce({"a": one, "b": one})),
+        (lambda: rj.grouped_allreduce([one, "text"]), lambda: rj.grouped_allreduce([one, one])),
+        (lambda: rj.broadcast([one], 0), lambda: rj.broadcast(one, 0)),
+        (lambda: rj.allgather(one), lambda: rj.allgather(x)),
+        (lambda: rj.allgather(x, rows=[1] * world), lambda: rj.allgather(x)),
+        (lambda: rj.alltoall(x[:1]), lambda: rj.alltoall(x)),
+        (lambda: rj.reducescatter(one), lambda: rj.reducescatter(x)),
+    ):
+        if rank == 1:
+            with pytest.raises(ValueError):
+                wrong()
+        else:
+            with pytest.raises(CollectiveError, match="it was refused there"):
+                right()
+        for step in range(2):
+            expected = sum(10.0 * step + each for each in range(world))
+            assert float(rj.allreduce(jnp.float32(10 * step + rank), op=rj.Sum)) == expected
 
 
 @pytest.mark.ranks(2)

@@ -1,5 +1,5 @@
-"""ronde.jax: compiled programs of which a rank cannot know, after an error, which calls the others have made. It makes no more of
-their calls until all ranks begin anew."""
+"""ronde.jax: compiled programs of which a rank cannot know, after an error, which calls the others have made. It makes no more
+of their calls until all ranks begin anew."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ square = jnp.ones((200, 200))
 def run(name, numbers):
     for number in numbers:
         try:
-            # On rank 1 the argument is not there yet, so JAX goes on to the second program, whose argument holds the error then.
+            # On rank 1 the argument is not there yet: JAX goes on to the second program, whose argument holds the error then.
             y = late(square, 100 if rank == 1 else 0)
             x = jnp.full(4 + (number == 3 and rank == 0), 10.0 * number + rank)
             first = now_and_then(x, y) if number in (0, 1, 3, 17) else x
@@ -259,7 +259,7 @@ for number in range(12):
 
 
 def test_a_call_outside_has_no_name_of_one_in_a_program(tmp_path):
-    """Of a rank whose callback had raised before the program's call, the next call outside met that of the other rank's program."""
+    """Where a callback had raised before the call in the program, the next one outside met that of another rank."""
     program = tmp_path / "program.py"
     program.write_text(ONE_NAME)
     ended = run_job(2, str(program), RONDE_TIMEOUT_S="2")

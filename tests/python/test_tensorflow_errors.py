@@ -104,13 +104,19 @@ def test_a_step_that_is_given_up_between_start_and_done(hvd, tf, rank, world):
 
 @pytest.mark.ranks(2, 3)
 def test_a_refused_call_without_a_name_counts(hvd, tf, rank, world):
-    if rank == 0:
-        with pytest.raises(ValueError, match="prescale_factor is 0"):
-            hvd.allreduce(tf.constant(1.0), prescale_factor=0.0)
-    else:
-        with pytest.raises(hvd.HorovodInternalError, match="prescale_factor is 0"):
-            hvd.allreduce(tf.constant(1.0))
-    still_works(hvd, tf, world)
+    one = tf.constant(1.0)
+    slices = tf.IndexedSlices(tf.ones([2, 3]), tf.constant([0, 4]), tf.constant([5, 3]))
+    for wrong, text in (
+        (lambda: hvd.allreduce(one, prescale_factor=0.0), "prescale_factor is 0"),
+        (lambda: hvd.allreduce(slices, op=hvd.Max), "Average and Sum only"),
+    ):
+        if rank == 0:
+            with pytest.raises(ValueError, match=text):
+                wrong()
+        else:
+            with pytest.raises(hvd.HorovodInternalError, match=text):
+                hvd.allreduce(one)
+        still_works(hvd, tf, world)
 
 
 @pytest.mark.ranks(1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+import contextlib
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
 
-from ronde import process_sets
+from ronde import _calls, process_sets
 from ronde._call_site import call_site_text
 from ronde._reduce_ops import reduce_op, scale
 from ronde.exceptions import InvalidArgumentError
@@ -22,6 +23,18 @@ def request_of(kind: str, op: int, name: Optional[str], process_set: ProcessSet,
     # A call that is made at once finds its place when it is submitted.
     site = call_site_text() if _scope.is_staged() else ""
     return Request(op, kind, name, group_of(process_set), site=site, **more)
+
+
+@contextlib.contextmanager
+def counted(name: Optional[str], process_set: ProcessSet) -> Iterator[None]:
+    """For what is done before the engine hears of a call outside of programs: if that raises, a call without a name counts all
+    the same, since the other ranks may make it, and they are told why."""
+    try:
+        yield
+    except BaseException as error:
+        if name is None and not _scope.is_staged():
+            _calls.refuse(_calls.unnamed(group_of(process_set)), error)
+        raise
 
 
 def reduction(op: Optional[int], prescale: float, postscale: float) -> dict[str, Any]:

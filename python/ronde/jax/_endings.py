@@ -90,7 +90,8 @@ _executions = _Executions()
 
 
 def mark(written: Any, program: Program) -> None:
-    """Has what executes the program that JAX has written know it, as one of the objects that it keeps alive, as callbacks are."""
+    """Has what executes the program that JAX has written know it, as one of the objects that it keeps alive, as callbacks
+    are."""
     if isinstance(program, ProgramOfLibrary):
         program.has_callbacks = bool(written.keepalive) or bool(getattr(written, "host_callbacks", True))
     written.keepalive.append(program)

@@ -9,7 +9,7 @@ import jax
 from ronde import _abi, process_sets
 from ronde.exceptions import InvalidArgumentError
 from ronde.jax import _scope
-from ronde.jax._calls import array_of, leaves_of, reduction, request_of, rows_given
+from ronde.jax._calls import array_of, counted, leaves_of, reduction, request_of, rows_given
 from ronde.jax._gradients import collective
 from ronde.process_sets import ProcessSet, global_process_set, group_of
 
@@ -39,8 +39,9 @@ def allreduce(
     Differentiable for Average and Sum: the gradient is reduced in the same way. Raises ValueError if the call is wrong;
     CollectiveError if the work fails, in a compiled program ``jax.errors.JaxRuntimeError`` with the same text.
     """
-    how = reduction(op, prescale_factor, postscale_factor)
-    leaves, structure = leaves_of(tree, "allreduce")
+    with counted(name, process_set):
+        how = reduction(op, prescale_factor, postscale_factor)
+        leaves, structure = leaves_of(tree, "allreduce")
     reduced: list[Any] = []
     for number, leaf in enumerate(leaves):
         named = name if name is None or len(leaves) == 1 else f"{name}.{number}"
@@ -59,8 +60,9 @@ def grouped_allreduce(
 ) -> _Tree:
     """:func:`allreduce` of all arrays of a pytree (``tree``) as one operation that succeeds or fails as a whole.
     Differentiable. Raises as :func:`allreduce`."""
-    how = reduction(op, prescale_factor, postscale_factor)
-    leaves, structure = leaves_of(tree, "grouped_allreduce")
+    with counted(name, process_set):
+        how = reduction(op, prescale_factor, postscale_factor)
+        leaves, structure = leaves_of(tree, "grouped_allreduce")
     reduced = ()
     if leaves:
         reduced = collective(request_of("grouped_allreduce", _abi.ALLREDUCE, name, process_set, **how), *leaves)
@@ -81,10 +83,9 @@ def broadcast(
 
     Differentiable: the root gets the average of the gradients, the others zeros. Raises as :func:`allreduce`.
     """
-    value = array_of(array, "broadcast")
-    request = request_of(
-        "broadcast", _abi.BROADCAST, name, process_set, root=root_rank
-    )
+    with counted(name, process_set):
+        value = array_of(array, "broadcast")
+        request = request_of("broadcast", _abi.BROADCAST, name, process_set, root=root_rank)
     [result] = collective(request, value)
     return result
 
@@ -107,17 +108,18 @@ def allgather(
     Differentiable: each rank gets its rows of the averaged gradient. Raises as :func:`allreduce`; ValueError if ``rows``
     does not say as many of this rank.
     """
-    value = array_of(array, "allgather", rows=True)
-    group = group_of(process_set)
-    size, own = process_sets.size_of(group), process_sets.rank_in(group)
-    everyones = (value.shape[0],) * size if rows is None else rows_given(rows, group, "rows")
-    if everyones[own] != value.shape[0]:
-        raise InvalidArgumentError(
-            f"'allgather': rows says that this rank has {everyones[own]}, and the array has {value.shape[0]}", 1
+    with counted(name, process_set):
+        value = array_of(array, "allgather", rows=True)
+        group = group_of(process_set)
+        size, own = process_sets.size_of(group), process_sets.rank_in(group)
+        everyones = (value.shape[0],) * size if rows is None else rows_given(rows, group, "rows")
+        if everyones[own] != value.shape[0]:
+            raise InvalidArgumentError(
+                f"'allgather': rows says that this rank has {everyones[own]}, and the array has {value.shape[0]}", 1
+            )
+        request = request_of(
+            "allgather", _abi.ALLGATHER, name, process_set, rows_of_ranks=everyones, rows_out=sum(everyones)
         )
-    request = request_of(
-        "allgather", _abi.ALLGATHER, name, process_set, rows_of_ranks=everyones, rows_out=sum(everyones)
-    )
     [result] = collective(request, value)
     return result
 
@@ -142,24 +144,25 @@ def alltoall(
 
     Differentiable: the gradient goes back the way the rows came. Raises as :func:`allreduce`.
     """
-    value = array_of(array, "alltoall", rows=True)
-    group = group_of(process_set)
-    size, rows = process_sets.size_of(group), value.shape[0]
-    if (splits is None) != (received_splits is None):
-        raise InvalidArgumentError("'alltoall' takes splits and received_splits together, or neither", 1)
-    if splits is None or received_splits is None:
-        if rows % size != 0:
-            raise InvalidArgumentError(
-                f"'alltoall': {rows} rows cannot be shared equally by {size} ranks: give splits and received_splits", 1
-            )
-        sent = received = (rows // size,) * size
-    else:
-        sent, received = rows_given(splits, group, "splits"), rows_given(received_splits, group, "received_splits")
-        if sum(sent) != rows:
-            raise InvalidArgumentError(f"'alltoall': splits add up to {sum(sent)}, and the array has {rows} rows", 1)
-    request = request_of(
-        "alltoall", _abi.ALLTOALL, name, process_set, splits=sent, rows_of_ranks=received, rows_out=sum(received)
-    )
+    with counted(name, process_set):
+        value = array_of(array, "alltoall", rows=True)
+        group = group_of(process_set)
+        size, rows = process_sets.size_of(group), value.shape[0]
+        if (splits is None) != (received_splits is None):
+            raise InvalidArgumentError("'alltoall' takes splits and received_splits together, or neither", 1)
+        if splits is None or received_splits is None:
+            if rows % size != 0:
+                raise InvalidArgumentError(
+                    f"'alltoall': {rows} rows cannot be shared equally by {size} ranks: give splits and received_splits", 1
+                )
+            sent = received = (rows // size,) * size
+        else:
+            sent, received = rows_given(splits, group, "splits"), rows_given(received_splits, group, "received_splits")
+            if sum(sent) != rows:
+                raise InvalidArgumentError(f"'alltoall': splits add up to {sum(sent)}, and the array has {rows} rows", 1)
+        request = request_of(
+            "alltoall", _abi.ALLTOALL, name, process_set, splits=sent, rows_of_ranks=received, rows_out=sum(received)
+        )
     [result] = collective(request, value)
     return result
 
@@ -186,22 +189,23 @@ def reducescatter(
     Differentiable for Average and Sum: each rank gets all ranks' gradients, those of a sum times the number of ranks, as
     Horovod has it. Raises as :func:`allreduce`.
     """
-    how = reduction(op, prescale_factor, postscale_factor)
-    value = array_of(array, "reducescatter", rows=True)
-    leaves_of(value, "reducescatter")
-    group = group_of(process_set)
-    size = process_sets.size_of(group)
-    each, more = divmod(value.shape[0], size)
-    rows = tuple(each + (rank < more) for rank in range(size))
-    request = request_of(
-        "reducescatter",
-        _abi.REDUCESCATTER,
-        name,
-        process_set,
-        rows_of_ranks=rows,
-        rows_out=rows[process_sets.rank_in(group)],
-        **how,
-    )
+    with counted(name, process_set):
+        how = reduction(op, prescale_factor, postscale_factor)
+        value = array_of(array, "reducescatter", rows=True)
+        leaves_of(value, "reducescatter")
+        group = group_of(process_set)
+        size = process_sets.size_of(group)
+        each, more = divmod(value.shape[0], size)
+        rows = tuple(each + (rank < more) for rank in range(size))
+        request = request_of(
+            "reducescatter",
+            _abi.REDUCESCATTER,
+            name,
+            process_set,
+            rows_of_ranks=rows,
+            rows_out=rows[process_sets.rank_in(group)],
+            **how,
+        )
     [result] = collective(request, value)
     return result
 

@@ -1,5 +1,5 @@
-"""Calls of compiled programs that go through Python, one after the other: with ``RONDE_JAX_FFI=0``, on other devices than CPUs, and
-where XLA does not take the library.
+"""Calls of compiled programs that go through Python, one after the other: with ``RONDE_JAX_FFI=0``, on other devices than CPUs,
+and where XLA does not take the library.
 
 All that have no name of the caller's have one name, since each has its result before the next is made. That holds while the
 ranks make the same calls: once an execution has failed on a rank, others may have come to another of its calls, and nothing
@@ -28,8 +28,8 @@ def make(call: Callable[[], List[Any]]) -> List[Any]:
     if 0 < epoch <= _failed_in:
         raise CollectiveError(
             "an earlier execution of a compiled program has failed on this rank, and calls that go through Python "
-            "(RONDE_JAX_FFI=0, or another device than a CPU) cannot tell which of its calls other ranks have made: shutdown() and "
-            "init() on all ranks",
+            "(RONDE_JAX_FFI=0, or another device than a CPU) cannot tell which of its calls other ranks have made: shutdown() "
+            "and init() on all ranks",
             _abi.CANCELLED,
         )
     try:

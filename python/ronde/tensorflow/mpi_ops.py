@@ -86,9 +86,8 @@ def allreduce(
     """
     del device_dense, device_sparse
     if isinstance(tensor, tf.IndexedSlices):
-        return _allreduce_slices(
-            tensor, average, compression, op, prescale_factor * postscale_factor, name, process_set, ignore_name_scope
-        )
+        factors = (prescale_factor, postscale_factor)
+        return _allreduce_slices(tensor, average, compression, op, factors, name, process_set, ignore_name_scope)
     group = group_of(process_set)
     full_name = name_of("allreduce", name, ignore_name_scope, tensor)
     with counted(full_name, group):
@@ -109,25 +108,27 @@ def _allreduce_slices(
     average: Optional[bool],
     compression: AnyCompressor,
     op: Optional[int],
-    factor: float,
+    factors: Tuple[float, float],
     name: Optional[str],
     process_set: ProcessSet,
     ignore_name_scope: bool,
 ) -> Any:
-    """All ranks' slices, one after the other: rows of the same index are added by who uses them."""
-    op = reduce_op(op, average)
-    if op not in (Average, Sum):
-        raise InvalidArgumentError(
-            "tf.IndexedSlices can be reduced by Average and Sum only: make a tensor of them with tf.convert_to_tensor, or "
-            "use sparse_as_dense=True",
-            1,
-        )
-    packed, context = compression.compress(slices.values)
-    if op == Average:
-        factor /= process_sets.size_of(group_of(process_set))
-    is_scaled = factor != 1
-    if is_scaled and not packed.dtype.is_integer:
-        packed = packed * tf.cast(factor, packed.dtype)
+    """All ranks' slices, one after the other: rows of the same index are added by who uses them. ``factors``: their product
+    counts."""
+    group = group_of(process_set)
+    with counted(name or "", group):
+        op = reduce_op(op, average)
+        if op not in (Average, Sum):
+            raise InvalidArgumentError(
+                "tf.IndexedSlices can be reduced by Average and Sum only: make a tensor of them with tf.convert_to_tensor, or "
+                "use sparse_as_dense=True",
+                1,
+            )
+        factor = factors[0] * factors[1] / (process_sets.size_of(group) if op == Average else 1)
+        packed, context = compression.compress(slices.values)
+        is_scaled = factor != 1
+        if is_scaled and not packed.dtype.is_integer:
+            packed = packed * tf.cast(factor, packed.dtype)
     values = allgather(packed, name and f"{name}.values", ignore_name_scope, process_set)
     indices = allgather(slices.indices, name and f"{name}.indices", ignore_name_scope, process_set)
     if is_scaled and packed.dtype.is_integer:
