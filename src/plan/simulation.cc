@@ -1,0 +1,317 @@
+#include "plan/simulation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <queue>
+#include <unordered_map>
+
+#include "plan/schedules.h"
+
+namespace ronde::plan {
+
+namespace {
+
+using collectives::Outgoing;
+using collectives::Schedule;
+using collectives::Stage;
+using collectives::Work;
+
+/// Messages of one stage that go from one simulated rank to one simulated rank, together.
+struct Batch {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t bucket = 0;
+  std::uint32_t stage = 0;
+  std::uint32_t sent = 0;  ///< messages
+  std::uint32_t received = 0;
+  double bytes_sent = 0;
+  double bytes_received = 0;
+  bool stays_in_host = false;
+};
+
+enum class Happening { ready, free, sent, arrives, is_there };
+
+struct Event {
+  double at = 0;
+  std::uint64_t order = 0;  ///< of what happens at the same time
+  Happening what = Happening::free;
+  Batch batch = {};  ///< of `ready` and `free` only `to`, and of the former the bucket
+  bool operator>(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
+};
+
+/// One bucket on one rank.
+struct Run {
+  std::unique_ptr<Schedule> schedule;
+  std::size_t stages = 0;
+  std::size_t sending = 0;
+  std::size_t finished = 0;
+  std::size_t next = 0;                                                         ///< of outgoing.outgoing
+  std::size_t taken = 0;                                                        ///< messages of incoming
+  Stage outgoing;                                                               ///< of `sending`
+  Stage incoming;                                                               ///< of `finished`
+  std::unordered_map<std::uint32_t, std::deque<Batch>> come;                    ///< by stage, not taken in yet
+  std::unordered_map<std::uint32_t, std::unordered_map<int, double>> expected;  ///< folded: bytes, by stage and rank
+};
+
+struct Rank {
+  std::vector<Run> runs;                 ///< by bucket
+  std::vector<std::uint32_t> under_way;  ///< buckets, the oldest first
+  bool is_busy = false;
+};
+
+/// When the two directions of a host's link have carried what waits for them.
+struct Link {
+  double out_ns = 0;
+  double in_ns = 0;
+};
+
+class Simulation {
+ public:
+  Simulation(const Cluster& cluster, const Fabric& fabric, const std::vector<StepBucket>& buckets, bool is_folded)
+      : cluster_(cluster),
+        fabric_(fabric),
+        is_folded_(is_folded),
+        ranks_(static_cast<std::size_t>(is_folded ? cluster.ranks_per_host : cluster.ranks())),
+        links_(static_cast<std::size_t>(is_folded ? 1 : cluster.hosts)),
+        done_ns_(buckets.size()) {
+    const collectives::RankLayout layout = layout_of(cluster);
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (std::uint32_t bucket = 0; bucket < buckets.size(); ++bucket) {
+        Run& run = ranks_[rank].runs.emplace_back();
+        run.schedule = schedule_of(static_cast<int>(rank), layout, buckets[bucket].bytes);
+        run.stages = run.schedule->stages();
+        describe(run, run.sending, run.outgoing);
+        describe(run, run.finished, run.incoming);
+        push(buckets[bucket].ready_ns, Happening::ready, {.to = rank, .bucket = bucket});
+      }
+    }
+  }
+
+  std::vector<double> run() {
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      handle(event);
+    }
+    return std::move(done_ns_);
+  }
+
+ private:
+  static void describe(const Run& run, std::size_t index, Stage& stage) {
+    stage.clear();
+    if (index < run.stages) {
+      run.schedule->describe(index, stage);
+    }
+  }
+
+  void push(double at, Happening what, const Batch& batch) { events_.push({at, pushed_++, what, batch}); }
+
+  std::uint32_t host_of(std::uint32_t rank) const { return rank / static_cast<std::uint32_t>(cluster_.ranks_per_host); }
+
+  void handle(const Event& event) {
+    const Batch& batch = event.batch;
+    switch (event.what) {
+      case Happening::ready:
+        ranks_[batch.to].under_way.push_back(batch.bucket);
+        go_on(batch.to, event.at);
+        break;
+      case Happening::free:
+        ranks_[batch.to].is_busy = false;
+        go_on(batch.to, event.at);
+        break;
+      case Happening::sent:
+        ranks_[batch.from].is_busy = false;
+        put_on_its_way(batch, event.at);
+        go_on(batch.from, event.at);
+        break;
+      case Happening::arrives: {
+        double& in_ns = links_[host_of(batch.to)].in_ns;
+        in_ns = std::max(in_ns, event.at) + link_ns(batch.received, batch.bytes_received);
+        push(in_ns, Happening::is_there, batch);
+        break;
+      }
+      case Happening::is_there:
+        ranks_[batch.to].runs[batch.bucket].come[batch.stage].push_back(batch);
+        go_on(batch.to, event.at);
+        break;
+    }
+  }
+
+  double link_ns(double messages, double bytes) const {
+    return std::max(messages * fabric_.gap_us * 1e3, bytes * 8 / fabric_.link_gbit);
+  }
+  double processor_ns(bool stays_in_host, double messages, double bytes) const {
+    return stays_in_host ? messages * fabric_.memory_us * 1e3 + bytes * fabric_.memory_ns_per_byte
+                         : messages * fabric_.overhead_us * 1e3 + bytes * fabric_.cpu_ns_per_byte;
+  }
+
+  void put_on_its_way(const Batch& batch, double now) {
+    if (batch.stays_in_host) {
+      push(now, Happening::is_there, batch);
+      return;
+    }
+    double& out_ns = links_[host_of(batch.from)].out_ns;
+    const double begin = std::max(out_ns, now);
+    out_ns = begin + link_ns(batch.sent, batch.bytes_sent);
+    if (batch.received > 0) {
+      push(begin + fabric_.latency_us * 1e3, Happening::arrives, batch);
+    }
+    if (batch.received < batch.sent && is_folded_) {
+      note_others(batch, out_ns);
+    }
+  }
+
+  /// Folded: hosts that have no part of a small tensor get what this one, which has, need not: they are done once they
+  /// have taken it in and told their other ranks.
+  void note_others(const Batch& batch, double sent_ns) {
+    const double bytes = batch.bytes_sent / batch.sent;
+    const double in_host_ns = cluster_.ranks_per_host > 1 ? 2 * processor_ns(true, 1, bytes) : 0;
+    const double done_ns = sent_ns + fabric_.latency_us * 1e3 + processor_ns(false, 1, bytes) + in_host_ns;
+    done_ns_[batch.bucket] = std::max(done_ns_[batch.bucket], done_ns);
+  }
+
+  /// The rank's thread does the next piece of work that there is.
+  void go_on(std::uint32_t index, double now) {
+    Rank& rank = ranks_[index];
+    for (std::size_t i = 0; i < rank.under_way.size() && !rank.is_busy;) {
+      const std::uint32_t bucket = rank.under_way[i];
+      const bool is_over = advance(index, bucket, now);
+      if (is_over) {
+        done_ns_[bucket] = std::max(done_ns_[bucket], now);
+        rank.under_way.erase(rank.under_way.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        ++i;
+      }
+    }
+  }
+
+  /// Begins a piece of work if there is one in this bucket. True: none will be.
+  bool advance(std::uint32_t index, std::uint32_t bucket, double now) {
+    Rank& rank = ranks_[index];
+    Run& run = rank.runs[bucket];
+    while (!rank.is_busy && (run.sending < run.stages || run.finished < run.stages)) {
+      if (run.sending < run.stages && run.outgoing.after <= run.finished) {
+        if (run.next < run.outgoing.outgoing.size()) {
+          send(index, bucket, run, now);
+        } else {
+          ++run.sending;
+          run.next = 0;
+          describe(run, run.sending, run.outgoing);
+        }
+        continue;
+      }
+      if (run.finished == run.stages || !(take(index, run, now) || finish_stage(index, run, now))) {
+        break;
+      }
+    }
+    return run.sending == run.stages && run.finished == run.stages && !rank.is_busy;
+  }
+
+  void keep_busy(std::uint32_t index, double until) {
+    ranks_[index].is_busy = true;
+    push(until, Happening::free, {.to = index});
+  }
+
+  void send(std::uint32_t index, std::uint32_t bucket, Run& run, double now) {
+    const std::vector<Outgoing>& all = run.outgoing.outgoing;
+    const std::size_t most = is_folded_ ? std::max<std::size_t>(1, all.size() / kBatches) : 1;
+    Batch batch{.from = index, .bucket = bucket, .stage = static_cast<std::uint32_t>(run.sending)};
+    for (; run.next < all.size() && batch.sent < most; ++run.next) {
+      const Outgoing& each = all[run.next];
+      const auto receiver = static_cast<std::uint32_t>(is_folded_ ? each.to % cluster_.ranks_per_host : each.to);
+      const bool stays = static_cast<std::uint32_t>(each.to / cluster_.ranks_per_host) == host_of(index);
+      if (batch.sent > 0 && (receiver != batch.to || stays != batch.stays_in_host)) {
+        break;
+      }
+      batch.to = receiver;
+      batch.stays_in_host = stays;
+      batch.sent += 1;
+      batch.bytes_sent += static_cast<double>(each.from.bytes());
+      count_received(batch, each);
+    }
+    ranks_[index].is_busy = true;
+    push(now + processor_ns(batch.stays_in_host, batch.sent, batch.bytes_sent), Happening::sent, batch);
+  }
+
+  /// Folded: what is received in place of what goes to the host d after this one is what the host d before it sends.
+  void count_received(Batch& batch, const Outgoing& outgoing) {
+    if (!is_folded_) {
+      batch.received += 1;
+      batch.bytes_received += static_cast<double>(outgoing.from.bytes());
+      return;
+    }
+    const int distance = outgoing.to / cluster_.ranks_per_host;
+    const int host = (cluster_.hosts - distance) % cluster_.hosts;
+    const auto& expected = expected_in(ranks_[batch.to].runs[batch.bucket], batch.stage);
+    if (const auto found = expected.find(host * cluster_.ranks_per_host + static_cast<int>(batch.from));
+        found != expected.end()) {
+      batch.received += 1;
+      batch.bytes_received += found->second;
+    }
+  }
+
+  static const std::unordered_map<int, double>& expected_in(Run& run, std::uint32_t stage) {
+    auto [found, is_new] = run.expected.try_emplace(stage);
+    if (is_new) {
+      Stage described;
+      run.schedule->describe(stage, described);
+      for (const collectives::Incoming& each : described.incoming) {
+        found->second.emplace(each.from, static_cast<double>(each.into.bytes()));
+      }
+    }
+    return found->second;
+  }
+
+  /// Takes in messages of the stage that have come. False: none has.
+  bool take(std::uint32_t index, Run& run, double now) {
+    const auto found = run.come.find(static_cast<std::uint32_t>(run.finished));
+    if (found == run.come.end() || found->second.empty()) {
+      return false;
+    }
+    const Batch batch = found->second.front();
+    found->second.pop_front();
+    run.taken += batch.received;
+    keep_busy(index, now + processor_ns(batch.stays_in_host, batch.received, batch.bytes_received));
+    return true;
+  }
+
+  /// Does the stage's work if all has come and gone. False: not yet.
+  bool finish_stage(std::uint32_t index, Run& run, double now) {
+    if (run.taken < run.incoming.incoming.size() || run.sending <= run.finished) {
+      return false;
+    }
+    const double work_ns = work_of(*run.schedule, run.incoming) * fabric_.reduce_ns_per_byte;
+    run.come.erase(static_cast<std::uint32_t>(run.finished));
+    run.expected.erase(static_cast<std::uint32_t>(run.finished));
+    ++run.finished;
+    run.taken = 0;
+    describe(run, run.finished, run.incoming);
+    if (work_ns > 0) {
+      keep_busy(index, now + work_ns);
+    }
+    return true;
+  }
+
+  const Cluster cluster_;
+  const Fabric fabric_;
+  const bool is_folded_;
+  std::vector<Rank> ranks_;
+  std::vector<Link> links_;
+  std::vector<double> done_ns_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t pushed_ = 0;
+};
+
+}  // namespace
+
+std::vector<double> simulate(const Cluster& cluster, const Fabric& fabric, const std::vector<StepBucket>& buckets,
+                             Extent extent) {
+  assert(cluster.hosts > 1 && (extent != Extent::folded || cluster.hosts > 2));
+  const bool is_folded = extent == Extent::folded || (extent == Extent::chosen && cluster.hosts > kWholeHosts);
+  return Simulation(cluster, fabric, buckets, is_folded).run();
+}
+
+}  // namespace ronde::plan
