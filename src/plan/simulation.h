@@ -7,9 +7,9 @@
 // than all links together, lost packets, processors that computing takes from communication, ranks that are late.
 //
 // Many hosts. All hosts do the same at the same time, each towards the others at the same distances. So one host stands
-// for all ("folded"): what it sends to the host d after it at some moment comes in from the host d before it at that
-// moment. Only then are messages of one stage counted together, in at most kBatches batches. Chains between two hosts
-// are not symmetric, and small clusters are simulated whole.
+// for all ("folded"): what comes in from others comes in the rhythm in which it sends to them. Only then are messages
+// of one stage counted together, in about kBatches batches. Chains between two hosts are not symmetric, and small
+// clusters are simulated whole.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ enum class Extent {
 };
 
 inline constexpr int kWholeHosts = 8;
-inline constexpr std::size_t kBatches = 64;
+inline constexpr std::size_t kBatches = 32;
 
 /// By bucket: from the step's begin until all ranks have it. Requires: hosts > 1; check(fabric). float32, averaged.
 std::vector<double> simulate(const Cluster& cluster, const Fabric& fabric, const std::vector<StepBucket>& buckets,

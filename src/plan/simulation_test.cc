@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ronde::plan {
 namespace {
@@ -98,6 +99,14 @@ TEST(Simulation, OneHostStandsForAll) {
   }
 }
 
+TEST(Simulation, OneHostStandsForAllWhereNotAllHaveAPart) {
+  // Parts are whole lines of 128 bytes: of 20 KiB 80 hosts get 256 bytes each and 20 nothing, of a chunk of 1 MiB two.
+  for (const std::size_t bytes : {std::size_t{20} << 10, std::size_t{300} << 10, std::size_t{1} << 20}) {
+    const double whole = one({100, 2}, bytes, telling_fabric(), Extent::whole);
+    EXPECT_NEAR(one({100, 2}, bytes, telling_fabric(), Extent::folded), whole, 0.05 * whole) << bytes;
+  }
+}
+
 TEST(Simulation, OneHostStandsForAllWithSeveralBuckets) {
   const std::vector<StepBucket> buckets{{"", 3 << 20, 1, 0}, {"", 100 << 10, 1, 1e6}, {"", 512, 1, 2e6}};
   for (const int hosts : {9, 12, 24}) {
@@ -130,6 +139,12 @@ TEST(Simulation, ThousandsOfHostsEnd) {
   const double overheads = 2 * 2 * 4095 * 10e3;
   EXPECT_GT(time, overheads);
   EXPECT_LT(time, overheads + 4.0 * (100 << 20));
+  for (const std::size_t bytes : {std::size_t{4}, std::size_t{20} << 10, std::size_t{1} << 20, std::size_t{9} << 20}) {
+    for (const Cluster& cluster : {Cluster{1000, 8}, Cluster{4096, 2}, Cluster{5000, 1}}) {
+      EXPECT_TRUE(std::isfinite(one(cluster, bytes)))
+          << cluster.hosts << "x" << cluster.ranks_per_host << ", " << bytes;
+    }
+  }
 }
 
 }  // namespace
