@@ -95,7 +95,7 @@ Result<std::string> goal_text(const Step& step, const Cluster& cluster, const Fa
   const RankLayout layout = layout_of(cluster);
   double messages = 0;
   for (const StepBucket& bucket : step.buckets) {
-    messages += messages_of(*schedule_of(0, layout, bucket.bytes)) * cluster.ranks();
+    messages += messages_of(*schedule_of(0, cluster, layout, bucket.bytes)) * cluster.ranks();
   }
   if (messages > kMostGoalMessages) {
     return Status::error(Code::invalid_argument, "a GOAL file of " + std::to_string(cluster.ranks()) +
@@ -113,7 +113,7 @@ Result<std::string> goal_text(const Step& step, const Cluster& cluster, const Fa
     for (const StepBucket& bucket : step.buckets) {
       const std::string ready = lines.compute(bucket.ready_ns - now);
       now = bucket.ready_ns;
-      const auto schedule = schedule_of(rank, layout, bucket.bytes);
+      const auto schedule = schedule_of(rank, cluster, layout, bucket.bytes);
       lines.carry_out(*schedule, tag, ready);
       tag += schedule->stages();
     }

@@ -14,10 +14,10 @@ collectives::RankLayout layout_of(const Cluster& cluster) {
   return collectives::RankLayout(first_of);
 }
 
-std::unique_ptr<collectives::Schedule> schedule_of(int rank, const collectives::RankLayout& layout, std::size_t bytes) {
-  return std::move(collectives::messages::allreduce_way(rank, layout, collectives::messages::MessageLimits(), bytes,
-                                                        {DType::float32, ReduceOp::average})
-                       .schedule);
+std::unique_ptr<collectives::Schedule> schedule_of(int rank, const Cluster& cluster,
+                                                   const collectives::RankLayout& layout, std::size_t bytes) {
+  const reduce::Reduction average{DType::float32, ReduceOp::average};
+  return std::move(collectives::messages::allreduce_way(rank, layout, cluster.limits, bytes, average).schedule);
 }
 
 double work_of(const collectives::Schedule& schedule, const collectives::Stage& stage) {

@@ -88,7 +88,7 @@ class Simulation {
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       for (std::uint32_t bucket = 0; bucket < buckets.size(); ++bucket) {
         Run& run = ranks_[rank].runs.emplace_back();
-        run.schedule = schedule_of(static_cast<int>(rank), layout, buckets[bucket].bytes);
+        run.schedule = schedule_of(static_cast<int>(rank), cluster, layout, buckets[bucket].bytes);
         run.stages = run.schedule->stages();
         describe_outgoing(rank, run);
         describe(run, run.finished, run.incoming);

@@ -8,6 +8,7 @@
 
 #include "cli/measuring/report/format.h"
 #include "cli/measuring/workload/sizes.h"
+#include "collectives/slices.h"
 #include "plan/model_step.h"
 #include "plan/models.h"
 #include "plan/simulation.h"
@@ -20,12 +21,33 @@ namespace {
 constexpr int kDefaultBatch = 64;
 constexpr int kMostHosts = 1 << 16;
 constexpr int kMostRanks = 1 << 18;
+constexpr std::uint64_t kLeastLimit = 128;
+constexpr std::uint64_t kMostLimit = std::uint64_t{1} << 30;
 
 Status wrong(const std::string& option, const std::string& what) {
   return Status::error(Code::invalid_argument, option + ": " + what);
 }
 
+/// What RONDE_TABLE would have the ranks do.
+Result<collectives::messages::MessageLimits> limits_of(const PlanWords& words) {
+  collectives::messages::MessageLimits limits;
+  const auto take = [](const std::string& option, const std::string& word, std::size_t& limit) -> Status {
+    if (!word.empty()) {
+      const std::optional<std::uint64_t> size = parse_size(word);
+      if (!size || *size < kLeastLimit || *size > kMostLimit) {
+        return wrong(option, "'" + word + "' is no size from 128 to 1G, such as 1M");
+      }
+      limit = collectives::round_up_to_line(*size);
+    }
+    return {};
+  };
+  RONDE_RETURN_IF_ERROR(take("--one-shot", words.one_shot, limits.one_turn));
+  RONDE_RETURN_IF_ERROR(take("--chunk", words.chunk, limits.chunk));
+  return limits;
+}
+
 Result<std::vector<plan::Cluster>> clusters_of(const PlanWords& words) {
+  RONDE_ASSIGN_OR_RETURN(const collectives::messages::MessageLimits limits, limits_of(words));
   if (words.ranks_per_host < 1) {
     return wrong("--ranks-per-host", "a host has one rank or more, not " + std::to_string(words.ranks_per_host));
   }
@@ -39,7 +61,7 @@ Result<std::vector<plan::Cluster>> clusters_of(const PlanWords& words) {
       return wrong("--hosts", "'" + words.hosts + "' is no list of numbers of hosts from 1 to " +
                                   std::to_string(kMostHosts) + ", with commas, such as 2,4,8");
     }
-    clusters.push_back({hosts, words.ranks_per_host});
+    clusters.push_back({hosts, words.ranks_per_host, limits});
     if (clusters.back().ranks() > kMostRanks) {
       return wrong("--ranks-per-host", std::to_string(hosts) + " hosts of " + std::to_string(words.ranks_per_host) +
                                            " ranks are more than " + std::to_string(kMostRanks) + " ranks");

@@ -26,6 +26,8 @@ struct PlanWords {
   double step_ms = 0;
   double samples_per_second = 0;
   std::string scaling = "weak";
+  std::string one_shot = {};  ///< sizes, as RONDE_TABLE has them
+  std::string chunk = {};
 };
 
 struct Scenario {

@@ -53,6 +53,14 @@ TEST(Scenario, SingleCallsHaveNoHostOfTheirOwn) {
   EXPECT_GT(call_ns(*scenario, scenario->clusters.front(), 8), 20e3);
 }
 
+TEST(Scenario, LimitsAreThoseOfRondesTable) {
+  const Result<Scenario> scenario = understood({.bytes = "64M", .hosts = "32", .one_shot = "1K", .chunk = "1M"});
+  ASSERT_TRUE(scenario) << scenario.status().message();
+  const plan::Cluster& cluster = scenario.value().clusters.front();
+  EXPECT_EQ(cluster.limits.one_turn, 1024);
+  EXPECT_EQ(cluster.limits.chunk, 1 << 20);
+}
+
 TEST(Scenario, WhatIsWrongIsSaidWithItsOption) {
   EXPECT_THAT(said({}), HasSubstr("give one of --model, --timeline and --bytes"));
   EXPECT_THAT(said({.model = "vgg16", .bytes = "8"}), HasSubstr("give one of"));
@@ -72,6 +80,7 @@ TEST(Scenario, WhatIsWrongIsSaidWithItsOption) {
   EXPECT_THAT(said({.bytes = "8,x"}), HasSubstr("--bytes: '8,x' is no list of sizes"));
   EXPECT_THAT(said({.bytes = "0"}), HasSubstr("--bytes: '0' is no list of sizes"));
   EXPECT_THAT(said({.bytes = "8", .hosts = "1"}), HasSubstr("give two hosts or more"));
+  EXPECT_THAT(said({.bytes = "8", .chunk = "64"}), HasSubstr("--chunk: '64' is no size from 128 to 1G"));
   EXPECT_THAT(said({.bytes = "8", .batch = 3}), HasSubstr("have no samples"));
 }
 
