@@ -29,7 +29,7 @@ constexpr const char* kPlanFooter = R"(Examples:
   ronde plan --timeline trace.json --fabric my-network.json     a step that a job has recorded (RONDE_TIMELINE)
   ronde plan --model cosmogan --scaling strong --batch 64 --hosts 1,2,4,8,16,32,64
   ronde plan --bytes 64K,1M,16M --hosts 2,4,8 --set link_gbit=0.95
-  ronde plan --model vgg16 --ranks-per-host 4 --chunk 16M       as with RONDE_TABLE="ranks any: chunk 16777216"
+  ronde plan --model vgg16 --ranks-per-host 4 --chunk 16M       what larger messages would do
   ronde plan --model hepcnn --hosts 8 --goal hepcnn.goal        for LogGOPSim and ATLAHS
 
 The step goes through the schedules that Ronde's ranks carry out, over links that cost what the fabric says (LogGOPS).
@@ -142,10 +142,9 @@ void add_plan_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--samples-per-second", words.samples_per_second, "the same, as a rank's speed alone")
       ->type_name("RATE")
       ->check(CLI::PositiveNumber);
-  command.add_option("--one-shot", words.one_shot, "up to this every rank sends each other everything (32K)")
+  command.add_option("--one-shot", words.one_shot, "what if: up to this each sends everybody everything (32K)")
       ->type_name("SIZE");
-  command.add_option("--chunk", words.chunk, "bytes of a message at most (256K); both as RONDE_TABLE has them")
-      ->type_name("SIZE");
+  command.add_option("--chunk", words.chunk, "what if: bytes of a message at most (256K)")->type_name("SIZE");
   command.add_flag("--json", arguments.json, "a JSON object a line instead of a table");
   command.add_option("--plot", arguments.plot, "writes a picture of the efficiency (SVG)")->type_name("FILE");
   command.add_option("--goal", arguments.goal, "writes what all ranks do as a GOAL schedule")->type_name("FILE");

@@ -8,8 +8,7 @@ namespace ronde::plan {
 struct Cluster {
   int hosts = 1;
   int ranks_per_host = 1;
-  collectives::messages::MessageLimits limits =
-      {};  ///< in force on all ranks; Ronde's own where RONDE_TABLE has no others
+  collectives::messages::MessageLimits limits = {};  ///< of schedules: Ronde's own, or what others would do
   int ranks() const { return hosts * ranks_per_host; }
 };
 

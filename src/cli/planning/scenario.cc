@@ -28,7 +28,7 @@ Status wrong(const std::string& option, const std::string& what) {
   return Status::error(Code::invalid_argument, option + ": " + what);
 }
 
-/// What RONDE_TABLE would have the ranks do.
+/// Ronde's own, but for what was given.
 Result<collectives::messages::MessageLimits> limits_of(const PlanWords& words) {
   collectives::messages::MessageLimits limits;
   const auto take = [](const std::string& option, const std::string& word, std::size_t& limit) -> Status {
@@ -162,6 +162,10 @@ Result<Scenario> understood(const PlanWords& words) {
   }
   if (words.step_ms > 0 && words.samples_per_second > 0) {
     return wrong("--step-ms", "--samples-per-second says how long a step takes as well; leave one away");
+  }
+  if (!words.one_shot.empty() || !words.chunk.empty()) {
+    scenario.notes.push_back(
+        "Ronde has no setting for --one-shot and --chunk between hosts: this is what other limits would do");
   }
   if (!scenario.fabric.has_transport) {
     scenario.notes.push_back(

@@ -26,7 +26,7 @@ struct PlanWords {
   double step_ms = 0;
   double samples_per_second = 0;
   std::string scaling = "weak";
-  std::string one_shot = {};  ///< sizes, as RONDE_TABLE has them
+  std::string one_shot = {};  ///< sizes, in place of Ronde's limits of schedules, which no setting changes today
   std::string chunk = {};
 };
 

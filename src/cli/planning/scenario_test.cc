@@ -53,12 +53,13 @@ TEST(Scenario, SingleCallsHaveNoHostOfTheirOwn) {
   EXPECT_GT(call_ns(*scenario, scenario->clusters.front(), 8), 20e3);
 }
 
-TEST(Scenario, LimitsAreThoseOfRondesTable) {
+TEST(Scenario, OtherLimitsAreNotedAsNotRondes) {
   const Result<Scenario> scenario = understood({.bytes = "64M", .hosts = "32", .one_shot = "1K", .chunk = "1M"});
   ASSERT_TRUE(scenario) << scenario.status().message();
   const plan::Cluster& cluster = scenario.value().clusters.front();
   EXPECT_EQ(cluster.limits.one_turn, 1024);
   EXPECT_EQ(cluster.limits.chunk, 1 << 20);
+  EXPECT_THAT(scenario.value().notes, testing::ElementsAre(HasSubstr("what other limits would do")));
 }
 
 TEST(Scenario, WhatIsWrongIsSaidWithItsOption) {
