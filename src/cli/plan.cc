@@ -43,7 +43,7 @@ Buckets are averaged while the rest of the backward pass computes; a step ends w
 
 Fabrics: tcp-1g, tcp-10g, tcp-25g, tcp-100g, rdma-25g, rdma-100g, rdma-200g, aries, slingshot-11, or a file such as
 {"like": "tcp-10g", "latency_us": 25}. Ronde has no transport for RDMA yet. Parameters: latency_us, overhead_us, gap_us,
-link_gbit, cpu_ns_per_byte, reduce_ns_per_byte, memory_us, memory_ns_per_byte.
+link_gbit, cpu_ns_per_byte, reduce_ns_per_byte, memory_us, memory_ns_per_byte, sharing_loss, window_kib.
 
 Exit codes: 0; 1 if a file cannot be written; 2 for wrong usage, or a file that cannot be understood.)";
 

@@ -96,6 +96,8 @@ const std::vector<FabricParameter>& fabric_parameters() {
       {"reduce_ns_per_byte", &Fabric::reduce_ns_per_byte, "for each byte of each value that is added"},
       {"memory_us", &Fabric::memory_us, "for each message in a host's memory, on either side"},
       {"memory_ns_per_byte", &Fabric::memory_ns_per_byte, "the copy of such a message, on either side"},
+      {"sharing_loss", &Fabric::sharing_loss, "of a link's time, for each doubling of connections that share it"},
+      {"window_kib", &Fabric::window_kib, "of a connection up to which sharing loses nothing"},
   };
   return *parameters;
 }

@@ -21,7 +21,11 @@ struct Fabric {
   double reduce_ns_per_byte = 0;  ///< for each byte of each value that is added
   double memory_us = 0;           ///< of a processor for a message in a host's memory, on either side
   double memory_ns_per_byte = 0;  ///< the copy of such a message, on either side
-  bool has_transport = true;      ///< Ronde has a transport that uses such links as what they are
+  /// How much longer a link takes for each doubling of the connections that share it, where each of them carries more
+  /// than window_kib: TCP's get unequal shares, and the slowest is waited for. 0.1: a tenth.
+  double sharing_loss = 0;
+  double window_kib = 64;     ///< what goes at once, before the receiver has answered (Linux's first window)
+  bool has_transport = true;  ///< Ronde has a transport that uses such links as what they are
 
   bool operator==(const Fabric&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -51,6 +52,7 @@ struct Run {
   std::size_t finished = 0;
   std::size_t next = 0;                                       ///< of outgoing.outgoing
   std::size_t taken = 0;                                      ///< messages of incoming
+  double link_factor = 1;                                     ///< of what links take
   Stage outgoing;                                             ///< of `sending`
   Stage incoming;                                             ///< of `finished`
   std::unordered_map<std::uint32_t, std::deque<Batch>> come;  ///< by stage, not taken in yet
@@ -90,6 +92,7 @@ class Simulation {
         Run& run = ranks_[rank].runs.emplace_back();
         run.schedule = schedule_of(static_cast<int>(rank), cluster, layout, buckets[bucket].bytes);
         run.stages = run.schedule->stages();
+        run.link_factor = sharing_factor(buckets[bucket].bytes);
         describe_outgoing(rank, run);
         describe(run, run.finished, run.incoming);
         push(buckets[bucket].ready_ns, Happening::ready, {.to = rank, .bucket = bucket});
@@ -158,7 +161,7 @@ class Simulation {
         break;
       case Happening::arrives: {
         double& in_ns = links_[host_of(batch.to)].in_ns;
-        in_ns = std::max(in_ns, event.at) + link_ns(batch.received, batch.bytes_received);
+        in_ns = std::max(in_ns, event.at) + link_ns(batch, batch.received, batch.bytes_received);
         push(in_ns, Happening::is_there, batch);
         break;
       }
@@ -169,8 +172,17 @@ class Simulation {
     }
   }
 
-  double link_ns(double messages, double bytes) const {
-    return std::max(messages * fabric_.gap_us * 1e3, bytes * 8 / fabric_.link_gbit);
+  /// By how much sharing makes a host's link slower while it carries a bucket.
+  double sharing_factor(std::size_t bytes) const {
+    const double rails = bytes > cluster_.limits.one_turn ? cluster_.ranks_per_host : 1;
+    const double connections = (cluster_.hosts - 1) * rails;
+    const double each = static_cast<double>(bytes) / (cluster_.hosts * rails);
+    return each > fabric_.window_kib * 1024 ? 1 + fabric_.sharing_loss * std::log2(connections) : 1;
+  }
+
+  double link_ns(const Batch& batch, double messages, double bytes) const {
+    const double factor = ranks_[batch.from].runs[batch.bucket].link_factor;
+    return std::max(messages * fabric_.gap_us * 1e3, bytes * 8 / fabric_.link_gbit * factor);
   }
   double processor_ns(bool stays_in_host, double messages, double bytes) const {
     return stays_in_host ? messages * fabric_.memory_us * 1e3 + bytes * fabric_.memory_ns_per_byte
@@ -184,7 +196,7 @@ class Simulation {
     }
     double& out_ns = links_[host_of(batch.from)].out_ns;
     const double begin = std::max(out_ns, now);
-    out_ns = begin + link_ns(batch.sent, batch.bytes_sent);
+    out_ns = begin + link_ns(batch, batch.sent, batch.bytes_sent);
     if (batch.received > 0) {
       push(begin + fabric_.latency_us * 1e3, Happening::arrives, batch);
     }

@@ -63,6 +63,17 @@ TEST(Simulation, ALinkTakesTheGapForEachMessage) {
   EXPECT_NEAR(one({4, 1}, 1024, gaps), 3 * 50e3 + 100e3, 1);
 }
 
+TEST(Simulation, ConnectionsThatShareALinkMakeItSlower) {
+  Fabric wire;
+  wire.link_gbit = 8;
+  Fabric sharing = wire;
+  sharing.sharing_loss = 0.1;
+  EXPECT_DOUBLE_EQ(one({2, 1}, 1 << 20, sharing), one({2, 1}, 1 << 20, wire)) << "a connection of its own";
+  EXPECT_DOUBLE_EQ(one({3, 1}, 3 << 20, sharing), 1.1 * one({3, 1}, 3 << 20, wire));
+  EXPECT_DOUBLE_EQ(one({5, 1}, 5 << 20, sharing), 1.2 * one({5, 1}, 5 << 20, wire));
+  EXPECT_DOUBLE_EQ(one({5, 1}, 5 << 16, sharing), one({5, 1}, 5 << 16, wire)) << "up to the window";
+}
+
 TEST(Simulation, RanksOfAHostShareItsLink) {
   Fabric wire = telling_fabric();
   wire.latency_us = wire.overhead_us = wire.cpu_ns_per_byte = wire.reduce_ns_per_byte = 0;
