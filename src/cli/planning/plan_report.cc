@@ -1,5 +1,6 @@
 #include "cli/planning/plan_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/measuring/report/format.h"
@@ -30,7 +31,8 @@ std::string notes(const Scenario& scenario) {
 
 /// Milliseconds by which the step would be shorter; a dash where that was not asked.
 std::string saved(const plan::Forecast& forecast, double without_ns) {
-  return forecast.bound == plan::Bound::compute ? "-" : format("%.2f", (forecast.step_ns - without_ns) * 1e-6);
+  return forecast.bound == plan::Bound::compute ? "-"
+                                                : format("%.2f", std::max(0.0, forecast.step_ns - without_ns) * 1e-6);
 }
 
 }  // namespace
