@@ -3,7 +3,8 @@ others with what they took. The hosts are namespaces of this machine (tests/host
 root, or a user namespace.
 
     .venv/bin/python benchmarks/plan/validate.py            some minutes
-    .venv/bin/python benchmarks/plan/validate.py --quick    one rate, few sizes, two and three hosts
+    .venv/bin/python benchmarks/plan/validate.py --setting quick    one rate, few sizes, two and three hosts
+    .venv/bin/python benchmarks/plan/validate.py --setting fast     up to 1 Gbit/s, two to four hosts
     .venv/bin/python benchmarks/plan/validate.py --read benchmarks/results/FILE.jsonl    fits and compares again
 """
 
@@ -29,9 +30,8 @@ from bed import Bed, Host  # noqa: E402: tests/hosts has it
 from by_hand import variables  # noqa: E402
 
 PORT = 29500
-#: A shaper lets so much pass at once: less than a message, so that small ones feel the rate too. What it has no room for in
-#: its queue is lost, which the planner does not model: the queue is deep unless --queue says otherwise.
-BURST = "4k"
+#: What a shaper has no room for in its queue is lost, which the planner does not model: the queue is deep unless --queue says
+#: otherwise.
 QUEUE = "1s"
 #: What starts the search of parameters, and by which factors each step of it tries to change them.
 START = {"latency_us": 50.0, "overhead_us": 20.0, "link_share": 0.9, "sharing_loss": 0.05}
@@ -56,11 +56,16 @@ WHOLE = Setting((20, 50, 100), (20, 100), ((2, 1), (3, 1), (4, 1), (6, 1), (8, 1
                 ((2, 1), (4, 1), (2, 2), (4, 2)),
                 (16 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB), (16 * KIB, 64 * KIB, MIB), 7)
 QUICK = Setting((200,), (200,), ((2, 1), (3, 1)), ((2, 1),), (16 * KIB, 256 * KIB, MIB), (16 * KIB, MIB), 5)
+FAST = Setting((200, 500, 1000), (200, 1000), ((2, 1), (3, 1), (4, 1), (2, 2), (3, 2)), ((2, 1), (4, 1), (2, 2)),
+               (64 * KIB, 256 * KIB, MIB, 4 * MIB, 8 * MIB, 16 * MIB), (64 * KIB, MIB, 8 * MIB), 9)
+SETTINGS = {"whole": WHOLE, "quick": QUICK, "fast": FAST}
 
 
 def shape(host: Host, rate: int, queue: str) -> None:
     """The host's link in both directions, Mbit/s."""
-    words = f"root tbf rate {rate}mbit burst {BURST} latency {queue}".split()
+    # So much passes at once: less than a message, so that small ones feel the rate too; of fast links what takes 160 us.
+    burst_kb = max(4, rate // 50)
+    words = f"root tbf rate {rate}mbit burst {burst_kb}k latency {queue}".split()
     host.check("tc", "qdisc", "replace", "dev", "eth0", *words)
     host.in_switch("tc", "qdisc", "replace", "dev", host.port, *words)
 
@@ -172,13 +177,13 @@ def report(cases: list[dict], setting: Setting, program: str) -> None:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one rate, few sizes, two and three hosts")
+    parser.add_argument("--setting", choices=SETTINGS, default="whole", help="what is measured, and which of it is fitted")
     parser.add_argument("--read", type=Path, default=None, help="a file of an earlier run, in place of measuring")
     parser.add_argument("--output", type=Path, default=None, help="where to write what is measured")
     parser.add_argument("--queue", default=QUEUE, help="for how long what does not go at once waits in a link (1s)")
     parser.add_argument("--ronde", default="ronde", help="the program that plans")
     arguments = parser.parse_args(words)
-    setting = QUICK if arguments.quick else WHOLE
+    setting = SETTINGS[arguments.setting]
     if arguments.read:
         cases = [json.loads(line) for line in arguments.read.read_text(encoding="utf-8").splitlines()]
     else:
