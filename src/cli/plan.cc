@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "cli/help/help.h"
+#include "cli/measuring/report/format.h"
 #include "cli/planning/plan_plot.h"
 #include "cli/planning/plan_report.h"
 #include "cli/planning/scenario.h"
 #include "launch/ending.h"
+#include "plan/fabric.h"
 #include "plan/goal.h"
 
 namespace ronde::cli {
@@ -40,10 +42,6 @@ Buckets are averaged while the rest of the backward pass computes; a step ends w
                over one rank / ranks
   bound by     what makes the step longest: bytes on links, what each message costs, what each byte costs a processor,
                or nothing but computing
-
-Fabrics: tcp-1g, tcp-10g, tcp-25g, tcp-100g, rdma-25g, rdma-100g, rdma-200g, aries, slingshot-11, or a file such as
-{"like": "tcp-10g", "latency_us": 25}. Ronde has no transport for RDMA yet. Parameters: latency_us, overhead_us, gap_us,
-link_gbit, cpu_ns_per_byte, reduce_ns_per_byte, memory_us, memory_ns_per_byte, sharing_loss, window_kib.
 
 Exit codes: 0; 1 if a file cannot be written; 2 for wrong usage, or a file that cannot be understood.)";
 
@@ -118,6 +116,18 @@ Failure make_plan(const PlanArguments& arguments) {
   return scenario->sizes.empty() ? plan_step(arguments, *scenario) : plan_calls(arguments, *scenario);
 }
 
+/// The examples, the fabrics, the parameters that --set and a file know.
+std::string footer() {
+  std::string text = std::string(kPlanFooter) + "\n\nFabrics: " + plan::fabric_names() +
+                     R"(, or a file such
+as {"like": "tcp-10g", "latency_us": 25}. Ronde has no transport for RDMA yet. Parameters:
+)";
+  for (const plan::FabricParameter& each : plan::fabric_parameters()) {
+    text += format("\n  %-18s  %s", each.name, each.meaning);
+  }
+  return text;
+}
+
 void add_plan_options(CLI::App& command, PlanArguments& arguments) {
   PlanWords& words = arguments.words;
   command.add_option("--model", words.model, "resnet50, inception3, resnet101, vgg16, hepcnn or cosmogan")
@@ -156,7 +166,7 @@ void add_plan_command(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* const command = app.add_subcommand("plan", kPlanAbout);
   command->formatter(std::make_shared<HelpFormatter>("plan --model NAME [OPTIONS]"));
-  command->footer(kPlanFooter);
+  command->footer(footer());
   add_plan_options(*command, *arguments);
   command->callback([arguments] {
     if (const Failure failure = make_plan(*arguments); failure.code != 0) {
