@@ -16,8 +16,8 @@ from bed import ROOT, plain_environment
 @pytest.mark.long
 def test_a_quick_validation(bed, tmp_path):
     results = tmp_path / "results.jsonl"
-    words = [sys.executable, str(ROOT / "benchmarks/plan/validate.py"), "--setting", "quick", "--output", str(results), "--ronde",
-             str(ROOT / ".venv/bin/ronde")]
+    words = [sys.executable, str(ROOT / "benchmarks/plan/validate.py"), "--setting", "quick", "--output", str(results),
+             "--ronde", str(ROOT / ".venv/bin/ronde")]
     done = subprocess.run(words, cwd=ROOT, env=plain_environment(), text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
