@@ -201,10 +201,8 @@ std::size_t longest_run(const std::vector<WholeStep>& steps) {
   return longest;
 }
 
-}  // namespace
-
-Result<Step> parse_timeline(std::string_view text, const std::string& path) {
-  const Json events = Json::parse(text, nullptr, false);
+/// Throws Json::exception where a value is of another type than in Ronde's timelines.
+Result<Step> step_of_events(const Json& events, const std::string& path) {
   if (!events.is_array() || events.empty() || !events.front().is_object()) {
     return wrong(path, "is no timeline: expected a JSON array of events, as RONDE_TIMELINE makes it");
   }
@@ -228,9 +226,23 @@ Result<Step> parse_timeline(std::string_view text, const std::string& path) {
                            std::to_string(kFewestSteps) + " are needed: record more steps of the same tensors");
   }
   Step step = median_step(rows, steps);
+  if (step.compute_ns <= 0) {
+    return wrong(path, "has steps that compute nothing: each begins when the one before ends");
+  }
   step.name = path;
   step.ranks = std::max(1, owner.value("size", 1));
   return step;
+}
+
+}  // namespace
+
+Result<Step> parse_timeline(std::string_view text, const std::string& path) {
+  try {
+    return step_of_events(Json::parse(text, nullptr, false), path);
+  } catch (const Json::exception& error) {
+    return wrong(
+        path, std::string("is no timeline of Ronde: one of its events has a value of another type: ") + error.what());
+  }
 }
 
 Result<Step> read_timeline(const std::string& path) {

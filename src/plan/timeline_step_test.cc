@@ -98,6 +98,13 @@ TEST(TimelineStep, WhatIsNoTimelineIsNamed) {
               HasSubstr("has 2 whole steps in a row in which the same all-reduces were replayed, and at "
                         "least 3"));
   EXPECT_THAT(said(timeline({row(0, "rank 1 of 4")})), HasSubstr("has 0 whole steps"));
+  EXPECT_THAT(said(timeline({row(0, "rank 1 of 4"), R"({"name":"ALLREDUCE","pid":"one"})"})),
+              HasSubstr("of another type"));
+  std::vector<std::string> idle{row(0, "rank 1 of 4"), row(1, "only")};
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(replayed(1, 100 * i, 100, 4000));
+  }
+  EXPECT_THAT(said(timeline(idle)), HasSubstr("compute nothing"));
   EXPECT_THAT(read_timeline("no-such.json").status().message(), HasSubstr("'no-such.json' cannot be read"));
 }
 
