@@ -223,7 +223,8 @@ Result<Step> step_of_events(const Json& events, const std::string& path) {
   if (const std::size_t found = longest_run(steps); found < kFewestSteps) {
     return wrong(path, "has " + std::to_string(found) +
                            " whole steps in a row in which the same all-reduces were replayed, and at least " +
-                           std::to_string(kFewestSteps) + " are needed: record more steps of the same tensors");
+                           std::to_string(kFewestSteps) +
+                           " are needed: record more steps of the same tensors, on two ranks or more");
   }
   Step step = median_step(rows, steps);
   if (step.compute_ns <= 0) {
