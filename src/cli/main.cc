@@ -10,6 +10,7 @@
 #include "cli/bench/bench.h"
 #include "cli/doctor.h"
 #include "cli/help/help.h"
+#include "cli/plan.h"
 #include "cli/run.h"
 #include "cli/trace.h"
 #include "launch/ending.h"
@@ -28,7 +29,8 @@ constexpr const char* kExamples = R"(Examples:
   ronde doctor -H node1,node2              whether a job can run on these hosts, and what to do where not
   ronde bench allreduce --ranks 2          how fast two ranks average tensors here
   ronde trace merge trace.json* -o all.json
-                                           one timeline of all ranks', for Perfetto)";
+                                           one timeline of all ranks', for Perfetto
+  ronde plan --model resnet50              how a step would scale to thousands of hosts)";
 
 }  // namespace
 
@@ -49,6 +51,7 @@ int main(int argc, char** argv) {
   ronde::cli::add_bench_command(app);
   ronde::cli::add_doctor_command(app);
   ronde::cli::add_trace_command(app);
+  ronde::cli::add_plan_command(app);
   ronde::cli::add_agent_command(app);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "transport/integrity.h"
+#include "types/fusion.h"
 
 namespace ronde::engine {
 
@@ -22,7 +23,7 @@ struct Settings {
   /// How long a survivor waits for the others to be quiet before it reports a death all the same.
   Nanoseconds quiet_timeout = 500 * kMillisecond;
   /// RONDE_FUSION_THRESHOLD: bytes of a fused plan at most; 0: nothing is fused. The coordinator's value is everyone's.
-  std::uint64_t fusion_threshold = 128ull << 20;
+  std::uint64_t fusion_threshold = kFusionThreshold;
   /// RONDE_REPLAY: 0 keeps every request in negotiation, that is, agreed by messages each time. The coordinator's value
   /// is everyone's.
   bool replay = true;
@@ -51,8 +52,7 @@ struct Settings {
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.
   bool mark_cycles = false;
-  /// Only tensors up to this many bytes are fused: packing large ones costs more than it saves.
-  std::uint64_t fusion_small = 64 << 10;
+  std::uint64_t fusion_small = kFusionSmall;
 };
 
 /// INVALID_ARGUMENT with variable, value and what was expected if one cannot be read.
