@@ -7,9 +7,11 @@ before the one before has ended.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 
+@functools.lru_cache(maxsize=None)
 def known_effect() -> Any:
     """One that JAX allows wherever calls may stand. None where this JAX has no such thing: it has no public way."""
     try:
