@@ -4,6 +4,7 @@
 #   PYTHON=python3.12   the Python to make .venv with (default: python3); a .venv that is there keeps its own
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
+#   MINUTES=60          after which `make test` begins no further stage, and names those that are left (default: no limit)
 #   ARGS=--quick        what test-versions, dist, fuzz, bench-peers and bench-hosts are given; ARGS=--help tells what they understand
 #   OLD=FILE NEW=FILE   the results that bench-check compares
 PYTHON ?= python3
@@ -11,6 +12,9 @@ PRESET ?= dev
 export PYTHON
 ifdef JOBS
 export JOBS
+endif
+ifdef MINUTES
+export MINUTES
 endif
 
 .PHONY: help demo test test-versions setup build format lint docs fuzz bench-peers bench-hosts bench-check dist clean

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -32,6 +33,25 @@ LIMIT_S = 1500
 def test_every_target_is_tried(root):
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     assert set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE)) == set(TARGETS)
+
+
+@pytest.mark.parametrize("minutes, says", [
+    ("0", "lint             not run, since 0 minutes were over"),
+    ("60", "lint             ok"),
+])
+def test_stages_that_could_not_begin_in_time_are_named(minutes, says, root, tmp_path):
+    """In a copy whose only stage does nothing, as `tools/test` writes to the folder that it lies in."""
+    copy = tmp_path / "tools" / "test"
+    copy.parent.mkdir()
+    stage = 'STAGES = [Stage("lint", ["true"], limit_s=10)]\nGROUPS = {'
+    text, count = re.subn(r"^STAGES = \[.*?^GROUPS = \{", lambda _: stage, (root / "tools" / "test").read_text(encoding="utf-8"),
+                          flags=re.MULTILINE | re.DOTALL)
+    assert count == 1
+    copy.write_text(text, encoding="utf-8")
+    ended = subprocess.run([sys.executable, copy, "lint"], env=os.environ | {"MINUTES": minutes}, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert ended.returncode == 0 and says in ended.stdout, ended.stdout
+    assert ("; not run, since 0 minutes were over: lint" in ended.stdout) == (minutes == "0"), ended.stdout
 
 
 @pytest.mark.fresh_clone
