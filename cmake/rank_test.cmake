@@ -7,17 +7,18 @@ macro(ronde_rank_test_weight count)
 endmacro()
 
 # add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN] [BY_TCP 2 3]
-# [BY_HOSTS 0,1 0,0,1]): the only way to
+# [BY_HOSTS 0,1 0,0,1] [BY_OFI 0,1 0,0,1]): the only way to
 # register a test whose ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one
 # CTest case ranks.<name>.r<N>, labels `ranks` and `rN`, with a key, a store and a folder of its own and a watchdog.
 # FILTERS, for tests that end their process: a case ranks.<name>.<filter>.r<N> for each GoogleTest filter.
 # BY_TCP: for these counts once more, as ranks_by_tcp.<...>, with ranks that share no memory.
 # BY_HOSTS: once more for each of these lists of ranks' hosts, as ranks_by_hosts.<...>.h<hosts>, with ranks that share
 # memory with those of their host.
+# BY_OFI: the same, as ranks_by_ofi.<...>.h<hosts>, with libfabric between hosts; skipped where there is none.
 # WAITS: the ranks wait for time-outs most of the time, and count as one process when CTest fills the processors.
 # IN_TSAN: ThreadSanitizer runs it too, for what the threads of one rank do to each other.
 function(add_rank_test name)
-  cmake_parse_arguments(ARG "IN_TSAN;WAITS" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS" ${ARGN})
+  cmake_parse_arguments(ARG "IN_TSAN;WAITS" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS;BY_OFI" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 180)  # what ends well alone within a minute: a busy machine takes three times as long
   endif()
@@ -32,6 +33,9 @@ function(add_rank_test name)
     list(FILTER three_by_hosts INCLUDE REGEX "^.,.,.$")
     if(three_by_hosts)
       list(GET three_by_hosts 0 ARG_BY_HOSTS)
+    endif()
+    if(ARG_BY_OFI)
+      list(GET ARG_BY_OFI 0 ARG_BY_OFI)
     endif()
   endif()
   set(target ${name}_rank_test)
@@ -80,6 +84,17 @@ function(add_rank_test name)
       set_tests_properties(${by_hosts} PROPERTIES
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight}
         ENVIRONMENT "RONDE_TRANSPORT=hosts;RONDE_TEST_HOSTS=${hosts}")
+    endforeach()
+    foreach(hosts ${ARG_BY_OFI})
+      string(REPLACE "," ";" host_list "${hosts}")
+      list(LENGTH host_list count)
+      ronde_rank_test_weight(${count})
+      string(REPLACE "," "" short "${hosts}")
+      set(by_ofi ranks_by_ofi.${case}.h${short})
+      add_test(NAME ${by_ofi} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+      set_tests_properties(${by_ofi} PROPERTIES
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} SKIP_RETURN_CODE 77
+        ENVIRONMENT "RONDE_TRANSPORT=ofi;RONDE_TEST_HOSTS=${hosts}")
     endforeach()
   endforeach()
 endfunction()

@@ -1,5 +1,6 @@
 #include "support/rank_test.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +20,17 @@ namespace {
 int number_in(const char* variable) {
   const char* text = std::getenv(variable);
   return text == nullptr ? -1 : std::atoi(text);
+}
+
+/// What CTest takes for "skipped" (cmake/rank_test.cmake).
+constexpr int kSkipped = 77;
+
+/// The tests are to run over libfabric, and there is none.
+bool lacks_libfabric() {
+  const char* const transport = std::getenv("RONDE_TRANSPORT");
+  const char* const file = std::getenv("RONDE_OFI_LIBRARY");
+  return transport != nullptr && std::string_view(transport) == "ofi" &&
+         ::dlopen(file != nullptr ? file : "libfabric.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr;
 }
 
 int parent_socket() {
@@ -84,6 +96,10 @@ int main(int argc, char** argv) {
     } else {
       options.arguments.emplace_back(argument);
     }
+  }
+  if (lacks_libfabric()) {
+    std::fprintf(stderr, "skipped: there is no libfabric here (%s)\n", ::dlerror());
+    return kSkipped;
   }
   return run_ranks(options);
 }

@@ -37,13 +37,15 @@ Result<Settings> settings_from_environment() {
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> probe, environment_integer("RONDE_PROBE", 0, 1));
   settings.probe = probe.value_or(1) == 1;
   if (const std::optional<std::string> medium = environment_text("RONDE_TRANSPORT")) {
-    if (medium != "shm" && medium != "tcp" && medium != "hosts") {
-      return Status::error(Code::invalid_argument, "RONDE_TRANSPORT is '" + *medium +
-                                                       "'; expected shm (the ranks are on one host), hosts (shared "
-                                                       "memory where ranks find it, else TCP) or tcp");
+    if (medium != "shm" && medium != "tcp" && medium != "hosts" && medium != "ofi") {
+      return Status::error(Code::invalid_argument,
+                           "RONDE_TRANSPORT is '" + *medium +
+                               "'; expected shm (the ranks are on one host), hosts (shared memory where ranks find "
+                               "it, else TCP), tcp, or ofi (as hosts, but through libfabric in the place of TCP)");
     }
     settings.medium = medium == "tcp"     ? Settings::Medium::tcp
                       : medium == "hosts" ? Settings::Medium::hosts
+                      : medium == "ofi"   ? Settings::Medium::ofi
                                           : Settings::Medium::shared_memory;
   }
   if (const std::optional<std::string> backend = environment_text("RONDE_BACKEND")) {
@@ -70,6 +72,7 @@ Result<Settings> settings_from_environment() {
     }
     settings.integrity = static_cast<transport::Integrity>(found - kNames.begin());
   }
+  settings.ofi_provider = environment_text("RONDE_OFI_PROVIDER").value_or("");
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,
                          environment_integer("RONDE_TIMELINE_MARK_CYCLES", 0, 1));

@@ -35,6 +35,7 @@ struct Settings {
     shared_memory,  ///< "shm": all ranks are on one host
     hosts,          ///< "hosts": memory between ranks that find that they can share it, else TCP
     tcp,            ///< "tcp": connections, also where memory could be shared
+    ofi,            ///< "ofi": as `hosts`, with a fabric that libfabric reaches in the place of TCP
   } medium = Medium::as_they_meet;
   /// RONDE_BACKEND: "mpi" lets MPI reduce and move what it can; "own", or nothing: Ronde does all. All ranks need the
   /// same.
@@ -46,8 +47,12 @@ struct Settings {
   Nanoseconds host_timeout = 10 * kSecond;
   /// RONDE_HOST_ID: ranks with different ones share no memory, whatever they could.
   std::string host_id;
-  /// RONDE_TCP_INTEGRITY: "off", "checksum", "mac" or "encrypt", of what goes over TCP. All ranks need the same.
+  /// RONDE_TCP_INTEGRITY: "off", "checksum", "mac" or "encrypt", of what goes over TCP or libfabric. All ranks need the
+  /// same.
   transport::Integrity integrity = transport::Integrity::checksum;
+  /// RONDE_OFI_PROVIDER: which of libfabric's providers, where the ranks reach each other through libfabric. Empty: the
+  /// best that there is. All ranks need the same.
+  std::string ofi_provider;
   /// RONDE_TIMELINE: from init on a timeline is written here; empty: none.
   std::string timeline;
   /// RONDE_TIMELINE_MARK_CYCLES: with an event for each batch of agreed requests.

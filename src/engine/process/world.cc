@@ -149,6 +149,16 @@ JobConnections connections_over(std::shared_ptr<transport::HostArena> own, trans
       std::move(first_of), std::move(links.groups));
 }
 
+/// Through what ranks of several hosts reach each other, if not by TCP.
+std::optional<transport::OfiOptions> ofi_options(const Settings& settings) {
+  if (settings.medium != Settings::Medium::ofi) {
+    return std::nullopt;
+  }
+  transport::OfiOptions options;
+  options.provider = settings.ofi_provider;
+  return options;
+}
+
 transport::TcpOptions tcp_options(const Settings& settings) {
   return {transport::HostTimeout(settings.host_timeout), settings.integrity};
 }
@@ -183,7 +193,7 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
   RONDE_ASSIGN_OR_RETURN(
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
-                               tcp_options(settings), time_left(RealClock(), deadline)));
+                               tcp_options(settings), time_left(RealClock(), deadline), ofi_options(settings)));
   return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
 }
 
@@ -196,8 +206,8 @@ Result<Met> meet_others(const JoinOptions& options, const Topology& topology, co
   }
   const bool is_of_one_host =
       topology.local_size == topology.size && store::is_of_one_host(store_of(options).value_or(""));
-  if (topology.size > 1 &&
-      (settings.medium == Medium::hosts || (settings.medium == Medium::as_they_meet && !is_of_one_host))) {
+  if (topology.size > 1 && (settings.medium == Medium::hosts || settings.medium == Medium::ofi ||
+                            (settings.medium == Medium::as_they_meet && !is_of_one_host))) {
     return meet_by_hosts(options, topology, scope, settings);
   }
   Result<std::unique_ptr<transport::HostArena>> arena = meet(options, topology, scope, settings.init_timeout);

@@ -8,7 +8,6 @@
 #include "transport/hosts/own_arena.h"
 #include "transport/hosts/ring_pipe.h"
 #include "transport/loopback/loopback.h"
-#include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
 
 namespace ronde::transport {
@@ -35,14 +34,9 @@ struct Rings {
 
 }  // namespace
 
-HostLinks links_between(std::vector<TcpConnection> connections, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
-                        const TcpOptions& options, NewsDescriptors news) {
-  std::vector<std::unique_ptr<Pipe>> pipes(connections.size());
-  for (std::size_t peer = 0; peer < connections.size(); ++peer) {
-    if (connections[peer].is_open()) {
-      pipes[peer] = std::make_unique<Stream>(std::move(connections[peer]), static_cast<int>(peer), options.integrity);
-    }
-  }
+HostLinks links_between(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, int rank,
+                        const Hosts& hosts, const HostTimeout& timeout, NewsDescriptors news,
+                        std::shared_ptr<SharedNews> shared) {
   HostLinks made;
   std::shared_ptr<Rings> rings;
   if (hosts.arena) {
@@ -60,21 +54,30 @@ HostLinks links_between(std::vector<TcpConnection> connections, std::vector<Peer
   } else {
     made.own = make_solo_arena();
   }
-  made.links = links_over(std::move(pipes), std::move(who), options.timeout, std::move(news), std::move(rings));
+  made.links =
+      links_over(std::move(pipes), std::move(who), timeout, std::move(news), std::move(rings), std::move(shared));
   return made;
 }
 
 Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
                                 const std::string& address, const Hosts& hosts, const TcpOptions& options,
-                                Nanoseconds limit) {
+                                Nanoseconds limit, const std::optional<OfiOptions>& ofi) {
   std::vector<bool> reached(static_cast<std::size_t>(size));
   for (const int member : hosts.members(rank)) {
     reached[static_cast<std::size_t>(member)] = true;
   }
-  RONDE_ASSIGN_OR_RETURN(TcpConnections connected,
-                         connect_by_tcp(store, key, scope, rank, size, address, options, limit, std::move(reached)));
-  HostLinks made = links_between(std::move(connected.connections), std::move(connected.who), rank, hosts, options,
-                                 std::move(connected.news));
+  HostLinks made;
+  if (ofi) {
+    RONDE_ASSIGN_OR_RETURN(OfiConnections connected, connect_by_ofi(store, key, scope, rank, size, address, *ofi,
+                                                                    options, limit, std::move(reached)));
+    made = links_between(std::move(connected.pipes), std::move(connected.who), rank, hosts, options.timeout,
+                         std::move(connected.news), std::move(connected.shared));
+  } else {
+    RONDE_ASSIGN_OR_RETURN(TcpConnections connected,
+                           connect_by_tcp(store, key, scope, rank, size, address, options, limit, std::move(reached)));
+    made = links_between(streams_over(std::move(connected.connections), options.integrity), std::move(connected.who),
+                         rank, hosts, options.timeout, std::move(connected.news));
+  }
   if (!made.own) {
     return Status::error(Code::out_of_memory, "no memory for the words that this rank's threads share");
   }

@@ -1,5 +1,5 @@
 // Hosts: which ranks of a job share memory, and links between all of them: over rings in shared memory where they do,
-// over TCP where they do not.
+// over TCP, or a fabric that libfabric reaches, where they do not.
 //
 // That two ranks are of one host is proved, not told: one reaches the other's socket in the kernel's own name space
 // (an abstract Unix socket under a random name, which no other host and no other network namespace has), and memory
@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "store/store.h"
 #include "transport/arena/arena.h"
 #include "transport/messages/channels.h"
+#include "transport/messages/pipe.h"
+#include "transport/ofi/ofi.h"
 #include "transport/tcp/tcp.h"
 
 namespace ronde::transport {
@@ -48,14 +51,16 @@ struct HostLinks {
   std::shared_ptr<HostArena> own;
 };
 
-/// Collective, with what find_hosts() has found; the rest as connect_by_tcp(). Requires: more than one host.
+/// Collective, with what find_hosts() has found; the rest as connect_by_tcp(), or, if `ofi` is given, connect_by_ofi().
+/// Requires: more than one host.
 Result<HostLinks> connect_hosts(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
                                 const std::string& address, const Hosts& hosts, const TcpOptions& options,
-                                Nanoseconds limit);
+                                Nanoseconds limit, const std::optional<OfiOptions>& ofi = std::nullopt);
 
-/// The part of connect_hosts() that needs no store: links over these connections with ranks of other hosts, and over
-/// the arena to those of this host. The arena is used by nobody else.
-HostLinks links_between(std::vector<TcpConnection> connections, std::vector<PeerInfo> who, int rank, const Hosts& hosts,
-                        const TcpOptions& options, NewsDescriptors news);
+/// The part of connect_hosts() that needs no store: links over these pipes to ranks of other hosts, and over the arena
+/// to those of this host. The arena is used by nobody else. `shared`: what the pipes share, if anything.
+HostLinks links_between(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, int rank,
+                        const Hosts& hosts, const HostTimeout& timeout, NewsDescriptors news,
+                        std::shared_ptr<SharedNews> shared = nullptr);
 
 }  // namespace ronde::transport

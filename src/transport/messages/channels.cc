@@ -29,26 +29,24 @@ std::uint64_t number_of(Pipe::Channel channel) { return channel / 2; }
 class Connected {
  public:
   Connected(std::vector<std::unique_ptr<Pipe>> pipes, const HostTimeout& timeout, NewsDescriptors news,
-            std::shared_ptr<void> beneath)
+            std::shared_ptr<void> beneath, std::shared_ptr<SharedNews> shared)
       : beneath_(std::move(beneath)),
+        shared_(std::move(shared)),
         timeout_(timeout),
         epoll_(std::move(news.epoll)),
         watch_timer_(std::move(news.timer)),
         pipes_(std::move(pipes)) {
-    epoll_event of_timer{};
-    of_timer.events = EPOLLIN;
-    of_timer.data.u64 = kWatchTimer;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, watch_timer_.get(), &of_timer);
+    add(watch_timer_.get(), EPOLLIN, kWatchTimer);
+    for (const int fd : shared_ ? shared_->descriptors() : std::vector<int>()) {
+      add(fd, EPOLLIN | EPOLLET, kShared);
+    }
     for (std::size_t peer = 0; peer < pipes_.size(); ++peer) {
       if (!pipes_[peer]) {
         continue;
       }
       pipes_[peer]->on_arrival([this](Pipe::Channel channel) { return note_arrival(channel); });
       if (pipes_[peer]->descriptor() >= 0) {
-        epoll_event event{};
-        event.events = pipes_[peer]->events() | EPOLLET;
-        event.data.u64 = peer;
-        ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, pipes_[peer]->descriptor(), &event);
+        add(pipes_[peer]->descriptor(), pipes_[peer]->events() | EPOLLET, peer);
       }
     }
   }
@@ -93,11 +91,16 @@ class Connected {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         if (event.data.u64 == kWatchTimer) {
           watch();
+        } else if (event.data.u64 == kShared) {
+          shared_->note_events();
         } else {
           pipes_[event.data.u64]->note_events(event.events);
         }
       }
     } while (count == static_cast<int>(events.size()));
+    if (shared_) {
+      shared_->look();
+    }
   }
 
   void open(std::uint64_t number, std::function<void()> on_arrival) {
@@ -122,8 +125,16 @@ class Connected {
   }
 
  private:
-  /// In place of a peer.
+  /// In place of peers.
   static constexpr std::uint64_t kWatchTimer = ~std::uint64_t{0};
+  static constexpr std::uint64_t kShared = kWatchTimer - 1;
+
+  void add(int fd, std::uint32_t events, std::uint64_t of) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = of;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
 
   /// While something is under way to a peer its host is watched, once a tick: whoever sleeps until there is news is
   /// woken by the timer. Both under the lock.
@@ -172,6 +183,7 @@ class Connected {
   }
 
   const std::shared_ptr<void> beneath_;
+  const std::shared_ptr<SharedNews> shared_;
   const HostTimeout timeout_;
   UniqueFd epoll_;
   UniqueFd watch_timer_;
@@ -281,8 +293,9 @@ Result<NewsDescriptors> NewsDescriptors::make() {
 }
 
 JobLinks links_over(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, const HostTimeout& timeout,
-                    NewsDescriptors news, std::shared_ptr<void> beneath) {
-  const auto connected = std::make_shared<Connected>(std::move(pipes), timeout, std::move(news), std::move(beneath));
+                    NewsDescriptors news, std::shared_ptr<void> beneath, std::shared_ptr<SharedNews> shared) {
+  const auto connected =
+      std::make_shared<Connected>(std::move(pipes), timeout, std::move(news), std::move(beneath), std::move(shared));
   std::vector<int> everyone(static_cast<std::size_t>(connected->size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   return {{std::make_shared<ChannelTransport>(connected, everyone, data_channel(0)),

@@ -29,10 +29,24 @@ struct NewsDescriptors {
   static Result<NewsDescriptors> make();
 };
 
+/// News that all pipes of a rank have in common, as where they share one queue of what has come. Used under the lock of
+/// the links over them.
+class SharedNews {
+ public:
+  virtual ~SharedNews() = default;
+  /// Readable when look() has something to do. Watched edge-triggered, as long as this lives.
+  virtual std::vector<int> descriptors() const = 0;
+  /// One of them has become readable.
+  virtual void note_events() = 0;
+  /// Gives each pipe what has come for it. What comes afterwards makes a descriptor readable.
+  virtual void look() = 0;
+};
+
 /// Over the pipes to all ranks, this rank's own being null. The last of these links to go sends what is kept, for up to
-/// half a second, and lets go of what lies `beneath` the pipes then. A link whose peer's host has vanished, by
-/// `timeout`, has ended.
+/// half a second, and lets go of what lies `beneath` the pipes then, and of the news that they share. A link whose
+/// peer's host has vanished, by `timeout`, has ended.
 JobLinks links_over(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, const HostTimeout& timeout,
-                    NewsDescriptors news, std::shared_ptr<void> beneath = nullptr);
+                    NewsDescriptors news, std::shared_ptr<void> beneath = nullptr,
+                    std::shared_ptr<SharedNews> shared = nullptr);
 
 }  // namespace ronde::transport

@@ -19,6 +19,7 @@
 #include "store/tcp_address.h"
 #include "transport/tcp/announced.h"
 #include "transport/tcp/greeting.h"
+#include "transport/tcp/joint_start.h"
 #include "transport/tcp/silence.h"
 #include "transport/tcp/tcp.h"
 
@@ -31,7 +32,6 @@ constexpr Nanoseconds kGreetingLimit = 5 * kSecond;
 constexpr std::size_t kMostStrangers = 64;
 /// A few a round, so that those who have come before are heard.
 constexpr int kAcceptsPerRound = 32;
-constexpr const char* kTimedOut = "Timed out";
 constexpr const char* kHint = ", which is no address for other hosts: please set RONDE_ADDRESS there)";
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
@@ -62,7 +62,7 @@ class Connector {
     while (!is_complete()) {
       const Nanoseconds now = clock_.now();
       if (now >= deadline) {
-        return Status::error(Code::timed_out, std::string(kTimedOut) + ": no connection with " + missing() +
+        return Status::error(Code::timed_out, std::string(kStartTimedOut) + ": no connection with " + missing() +
                                                   " within the time to start");
       }
       RONDE_RETURN_IF_ERROR(call(now));
@@ -216,31 +216,6 @@ class Connector {
   std::list<Under> under_way_;
 };
 
-/// A rank that has failed says so in the store, so that nobody waits for it.
-Status agree(store::Store& store, const TcpMeeting& meeting, const Status& mine, Nanoseconds limit) {
-  store::Value value;
-  const auto* text = reinterpret_cast<const std::byte*>(mine.message().data());
-  value.bytes.assign(text, text + mine.message().size());
-  RONDE_ASSIGN_OR_RETURN(const auto all, store.exchange(meeting.scope + "/connected", meeting.rank, meeting.size,
-                                                        std::move(value), limit));
-  // One that waited in vain may have waited for another that has failed: that one is the cause.
-  Status consequence;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const std::string why(reinterpret_cast<const char*>(all[rank].bytes.data()), all[rank].bytes.size());
-    if (why.empty()) {
-      continue;
-    }
-    const Status status =
-        Status::error(Code::system_error, "rank " + std::to_string(rank) + " cannot be connected: " + why)
-            .with_rank(static_cast<int>(rank));
-    if (!why.starts_with(kTimedOut)) {
-      return status;
-    }
-    consequence = consequence ? status : consequence;
-  }
-  return consequence;
-}
-
 }  // namespace
 
 Result<TcpConnections> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank,
@@ -282,7 +257,8 @@ Result<TcpConnections> connect_by_tcp(store::Store& store, const JobKey& key, co
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);
   Result<NewsDescriptors> news = connected ? NewsDescriptors::make() : Result<NewsDescriptors>(connected);
-  RONDE_RETURN_IF_ERROR(agree(store, meeting, news.status(), time_left(clock, deadline)));
+  RONDE_RETURN_IF_ERROR(
+      agree_on_start(store, scope + "/connected", rank, size, news.status(), time_left(clock, deadline)));
   return TcpConnections{connector.take(), std::move(who), std::move(*news)};
 }
 

@@ -6,28 +6,16 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <string>
 #include <utility>
-
-#include "transport/tcp/message_head.h"
 
 namespace ronde::transport {
 
-namespace {
-
-/// One call to the kernel takes so many, the head included; what is left is copied.
-constexpr std::size_t kMostParts = OutgoingBytes::kMostParts;
-
-}  // namespace
-
 Stream::Stream(TcpConnection connection, int peer, Integrity integrity)
-    : socket_(std::move(connection.socket)),
-      kept_from_children_(socket_.get()),
-      tags_(integrity, connection.sending),
-      incoming_(peer, MessageTags(integrity, connection.receiving)) {}
+    : BytePipe(peer, integrity, connection.sending, connection.receiving),
+      socket_(std::move(connection.socket)),
+      kept_from_children_(socket_.get()) {}
 
 std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
 
@@ -35,86 +23,9 @@ void Stream::note_events(std::uint32_t events) { note_news((events & (EPOLLRDHUP
 
 // ---- Sending
 
-/// How many bytes of the message are on their way; what is left of its head is kept. Requires: nothing is lent, and
-/// tags_ has begun the message.
-std::size_t Stream::send_some(Channel channel, Parts message) {
-  MessageHead head(tags_.integrity());
-  head.describe(channel, message, tags_);
-  std::array<std::span<const std::byte>, kMostParts> parts;
-  parts[0] = head.bytes();
-  const std::size_t count = std::min(message.size(), kMostParts - 1);
-  std::copy_n(message.begin(), count, parts.begin() + 1);
-  const std::size_t sent = outgoing_.is_empty() ? write(std::span(parts).first(count + 1)) : 0;
-  if (!can_send_) {
-    return head.length();
-  }
-  const std::size_t of_head = std::min(sent, parts[0].size());
-  outgoing_.keep(parts[0].subspan(of_head));
-  return sent - of_head;
-}
-
-void Stream::send(Channel channel, Parts message) {
-  if (!can_send_) {
-    return;
-  }
-  keep_lent();
-  tags_.begin();
-  if (tags_.integrity() == Integrity::encrypt) {
-    send_encrypted(channel, message);
-  } else {
-    keep_rest(message, send_some(channel, message));
-  }
-}
-
-void Stream::send_encrypted(Channel channel, Parts message) {
-  encrypted_.clear();
-  for (const std::span<const std::byte> part : message) {
-    encrypted_.insert(encrypted_.end(), part.begin(), part.end());
-  }
-  tags_.crypt(encrypted_);
-  const std::span<const std::byte> all = encrypted_;
-  keep_rest(Parts(&all, 1), send_some(channel, Parts(&all, 1)));
-}
-
-/// Of a message of which so many bytes are on their way.
-void Stream::keep_rest(Parts message, std::size_t sent) {
-  for (const std::span<const std::byte> part : message) {
-    const std::size_t gone = std::min(sent, part.size());
-    outgoing_.keep(part.subspan(gone));
-    sent -= gone;
-  }
-}
-
-void Stream::send_lent(Channel channel, Parts message) {
-  if (tags_.integrity() == Integrity::encrypt) {
-    return send(channel, message);
-  }
-  if (!can_send_) {
-    return;
-  }
-  keep_lent();
-  tags_.begin();
-  std::size_t sent = send_some(channel, message);
-  for (std::size_t i = 0; i < message.size(); ++i) {
-    const std::span<const std::byte> rest = message[i].subspan(std::min(sent, message[i].size()));
-    sent -= message[i].size() - rest.size();
-    if (i == 0) {
-      outgoing_.keep(rest);
-    } else if (!rest.empty()) {
-      outgoing_.lend(rest);
-    }
-  }
-}
-
-void Stream::keep_lent() { outgoing_.keep_lent(); }
-
-void Stream::drop_lent() {
-  if (outgoing_.has_lent()) {
-    outgoing_.drop();
-    can_send_ = false;
-    ::shutdown(socket_.get(), SHUT_RDWR);  // so that the peer does not wait for the rest
-    may_read_ = ends_ = true;
-  }
+void Stream::break_off() {
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  may_read_ = ends_ = true;
 }
 
 /// How many bytes of all the kernel has taken. A broken connection takes none any more: its end is seen by reading,
@@ -137,39 +48,24 @@ std::size_t Stream::write(Parts parts) {
     }
     if (errno != EINTR) {
       note_cause(errno);
-      can_send_ = false;
-      outgoing_.drop();
+      stop_sending();
       may_read_ = ends_ = true;
       return 0;
     }
   }
 }
 
-bool Stream::flush() {
-  return outgoing_.flush([this](Parts parts) { return write(parts); });
-}
-
 // ---- Receiving
 
-bool Stream::next(Channel& of, std::vector<std::byte>& message) {
-  while (!incoming_.next(of, message)) {
-    if (!incoming_.status() || !read_more()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// Requires: all that was read has been taken.
 bool Stream::read_more() {
   if (!may_read_ || is_at_end()) {
     return false;
   }
-  const std::size_t got = read_into(incoming_.room());
+  const std::size_t got = read_into(incoming().room());
   if (got == 0) {
     return false;
   }
-  incoming_.note_read(got);
+  incoming().note_read(got);
   return true;
 }
 
@@ -200,8 +96,7 @@ std::size_t Stream::read_into(std::span<std::byte> room) {
 
 void Stream::end() {
   note_end();
-  can_send_ = false;
-  outgoing_.drop();
+  stop_sending();
 }
 
 /// The first is the cause, what it led to is not.
@@ -250,7 +145,7 @@ bool Stream::finish_sending() {
     ::shutdown(socket_.get(), SHUT_WR);
   }
   int on_its_way = 0;
-  return !can_send_ || ::ioctl(socket_.get(), SIOCOUTQ, &on_its_way) != 0 || on_its_way == 0;
+  return !can_send() || ::ioctl(socket_.get(), SIOCOUTQ, &on_its_way) != 0 || on_its_way == 0;
 }
 
 }  // namespace ronde::transport

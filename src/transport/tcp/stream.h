@@ -5,37 +5,23 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/forked_children.h"
-#include "base/status.h"
 #include "base/unique_fd.h"
 #include "transport/integrity.h"
 #include "transport/messages/pipe.h"
-#include "transport/tcp/message_assembler.h"
-#include "transport/tcp/message_tags.h"
-#include "transport/tcp/outgoing_bytes.h"
+#include "transport/tcp/byte_pipe.h"
 #include "transport/tcp/silence.h"
 #include "transport/tcp/tcp_connection.h"
 
 namespace ronde::transport {
 
 /// Used under one lock. Never blocks.
-class Stream final : public Pipe {
+class Stream final : public BytePipe {
  public:
   /// `connection`: of whose first message nothing has been read. `peer`: its rank. `integrity`: the same at both ends.
   Stream(TcpConnection connection, int peer, Integrity integrity = Integrity::checksum);
-
-  void send(Channel channel, Parts message) override;
-  void send_lent(Channel channel, Parts message) override;
-  void keep_lent() override;
-  void drop_lent() override;
-  void recycle(std::vector<std::byte>&& memory) override { incoming_.recycle(std::move(memory)); }
-  void send(Channel channel, std::span<const std::byte> message) { send(channel, Parts(&message, 1)); }
-  bool flush() override;
-  Status status() const override { return incoming_.status(); }
 
   int descriptor() const override { return socket_.get(); }
   std::uint32_t events() const override;
@@ -51,15 +37,12 @@ class Stream final : public Pipe {
   bool watch(Nanoseconds now, const HostTimeout& timeout) override;
   std::string end_cause() const override { return end_cause_; }
 
- protected:
-  bool next(Channel& channel, std::vector<std::byte>& message) override;
+  /// Ends the connection: both sides read its end.
+  void break_off() override;
 
  private:
-  std::size_t send_some(Channel channel, Parts message);
-  void send_encrypted(Channel channel, Parts message);
-  void keep_rest(Parts message, std::size_t sent);
-  std::size_t write(Parts parts);
-  bool read_more();
+  std::size_t write(Parts parts) override;
+  bool read_more() override;
   std::size_t read_into(std::span<std::byte> room);
   void end();
   void note_cause(int error);
@@ -69,15 +52,9 @@ class Stream final : public Pipe {
   const KeptFromForkedChildren kept_from_children_;
   bool may_read_ = true;
   bool ends_ = false;
-  bool can_send_ = true;
   bool has_finished_ = false;
   Silence silence_;
   std::string end_cause_;
-
-  MessageTags tags_;  ///< of what is sent
-  std::vector<std::byte> encrypted_;
-  OutgoingBytes outgoing_;
-  MessageAssembler incoming_;
 };
 
 }  // namespace ronde::transport

@@ -12,6 +12,7 @@
 #include "transport/host_timeout.h"
 #include "transport/integrity.h"
 #include "transport/messages/channels.h"
+#include "transport/messages/pipe.h"
 #include "transport/peer_info.h"
 #include "transport/tcp/tcp_connection.h"
 
@@ -42,6 +43,9 @@ struct TcpOptions {
 Result<TcpConnections> connect_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank,
                                       int size, const std::string& address, const TcpOptions& options,
                                       Nanoseconds limit, std::vector<bool> reached = {});
+
+/// A pipe over each connection that is open; the rest are null.
+std::vector<std::unique_ptr<Pipe>> streams_over(std::vector<TcpConnection> connections, Integrity integrity);
 
 /// The same with connections between all, and links over these.
 Result<JobLinks> meet_by_tcp(store::Store& store, const JobKey& key, const std::string& scope, int rank, int size,
