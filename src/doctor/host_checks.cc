@@ -24,6 +24,7 @@
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "doctor/mpi_check.h"
+#include "doctor/ofi_check.h"
 #include "doctor/python_check.h"
 #include "launch/launcher_process.h"
 #include "launch/program_path.h"
@@ -199,6 +200,7 @@ HostReport examine_host() {
     report.findings.push_back(*settings);
   }
   add_mpi(report);
+  add_ofi(report);
   add_python(report);
   return report;
 }

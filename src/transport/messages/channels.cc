@@ -38,7 +38,7 @@ class Connected {
         pipes_(std::move(pipes)) {
     add(watch_timer_.get(), EPOLLIN, kWatchTimer);
     for (const int fd : shared_ ? shared_->descriptors() : std::vector<int>()) {
-      add(fd, EPOLLIN | EPOLLET, kShared);
+      add(fd, EPOLLIN, kShared);  // what is left in them is seen again
     }
     for (std::size_t peer = 0; peer < pipes_.size(); ++peer) {
       if (!pipes_[peer]) {

@@ -34,7 +34,7 @@ struct NewsDescriptors {
 class SharedNews {
  public:
   virtual ~SharedNews() = default;
-  /// Readable when look() has something to do. Watched edge-triggered, as long as this lives.
+  /// Readable while look() has something to do. Watched as long as this lives.
   virtual std::vector<int> descriptors() const = 0;
   /// One of them has become readable.
   virtual void note_events() = 0;
