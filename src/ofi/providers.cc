@@ -86,6 +86,8 @@ std::string_view refusal(std::string_view provider) {
 
 bool is_tested(std::string_view provider) { return std::ranges::find(kTested, provider) != kTested.end(); }
 
+bool has_edges_only(std::string_view provider) { return provider == "net"; }
+
 int preference(std::string_view provider) {
   const auto found = std::ranges::find(kPreferred, provider);
   return found == kPreferred.end() ? -1 : static_cast<int>(found - kPreferred.begin());

@@ -16,6 +16,10 @@ std::string_view refusal(std::string_view provider);
 /// Whether Ronde's tests run over it.
 bool is_tested(std::string_view provider);
 
+/// The descriptor that it gives to wait on stays readable once it was: fi_trywait() does not make it unreadable again,
+/// so only its becoming readable tells of news.
+bool has_edges_only(std::string_view provider);
+
 /// Its place among the providers that are taken without being asked for, best first; -1 for all others.
 int preference(std::string_view provider);
 

@@ -31,6 +31,7 @@ NEEDS = {
     "open-mpi": "Open MPI's launcher",
     "bubblewrap": "containers by bubblewrap",
     "podman": "containers by podman and runc",
+    "libfabric": "libfabric, which Ronde opens at run time",
 }
 _OF_ROOT = ("ssh", "slurm", "bubblewrap", "podman")
 _PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
@@ -93,6 +94,8 @@ def missing(of: Level) -> Dict[str, str]:
             lacks[need] = f"there is no program {program} (Debian's package {_PACKAGES[program]})"
         elif need == "pmix" and not glob.glob("/usr/lib/*/libpmix.so"):
             lacks[need] = "Slurm's plugin finds no libpmix.so (Debian's package libpmix-dev)"
+        elif need == "libfabric" and not glob.glob("/usr/lib/*/libfabric.so.1"):
+            lacks[need] = "there is no libfabric.so.1 (Debian's package libfabric1)"
     return lacks
 
 

@@ -37,8 +37,8 @@ class Connected {
         watch_timer_(std::move(news.timer)),
         pipes_(std::move(pipes)) {
     add(watch_timer_.get(), EPOLLIN, kWatchTimer);
-    for (const int fd : shared_ ? shared_->descriptors() : std::vector<int>()) {
-      add(fd, EPOLLIN, kShared);  // what is left in them is seen again
+    for (const SharedNews::Watched& each : shared_ ? shared_->descriptors() : std::vector<SharedNews::Watched>()) {
+      add(each.fd, each.is_edge ? EPOLLIN | EPOLLET : EPOLLIN, kShared);
     }
     for (std::size_t peer = 0; peer < pipes_.size(); ++peer) {
       if (!pipes_[peer]) {

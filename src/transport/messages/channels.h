@@ -34,8 +34,12 @@ struct NewsDescriptors {
 class SharedNews {
  public:
   virtual ~SharedNews() = default;
-  /// Readable while look() has something to do. Watched as long as this lives.
-  virtual std::vector<int> descriptors() const = 0;
+  struct Watched {
+    int fd;
+    bool is_edge;  ///< its becoming readable alone is news: it may stay so
+  };
+  /// Readable when look() has something to do, and, but for edges, while it has. Watched as long as this lives.
+  virtual std::vector<Watched> descriptors() const = 0;
   /// One of them has become readable.
   virtual void note_events() = 0;
   /// Gives each pipe what has come for it. What comes afterwards makes a descriptor readable.

@@ -13,18 +13,24 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_tagged.h>
 
+#include "ofi/providers.h"
+
 namespace ronde::transport {
 
 namespace {
 
 /// The first pause until the next look where no descriptor tells, and the longest, to which it doubles in vain.
 constexpr Nanoseconds kFirstPause = 2 * kMillisecond;
-constexpr Nanoseconds kFirstPauseWithoutDescriptor = 100 * kMicrosecond;
+constexpr Nanoseconds kShortPause = 100 * kMicrosecond;  ///< where no descriptor, or edges alone, tell of what comes
 constexpr Nanoseconds kLongestPause = 64 * kMillisecond;
 /// Completions that are read at once.
 constexpr std::size_t kAtOnce = 16;
 /// One look takes in no more: an engine's step is short.
 constexpr std::size_t kMostInOneLook = 64;
+/// Of a provider of whose descriptor only edges tell, a queue that is read empty may have left bytes in a socket: it is
+/// read so often in a row, and looked at so often again after the last completion.
+constexpr int kEmptyReads = 3;
+constexpr int kSettlingLooks = 10;
 constexpr int kLeastTagBits = 48;
 
 OfiBuffer& buffer_of(void* context) { return *static_cast<OfiBuffer*>(context); }
@@ -67,6 +73,7 @@ Status OfiEndpoint::set_up(std::size_t peers, std::size_t most) {
   if (std::bit_width(info.ep_attr->mem_tag_format) < kLeastTagBits) {
     return Status::error(Code::not_implemented, "its tags are too short to tell peers from strangers");
   }
+  has_edges_only_ = ofi::has_edges_only(fabric_->provider());
   room_ = FragmentRoom::for_peers(most, info.ep_attr->max_msg_size);
   const std::size_t receive = room_.receive_buffers() * peers;
   const std::size_t all = receive + room_.send_buffers() * peers;
@@ -164,10 +171,10 @@ void OfiEndpoint::need_looks(bool is_needed) {
   set_timer();
 }
 
-std::vector<int> OfiEndpoint::descriptors() const {
-  std::vector<int> all{timer_.get()};
+std::vector<SharedNews::Watched> OfiEndpoint::descriptors() const {
+  std::vector<Watched> all{{timer_.get(), false}};
   if (fabric_->wait_fd() >= 0) {
-    all.push_back(fabric_->wait_fd());
+    all.push_back({fabric_->wait_fd(), has_edges_only_});
   }
   return all;
 }
@@ -177,14 +184,18 @@ void OfiEndpoint::note_events() {
   if (timer_is_set_ && ::read(timer_.get(), &expirations, sizeof expirations) == sizeof expirations) {
     timer_is_set_ = false;
     pause_ = std::min(2 * pause_, kLongestPause);
+    settling_ = std::max(settling_ - 1, 0);
+  } else if (has_edges_only_) {
+    settling_ = kSettlingLooks;
   }
 }
 
 void OfiEndpoint::look() {
   was_full_ = false;
   is_behind_ = true;
+  int empty_reads = 0;
   for (std::size_t read = 0; is_behind_ && read < kMostInOneLook; read += kAtOnce) {
-    is_behind_ = read_completions() || !fabric_->may_sleep();
+    is_behind_ = read_completions() || (has_edges_only_ && ++empty_reads < kEmptyReads) || !fabric_->may_sleep();
   }
   if (!to_post_.empty()) {
     post_waiting();
@@ -200,6 +211,7 @@ bool OfiEndpoint::read_completions() {
     return false;
   }
   pause_ = 0;
+  settling_ = has_edges_only_ ? kSettlingLooks : 0;
   if (got == -FI_EAVAIL) {
     note_error();
     return true;
@@ -251,10 +263,13 @@ void OfiEndpoint::note_error() {
 
 /// Where only a look tells, or moves what is under way.
 void OfiEndpoint::set_timer() {
-  if (timer_is_set_ || (under_way_ == 0 && !was_full_ && !is_behind_ && to_post_.empty() && looks_needed_ == 0)) {
+  const bool is_needed =
+      under_way_ > 0 || was_full_ || is_behind_ || settling_ > 0 || !to_post_.empty() || looks_needed_ > 0;
+  if (timer_is_set_ || !is_needed) {
     return;
   }
-  pause_ = std::max(pause_, needs_bells() ? kFirstPauseWithoutDescriptor : kFirstPause);
+  const bool is_short = needs_bells() || has_edges_only_;
+  pause_ = std::max(pause_, is_short ? kShortPause : kFirstPause);
   itimerspec when{};
   when.it_value.tv_nsec = pause_;
   timer_is_set_ = ::timerfd_settime(timer_.get(), 0, &when, nullptr) == 0;

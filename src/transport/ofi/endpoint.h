@@ -90,7 +90,7 @@ class OfiEndpoint final : public SharedNews {
 
   // ---- As SharedNews has them.
 
-  std::vector<int> descriptors() const override;
+  std::vector<Watched> descriptors() const override;
   void note_events() override;
   void look() override;
 
@@ -118,13 +118,15 @@ class OfiEndpoint final : public SharedNews {
   Memory memory_;
   std::vector<OfiBuffer> buffers_;  ///< those to receive into first
   std::unique_ptr<FabricObjects> fabric_;
+  bool has_edges_only_ = false;
   void* descriptor_of_memory_ = nullptr;
   std::size_t given_out_ = 0;  ///< of the send buffers
   std::deque<OfiBuffer*> to_post_;
   std::unordered_map<std::uint64_t, OfiPeer*> peers_;  ///< by tag
   std::size_t under_way_ = 0;                          ///< fragments posted to be sent
   bool was_full_ = false;                              ///< the provider took none at the last try
-  bool is_behind_ = false;                             ///< the last look has left something
+  int settling_ = 0;        ///< looks that are to come after the last completion, where edges alone tell
+  bool is_behind_ = false;  ///< the last look has left something
   int looks_needed_ = 0;
   std::uint64_t strangers_ = 0;
   Status broken_;

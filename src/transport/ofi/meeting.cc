@@ -130,8 +130,10 @@ class FirstWords {
   }
   void wait() {
     std::vector<pollfd> fds;
-    for (const int fd : endpoint_.descriptors()) {
-      fds.push_back({fd, POLLIN, 0});
+    for (const SharedNews::Watched& each : endpoint_.descriptors()) {
+      if (!each.is_edge) {
+        fds.push_back({each.fd, POLLIN, 0});
+      }
     }
     ::poll(fds.data(), fds.size(), kLookMilliseconds);
     endpoint_.note_events();

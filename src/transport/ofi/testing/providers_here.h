@@ -23,6 +23,9 @@ inline void PrintTo(const OfiOptions& fabric, std::ostream* stream) { *stream <<
 
 /// Empty, or why nothing can be tested over it here. Newer libraries have "net" as "tcp".
 inline std::string missing_here(const OfiOptions& fabric) {
+#if defined(__SANITIZE_THREAD__)
+  return "ThreadSanitizer does not see what libfabric does between " + name_of(fabric) + "'s threads";
+#endif
   const Result<ofi::OfiLibrary> library = ofi::OfiLibrary::open();
   if (!library) {
     return "no libfabric here: " + library.status().message();
