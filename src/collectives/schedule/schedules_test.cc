@@ -204,6 +204,21 @@ TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
   }
 }
 
+TEST(HierarchicalSchedule, CutsLessOftenTheMoreHostsThereAre) {
+  constexpr std::size_t kLeast = std::size_t{256} << 10;
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+  const auto slice = [](std::size_t bytes, std::size_t hosts) { return hierarchical_slice(bytes, 4, hosts, kLeast); };
+  EXPECT_EQ(slice(256 * kMegabyte, 8), kLeast) << "as before";
+  EXPECT_EQ(slice(1, 4096), kLeast);
+  EXPECT_EQ(slice(64 * kMegabyte, 16), kMegabyte);
+  EXPECT_EQ(slice(64 * kMegabyte, 32), 2 * kMegabyte);
+  EXPECT_EQ(slice(16 * kMegabyte, 128), 2 * kMegabyte);
+  EXPECT_EQ(slice(64 * kMegabyte, 128), 4 * kMegabyte);
+  EXPECT_EQ(slice(1024 * kMegabyte, 4096), 4 * kMegabyte) << "partial sums are kept in memory";
+  EXPECT_EQ(hierarchical_slice(64 * kMegabyte, 4, 128, 16 * kMegabyte), 16 * kMegabyte) << "more is asked for";
+  EXPECT_EQ(hierarchical_slice(64 * kMegabyte, 4, 128, 3 * kLeast), 6 * kLeast * 2) << "of any number of lines";
+}
+
 /// What schedule.h promises of hears_all_by() and told(): messages are followed, from whom they come with what that one
 /// knew.
 void expect_nobody_writes_before_it_has_heard_from_all(const Schedules& world) {
