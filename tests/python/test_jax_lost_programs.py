@@ -187,9 +187,9 @@ def test_an_argument_that_holds_an_error_of_some_ranks(tmp_path, fails):
 
 
 WITH_CALLBACKS = """
-import jax, jax.numpy as jnp, numpy as np, ronde.jax as rj
+import jax, jax.numpy as jnp, numpy as np, sys, ronde.jax as rj
 rj.init()
-rank, size, number = rj.rank(), rj.size(), 0
+rank, size, number, way = rj.rank(), rj.size(), 0, sys.argv[1]
 
 def check(x):
     if number == 3:
@@ -205,6 +205,24 @@ def always(x):
     jax.debug.callback(lambda each: None, x[0])
     return rj.allreduce(x, op=rj.Sum)
 
+@jax.jit
+def write(reference, x, y):
+    reference[...] = first(x, y)
+
+@jax.jit
+def of_reference(reference):
+    return always(reference[...])
+
+def closed_over(reference):
+    return jax.jit(lambda: always(reference[...]))()
+
+def made(x, y):
+    if way == "array":
+        return always(first(x, y))
+    reference = jax.new_ref(jnp.zeros(4))
+    write(reference, x, y)
+    return of_reference(reference) if way == "reference" else closed_over(reference)
+
 late = jax.jit(lambda y, k: jax.lax.fori_loop(0, k, lambda i, m: jnp.sin(m @ m), y))
 square = jnp.ones((200, 200))
 
@@ -216,7 +234,7 @@ def run(name, numbers):
             jax.block_until_ready(y)  # the call itself raises; on rank 1 it returns before its error
         try:
             x = jnp.full(4, 10.0 * number + rank)
-            found = float(always(first(x, y))[0])
+            found = float(made(x, y)[0])
             print(name, number, found == 20.0 * number + 1, found)
         except (ValueError, RuntimeError) as error:
             print(name, number, "failed", str(error)[:150].replace(chr(10), " "))
@@ -228,12 +246,13 @@ run("then", range(10, 12))
 """
 
 
-def test_a_program_with_callbacks_that_takes_what_another_has_failed_to_make(tmp_path):
+@pytest.mark.parametrize("way", ["array", "reference", "closed over"])
+def test_a_program_with_callbacks_that_takes_what_another_has_failed_to_make(tmp_path, way):
     """The error seemed to be of its own callback, so it counted as an execution that others had begun too: sums were of two
     steps from then on."""
     program = tmp_path / "program.py"
     program.write_text(WITH_CALLBACKS)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="2")
     first, then = ended.lines("first "), ended.lines("then ")
     assert ended.code == 0 and (len(first), len(then)) == (14, 4), ended.output
     assert not any("False" in each for each in first + then), ended.output

@@ -22,6 +22,8 @@ import logging
 import threading
 from typing import Any, List, NamedTuple, Optional, Sequence
 
+import numpy as np
+
 _log = logging.getLogger("ronde")
 
 
@@ -146,13 +148,17 @@ def _program_of(executable: Any) -> Optional[Program]:
 
 
 def _hold_an_error(executable: Any, arguments: Sequence[Any]) -> bool:
-    """Waits for the arguments that the program uses. What is behind a reference need not be looked at: it keeps an error for
-    good, so that no program with it makes a call again."""
+    """Waits for the arguments that the program uses, and for what is behind references, be they arguments or closed over."""
     used = executable.kept_var_idx
+    taken = [each for index, each in enumerate(arguments) if index in used]
+    taken += getattr(getattr(executable, "mut", None), "in_mut", None) or ()
     try:
-        for index, each in enumerate(arguments):
-            if index in used and hasattr(each, "block_until_ready"):
-                each.block_until_ready()
+        for each in taken:
+            array = getattr(getattr(each, "_refs", each), "_buf", each)  # behind a reference, as JAX keeps it
+            if hasattr(array, "block_until_ready"):
+                array.block_until_ready()
+            elif not isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
+                return True  # nobody knows
     except Exception:  # which the execution will end in, too
         return True
     return False
