@@ -345,3 +345,51 @@ def test_a_call_outside_has_no_name_of_one_in_a_program(tmp_path):
     told = ended.lines("step ")
     assert ended.code == 0 and len(told) == 48 and not any("False" in each for each in told), ended.output
     assert sum("True" in each for each in told if int(each.split()[1]) >= 9) == 12, ended.output
+
+
+OF_AN_EARLIER_JOB = """
+import jax, jax.numpy as jnp, sys, time, ronde.jax as rj
+from ronde.jax import _library
+_library._LEAVE_LIMIT_S, _library._JOIN_LIMIT_S = 0.3, float(sys.argv[1])
+rj.init()
+rank = rj.rank()
+late = jax.jit(lambda y, k: jax.lax.fori_loop(0, k, lambda i, m: jnp.sin(m @ m), y))
+step = jax.jit(lambda x: rj.allreduce(x, op=rj.Sum))
+float(step(jnp.float32(0)))
+square, many, old = jnp.ones((200, 200)), 0, None
+if rank == 0:
+    late(square, 20).block_until_ready()
+    start = time.time()
+    late(square, 100).block_until_ready()
+    many = int(4 / (time.time() - start) * 100)  # 4 s
+try:
+    old = step(1000.0 + rank + 0 * late(square, many)[0, 0])
+except Exception:  # rank 1 may be told here that rank 0 has left
+    pass
+rj.shutdown()
+try:
+    rj.init()
+except ValueError as error:
+    print("init failed", str(error))
+    try:
+        old.block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        print("old failed", str(error))
+    rj.init()
+for number in range(3):
+    found = float(step(jnp.float32(10 * number + rank)))
+    print("step", number, found == 20 * number + 1, found)
+"""
+
+
+@pytest.mark.parametrize("limit_s", ["60", "0.3"])
+def test_a_program_that_was_under_way_in_an_earlier_job(tmp_path, limit_s):
+    """Leaving waits for it, within a limit. Then its call was the first of the next job, and met another rank's first there."""
+    program = tmp_path / "program.py"
+    program.write_text(OF_AN_EARLIER_JOB)
+    ended = run_job(2, str(program), limit_s, RONDE_TIMEOUT_S="30")
+    told = ended.lines("step ")
+    assert len(told) == 6 and not any("False" in each for each in told), ended.output
+    failed = ended.lines("init failed")
+    assert len(failed) == (limit_s == "0.3") and all("wait for its results" in each for each in failed), ended.output
+    assert len(ended.lines("old failed")) == len(failed), ended.output
