@@ -16,9 +16,6 @@ namespace {
 /// So many are remembered, and those that have not made all their calls: of others XLA begins nothing any more.
 constexpr std::size_t kMost = 256;
 
-/// So many errors of calls are remembered.
-constexpr std::size_t kMostErrors = 64;
-
 /// A rank that others come to waits so many limits longer.
 constexpr int kPatience = 3;
 
@@ -161,7 +158,6 @@ Executions::Answer Executions::begin(const Beginning& beginning, std::int32_t gr
     const std::string error =
         "an earlier execution of a compiled program has failed on this rank, and the ranks could not agree to go on: " +
         why;
-    keep(error);
     return {fail_locked(run, error, true, &place), {}, given_up};
   }
   Execution& mine = execution(run);
@@ -208,7 +204,7 @@ std::int64_t Executions::now() {
   return ++time_;
 }
 
-void Executions::ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, bool has_callbacks,
+void Executions::ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, bool is_of_argument,
                                 std::int64_t started, const std::string& error) {
   const std::lock_guard lock(mutex_);
   follow_init();
@@ -222,23 +218,8 @@ void Executions::ended_in_error(std::span<const Place> places, std::span<const s
   Execution& mine = execution(run);
   mine.places = std::move(program);
   mine.given.assign(given.begin(), given.end());
-  mine.is_known = has_callbacks && !is_of_a_call(error);
+  mine.is_known = !is_of_argument;
   fail_locked(run, error, true);
-}
-
-void Executions::keep(const std::string& error) {
-  if (std::ranges::find(errors_, error) != errors_.end()) {
-    return;
-  }
-  errors_.push_back(error);
-  if (errors_.size() > kMostErrors) {
-    errors_.pop_front();
-  }
-}
-
-/// Whether it has an error of a call in it.
-bool Executions::is_of_a_call(const std::string& error) const {
-  return std::ranges::any_of(errors_, [&](const std::string& each) { return error.find(each) != std::string::npos; });
 }
 
 /// This execution comes to no more calls: it counts where it would have made some. Where it might not have the program
@@ -356,7 +337,6 @@ void Executions::end(std::int64_t run, ronde_ticket* ticket) {
 
 std::string Executions::fail(std::int64_t run, const std::string& error, bool is_cause) {
   const std::lock_guard lock(mutex_);
-  keep(error);
   return fail_locked(run, error, is_cause);
 }
 

@@ -19,7 +19,7 @@
 //    an argument holds the error of another program, that one may have raised it itself on another rank, which has kept
 //    its old argument then, or does not come to this execution at all. And an execution whose program may end without
 //    any call may have had none elsewhere. Nobody knows then: the program is lost, and its calls are refused until the
-//    next init(). An error is an argument's where the program has no callbacks, and where it is known from a call.
+//    next init().
 // A rank counts the executions of a program in each group by itself: where each has a call there, all that have begun
 // or have failed, else those that came to one. So ranks that are in other groups besides count alike.
 //
@@ -108,8 +108,8 @@ class Executions {
   std::int64_t now();
   /// An execution that was started at this point, of a program that makes calls in these places, of which these have
   /// names that the caller has given, has ended in this error on this rank. Those of one program are told one by one.
-  /// `has_callbacks`: the program calls functions of Python's, which may have raised it.
-  void ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, bool has_callbacks,
+  /// `is_of_argument`: an argument may have held it; else a function of Python's that the program calls has raised it.
+  void ended_in_error(std::span<const Place> places, std::span<const std::int64_t> given, bool is_of_argument,
                       std::int64_t started, const std::string& error);
 
   /// This execution of the program begins. Returns the execution before it, if that has not left.
@@ -166,10 +166,8 @@ class Executions {
   std::string fail_locked(std::int64_t run, const std::string& error, bool is_cause, const Place* unmade = nullptr);
   void cancel_rest(const Execution& failed, const Place* unmade);
   std::vector<std::int64_t> open(const Beginning& beginning);
-  void keep(const std::string& error);
   void give_up_locked(std::int64_t run);
   void count_rest(Execution& mine);
-  bool is_of_a_call(const std::string& error) const;
   Family& family(const Place& place) { return families_[{place.group, place.family}]; }
   bool needs_to_ask(const Place& place);
   bool agree(std::unique_lock<std::mutex>& lock, std::int64_t run, const Place& place, std::string& why);
@@ -186,7 +184,6 @@ class Executions {
   std::int64_t time_ = 0;                                             ///< counts what now() and first calls are told
   std::int64_t begun_ = 0;                                            ///< when the job has
   std::map<std::vector<Place>, std::int64_t> first_calls_;            ///< by program: when its last execution made one
-  std::deque<std::string> errors_;                                    ///< of calls that have failed
   std::int64_t epoch_ = -1;                                           ///< of the job
 };
 

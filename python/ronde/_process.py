@@ -26,6 +26,9 @@ _as_joined: Optional[_abi.Topology] = None
 #: Called by the rank before it leaves its job, by :func:`shutdown` or at exit; each has a limit of its own.
 _before_leaving: List[Callable[[], None]] = []
 
+#: Called by the rank before it joins a job.
+_before_joining: List[Callable[[], None]] = []
+
 #: The thread of an init or shutdown that Ctrl-C has cut short; it goes on to the call's own limit.
 _cut_short: Optional[threading.Thread] = None
 
@@ -75,6 +78,8 @@ def init(options: Optional[_abi.Options] = None) -> None:
         if _as_joined is None:  # Ctrl-C had cut the other call short, which went on
             _note_join()
         return
+    for each in _before_joining:
+        each()
     call = library().ronde_init
 
     def join() -> None:
@@ -133,6 +138,12 @@ def before_leaving(call: Callable[[], None]) -> None:
     """``call`` is made before this process leaves a job, in the thread that leaves; it raises nothing. For frameworks that
     run what the program asked for later: the other ranks count on it."""
     _before_leaving.append(call)
+
+
+def before_joining(call: Callable[[], None]) -> None:
+    """``call`` is made before this process joins a job, in the thread that joins. It raises InitializationError where what was
+    asked for in an earlier job may yet come, and would take part in this one."""
+    _before_joining.append(call)
 
 
 def is_initialized() -> bool:

@@ -183,3 +183,43 @@ def test_a_function_that_one_rank_has_traced_before(hvd, tf, rank, world):
     assert float(mean_loss(tf.ones(8))) == 1.0
     for _ in range(3):
         assert float(step(tf.ones(5 if rank == 0 else 8))) == 2.0
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("which", ["plain", "loop", "branch", "nested", "recomputed", "twice"])
+def test_a_call_in_a_gradient_has_one_name_whatever_a_rank_has_done(hvd, tf, rank, world, which):
+    """TensorFlow's name of a function's gradient, of which the call's is made, has a number that counts what the process has
+    done: the ranks' calls did not meet, or met those of another function's gradient, with success."""
+    @tf.custom_gradient
+    def scaled(x):
+        return 1.0 * x, lambda gradient: hvd.allreduce(gradient, op=hvd.Sum)
+
+    def loop(x):
+        for _ in tf.range(2):
+            x = scaled(x)
+        return x
+
+    def branch(x):
+        if x[0] > 0.0:
+            y = scaled(x)
+        else:
+            y = x
+        return y
+
+    inner = tf.function(scaled)
+    functions = {
+        "plain": scaled, "loop": loop, "branch": branch, "nested": lambda x: inner(x) + 1.0,
+        "recomputed": tf.recompute_grad(lambda x: scaled(tf.identity(x))), "twice": lambda x: inner(x) + inner(2.0 * x),
+    }
+    function = tf.function(functions[which])
+    times = {"loop": world**2, "twice": 3 * world}.get(which, world)
+    count = tf.Variable(0)
+    for number in range(3):
+        for _ in range(5 * rank):
+            count.assign_add(1)
+        x = tf.fill([3 + (number == 1) * rank], 2.0)  # the second is traced anew on one rank
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(function(x)[:3] * (number + 1.0))
+        if number != 1:
+            np.testing.assert_array_equal(tape.gradient(y, x), np.full(3, times * (number + 1.0)))

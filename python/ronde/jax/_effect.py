@@ -8,7 +8,7 @@ before the one before has ended.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Iterator, Optional
 
 
 @functools.lru_cache(maxsize=None)
@@ -30,3 +30,41 @@ def known_effect() -> Any:
         return Call()
     except (ImportError, AttributeError):
         return None
+
+
+def refuse_where_unseen(jaxpr: Any, what: str) -> None:
+    """NotImplementedError where a call stands within an operation of which JAX does not know that it has the effect:
+    ``linear_call``, ``composite`` and others that say nothing of what is in them. A rank that does not use its result would
+    not make the call, and its next one would meet the others'."""
+    around = _hides_calls(jaxpr, known_effect())
+    if around is not None:
+        raise NotImplementedError(
+            f"'{what}' makes a call of Ronde within JAX's '{around}', of which JAX does not know that it does something: a rank "
+            "that does not use its result would leave the call out, and the others would wait. Make the call outside of it"
+        )
+
+
+def _hides_calls(jaxpr: Any, effect: Any) -> Optional[str]:
+    """The name of such an operation of the program."""
+    for equation in jaxpr.eqns:
+        for inner in _jaxprs_in(equation.params):
+            if effect in inner.effects and effect not in equation.effects:
+                return str(equation.primitive.name)
+            around = _hides_calls(inner, effect)
+            if around is not None:
+                return around
+    return None
+
+
+def _jaxprs_in(value: Any) -> Iterator[Any]:
+    """The programs that an operation has been given."""
+    if isinstance(value, dict):
+        # What a linear function is transposed to is no part of it, until that takes its place.
+        value = [each for name, each in value.items() if name != "transpose"]
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _jaxprs_in(each)
+    else:
+        inner = getattr(value, "jaxpr", value)  # of a closed one
+        if hasattr(inner, "eqns"):
+            yield inner

@@ -5,6 +5,10 @@ Other ranks may have begun calls in that execution, which are not to meet those 
 starts a program with calls it looks how those ended that it has started before, and tells of the errors: the library, which
 knows in which of them calls were made (``bindings/jax/executions.h``), or ``_through_python.py``.
 
+The two differ in what other ranks have done: those whose callback has raised are in the program, and those whose argument holds
+an error may be before it. A program without callbacks has errors of arguments only. Where a program has some its arguments are
+waited for before it starts, as XLA would do then, since afterwards nothing tells the one from the other.
+
 JAX gives a token for each execution of a program with effects, which a call is one of, and the token has the execution's error.
 To look is to wait for the execution: but that does the next program of the thread too, since XLA executes one after the other.
 Executions that several threads start are not ordered among each other, and neither is what a thread is told of another's.
@@ -16,7 +20,9 @@ import ctypes
 import functools
 import logging
 import threading
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Sequence
+
+import numpy as np
 
 _log = logging.getLogger("ronde")
 
@@ -24,12 +30,15 @@ _log = logging.getLogger("ronde")
 class Program:
     """A compiled program with calls."""
 
+    has_callbacks = True  # it may call functions of Python's
+
     def now(self) -> int:
         """A point in time, for :meth:`failed`."""
         raise NotImplementedError
 
-    def failed(self, started: int, error: BaseException) -> None:
-        """An execution that was started then has ended in the error, on this rank."""
+    def failed(self, started: int, error: BaseException, is_of_argument: bool) -> None:
+        """An execution that was started then has ended in the error, on this rank. ``is_of_argument``: an argument may have
+        held it."""
         raise NotImplementedError
 
 
@@ -42,17 +51,16 @@ class ProgramOfLibrary(Program):
         that the caller has given."""
         self.places = places
         self.given = given
-        self.has_callbacks = True  # else errors before its first call are arguments'
 
     def now(self) -> int:
         return int(_library().ronde_jax_now())
 
-    def failed(self, started: int, error: BaseException) -> None:
+    def failed(self, started: int, error: BaseException, is_of_argument: bool) -> None:
         places = (ctypes.c_int64 * len(self.places))(*self.places)
         given = (ctypes.c_int64 * len(self.given))(*self.given)
         text = str(error).encode(errors="replace")
         if not _library().ronde_jax_ended_in_error(
-            places, len(places) // 4, given, len(given), self.has_callbacks, started, text
+            places, len(places) // 4, given, len(given), is_of_argument, started, text
         ):
             raise MemoryError("Ronde has no memory to note an error of a compiled program")
 
@@ -76,6 +84,7 @@ class _Started(NamedTuple):
 
     program: Program
     at: int  # the program's :meth:`Program.now`
+    is_of_argument: bool  # an error that it ends in, as :meth:`Program.failed` has it
     token: Any
 
 
@@ -117,13 +126,14 @@ def install() -> None:
             return execute(self, *arguments)
         _look()
         at = program.now()
+        is_of_argument = not program.has_callbacks or _hold_an_error(self, arguments)
         try:
             results = execute(self, *arguments)
         except BaseException as error:
-            program.failed(at, error)
+            program.failed(at, error, is_of_argument)
             raise
         device, *_ = self.xla_executable.local_devices()
-        _executions.started.append(_Started(program, at, tokens.output_runtime_tokens.get(device)))
+        _executions.started.append(_Started(program, at, is_of_argument, tokens.output_runtime_tokens.get(device)))
         return results
 
     pxla.ExecuteReplicated.__call__ = execute_and_look
@@ -137,14 +147,31 @@ def _program_of(executable: Any) -> Optional[Program]:
     return None
 
 
+def _hold_an_error(executable: Any, arguments: Sequence[Any]) -> bool:
+    """Waits for the arguments that the program uses, and for what is behind references, be they arguments or closed over."""
+    used = executable.kept_var_idx
+    taken = [each for index, each in enumerate(arguments) if index in used]
+    taken += getattr(getattr(executable, "mut", None), "in_mut", None) or ()
+    try:
+        for each in taken:
+            array = getattr(getattr(each, "_refs", each), "_buf", each)  # behind a reference, as JAX keeps it
+            if hasattr(array, "block_until_ready"):
+                array.block_until_ready()
+            elif not isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
+                return True  # nobody knows
+    except Exception:  # which the execution will end in, too
+        return True
+    return False
+
+
 def _look() -> None:
     """Waits for what the thread has started, and tells of errors."""
     started = _executions.started
     while started:
-        program, at, token = started[0]
+        program, at, is_of_argument, token = started[0]
         try:
             if token is not None:
                 token.block_until_ready()
         except Exception as error:  # the execution's, which its results hold too
-            program.failed(at, error)
+            program.failed(at, error, is_of_argument)
         del started[0]

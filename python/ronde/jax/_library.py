@@ -17,14 +17,18 @@ try:
 except ImportError:  # before 0.5
     from jax.extend import ffi as ffi
 
-from ronde import _process
+from ronde import _abi, _process
 from ronde._lib import library
+from ronde.exceptions import InitializationError
 from ronde.jax import _endings
 from ronde.jax._numbering import install, programs_shown
 from ronde.jax._order import TARGETS
 
 #: How long programs under way are waited for before this rank leaves the job, in seconds: as long as Ronde waits for others.
 _LEAVE_LIMIT_S = 10.0
+
+#: How long a rank that joins another job waits for what was under way when it left the last one, in seconds.
+_JOIN_LIMIT_S = 60.0
 
 _log = logging.getLogger("ronde")
 
@@ -38,13 +42,32 @@ def _probe() -> Any:
 def _finish_programs() -> None:
     """JAX returns from a compiled program before it has run. The other ranks count on this one's part in it, so it is run
     to its end before the rank leaves, within a limit."""
+    _have_ended(_LEAVE_LIMIT_S)
+
+
+def _let_programs_end() -> None:
+    """Programs that were under way when the rank left its last job make their calls as soon as there is a job. While there is
+    none these are refused."""
+    if not _have_ended(_JOIN_LIMIT_S):
+        raise InitializationError(
+            f"a compiled program of JAX that was started in an earlier job is under way since more than {_JOIN_LIMIT_S:.0f} s, "
+            "and would make its calls in this one: wait for its results (jax.block_until_ready) before shutdown()",
+            _abi.TIMED_OUT,
+        )
+
+
+def _have_ended(limit_s: float) -> bool:
+    """Waits for programs under way, up to the limit."""
     try:
         last = [_probe()(0.0), *jax.live_arrays()]
-        until = time.monotonic() + _LEAVE_LIMIT_S
-        while not all(array.is_deleted() or array.is_ready() for array in last) and time.monotonic() < until:
+        until = time.monotonic() + limit_s
+        while not all(array.is_deleted() or array.is_ready() for array in last):
+            if time.monotonic() > until:
+                return False
             time.sleep(0.0005)
-    except Exception as error:  # leaving goes on, whatever state JAX is in
+    except Exception as error:  # the job goes on, whatever state JAX is in
         _log.debug("Ronde: programs of JAX under way were not waited for: %s", error)
+    return True
 
 
 @functools.lru_cache(maxsize=None)
@@ -68,6 +91,7 @@ def has_handler() -> bool:
     before = programs_shown()
     _probe()  # now: at the process's exit it is late for a compiler
     _process.before_leaving(_finish_programs)
+    _process.before_joining(_let_programs_end)
     if os.environ.get("RONDE_JAX_FFI") == "0" or jax.default_backend() != "cpu":
         return False
     if programs_shown() == before:

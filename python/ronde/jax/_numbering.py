@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Optional, Set
 
 import numpy as np
 
-from ronde.jax import _endings, _order, _scope
+from ronde.jax import _effect, _endings, _order, _scope
 from ronde.jax._order import WHOLE
 
 #: An attribute of calls whose name is not whole yet. It is taken away with the number.
@@ -65,10 +65,12 @@ def install() -> None:
             result = write(module_name, jaxpr, *arguments, **options)
         finally:
             writing = _written.now.pop()
+        label = _label(module_name, jaxpr)
+        if writing.program is not None or writing.has_calls:
+            _effect.refuse_where_unseen(jaxpr, label)
         if writing.program is not None:
             _endings.mark(result, writing.program)
         if writing.has_calls:
-            label = _label(module_name, jaxpr)
             _scope.refuse_devices(_devices_of(result.module), label)
             _scope.refuse_export(getattr(options.get("lowering_parameters"), "for_export", False), label)
             _endings.mark(result, _Numbering(result.module, label).run())

@@ -55,10 +55,12 @@ def _note_failure(epoch: int) -> None:
 class _Program(_endings.Program):
     """One with such calls."""
 
+    has_callbacks = False  # all errors are alike here
+
     def now(self) -> int:
         return _epoch()
 
-    def failed(self, started: int, error: BaseException) -> None:
+    def failed(self, started: int, error: BaseException, is_of_argument: bool) -> None:
         _note_failure(started)
 
 

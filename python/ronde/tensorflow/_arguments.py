@@ -61,12 +61,21 @@ def _function_of(graph: Any) -> str:
     there is none. Of functions that call each other the innermost: what calls it on this rank depends on what was traced."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
+        name = _without_numbers(str(graph.name), _native.is_part(graph)) + "."
         if not _native.is_part(graph):
-            return str(graph.name) + "."
-        # Loops and branches have a number at their names' end that depends on what the rank has traced before.
-        name = re.sub(r"_[0-9]+$", "", graph.name) + "."
+            return name
         graph = graph.outer_graph
     return name
+
+
+def _without_numbers(name: str, is_part: bool) -> str:
+    """A name that TensorFlow has made, without the numbers in it, which depend on what the rank has traced and done before:
+    of loops and branches, and their gradients (``while_body_12_grad_34``), and of functions' gradients
+    (``__backward_f_12``, ``__backward___backward_f_12_34``)."""
+    if is_part:
+        return re.sub(r"_[0-9]+(?=_grad_|$)", "", name)
+    made = re.fullmatch(r"(__(?:backward|forward|inference)_)(.*)_[0-9]+", name, flags=re.DOTALL)
+    return made[1] + _without_numbers(made[2], False) if made else name
 
 
 @contextlib.contextmanager

@@ -83,7 +83,9 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
     }
     two = combinations_of_two(reduction, ranks);
     if (!two.empty() && (!are_few || (has_same_bits_by_hosts(reduction) && layout.is_in_order()))) {
-      return {hierarchical_allreduce_schedule(rank, layout, bytes, limits.chunk, rails), std::move(two), true};
+      const std::size_t slice =
+          hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
+      return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
     }
   }
   if (bytes > limits.one_turn && ranks > 1) {

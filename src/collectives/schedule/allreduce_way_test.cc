@@ -2,7 +2,10 @@
 // ranks of two hosts in order, have the bits of one host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "collectives/schedule/allreduce_way.h"
+#include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/testing/message_world.h"
 
 namespace ronde::collectives {
@@ -65,6 +68,33 @@ TEST(AllreduceWay, BetweenTwoHostsHasTheBitsOfOne) {
     MessageWorld world(RankLayout(first_of), 3, MessageLimits{});
     EXPECT_EQ(world.run_threads(std::move(jobs)), "");
   }
+}
+
+/// With slices of more than the least, of one message each and of some, the last of them shorter.
+TEST(AllreduceWay, BetweenManyHostsGivesWhatItShould) {
+  std::vector<int> first_of;
+  for (int rank = 0; rank < 2 * 12 + 1; ++rank) {
+    first_of.push_back(std::min(rank / 2, 11) * 2);  // the last host has three
+  }
+  const MessageLimits limits{.chunk = std::size_t{1} << 10};
+  constexpr std::int64_t kLargest = std::int64_t{300} << 10;
+  const auto cuts = [&](std::int64_t elements) {
+    return hierarchical_slice(static_cast<std::size_t>(elements) * sizeof(float), 2, 12, limits.chunk) / limits.chunk;
+  };
+  EXPECT_EQ(cuts(1'000), 1u);
+  EXPECT_GT(cuts(kLargest), 8u);
+  std::vector<Job> jobs;
+  for (const std::int64_t elements :
+       {std::int64_t{1'000}, std::int64_t{9'000}, std::int64_t{33'001}, kLargest, kLargest + 1}) {
+    JobSpec spec;
+    spec.size = static_cast<int>(first_of.size());
+    spec.elements = {elements};
+    spec.in_place = elements % 2 == 0;
+    spec.first_of = first_of;
+    jobs.push_back(make_job(spec));
+  }
+  MessageWorld world(RankLayout(first_of), 3, limits);
+  EXPECT_EQ(world.run_threads(std::move(jobs)), "");
 }
 
 }  // namespace

@@ -6,6 +6,13 @@ namespace ronde::collectives {
 
 namespace {
 
+/// Up to so many hosts slices of the least size were measured to do.
+constexpr std::size_t kFewHosts = 8;
+/// What a message costs, in bytes that could be carried instead.
+constexpr std::size_t kMessageCost = std::size_t{8} << 10;
+/// The partial sums of a whole window (phase_timetable.h) are in memory.
+constexpr std::size_t kMostSlice = std::size_t{4} << 20;
+
 class HierarchicalSchedule final : public HostPhases {
  public:
   using HostPhases::HostPhases;
@@ -84,6 +91,23 @@ class HierarchicalSchedule final : public HostPhases {
 std::unique_ptr<Schedule> hierarchical_allreduce_schedule(int rank, const RankLayout& layout, std::size_t bytes,
                                                           std::size_t slice, std::size_t rails) {
   return std::make_unique<HierarchicalSchedule>(rank, layout, bytes, slice, rails);
+}
+
+std::size_t hierarchical_slice(std::size_t bytes, std::size_t rails, std::size_t hosts, std::size_t least) {
+  if (hosts <= kFewHosts) {
+    return least;
+  }
+  // In units of a message's cost: the square of the best slice.
+  const std::size_t best_squared = bytes / rails / kMessageCost * (hosts - kFewHosts);
+  const auto is_short = [&](std::size_t slice) {
+    const std::size_t units = slice / kMessageCost;
+    return 2 * units * units < best_squared;
+  };
+  std::size_t slice = least;
+  while (2 * slice <= kMostSlice && is_short(slice)) {
+    slice *= 2;
+  }
+  return slice;
 }
 
 }  // namespace ronde::collectives

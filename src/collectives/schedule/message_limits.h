@@ -8,7 +8,8 @@ namespace ronde::collectives::messages {
 /// The same on every rank.
 struct MessageLimits {
   std::size_t one_turn = std::size_t{32} << 10;  ///< all-reduces and broadcasts of more bytes go in two phases
-  std::size_t chunk = std::size_t{256} << 10;    ///< bytes of a message at most, a multiple of 128
+  /// Bytes of a message at most, a multiple of 128; between many hosts hierarchical_slice() makes more of it.
+  std::size_t chunk = std::size_t{256} << 10;
   /// Up to so many ranks all-reduces of several hosts add in the order of ranks, as on one host, bit for bit, whatever
   /// that costs: so a program that is tried on two hosts gives what it gave on one. More ranks do so where a chain has
   /// that order for nothing (chain_schedule.h), else add host by host, since each host would send its numbers once for

@@ -10,6 +10,8 @@
 #include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
+#include "collectives/schedule/host_broadcast_schedule.h"
+#include "collectives/schedule/host_gather_schedule.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives {
@@ -204,6 +206,21 @@ TEST(HierarchicalSchedule, SendsOverTheWireWhatHostsMust) {
   }
 }
 
+TEST(HierarchicalSchedule, CutsLessOftenTheMoreHostsThereAre) {
+  constexpr std::size_t kLeast = std::size_t{256} << 10;
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+  const auto slice = [](std::size_t bytes, std::size_t hosts) { return hierarchical_slice(bytes, 4, hosts, kLeast); };
+  EXPECT_EQ(slice(256 * kMegabyte, 8), kLeast) << "as before";
+  EXPECT_EQ(slice(1, 4096), kLeast);
+  EXPECT_EQ(slice(64 * kMegabyte, 16), kMegabyte);
+  EXPECT_EQ(slice(64 * kMegabyte, 32), 2 * kMegabyte);
+  EXPECT_EQ(slice(16 * kMegabyte, 128), 2 * kMegabyte);
+  EXPECT_EQ(slice(64 * kMegabyte, 128), 4 * kMegabyte);
+  EXPECT_EQ(slice(1024 * kMegabyte, 4096), 4 * kMegabyte) << "partial sums are kept in memory";
+  EXPECT_EQ(hierarchical_slice(64 * kMegabyte, 4, 128, 16 * kMegabyte), 16 * kMegabyte) << "more is asked for";
+  EXPECT_EQ(hierarchical_slice(64 * kMegabyte, 4, 128, 3 * kLeast), 6 * kLeast * 2) << "of any number of lines";
+}
+
 /// What schedule.h promises of hears_all_by() and told(): messages are followed, from whom they come with what that one
 /// knew.
 void expect_nobody_writes_before_it_has_heard_from_all(const Schedules& world) {
@@ -301,6 +318,58 @@ TEST(ChainSchedule, CutsSoThatBothDirectionsAreInUse) {
   EXPECT_EQ(chain_slice(std::size_t{1} << 20, 2, kMost), std::size_t{64} << 10);
   EXPECT_EQ(chain_slice(std::size_t{64} << 20, 2, kMost), kMost);
   EXPECT_EQ(chain_slice(1000, 1, 256), 256u);
+}
+
+TEST(HostBroadcastSchedule, SendsTheTensorOnceToEachHost) {
+  for (const RankLayout& layout : some_layouts()) {
+    for (int root = 0; root < layout.ranks(); ++root) {
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{129}, kChunk * 3, kChunk * 70 + 5}) {
+        const Schedules world = world_of(
+            layout.ranks(), [&](int rank) { return host_broadcast_schedule(rank, layout, root, bytes, kChunk); });
+        check(world);
+        expect_all_written_once(world, bytes);
+        const std::vector<std::size_t> sent = sent_by_hosts(world, layout);
+        EXPECT_EQ(sent[static_cast<std::size_t>(layout.host_of(root))], bytes);
+        EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), std::size_t{0}),
+                  bytes * static_cast<std::size_t>(layout.hosts() - 1));
+      }
+    }
+  }
+}
+
+TEST(HostGatherSchedule, SendsEachPartOnceToEachHost) {
+  for (const RankLayout& layout : some_layouts()) {
+    for (const std::size_t scale : {std::size_t{0}, std::size_t{1}, std::size_t{100}, kChunk * 3}) {
+      std::vector<std::size_t> parts;
+      for (int rank = 0; rank < layout.ranks(); ++rank) {
+        parts.push_back(scale * static_cast<std::size_t>(rank * 7 % 5));  // some have nothing
+      }
+      const Schedules world = world_of(layout.ranks(), [&](int rank) {
+        return host_gather_schedule(HostGather{rank, layout, parts, kChunk});
+      });
+      check(world);
+      const std::vector<std::size_t> sent = sent_by_hosts(world, layout);
+      for (int host = 0; host < layout.hosts(); ++host) {
+        std::size_t own = 0;
+        for (const int rank : layout.ranks_of(host)) {
+          own += parts[static_cast<std::size_t>(rank)];
+        }
+        EXPECT_EQ(sent[static_cast<std::size_t>(host)], own * static_cast<std::size_t>(layout.hosts() - 1));
+      }
+    }
+  }
+}
+
+TEST(HostGatherSchedule, CutsSoThatWhatIsPassedOnIsNoLargerThanOtherMessages) {
+  constexpr std::size_t kMost = std::size_t{256} << 10;
+  EXPECT_EQ(host_gather_slice(RankLayout({0, 0, 2, 2}), kMost), kMost / 2);
+  EXPECT_EQ(host_gather_slice(RankLayout({0, 0, 0, 3}), kMost), kMost / 6 / 128 * 128 + 128);
+  EXPECT_EQ(host_gather_slice(RankLayout({0, 0, 2, 2}), 256), 256u);
+  std::vector<int> many;
+  for (int rank = 0; rank < 256; ++rank) {
+    many.push_back(rank / 2 * 2);
+  }
+  EXPECT_EQ(host_gather_slice(RankLayout(many), kMost), std::size_t{16} << 10) << "a message has its price";
 }
 
 TEST(ExchangeSchedule, SendsWhatEachHasForEach) {

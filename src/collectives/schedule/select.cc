@@ -11,6 +11,9 @@
 #include "collectives/schedule/allreduce_way.h"
 #include "collectives/schedule/barrier_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
+#include "collectives/schedule/hierarchical_schedule.h"
+#include "collectives/schedule/host_broadcast_schedule.h"
+#include "collectives/schedule/host_gather_schedule.h"
 #include "collectives/schedule/schedule_run.h"
 #include "collectives/schedule/two_phase_schedule.h"
 #include "collectives/single_rank.h"
@@ -93,6 +96,13 @@ std::unique_ptr<Operation> exscan(MessageChannel& channel, const Plan& plan) {
 
 std::unique_ptr<Operation> broadcast(MessageChannel& channel, const Plan& plan) {
   const bool is_root = channel.rank() == plan.root;
+  const RankLayout& layout = channel.layout();
+  if (plan.bytes() > channel.limits().one_turn && layout.is_hierarchy()) {
+    const std::size_t slice = hierarchical_slice(plan.bytes(), layout.fewest(),
+                                                 static_cast<std::size_t>(layout.hosts()), channel.limits().chunk);
+    return run(channel, plan, host_broadcast_schedule(channel.rank(), layout, plan.root, plan.bytes(), slice),
+               {GatherList(plan), outputs_of(plan)});
+  }
   if (plan.bytes() > channel.limits().one_turn && channel.size() > 2) {
     return run(
         channel, plan,
@@ -133,6 +143,26 @@ std::unique_ptr<Operation> exchange_parts(MessageChannel& channel, const Plan& p
   return run(channel, plan, exchange_schedule(std::move(exchange)), std::move(lists));
 }
 
+std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) {
+  const auto ranks = static_cast<std::size_t>(channel.size());
+  const auto own = static_cast<std::size_t>(channel.rank());
+  const RankLayout& layout = channel.layout();
+  const Parts parts(plan, channel.size());
+  HostGather gather{channel.rank(), layout, {}, host_gather_slice(layout, channel.limits().chunk)};
+  std::vector<GatherList> written;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    written.push_back(peer == own ? parts.outgoing(own, own) : parts.incoming(own, peer));
+    gather.bytes.push_back(written.back().bytes());
+  }
+  // What is small has one turn without hosts.
+  const std::size_t all = std::accumulate(gather.bytes.begin(), gather.bytes.end(), std::size_t{0});
+  if (!layout.is_hierarchy() || all <= channel.limits().one_turn) {
+    return exchange_parts(channel, plan);
+  }
+  std::vector<GatherList> lists = host_gather_lists(gather, written);
+  return run(channel, plan, host_gather_schedule(std::move(gather)), std::move(lists));
+}
+
 std::unique_ptr<Operation> barrier(MessageChannel& channel, const Plan& plan) {
   return run(channel, plan, barrier_schedule(channel.rank(), channel.size()), {GatherList()});
 }
@@ -146,7 +176,7 @@ struct Algorithm {
 constexpr Algorithm kAlgorithms[] = {
     {OpKind::allreduce, allreduce, allreduce_of_single_rank},
     {OpKind::broadcast, broadcast, copy_of_single_rank},
-    {OpKind::allgather, exchange_parts, copy_of_single_rank},
+    {OpKind::allgather, allgather, copy_of_single_rank},
     {OpKind::alltoall, exchange_parts, copy_of_single_rank},
     {OpKind::gather, exchange_parts, copy_of_single_rank},
     {OpKind::scatter, exchange_parts, copy_of_single_rank},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "collectives/schedule/two_phase_order.h"
 #include "collectives/slices.h"
 
 namespace ronde::collectives {
@@ -11,8 +12,6 @@ namespace {
 
 constexpr int kInputs = 0;
 constexpr int kOutputs = 1;
-/// How many chunks a rank may send of before it has what it needs of the first of them.
-constexpr std::size_t kAhead = 4;
 
 class TwoPhaseSchedule : public Schedule {
  public:
@@ -22,25 +21,15 @@ class TwoPhaseSchedule : public Schedule {
         bytes_(bytes),
         owners_(owners),
         chunks_(bytes, slice * static_cast<std::size_t>(owners)),
-        ahead_(std::min(kAhead, chunks_.count)) {}
+        order_(chunks_.count) {}
 
   bool keeps_what_it_sends() const final { return true; }
-  std::size_t stages() const final { return 2 * chunks_.count; }
+  std::size_t stages() const final { return order_.stages(); }
 
   void describe(std::size_t index, Stage& stage) const final {
-    // The first phases of some chunks; then, in turn, the second of one and the first of another; the second of the
-    // last.
-    const std::size_t in_turn = 2 * (chunks_.count - ahead_);
-    if (index < ahead_ || (index < ahead_ + in_turn && (index - ahead_) % 2 == 1)) {
-      const std::size_t chunk = index < ahead_ ? index : ahead_ + (index - ahead_) / 2;
-      stage.after = chunk < ahead_ ? 0 : first_phase_stage(chunk - ahead_) + 1;
-      describe_first(chunk, stage);
-    } else {
-      const std::size_t chunk =
-          index < ahead_ + in_turn ? (index - ahead_) / 2 : index - ahead_ - in_turn + chunks_.count - ahead_;
-      stage.after = first_phase_stage(chunk) + 1;
-      describe_second(chunk, stage);
-    }
+    const TwoPhaseOrder::At at = order_.at(index);
+    stage.after = at.after;
+    at.is_first ? describe_first(at.chunk, stage) : describe_second(at.chunk, stage);
   }
 
  protected:
@@ -62,14 +51,10 @@ class TwoPhaseSchedule : public Schedule {
   const int ranks_;
 
  private:
-  std::size_t first_phase_stage(std::size_t chunk) const {
-    return chunk < ahead_ ? chunk : ahead_ + 2 * (chunk - ahead_) + 1;
-  }
-
   const std::size_t bytes_;
   const int owners_;
   const Chunks chunks_;
-  const std::size_t ahead_;
+  const TwoPhaseOrder order_;
 };
 
 class AllreduceSchedule final : public TwoPhaseSchedule {

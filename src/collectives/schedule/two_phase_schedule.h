@@ -10,11 +10,7 @@
 // N bytes, of a broadcast the root N and each other (p-2)/(p-1) N, in two turns whatever the number of ranks. Each
 // value is reduced once, in rank order, so every rank has the same bits, and those of every other way.
 //
-// Pipeline. The first phases of some chunks go before the second of the first of them, so that there is something to
-// send while a chunk is reduced, or a rank is late:
-//
-//     stage    0      1      2      3      4      5      6    ...   2n-1
-//     phase    1(0)   1(1)   1(2)   1(3)   2(0)   1(4)   2(1)       2(n-1)
+// When each phase of a chunk comes is two_phase_order.h's.
 //
 // Where the memory lies. List 0 goes from the inputs to the outputs, list 1 from the outputs to themselves: a rank's
 // own slice is reduced into its place in the output, and sent from there. In place nothing is lost by it: slice j of an

@@ -1,0 +1,40 @@
+// HostGather: an all-gather between hosts of several ranks each, which sends every part over the wire once to each
+// other host, not once to each of its ranks. Parts are cut into slices:
+//
+//     phase 1 of a slice, between hosts  every rank sends the slice of its part to one rank of each other host, its
+//                                        carrier there: that of the same place on its host, or if there are fewer, of
+//                                        the place that is left over
+//     phase 2, in a host                 every rank sends the others of its host the slices that it has carried, its
+//                                        own among them, as one message
+//
+// Of parts of n bytes on H hosts of L ranks a host sends and receives (H-1) L n, where an exchange
+// (exchange_schedule.h) has L times as much; a rank sends H-1 + L-1 messages a slice, where an exchange has H L - 1.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "collectives/gather_list.h"
+#include "collectives/schedule/rank_layout.h"
+#include "collectives/schedule/schedule.h"
+
+namespace ronde::collectives {
+
+struct HostGather {
+  int rank = 0;
+  RankLayout layout;
+  std::vector<std::size_t> bytes;  ///< of each rank's part
+  std::size_t slice = 0;           ///< bytes of a part's message at most, a multiple of 16: the same on every rank
+};
+
+/// The lists of host_gather_schedule(). `parts`: by rank, where its part is written, and that of this rank also where
+/// it is read.
+std::vector<GatherList> host_gather_lists(const HostGather& gather, const std::vector<GatherList>& parts);
+
+/// Requires: gather.layout.is_hierarchy().
+std::unique_ptr<Schedule> host_gather_schedule(HostGather gather);
+
+/// So that what a rank passes on in one message has about `most` bytes: its host's ranks carry for all others.
+std::size_t host_gather_slice(const RankLayout& layout, std::size_t most);
+
+}  // namespace ronde::collectives
