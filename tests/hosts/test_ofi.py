@@ -14,7 +14,7 @@ THROUGH_LIBFABRIC = {"RONDE_TRANSPORT": "ofi"}
 
 
 @pytest.mark.hosts(2, "namespaces", "libfabric")
-@pytest.mark.parametrize("provider", ["net", "tcp"])
+@pytest.mark.parametrize("provider", ["net", pytest.param("tcp", marks=pytest.mark.long)])
 def test_every_operation_is_right(bed, provider):
     """Two ranks on the first host, one on the other; the same bits on all."""
     one, two = bed.hosts
