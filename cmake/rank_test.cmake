@@ -85,6 +85,10 @@ function(add_rank_test name)
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight}
         ENVIRONMENT "RONDE_TRANSPORT=hosts;RONDE_TEST_HOSTS=${hosts}")
     endforeach()
+    set(ofi_provider "")
+    if(RONDE_SANITIZE)
+      set(ofi_provider ";RONDE_OFI_PROVIDER=tcp")  # libfabric's net loses memory of its own with each endpoint
+    endif()
     foreach(hosts ${ARG_BY_OFI})
       string(REPLACE "," ";" host_list "${hosts}")
       list(LENGTH host_list count)
@@ -94,7 +98,7 @@ function(add_rank_test name)
       add_test(NAME ${by_ofi} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
       set_tests_properties(${by_ofi} PROPERTIES
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} SKIP_RETURN_CODE 77
-        ENVIRONMENT "RONDE_TRANSPORT=ofi;RONDE_TEST_HOSTS=${hosts}")
+        ENVIRONMENT "RONDE_TRANSPORT=ofi;RONDE_TEST_HOSTS=${hosts}${ofi_provider}")
     endforeach()
   endforeach()
 endfunction()
