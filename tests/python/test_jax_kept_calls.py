@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from launching import run_job
@@ -28,20 +32,22 @@ def ways():
     }
 
 
-OUTERS = ("plain", "checkpoint", "scan", "scan of checkpoint", "branch")
+SAVING = functools.partial(jax.checkpoint, policy=jax.checkpoint_policies.everything_saveable)
+OUTERS = ("plain", "checkpoint", "scan", "scan of checkpoint", "checkpoint of scan", "saving checkpoint of scan", "branch")
 
 
 def outer(name, body):
     """The function of a pair that does what the body does, another way."""
-    if "checkpoint" in name:
-        body = jax.checkpoint(body)
-    if name.startswith("scan"):
-        def scanned(w, x):
-            (total, found), _ = lax.scan(lambda _, each: (body(w, each), None), (0.0 * x, 0.0 * x), x[None])
-            return total, found
+    def scanned(w, x):
+        (total, found), _ = lax.scan(lambda _, each: (body(w, each), None), (0.0 * x, 0.0 * x), x[None])
+        return total, found
 
-        return scanned
-    return (lambda w, x: lax.cond(w > -1.0, body, lambda w, x: (x, x), w, x)) if name == "branch" else body
+    if name in ("checkpoint", "scan of checkpoint"):
+        body = jax.checkpoint(body)
+    if name == "branch":
+        return lambda w, x: lax.cond(w > -1.0, body, lambda w, x: (x, x), w, x)
+    wrap = {"checkpoint of scan": jax.checkpoint, "saving checkpoint of scan": SAVING}.get(name, lambda function: function)
+    return wrap(scanned if "scan" in name else body)
 
 
 @pytest.mark.ranks(2)
@@ -63,6 +69,30 @@ def test_a_call_whose_result_one_rank_does_not_use(rank, world, around):
             (_, found), gradient = steps[uses](2.0, x)
             assert float(found) == (20.0 * number + 1 if uses else x), (name, number)
             assert float(gradient) == x, (name, number)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("around", ["plain", "checkpoint", "saving checkpoint", "scan"])
+def test_a_call_whose_operand_does_not_change_on_one_rank(rank, world, around):
+    """JAX made it once, before the loop, on that rank only: it met the other rank's in other iterations and steps."""
+    wrap = {"checkpoint": jax.checkpoint, "saving checkpoint": SAVING}.get(around, lambda function: function)
+
+    def iterations(w, x):
+        def body(total, each):
+            mine = lax.stop_gradient(2.0 * each) if rank == 0 else jnp.zeros(())
+            return total + w * each, rj.broadcast(mine, 0)
+
+        if around != "scan":
+            return lax.scan(body, 0.0, x)
+        total, found = lax.scan(lambda total, each: lax.scan(body, total, each), 0.0, x.reshape(3, 2))
+        return total, found.ravel()
+
+    step = jax.jit(jax.value_and_grad(wrap(iterations), has_aux=True))
+    for number in range(3):
+        x = 100.0 * number + np.arange(6.0)
+        (_, found), gradient = step(2.0, x)
+        np.testing.assert_array_equal(found, 2.0 * x)
+        assert float(gradient) == x.sum()
 
 
 UNSEEN = """

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Iterator, Optional
 
+from ronde.jax import _scans
+
 
 @functools.lru_cache(maxsize=None)
 def known_effect() -> Any:
@@ -27,31 +29,11 @@ def known_effect() -> Any:
             effects.custom_derivatives_allowed_effects,
         ):
             allowed.add_type(Call)
-        _keep_in_derivatives(Call)
-        return Call()
+        made = Call()
+        _scans.keep_calls(made)
+        return made
     except (ImportError, AttributeError):
         return None
-
-
-def _keep_in_derivatives(effect: type) -> None:
-    """Has JAX keep calls in the body of a ``scan`` of which a derivative is taken. It looks there for what does not depend on
-    the iteration, and of the rest takes over what results are made of; other effects it takes over only of a list, and not of
-    functions with a derivative of their own, as calls are. A JAX that knows no such effects drops calls there."""
-    try:
-        from jax._src.interpreters import partial_eval
-
-        handle, record = partial_eval.EffectHandle, partial_eval.new_eqn_recipe
-    except (ImportError, AttributeError):
-        return
-
-    @functools.wraps(record)
-    def record_and_keep(trace: Any, *arguments: Any, **options: Any) -> Any:
-        recipe = record(trace, *arguments, **options)
-        if any(isinstance(each, effect) for each in recipe.effects):
-            trace.effect_handles.append(handle(list(recipe.in_tracers), recipe))
-        return recipe
-
-    partial_eval.new_eqn_recipe = record_and_keep
 
 
 def refuse_where_unseen(jaxpr: Any, what: str) -> None:

@@ -50,8 +50,9 @@ def calls_in_derivative(is_used: bool) -> int:
     return text.count("@ronde_jax_start") + text.count("@ronde_jax_collective")
 
 
-kept = [calls_in_derivative(True), calls_in_derivative(False)]
-checks.holds("a call in the derivative of a scan whose result nobody uses", kept == [1, 1], kept)
+if tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 7):  # before, JAX drops it (docs/jax.md)
+    kept = [calls_in_derivative(True), calls_in_derivative(False)]
+    checks.holds("a call in the derivative of a scan whose result nobody uses", kept == [1, 1], kept)
 # Only where XLA calls Ronde's library itself: what goes through Python knows no vmap.
 checks.same("vmap", jax.jit(jax.vmap(lambda row: hvd.allreduce(row, op=hvd.Sum)))(mine), sums)
 
