@@ -43,8 +43,8 @@ def refuse_where_unseen(jaxpr: Any, what: str) -> None:
     around = _hides_calls(jaxpr, known_effect())
     if around is not None:
         raise NotImplementedError(
-            f"'{what}' makes a call of Ronde within JAX's '{around}', of which JAX does not know that it does something: a rank "
-            "that does not use its result would leave the call out, and the others would wait. Make the call outside of it"
+            f"'{what}' makes a call of Ronde within JAX's '{around}', of which JAX does not know that it does something: a "
+            "rank that does not use its result would leave the call out, and the others would wait. Make the call outside of it"
         )
 
 

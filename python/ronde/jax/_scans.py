@@ -1,9 +1,9 @@
 """Calls in the body of a ``scan`` of which a derivative is taken.
 
 JAX takes out of such a body what is the same in each iteration, to do it once before the loop, and of the rest of what the
-gradients do not need it keeps what results are made of. But a call is to be made in each iteration, also where its operands are
-the same in all of them on this rank, and whether its result is used or not: on another rank neither may be so. So of bodies with
-calls nothing is taken out. Before JAX 0.7 there is no place to say so.
+gradients do not need it keeps what results are made of. But a call is to be made in each iteration, also where its operands
+are the same in all of them on this rank, and whether its result is used or not: on another rank neither may be so. So of bodies
+with calls nothing is taken out. Before JAX 0.7 there is no place to say so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _keep_in_derivatives(loops: Any, effect: Any) -> None:
 
 
 def _keep_in_checkpoints(loops: Any, effect: Any) -> None:
-    """A ``scan`` under ``checkpoint`` has its own code for it: the body is taken apart by what depends on its constants alone."""
+    """A ``scan`` under ``checkpoint`` has its own code for it, which takes the body apart by what depends on constants alone."""
     import jax
 
     partial_eval, rule = loops.pe, loops._scan_partial_eval_custom

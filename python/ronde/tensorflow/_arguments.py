@@ -31,11 +31,12 @@ def tensor_of(value: Any, what: str) -> Any:
     return tensor
 
 
-def listed(tensors: Iterable[Any]) -> List[Any]:
-    """What a grouped operation is given, as a list. InvalidArgumentError for a tensor."""
-    if tf.is_tensor(tensors) or isinstance(tensors, tf.Variable):
-        raise InvalidArgumentError("a grouped operation takes a list of tensors, not one tensor: give [tensor]", 1)
-    return list(tensors)
+def listed(tensors: Iterable[Any], name: Optional[str], group: int) -> List[Any]:
+    """What a grouped operation of this name is given, as a list. InvalidArgumentError for a tensor."""
+    with counted(name or "", group):
+        if tf.is_tensor(tensors) or isinstance(tensors, tf.Variable):
+            raise InvalidArgumentError("a grouped operation takes a list of tensors, not one tensor: give [tensor]", 1)
+        return list(tensors)
 
 
 def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any) -> str:
