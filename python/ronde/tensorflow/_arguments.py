@@ -18,6 +18,9 @@ _TYPES = frozenset({
     tf.uint64, tf.bool, tf.complex64, tf.complex128,
 })
 
+#: As bindings/tensorflow/kernels.cc, which refuses what is not known before.
+_MOST_DIMENSIONS = 32
+
 
 def tensor_of(value: Any, what: str) -> Any:
     """A tensor of a type that Ronde moves, of whatever TensorFlow can make one of."""
@@ -26,6 +29,12 @@ def tensor_of(value: Any, what: str) -> Any:
         raise InvalidArgumentError(
             f"{what} got a tensor of {tensor.dtype.name}, which Ronde does not move: cast it to one of "
             f"{', '.join(sorted(each.name for each in _TYPES))}",
+            1,
+        )
+    if (tensor.shape.rank or 0) > _MOST_DIMENSIONS:
+        raise InvalidArgumentError(
+            f"{what} got a tensor of {tensor.shape.rank} dimensions, and Ronde moves tensors of {_MOST_DIMENSIONS} at most: "
+            "reshape it",
             1,
         )
     return tensor
