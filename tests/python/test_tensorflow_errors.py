@@ -109,6 +109,9 @@ def test_a_refused_call_without_a_name_counts(hvd, tf, rank, world):
     for wrong, text in (
         (lambda: hvd.allreduce(one, prescale_factor=0.0), "prescale_factor is 0"),
         (lambda: hvd.allreduce(slices, op=hvd.Max), "Average and Sum only"),
+        (lambda: hvd.grouped_allreduce(one), "takes a list of tensors"),
+        (lambda: hvd.grouped_reducescatter(one), "takes a list of tensors"),
+        (lambda: hvd.allreduce(tf.reshape(one, [1] * 40)), "a tensor of 40 dimensions"),
     ):
         if rank == 0:
             with pytest.raises(ValueError, match=text):

@@ -238,3 +238,23 @@ def test_gradients_of_gradients(hvd, tf, rank, world, traced, is_sparse):
     own = slice(2 * rank, 2 * rank + 2)
     for mine, alone in zip(function(tf.constant(inputs[own]), tf.constant(rows[own]), True), expected):
         np.testing.assert_allclose(mine, alone, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.ranks(2)
+def test_forward_mode(hvd, tf, rank, world):
+    """In eager mode TensorFlow reduced the tangents twice, with success."""
+    def tangent_of(function):
+        x, tangent = tf.constant([1.0 + rank]), tf.constant([10.0 + rank])
+        with tf.autodiff.ForwardAccumulator(x, tangent) as accumulator:
+            y = function(x)
+        return np.asarray(accumulator.jvp(y))
+
+    def total(x):
+        return hvd.allreduce(x, op=hvd.Sum)
+
+    np.testing.assert_array_equal(tangent_of(tf.function(total)), [21.0])
+    with pytest.raises(NotImplementedError, match="forward-mode.*call them in a tf.function"):
+        tangent_of(total)
+    with pytest.raises(NotImplementedError, match="forward-mode"):
+        tangent_of(lambda x: hvd.allgather(2.0 * x))
+    assert float(total(tf.constant(1.0))) == world

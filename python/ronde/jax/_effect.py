@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Iterator, Optional
 
+from ronde.jax import _scans
+
 
 @functools.lru_cache(maxsize=None)
 def known_effect() -> Any:
@@ -27,7 +29,9 @@ def known_effect() -> Any:
             effects.custom_derivatives_allowed_effects,
         ):
             allowed.add_type(Call)
-        return Call()
+        made = Call()
+        _scans.keep_calls(made)
+        return made
     except (ImportError, AttributeError):
         return None
 
@@ -39,8 +43,8 @@ def refuse_where_unseen(jaxpr: Any, what: str) -> None:
     around = _hides_calls(jaxpr, known_effect())
     if around is not None:
         raise NotImplementedError(
-            f"'{what}' makes a call of Ronde within JAX's '{around}', of which JAX does not know that it does something: a rank "
-            "that does not use its result would leave the call out, and the others would wait. Make the call outside of it"
+            f"'{what}' makes a call of Ronde within JAX's '{around}', of which JAX does not know that it does something: a "
+            "rank that does not use its result would leave the call out, and the others would wait. Make the call outside of it"
         )
 
 

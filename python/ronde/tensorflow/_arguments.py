@@ -18,6 +18,9 @@ _TYPES = frozenset({
     tf.uint64, tf.bool, tf.complex64, tf.complex128,
 })
 
+#: As bindings/tensorflow/kernels.cc, which refuses what is not known before.
+_MOST_DIMENSIONS = 32
+
 
 def tensor_of(value: Any, what: str) -> Any:
     """A tensor of a type that Ronde moves, of whatever TensorFlow can make one of."""
@@ -28,14 +31,21 @@ def tensor_of(value: Any, what: str) -> Any:
             f"{', '.join(sorted(each.name for each in _TYPES))}",
             1,
         )
+    if (tensor.shape.rank or 0) > _MOST_DIMENSIONS:
+        raise InvalidArgumentError(
+            f"{what} got a tensor of {tensor.shape.rank} dimensions, and Ronde moves tensors of {_MOST_DIMENSIONS} at most: "
+            "reshape it",
+            1,
+        )
     return tensor
 
 
-def listed(tensors: Iterable[Any]) -> List[Any]:
-    """What a grouped operation is given, as a list. InvalidArgumentError for a tensor."""
-    if tf.is_tensor(tensors) or isinstance(tensors, tf.Variable):
-        raise InvalidArgumentError("a grouped operation takes a list of tensors, not one tensor: give [tensor]", 1)
-    return list(tensors)
+def listed(tensors: Iterable[Any], name: Optional[str], group: int) -> List[Any]:
+    """What a grouped operation of this name is given, as a list. InvalidArgumentError for a tensor."""
+    with counted(name or "", group):
+        if tf.is_tensor(tensors) or isinstance(tensors, tf.Variable):
+            raise InvalidArgumentError("a grouped operation takes a list of tensors, not one tensor: give [tensor]", 1)
+        return list(tensors)
 
 
 def name_of(kind: str, name: Optional[str], ignore_name_scope: bool, tensor: Any) -> str:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from ronde import _abi, process_sets
 from ronde.exceptions import UnsupportedError
 from ronde.tensorflow import _native
+from ronde.tensorflow._arguments import counted
 from ronde.tensorflow._native import Call
 
 
@@ -22,12 +23,14 @@ def _is_recorded(tensors: Sequence[Any]) -> bool:
 
 
 def _with_gradient(
-    tensors: Sequence[Any], forward: Callable[..., List[Any]], backward: Callable[..., List[Any]]
+    call: Call, tensors: Sequence[Any], forward: Callable[..., List[Any]], backward: Callable[..., List[Any]]
 ) -> List[Any]:
-    """``forward(*tensors)``; ``backward(*gradients)`` gives the gradients of the tensors, and is called in the same
-    context for all of them."""
+    """``forward(*tensors)``, which makes the call; ``backward(*gradients)`` gives the gradients of the tensors, and is called
+    in the same context for all of them."""
     if not _is_recorded(tensors):
         return forward(*tensors)
+    with counted(call.name, call.group):
+        _native.refuse_tangents(tensors)
 
     @tf.custom_gradient
     def function(*inputs: Any) -> Tuple[Any, Callable[..., Any]]:
@@ -60,7 +63,7 @@ def allreduce(tensors: Sequence[Any], call: Call) -> List[Any]:
     def backward(*gradients: Any) -> List[Any]:
         return allreduce(_dense(gradients), _in_backward(call))
 
-    return _with_gradient(tensors, forward, backward)
+    return _with_gradient(call, tensors, forward, backward)
 
 
 def _start_backward(start: Any, gradients: Sequence[Any], outputs: Sequence[Any]) -> _native.Started:
@@ -115,7 +118,7 @@ def gathered(slices: Any, everyones: Any, call: Call) -> Any:
         own = _in_backward(call, op=_abi.ALLREDUCE, reduce_op=_abi.SUM)
         return _own_rows(rows, allreduce(_dense(gradients), own), call._replace(op=_abi.ALLGATHER))
 
-    return _with_gradient([slices], forward, backward)[0]
+    return _with_gradient(call, [slices], forward, backward)[0]
 
 
 def _dense(gradients: Sequence[Any]) -> List[Any]:
@@ -136,7 +139,7 @@ def broadcast(tensor: Any, call: Call) -> Any:
         is_root = _native.topology(_native.RANK, None) == call.root
         return [tf.where(is_root, gradient, tf.zeros_like(gradient)) for gradient in _averaged(gradients, call)]
 
-    return _with_gradient([tensor], forward, backward)[0]
+    return _with_gradient(call, [tensor], forward, backward)[0]
 
 
 def _rank_in(group: int) -> Any:
@@ -174,7 +177,7 @@ def allgather(tensors: Sequence[Any], call: Call) -> List[Any]:
         rows = tf.stack([tf.shape(each, tf.int64)[0] for each in tensors])[tf.newaxis]
         return _own_rows(rows, _averaged(gradients, call), call)
 
-    return _with_gradient(tensors, forward, backward)
+    return _with_gradient(call, tensors, forward, backward)
 
 
 def _with_rows(result: Any, like: Any) -> Any:
@@ -197,7 +200,7 @@ def alltoall(tensor: Any, splits: Optional[Any], call: Call) -> Tuple[Any, Any]:
         returned, _ = alltoall(_dense(gradients[:1])[0], received[0], _in_backward(call))
         return [returned]
 
-    result, counts = _with_gradient([tensor], forward, backward)
+    result, counts = _with_gradient(call, [tensor], forward, backward)
     received.append(tf.stop_gradient(counts))
     return result, received[0]
 
@@ -229,7 +232,7 @@ def reducescatter(tensors: Sequence[Any], call: Call) -> List[Any]:
         own = _in_backward(call, op=_abi.ALLGATHER, reduce_op=_abi.SUM, prescale=1.0, postscale=1.0)
         return allgather(scaled, own)
 
-    return _with_gradient(tensors, forward, backward)
+    return _with_gradient(call, tensors, forward, backward)
 
 
 def stacked(tensor: Any, call: Call) -> Any:
@@ -243,7 +246,7 @@ def stacked(tensor: Any, call: Call) -> Any:
     def backward(*gradients: Any) -> List[Any]:
         return [_own_sum(_dense(gradients)[0], _in_backward(call, op=_abi.REDUCESCATTER, reduce_op=_abi.SUM))]
 
-    return _with_gradient([tensor], forward, backward)[0]
+    return _with_gradient(call, [tensor], forward, backward)[0]
 
 
 def _own_sum(rows: Any, call: Call) -> Any:
@@ -257,4 +260,4 @@ def _own_sum(rows: Any, call: Call) -> Any:
     def backward(*gradients: Any) -> List[Any]:
         return [stacked(_dense(gradients)[0], _in_backward(call, op=_abi.ALLGATHER))]
 
-    return _with_gradient([rows], forward, backward)[0]
+    return _with_gradient(call, [rows], forward, backward)[0]

@@ -231,6 +231,21 @@ def is_recorded() -> bool:
     return bool(record.could_possibly_record())
 
 
+def refuse_tangents(tensors: Sequence[Any]) -> None:
+    """UnsupportedError where a ``ForwardAccumulator`` follows one of the tensors in eager mode: TensorFlow takes the derivative
+    by the operation's gradient and by that of what it is made of, one after the other, and each reduces."""
+    if not tf.executing_eagerly():
+        return
+    from tensorflow.python.eager import forwardprop_util
+
+    if forwardprop_util.pack_tangents(list(tensors)).tangents:
+        raise UnsupportedError(
+            "Ronde's operations have no forward-mode derivatives (tf.autodiff.ForwardAccumulator) in eager mode: call them in "
+            "a tf.function, where they have",
+            3,
+        )
+
+
 def _said(call: Call) -> Tuple[Call, bytes]:
     """The call with its name said beforehand where that can be done, since TensorFlow keeps a kernel for each name for good;
     and what must live until it is made. A tape keeps the attributes, and must know the name; in asynchronous eager mode another

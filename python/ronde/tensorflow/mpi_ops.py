@@ -160,7 +160,7 @@ def grouped_allreduce(
     order: number, shapes and types must be the same on every rank. Where one is ``tf.IndexedSlices`` each is reduced by
     itself. Differentiable. Raises as :func:`allreduce`."""
     group = group_of(process_set)
-    tensors = listed(tensors)
+    tensors = listed(tensors, name, group)
     if not tensors:
         return []
     if any(isinstance(each, tf.IndexedSlices) for each in tensors):
@@ -226,7 +226,7 @@ def grouped_allgather(
     """:func:`allgather` of several ``tensors`` as one operation; returns a list. ``name``, ``ignore_name_scope`` and
     ``process_set`` as there. Differentiable. Raises as :func:`allreduce`."""
     group = group_of(process_set)
-    tensors = listed(tensors)
+    tensors = listed(tensors, name, group)
     if not tensors:
         return []
     full_name = name_of("grouped_allgather", name, ignore_name_scope, tensors[0])
@@ -308,7 +308,7 @@ def grouped_reducescatter(
     ``device_dense``, ``compression``, ``op``, ``process_set``, ``prescale_factor``, ``postscale_factor``, ``name``.
     Differentiable. Raises as :func:`allreduce`."""
     del device_dense
-    tensors = listed(tensors)
+    tensors = listed(tensors, name, group_of(process_set))
     if not tensors:
         return []
     return _reducescatter(
@@ -387,7 +387,7 @@ def broadcast_(
     be run. Raises as :func:`allreduce`.
     """
     group = group_of(process_set)
-    variables = listed(variables)
+    variables = listed(variables, name, group)
     if not variables:
         return []
     full_name = name_of("broadcast_", name, False, variables[0])

@@ -68,25 +68,33 @@ std::vector<Combination> combinations_of_chain(const reduce::Reduction& reductio
 
 }  // namespace
 
+std::vector<Combination> combinations_by_hosts(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                                               const reduce::Reduction& reduction) {
+  const bool are_few = layout.ranks() <= limits.rank_order_to;
+  // What is small has fewer turns without hosts.
+  if (!layout.is_hierarchy() || bytes <= (are_few ? limits.one_turn : 0)) {
+    return {};
+  }
+  if (are_few && !(has_same_bits_by_hosts(reduction) && layout.is_in_order())) {
+    return {};
+  }
+  return combinations_of_two(reduction, static_cast<std::size_t>(layout.ranks()));
+}
+
 AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                            const reduce::Reduction& reduction) {
   const auto ranks = static_cast<std::size_t>(layout.ranks());
+  const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
   const bool are_few = layout.ranks() <= limits.rank_order_to;
-  // What is small has fewer turns without hosts.
-  if (layout.is_hierarchy() && bytes > (are_few ? limits.one_turn : 0)) {
-    const std::size_t rails = bytes <= limits.one_turn ? 1 : layout.fewest();
-    std::vector<Combination> two = layout.hosts() == 2 && layout.is_in_order() ? combinations_of_chain(reduction, ranks)
-                                                                               : std::vector<Combination>();
-    if (!two.empty()) {
+  if (layout.is_hierarchy() && layout.hosts() == 2 && layout.is_in_order() && bytes > (are_few ? limits.one_turn : 0)) {
+    if (std::vector<Combination> two = combinations_of_chain(reduction, ranks); !two.empty()) {
       const std::size_t slice = chain_slice(bytes, rails, limits.chunk);
       return {chain_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
     }
-    two = combinations_of_two(reduction, ranks);
-    if (!two.empty() && (!are_few || (has_same_bits_by_hosts(reduction) && layout.is_in_order()))) {
-      const std::size_t slice =
-          hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
-      return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
-    }
+  }
+  if (std::vector<Combination> two = combinations_by_hosts(layout, limits, bytes, reduction); !two.empty()) {
+    const std::size_t slice = hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
+    return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
   }
   if (bytes > limits.one_turn && ranks > 1) {
     return {two_phase_allreduce_schedule(rank, layout.ranks(), bytes, limits.chunk), {{reduction}}};

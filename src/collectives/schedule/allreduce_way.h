@@ -24,4 +24,9 @@ struct AllreduceWay {
 AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
                            const reduce::Reduction& reduction);
 
+/// How the ranks of each host and then the hosts combine so many bytes of values; nothing where that has no use, or
+/// would give other bits than all ranks in order where these are promised. The same on every rank.
+std::vector<Combination> combinations_by_hosts(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                                               const reduce::Reduction& reduction);
+
 }  // namespace ronde::collectives::messages

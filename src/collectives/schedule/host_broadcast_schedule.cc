@@ -9,11 +9,6 @@ namespace ronde::collectives {
 
 namespace {
 
-constexpr int kInputs = 0;
-constexpr int kOutputs = 1;
-
-Piece piece(int list, const Range& range) { return {list, range.begin, range.end}; }
-
 class HostBroadcastSchedule final : public Schedule {
  public:
   HostBroadcastSchedule(int rank, const RankLayout& layout, int root, std::size_t bytes, std::size_t slice)
@@ -43,6 +38,11 @@ class HostBroadcastSchedule final : public Schedule {
   }
 
  private:
+  static constexpr int kInputs = 0;
+  static constexpr int kOutputs = 1;
+
+  static Piece piece(int list, const Range& range) { return {list, range.begin, range.end}; }
+
   bool is_root() const { return rank_ == root_; }
   bool is_roots_host() const { return host_ == layout_.host_of(root_); }
   bool is_on_rail() const { return local_ < rails_; }

@@ -1,9 +1,8 @@
 // HostGather: an all-gather between hosts of several ranks each, which sends every part over the wire once to each
 // other host, not once to each of its ranks. Parts are cut into slices:
 //
-//     phase 1 of a slice, between hosts  every rank sends the slice of its part to one rank of each other host, its
-//                                        carrier there: that of the same place on its host, or if there are fewer, of
-//                                        the place that is left over
+//     phase 1 of a slice, between hosts  every rank sends the slice of its part to its carrier on each other host
+//                                        (carried_parts.h)
 //     phase 2, in a host                 every rank sends the others of its host the slices that it has carried, its
 //                                        own among them, as one message
 //
@@ -33,8 +32,5 @@ std::vector<GatherList> host_gather_lists(const HostGather& gather, const std::v
 
 /// Requires: gather.layout.is_hierarchy().
 std::unique_ptr<Schedule> host_gather_schedule(HostGather gather);
-
-/// So that what a rank passes on in one message has about `most` bytes: its host's ranks carry for all others.
-std::size_t host_gather_slice(const RankLayout& layout, std::size_t most);
 
 }  // namespace ronde::collectives

@@ -7,11 +7,13 @@
 #include <set>
 
 #include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/carried_parts.h"
 #include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/host_broadcast_schedule.h"
 #include "collectives/schedule/host_gather_schedule.h"
+#include "collectives/schedule/host_reduce_scatter_schedule.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives {
@@ -360,16 +362,41 @@ TEST(HostGatherSchedule, SendsEachPartOnceToEachHost) {
   }
 }
 
-TEST(HostGatherSchedule, CutsSoThatWhatIsPassedOnIsNoLargerThanOtherMessages) {
+TEST(HostReduceScatterSchedule, SendsOnePartialResultOfEachHost) {
+  for (const RankLayout& layout : some_layouts()) {
+    for (const std::size_t scale : {std::size_t{0}, std::size_t{1}, std::size_t{100}, kChunk * 3, kChunk * 20}) {
+      std::vector<std::size_t> parts;
+      std::size_t all = 0;
+      for (int rank = 0; rank < layout.ranks(); ++rank) {
+        parts.push_back(scale * static_cast<std::size_t>(rank * 7 % 5));  // some have nothing
+        all += parts.back();
+      }
+      const Schedules world = world_of(layout.ranks(), [&](int rank) {
+        return host_reduce_scatter_schedule(HostReduceScatter{rank, layout, parts, kChunk});
+      });
+      check(world);
+      const std::vector<std::size_t> sent = sent_by_hosts(world, layout);
+      for (int host = 0; host < layout.hosts(); ++host) {
+        std::size_t own = 0;
+        for (const int rank : layout.ranks_of(host)) {
+          own += parts[static_cast<std::size_t>(rank)];
+        }
+        EXPECT_EQ(sent[static_cast<std::size_t>(host)], all - own) << "what is of other hosts, once";
+      }
+    }
+  }
+}
+
+TEST(CarriedParts, AreCutSoThatWhatIsPassedOnIsNoLargerThanOtherMessages) {
   constexpr std::size_t kMost = std::size_t{256} << 10;
-  EXPECT_EQ(host_gather_slice(RankLayout({0, 0, 2, 2}), kMost), kMost / 2);
-  EXPECT_EQ(host_gather_slice(RankLayout({0, 0, 0, 3}), kMost), kMost / 6 / 128 * 128 + 128);
-  EXPECT_EQ(host_gather_slice(RankLayout({0, 0, 2, 2}), 256), 256u);
+  EXPECT_EQ(carried_slice(RankLayout({0, 0, 2, 2}), kMost), kMost / 2);
+  EXPECT_EQ(carried_slice(RankLayout({0, 0, 0, 3}), kMost), kMost / 6 / 128 * 128 + 128);
+  EXPECT_EQ(carried_slice(RankLayout({0, 0, 2, 2}), 256), 256u);
   std::vector<int> many;
   for (int rank = 0; rank < 256; ++rank) {
     many.push_back(rank / 2 * 2);
   }
-  EXPECT_EQ(host_gather_slice(RankLayout(many), kMost), std::size_t{16} << 10) << "a message has its price";
+  EXPECT_EQ(carried_slice(RankLayout(many), kMost), std::size_t{16} << 10) << "a message has its price";
 }
 
 TEST(ExchangeSchedule, SendsWhatEachHasForEach) {

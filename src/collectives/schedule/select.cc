@@ -10,10 +10,12 @@
 #include "collectives/parts.h"
 #include "collectives/schedule/allreduce_way.h"
 #include "collectives/schedule/barrier_schedule.h"
+#include "collectives/schedule/carried_parts.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/host_broadcast_schedule.h"
 #include "collectives/schedule/host_gather_schedule.h"
+#include "collectives/schedule/host_reduce_scatter_schedule.h"
 #include "collectives/schedule/schedule_run.h"
 #include "collectives/schedule/two_phase_schedule.h"
 #include "collectives/single_rank.h"
@@ -148,7 +150,7 @@ std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) 
   const auto own = static_cast<std::size_t>(channel.rank());
   const RankLayout& layout = channel.layout();
   const Parts parts(plan, channel.size());
-  HostGather gather{channel.rank(), layout, {}, host_gather_slice(layout, channel.limits().chunk)};
+  HostGather gather{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
   std::vector<GatherList> written;
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     written.push_back(peer == own ? parts.outgoing(own, own) : parts.incoming(own, peer));
@@ -161,6 +163,27 @@ std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) 
   }
   std::vector<GatherList> lists = host_gather_lists(gather, written);
   return run(channel, plan, host_gather_schedule(std::move(gather)), std::move(lists));
+}
+
+std::unique_ptr<Operation> reducescatter(MessageChannel& channel, const Plan& plan) {
+  const auto ranks = static_cast<std::size_t>(channel.size());
+  const auto own = static_cast<std::size_t>(channel.rank());
+  const RankLayout& layout = channel.layout();
+  const std::vector<Combination> two =
+      combinations_by_hosts(layout, channel.limits(), plan.bytes(), reduction_of(plan));
+  const Parts parts(plan, channel.size());
+  HostReduceScatter scatter{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
+  std::vector<GatherList> inputs;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    inputs.push_back(parts.outgoing(own, peer));
+    scatter.bytes.push_back(inputs.back().bytes());
+  }
+  if (two.empty() || plan.bytes() == 0) {
+    return exchange_parts(channel, plan);
+  }
+  std::vector<GatherList> lists = host_reduce_scatter_lists(scatter, parts.incoming(own, own), inputs);
+  return scheduled_operation(channel.mailbox(), host_reduce_scatter_schedule(std::move(scatter)), std::move(lists), two,
+                             MessageChannel::kPlans, channel.next_instance());
 }
 
 std::unique_ptr<Operation> barrier(MessageChannel& channel, const Plan& plan) {
@@ -181,7 +204,7 @@ constexpr Algorithm kAlgorithms[] = {
     {OpKind::gather, exchange_parts, copy_of_single_rank},
     {OpKind::scatter, exchange_parts, copy_of_single_rank},
     {OpKind::reduce, exchange_parts, allreduce_of_single_rank},
-    {OpKind::reducescatter, exchange_parts, allreduce_of_single_rank},
+    {OpKind::reducescatter, reducescatter, allreduce_of_single_rank},
     {OpKind::barrier, barrier, nullptr},
     {OpKind::scan, scan, allreduce_of_single_rank},
     {OpKind::exscan, exscan, exscan_of_single_rank},

@@ -138,8 +138,9 @@ inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::s
   return has_rows_for_pairs(spec.kind) ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
 }
 
-/// An all-reduce in hosts first, and then between them; nothing where all ranks are reduced in order, as the ranks of
-/// two hosts are, one host after the other, where partial results are not rounded more than the accumulator is.
+/// An all-reduce or reduce-scatter in hosts first, and then between them; nothing where all ranks are reduced in order,
+/// as in an all-reduce the ranks of two hosts are, one host after the other, where partial results are not rounded more
+/// than the accumulator is.
 inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
                                                 const std::vector<std::vector<std::byte>>& inputs) {
   const bool averages = spec.reduce_op == ReduceOp::average;
@@ -150,8 +151,9 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
   firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
   const bool is_narrow = spec.dtype == DType::float16 || spec.dtype == DType::bfloat16;
   const bool is_in_order = std::is_sorted(spec.first_of.begin(), spec.first_of.end());
-  if (spec.kind != OpKind::allreduce || firsts.size() < 2 || firsts.size() == inputs.size() || is_small ||
-      (firsts.size() == 2 && is_in_order && !is_narrow) || (is_integer(spec.dtype) && (averages || is_scaled))) {
+  const bool is_chain = spec.kind == OpKind::allreduce && firsts.size() == 2 && is_in_order && !is_narrow;
+  if ((spec.kind != OpKind::allreduce && spec.kind != OpKind::reducescatter) || firsts.size() < 2 ||
+      firsts.size() == inputs.size() || is_small || is_chain || (is_integer(spec.dtype) && (averages || is_scaled))) {
     return {};
   }
   const std::size_t count = inputs[0].size() / dtype_bytes(spec.dtype);
@@ -213,7 +215,7 @@ inline std::vector<std::byte> expected_output(const JobSpec& spec, const std::ve
     return all;
   }
   if (std::vector<std::byte> by_hosts = expected_by_hosts(spec, inputs); !by_hosts.empty()) {
-    return by_hosts;
+    return spec.kind == OpKind::reducescatter ? part_of(by_hosts, 0) : by_hosts;
   }
   std::vector<const void*> pointers;
   const std::size_t counted = is_scan(spec.kind) ? rank + (spec.kind == OpKind::scan ? 1 : 0) : inputs.size();

@@ -1,0 +1,39 @@
+// HostReduceScatter: a reduce-scatter between hosts of several ranks each, which sends over the wire one partial result
+// of each host for each part, not one value of each of its ranks. Parts are cut into slices:
+//
+//     phase 1 of a slice, in a host  every rank sends the others of its host what these carry (carried_parts.h), as one
+//                                    message; each reduces what it carries, in the order of the host's ranks
+//     phase 2, between hosts         every rank sends the partial results to the ranks whose parts they are, which
+//                                    reduce them in the order of hosts
+//
+// Of N bytes of all parts a host of equal ones sends and receives (H-1)/H N, where an exchange (exchange_schedule.h)
+// has as many times that as the host has ranks. Each value is reduced in one place in a fixed order; which ranks' are
+// added first is not what it is in an exchange.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "collectives/gather_list.h"
+#include "collectives/schedule/rank_layout.h"
+#include "collectives/schedule/schedule.h"
+
+namespace ronde::collectives {
+
+struct HostReduceScatter {
+  int rank = 0;
+  RankLayout layout;
+  std::vector<std::size_t> bytes;  ///< of each rank's part
+  std::size_t slice = 0;           ///< bytes of a part's message at most, a multiple of 128: the same on every rank
+};
+
+/// The lists of host_reduce_scatter_schedule(). `own`: where this rank's part is written; `inputs`: by rank, where this
+/// rank's values of that one's part are read.
+std::vector<GatherList> host_reduce_scatter_lists(const HostReduceScatter& scatter, GatherList own,
+                                                  const std::vector<GatherList>& inputs);
+
+/// Combination 0 is of the ranks of a host, 1 of the hosts' partial results. No input may lie in the output. Requires:
+/// scatter.layout.is_hierarchy().
+std::unique_ptr<Schedule> host_reduce_scatter_schedule(HostReduceScatter scatter);
+
+}  // namespace ronde::collectives
