@@ -154,7 +154,10 @@ void add_plan_options(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::PositiveNumber);
   command.add_option("--one-shot", words.one_shot, "what if: up to this each sends everybody everything (32K)")
       ->type_name("SIZE");
-  command.add_option("--chunk", words.chunk, "what if: bytes of a message at most; of a slice at least, beyond 8 hosts (256K)")->type_name("SIZE");
+  command
+      .add_option("--chunk", words.chunk,
+                  "what if: bytes of a message at most; of a slice at least, beyond 8 hosts (256K)")
+      ->type_name("SIZE");
   command.add_flag("--json", arguments.json, "a JSON object a line instead of a table");
   command.add_option("--plot", arguments.plot, "writes a picture of the efficiency (SVG)")->type_name("FILE");
   command.add_option("--goal", arguments.goal, "writes what all ranks do as a GOAL schedule")->type_name("FILE");
