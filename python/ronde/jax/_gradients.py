@@ -74,7 +74,8 @@ def _gradients(request: Request, gradients: List[Any]) -> Sequence[Any]:
         factor = request.prescale * request.postscale * (size if request.reduce_op == _abi.SUM else 1)
         rows = request.rows_of_ranks or ()
         everyones = request.gradient(
-            op=_abi.ALLGATHER, reduce_op=_abi.SUM, prescale=1.0, postscale=1.0, rows_out=sum(rows)
+            op=_abi.ALLGATHER, reduce_op=_abi.SUM, prescale=1.0, postscale=1.0, rows_out=sum(rows),
+            as_size=size if request.group == 0 else -1,
         )
         return [each * jnp.asarray(factor, each.dtype) for each in collective(everyones, *gradients)]
     return gradients  # of a barrier

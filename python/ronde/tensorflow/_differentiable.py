@@ -151,9 +151,12 @@ def _rank_in(group: int) -> Any:
     return tf.reduce_sum(tf.cast(tf.constant(process_sets.object_of(group).ranks, tf.int32) < rank, tf.int32))
 
 
-def _size_of(group: int) -> Any:
-    """How many ranks the group has, when it is run. A process set is of the same ranks always."""
-    return _native.topology(_native.SIZE, None) if group == 0 else tf.constant(process_sets.size_of(group), tf.int32)
+def size_of(group: int) -> Any:
+    """How many ranks the group has, when it is run, as int32: a function is kept over shutdown and init, after which there may
+    be another number. A process set is of the same ranks always."""
+    if group == 0 and not tf.executing_eagerly():
+        return _native.topology(_native.SIZE, None)
+    return tf.constant(process_sets.size_of(group), tf.int32)
 
 
 def _own_rows(rows: Any, gradients: Sequence[Any], call: Call) -> List[Any]:
@@ -207,7 +210,7 @@ def alltoall(tensor: Any, splits: Optional[Any], call: Call) -> Tuple[Any, Any]:
 
 def _even_splits(tensor: Any, call: Call) -> Any:
     """As many rows for each rank; what does not divide the engine refuses, and says so."""
-    size = tf.cast(_size_of(call.group), tf.int64)
+    size = tf.cast(size_of(call.group), tf.int64)
     rows = tf.shape(tensor, tf.int64)[0]
     return tf.cond(
         rows % size == 0,
@@ -227,7 +230,7 @@ def reducescatter(tensors: Sequence[Any], call: Call) -> List[Any]:
     def backward(*gradients: Any) -> List[Any]:
         factor = tf.constant(call.prescale * call.postscale, tf.float64)
         if call.reduce_op == _abi.SUM:
-            factor *= tf.cast(_size_of(call.group), tf.float64)
+            factor *= tf.cast(size_of(call.group), tf.float64)
         scaled = [each * tf.cast(factor, each.dtype) for each in _dense(gradients)]
         own = _in_backward(call, op=_abi.ALLGATHER, reduce_op=_abi.SUM, prescale=1.0, postscale=1.0)
         return allgather(scaled, own)

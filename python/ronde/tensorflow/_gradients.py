@@ -136,9 +136,10 @@ def _scaled_local(settings: Settings, gradient: Any) -> Any:
     """Of a variable that this rank alone trains: what other ranks' examples would add is missing in it."""
     if not settings.scale_local_gradients:
         return gradient
-    size = process_sets.size_of(group_of(settings.process_set))
+    size = _differentiable.size_of(group_of(settings.process_set))
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values / size, gradient.indices, gradient.dense_shape)
+        values = gradient.values / tf.cast(size, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return gradient / tf.cast(size, gradient.dtype)
 
 
@@ -212,7 +213,7 @@ class _SlicesUnderWay:
     def __init__(self, settings: Settings, slices: Any, name: str) -> None:
         values = slices.values
         if settings.op == Average:
-            values = values / tf.cast(process_sets.size_of(group_of(settings.process_set)), values.dtype)
+            values = values / tf.cast(_differentiable.size_of(group_of(settings.process_set)), values.dtype)
         packed, self._context = settings.compression.compress(values)
         self._settings = settings
         self._slices = slices

@@ -124,9 +124,11 @@ def _allreduce_slices(
                 "use sparse_as_dense=True",
                 1,
             )
-        factor = factors[0] * factors[1] / (process_sets.size_of(group) if op == Average else 1)
+        factor = factors[0] * factors[1]
+        is_scaled = factor != 1 or op == Average
+        if op == Average:
+            factor = factor / tf.cast(_differentiable.size_of(group), tf.float64)
         packed, context = compression.compress(slices.values)
-        is_scaled = factor != 1
         if is_scaled and not packed.dtype.is_integer:
             packed = packed * tf.cast(factor, packed.dtype)
     values = allgather(packed, name and f"{name}.values", ignore_name_scope, process_set)
@@ -136,7 +138,7 @@ def _allreduce_slices(
     return tf.IndexedSlices(compression.decompress(values, context), indices, slices.dense_shape)
 
 
-def _scaled_sums(values: Any, indices: Any, factor: float) -> Tuple[Any, Any]:
+def _scaled_sums(values: Any, indices: Any, factor: Any) -> Tuple[Any, Any]:
     """The rows of each index as one, multiplied, truncated towards zero: integers are only divided once they are added up."""
     unique, places = tf.unique(indices)
     sums = tf.math.unsorted_segment_sum(tf.cast(values, tf.int64), places, tf.size(unique))

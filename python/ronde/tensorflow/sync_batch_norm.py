@@ -36,7 +36,8 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     def _moments(self, inputs: Any, given: Any = None, keep_dims: bool = False, mask: Any = None) -> Tuple[Any, Any]:
         """``given``: the axes in Keras 2, the mask in Keras 3, which keeps the axes in the layer."""
         keeps_axes = hasattr(self, "_reduction_axes")
-        if _process.size() == 1:
+        # A function that one rank has traced may be kept by several.
+        if _process.size() == 1 and tf.executing_eagerly():
             return super()._moments(inputs, given) if keeps_axes else super()._moments(inputs, given, keep_dims, mask=mask)
         axes, mask = (self._reduction_axes, given) if keeps_axes else (given, mask)
         own = _own_moments(tf.convert_to_tensor(inputs), [int(axis) for axis in axes], bool(keep_dims), mask)
