@@ -74,31 +74,24 @@ function(add_rank_test name)
       set_tests_properties(${by_tcp} PROPERTIES
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} ENVIRONMENT RONDE_TRANSPORT=tcp)
     endforeach()
-    foreach(hosts ${ARG_BY_HOSTS})
-      string(REPLACE "," ";" host_list "${hosts}")
-      list(LENGTH host_list count)
-      ronde_rank_test_weight(${count})
-      string(REPLACE "," "" short "${hosts}")
-      set(by_hosts ranks_by_hosts.${case}.h${short})
-      add_test(NAME ${by_hosts} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
-      set_tests_properties(${by_hosts} PROPERTIES
-        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight}
-        ENVIRONMENT "RONDE_TRANSPORT=hosts;RONDE_TEST_HOSTS=${hosts}")
-    endforeach()
-    set(ofi_provider "")
+    set(environment_of_hosts "")
+    set(environment_of_ofi "")
     if(RONDE_SANITIZE)
-      set(ofi_provider ";RONDE_OFI_PROVIDER=tcp")  # libfabric's net loses memory of its own with each endpoint
+      set(environment_of_ofi ";RONDE_OFI_PROVIDER=tcp")  # libfabric's net loses memory of its own with each endpoint
     endif()
-    foreach(hosts ${ARG_BY_OFI})
-      string(REPLACE "," ";" host_list "${hosts}")
-      list(LENGTH host_list count)
-      ronde_rank_test_weight(${count})
-      string(REPLACE "," "" short "${hosts}")
-      set(by_ofi ranks_by_ofi.${case}.h${short})
-      add_test(NAME ${by_ofi} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
-      set_tests_properties(${by_ofi} PROPERTIES
-        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} SKIP_RETURN_CODE 77
-        ENVIRONMENT "RONDE_TRANSPORT=ofi;RONDE_TEST_HOSTS=${hosts}${ofi_provider}")
+    foreach(transport hosts ofi)
+      string(TOUPPER ${transport} TRANSPORT)
+      foreach(hosts ${ARG_BY_${TRANSPORT}})
+        string(REPLACE "," ";" host_list "${hosts}")
+        list(LENGTH host_list count)
+        ronde_rank_test_weight(${count})
+        string(REPLACE "," "" short "${hosts}")
+        set(by_transport ranks_by_${transport}.${case}.h${short})
+        add_test(NAME ${by_transport} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+        set_tests_properties(${by_transport} PROPERTIES
+          LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} SKIP_RETURN_CODE 77
+          ENVIRONMENT "RONDE_TRANSPORT=${transport};RONDE_TEST_HOSTS=${hosts}${environment_of_${transport}}")
+      endforeach()
     endforeach()
   endforeach()
 endfunction()

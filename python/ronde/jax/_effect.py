@@ -8,7 +8,7 @@ before the one before has ended.
 from __future__ import annotations
 
 import functools
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Set
 
 from ronde.jax import _scans
 
@@ -40,7 +40,7 @@ def refuse_where_unseen(jaxpr: Any, what: str) -> None:
     """NotImplementedError where a call stands within an operation of which JAX does not know that it has the effect:
     ``linear_call``, ``composite`` and others that say nothing of what is in them. A rank that does not use its result would
     not make the call, and its next one would meet the others'."""
-    around = _hides_calls(jaxpr, known_effect())
+    around = _hides_calls(jaxpr, known_effect(), set())
     if around is not None:
         raise NotImplementedError(
             f"'{what}' makes a call of Ronde within JAX's '{around}', of which JAX does not know that it does something: a "
@@ -48,13 +48,17 @@ def refuse_where_unseen(jaxpr: Any, what: str) -> None:
         )
 
 
-def _hides_calls(jaxpr: Any, effect: Any) -> Optional[str]:
-    """The name of such an operation of the program."""
+def _hides_calls(jaxpr: Any, effect: Any, seen: Set[int]) -> Optional[str]:
+    """The name of such an operation of the program. ``seen``: what was looked through before, since a function that is called
+    often is one object."""
+    if id(jaxpr) in seen:
+        return None
+    seen.add(id(jaxpr))
     for equation in jaxpr.eqns:
         for inner in _jaxprs_in(equation.params):
             if effect in inner.effects and effect not in equation.effects:
                 return str(equation.primitive.name)
-            around = _hides_calls(inner, effect)
+            around = _hides_calls(inner, effect, seen)
             if around is not None:
                 return around
     return None

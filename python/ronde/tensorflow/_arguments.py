@@ -71,8 +71,9 @@ def _function_of(graph: Any) -> str:
     there is none. Of functions that call each other the innermost: what calls it on this rank depends on what was traced."""
     name = ""
     while getattr(graph, "outer_graph", None) is not None:
-        name = _without_numbers(str(graph.name), _native.is_part(graph)) + "."
-        if not _native.is_part(graph):
+        is_part = _native.is_part(graph)
+        name = _without_numbers(str(graph.name), is_part) + "."
+        if not is_part:
             return name
         graph = graph.outer_graph
     return name

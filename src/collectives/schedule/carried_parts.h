@@ -16,17 +16,25 @@
 
 namespace ronde::collectives {
 
+/// Of an operation in which each rank has a part.
+struct HostParts {
+  int rank = 0;
+  RankLayout layout;
+  std::vector<std::size_t> bytes;  ///< of each rank's part
+  std::size_t slice = 0;           ///< bytes of a part's slice at most, a multiple of 128: the same on every rank
+};
+
 class CarriedParts {
  public:
   /// Lists of schedules: this rank's own part, and what a rank of its host carries.
   static constexpr int kOwnPart = 0;
   static int list_of(int local) { return 1 + local; }
 
-  /// `bytes`: of each rank's part; `slice`: of a part at most.
-  CarriedParts(const RankLayout& layout, int host, std::vector<std::size_t> bytes, std::size_t slice)
-      : bytes_(std::move(bytes)), slice_(slice), parts_(layout.ranks_of(host).size()) {
-    for (int rank = 0; rank < layout.ranks(); ++rank) {
-      parts_[static_cast<std::size_t>(layout.local(rank)) % parts_.size()].push_back(rank);
+  /// By the ranks of this rank's host.
+  explicit CarriedParts(const HostParts& all)
+      : bytes_(all.bytes), slice_(all.slice), parts_(all.layout.ranks_of(all.layout.host_of(all.rank)).size()) {
+    for (int rank = 0; rank < all.layout.ranks(); ++rank) {
+      parts_[static_cast<std::size_t>(all.layout.local(rank)) % parts_.size()].push_back(rank);
     }
   }
 
@@ -65,13 +73,15 @@ class CarriedParts {
     return (longest + slice_ - 1) / slice_;
   }
 
-  /// The list, made of lists of all parts by rank: `append(list, part, slice)` is to add a slice of a part to it.
+  /// Lists of what each rank of the host carries, in their order. `append(list, part, slice)` adds a slice of a part.
   template <typename Append>
-  GatherList list(int local, Append&& append) const {
-    GatherList made;
-    for (std::size_t index = 0; index < count(); ++index) {
-      for (const int rank : parts(local)) {
-        append(made, rank, slice(rank, index));
+  std::vector<GatherList> lists(Append&& append) const {
+    std::vector<GatherList> made(parts_.size());
+    for (std::size_t local = 0; local < parts_.size(); ++local) {
+      for (std::size_t index = 0; index < count(); ++index) {
+        for (const int rank : parts_[local]) {
+          append(made[local], rank, slice(rank, index));
+        }
       }
     }
     return made;

@@ -9,17 +9,13 @@ namespace ronde::collectives {
 
 namespace {
 
-CarriedParts carried_for(const HostGather& gather) {
-  return CarriedParts(gather.layout, gather.layout.host_of(gather.rank), gather.bytes, gather.slice);
-}
-
 class HostGatherSchedule final : public Schedule {
  public:
-  explicit HostGatherSchedule(HostGather gather)
-      : gather_(std::move(gather)),
-        carried_(carried_for(gather_)),
-        host_(gather_.layout.host_of(gather_.rank)),
-        local_(gather_.layout.local(gather_.rank)),
+  explicit HostGatherSchedule(HostParts all)
+      : all_(std::move(all)),
+        carried_(all_),
+        host_(all_.layout.host_of(all_.rank)),
+        local_(all_.layout.local(all_.rank)),
         order_(carried_.count()) {}
 
   std::size_t stages() const override { return order_.stages(); }
@@ -37,14 +33,14 @@ class HostGatherSchedule final : public Schedule {
 
   /// Beginning with a different one on each host, so that not all send to one at a time.
   void between_hosts(std::size_t index, Stage& stage) const {
-    const RankLayout& layout = gather_.layout;
-    const Range own = carried_.slice(gather_.rank, index);
+    const RankLayout& layout = all_.layout;
+    const Range own = carried_.slice(all_.rank, index);
     for (int distance = 1; distance < layout.hosts() && own.bytes() > 0; ++distance) {
       const int host = (host_ + distance) % layout.hosts();
-      stage.outgoing.push_back({CarriedParts::carrier(layout, gather_.rank, host), piece(CarriedParts::kOwnPart, own)});
+      stage.outgoing.push_back({CarriedParts::carrier(layout, all_.rank, host), piece(CarriedParts::kOwnPart, own)});
     }
     carried_.for_each_slice_in(local_, index, [&](int rank, const Range& theirs) {
-      if (rank != gather_.rank && theirs.bytes() > 0) {
+      if (rank != all_.rank && theirs.bytes() > 0) {
         stage.incoming.push_back({rank, piece(CarriedParts::list_of(local_), theirs)});
       }
     });
@@ -53,7 +49,7 @@ class HostGatherSchedule final : public Schedule {
   }
 
   void in_host(std::size_t index, Stage& stage) const {
-    const std::vector<int>& here = gather_.layout.ranks_of(host_);
+    const std::vector<int>& here = all_.layout.ranks_of(host_);
     const auto count = static_cast<int>(here.size());
     for (int distance = 1; distance < count; ++distance) {
       const int other = (local_ + distance) % count;
@@ -67,7 +63,7 @@ class HostGatherSchedule final : public Schedule {
     }
   }
 
-  const HostGather gather_;
+  const HostParts all_;
   const CarriedParts carried_;
   const int host_;
   const int local_;
@@ -77,22 +73,18 @@ class HostGatherSchedule final : public Schedule {
 
 }  // namespace
 
-std::vector<GatherList> host_gather_lists(const HostGather& gather, const std::vector<GatherList>& parts) {
-  const CarriedParts carried = carried_for(gather);
-  std::vector<GatherList> lists = {parts[static_cast<std::size_t>(gather.rank)]};
-  const std::size_t here = gather.layout.ranks_of(gather.layout.host_of(gather.rank)).size();
-  for (int local = 0; local < static_cast<int>(here); ++local) {
-    lists.push_back(carried.list(local, [&](GatherList& list, int rank, const Range& slice) {
-      parts[static_cast<std::size_t>(rank)].for_each(
-          slice.begin, slice.end,
-          [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t) { list.append(to, to, bytes); });
-    }));
-  }
+std::vector<GatherList> host_gather_lists(const HostParts& all, const std::vector<GatherList>& parts) {
+  std::vector<GatherList> lists = CarriedParts(all).lists([&](GatherList& list, int rank, const Range& slice) {
+    parts[static_cast<std::size_t>(rank)].for_each(
+        slice.begin, slice.end,
+        [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t) { list.append(to, to, bytes); });
+  });
+  lists.insert(lists.begin(), parts[static_cast<std::size_t>(all.rank)]);
   return lists;
 }
 
-std::unique_ptr<Schedule> host_gather_schedule(HostGather gather) {
-  return std::make_unique<HostGatherSchedule>(std::move(gather));
+std::unique_ptr<Schedule> host_gather_schedule(HostParts all) {
+  return std::make_unique<HostGatherSchedule>(std::move(all));
 }
 
 }  // namespace ronde::collectives

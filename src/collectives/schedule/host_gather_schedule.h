@@ -14,23 +14,16 @@
 #include <vector>
 
 #include "collectives/gather_list.h"
-#include "collectives/schedule/rank_layout.h"
+#include "collectives/schedule/carried_parts.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ronde::collectives {
 
-struct HostGather {
-  int rank = 0;
-  RankLayout layout;
-  std::vector<std::size_t> bytes;  ///< of each rank's part
-  std::size_t slice = 0;           ///< bytes of a part's message at most, a multiple of 16: the same on every rank
-};
-
 /// The lists of host_gather_schedule(). `parts`: by rank, where its part is written, and that of this rank also where
 /// it is read.
-std::vector<GatherList> host_gather_lists(const HostGather& gather, const std::vector<GatherList>& parts);
+std::vector<GatherList> host_gather_lists(const HostParts& all, const std::vector<GatherList>& parts);
 
-/// Requires: gather.layout.is_hierarchy().
-std::unique_ptr<Schedule> host_gather_schedule(HostGather gather);
+/// Requires: all.layout.is_hierarchy().
+std::unique_ptr<Schedule> host_gather_schedule(HostParts all);
 
 }  // namespace ronde::collectives

@@ -10,27 +10,23 @@ namespace ronde::collectives {
 
 namespace {
 
-CarriedParts carried_here(const HostReduceScatter& scatter) {
-  return CarriedParts(scatter.layout, scatter.layout.host_of(scatter.rank), scatter.bytes, scatter.slice);
-}
-
 class HostReduceScatterSchedule final : public Schedule {
  public:
-  explicit HostReduceScatterSchedule(HostReduceScatter scatter)
-      : scatter_(std::move(scatter)),
-        carried_(carried_here(scatter_)),
-        host_(scatter_.layout.host_of(scatter_.rank)),
-        local_(scatter_.layout.local(scatter_.rank)),
+  explicit HostReduceScatterSchedule(HostParts all)
+      : all_(std::move(all)),
+        carried_(all_),
+        host_(all_.layout.host_of(all_.rank)),
+        local_(all_.layout.local(all_.rank)),
         order_(carried_.count()) {
-    for (int host = 0; host < scatter_.layout.hosts(); ++host) {
-      carriers_.push_back(CarriedParts::carrier(scatter_.layout, scatter_.rank, host));
+    for (int host = 0; host < all_.layout.hosts(); ++host) {
+      carriers_.push_back(CarriedParts::carrier(all_.layout, all_.rank, host));
     }
   }
 
   std::size_t stages() const override { return order_.stages(); }
   std::size_t combinations() const override { return 2; }
   const std::vector<int>& inputs(std::size_t combination) const override {
-    return combination == 0 ? scatter_.layout.ranks_of(host_) : carriers_;
+    return combination == 0 ? all_.layout.ranks_of(host_) : carriers_;
   }
   /// Partial results of the slices that are between their two phases. They are copied as they are sent, and a stage's
   /// work is done when those before it are over: so the first phase of a slice takes the place of the one that many
@@ -53,7 +49,7 @@ class HostReduceScatterSchedule final : public Schedule {
 
   /// Beginning with a different one on each rank, so that not all send to one at a time.
   void in_host(std::size_t index, Stage& stage) const {
-    const std::vector<int>& here = scatter_.layout.ranks_of(host_);
+    const std::vector<int>& here = all_.layout.ranks_of(host_);
     const auto count = static_cast<int>(here.size());
     const Range own = carried_.slices(local_, index);
     for (int distance = 1; distance < count; ++distance) {
@@ -80,7 +76,7 @@ class HostReduceScatterSchedule final : public Schedule {
       if (slice.bytes() == 0) {
         return;
       }
-      if (rank != scatter_.rank) {
+      if (rank != all_.rank) {
         stage.outgoing.push_back({rank, {kScratch, at, at + slice.bytes()}});
         return;
       }
@@ -97,11 +93,11 @@ class HostReduceScatterSchedule final : public Schedule {
     });
     // Those behind this rank first, in turn, so that not all send to one at a time.
     const auto behind = std::find_if(stage.outgoing.begin(), stage.outgoing.end(),
-                                     [&](const Outgoing& each) { return each.to > scatter_.rank; });
+                                     [&](const Outgoing& each) { return each.to > all_.rank; });
     std::rotate(stage.outgoing.begin(), behind, stage.outgoing.end());
   }
 
-  const HostReduceScatter scatter_;
+  const HostParts all_;
   const CarriedParts carried_;
   const int host_;
   const int local_;
@@ -111,24 +107,20 @@ class HostReduceScatterSchedule final : public Schedule {
 
 }  // namespace
 
-std::vector<GatherList> host_reduce_scatter_lists(const HostReduceScatter& scatter, GatherList own,
+std::vector<GatherList> host_reduce_scatter_lists(const HostParts& all, GatherList own,
                                                   const std::vector<GatherList>& inputs) {
-  const CarriedParts carried = carried_here(scatter);
-  std::vector<GatherList> lists = {std::move(own)};
-  const std::size_t here = scatter.layout.ranks_of(scatter.layout.host_of(scatter.rank)).size();
-  for (int local = 0; local < static_cast<int>(here); ++local) {
-    lists.push_back(carried.list(local, [&](GatherList& list, int rank, const Range& slice) {
-      inputs[static_cast<std::size_t>(rank)].for_each(
-          slice.begin, slice.end, [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) {
-            list.append(from, const_cast<std::byte*>(from), bytes);  // nothing is written there
-          });
-    }));
-  }
+  std::vector<GatherList> lists = CarriedParts(all).lists([&](GatherList& list, int rank, const Range& slice) {
+    inputs[static_cast<std::size_t>(rank)].for_each(
+        slice.begin, slice.end, [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) {
+          list.append(from, const_cast<std::byte*>(from), bytes);  // nothing is written there
+        });
+  });
+  lists.insert(lists.begin(), std::move(own));
   return lists;
 }
 
-std::unique_ptr<Schedule> host_reduce_scatter_schedule(HostReduceScatter scatter) {
-  return std::make_unique<HostReduceScatterSchedule>(std::move(scatter));
+std::unique_ptr<Schedule> host_reduce_scatter_schedule(HostParts all) {
+  return std::make_unique<HostReduceScatterSchedule>(std::move(all));
 }
 
 }  // namespace ronde::collectives

@@ -15,25 +15,18 @@
 #include <vector>
 
 #include "collectives/gather_list.h"
-#include "collectives/schedule/rank_layout.h"
+#include "collectives/schedule/carried_parts.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ronde::collectives {
 
-struct HostReduceScatter {
-  int rank = 0;
-  RankLayout layout;
-  std::vector<std::size_t> bytes;  ///< of each rank's part
-  std::size_t slice = 0;           ///< bytes of a part's message at most, a multiple of 128: the same on every rank
-};
-
 /// The lists of host_reduce_scatter_schedule(). `own`: where this rank's part is written; `inputs`: by rank, where this
 /// rank's values of that one's part are read.
-std::vector<GatherList> host_reduce_scatter_lists(const HostReduceScatter& scatter, GatherList own,
+std::vector<GatherList> host_reduce_scatter_lists(const HostParts& all, GatherList own,
                                                   const std::vector<GatherList>& inputs);
 
 /// Combination 0 is of the ranks of a host, 1 of the hosts' partial results. No input may lie in the output. Requires:
-/// scatter.layout.is_hierarchy().
-std::unique_ptr<Schedule> host_reduce_scatter_schedule(HostReduceScatter scatter);
+/// all.layout.is_hierarchy().
+std::unique_ptr<Schedule> host_reduce_scatter_schedule(HostParts all);
 
 }  // namespace ronde::collectives

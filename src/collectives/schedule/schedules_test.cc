@@ -347,7 +347,7 @@ TEST(HostGatherSchedule, SendsEachPartOnceToEachHost) {
         parts.push_back(scale * static_cast<std::size_t>(rank * 7 % 5));  // some have nothing
       }
       const Schedules world = world_of(layout.ranks(), [&](int rank) {
-        return host_gather_schedule(HostGather{rank, layout, parts, kChunk});
+        return host_gather_schedule(HostParts{rank, layout, parts, kChunk});
       });
       check(world);
       const std::vector<std::size_t> sent = sent_by_hosts(world, layout);
@@ -372,7 +372,7 @@ TEST(HostReduceScatterSchedule, SendsOnePartialResultOfEachHost) {
         all += parts.back();
       }
       const Schedules world = world_of(layout.ranks(), [&](int rank) {
-        return host_reduce_scatter_schedule(HostReduceScatter{rank, layout, parts, kChunk});
+        return host_reduce_scatter_schedule(HostParts{rank, layout, parts, kChunk});
       });
       check(world);
       const std::vector<std::size_t> sent = sent_by_hosts(world, layout);

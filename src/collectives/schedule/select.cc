@@ -150,19 +150,19 @@ std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) 
   const auto own = static_cast<std::size_t>(channel.rank());
   const RankLayout& layout = channel.layout();
   const Parts parts(plan, channel.size());
-  HostGather gather{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
+  HostParts all{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
   std::vector<GatherList> written;
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     written.push_back(peer == own ? parts.outgoing(own, own) : parts.incoming(own, peer));
-    gather.bytes.push_back(written.back().bytes());
+    all.bytes.push_back(written.back().bytes());
   }
   // What is small has one turn without hosts.
-  const std::size_t all = std::accumulate(gather.bytes.begin(), gather.bytes.end(), std::size_t{0});
-  if (!layout.is_hierarchy() || all <= channel.limits().one_turn) {
+  const std::size_t total = std::accumulate(all.bytes.begin(), all.bytes.end(), std::size_t{0});
+  if (!layout.is_hierarchy() || total <= channel.limits().one_turn) {
     return exchange_parts(channel, plan);
   }
-  std::vector<GatherList> lists = host_gather_lists(gather, written);
-  return run(channel, plan, host_gather_schedule(std::move(gather)), std::move(lists));
+  std::vector<GatherList> lists = host_gather_lists(all, written);
+  return run(channel, plan, host_gather_schedule(std::move(all)), std::move(lists));
 }
 
 std::unique_ptr<Operation> reducescatter(MessageChannel& channel, const Plan& plan) {
@@ -172,17 +172,17 @@ std::unique_ptr<Operation> reducescatter(MessageChannel& channel, const Plan& pl
   const std::vector<Combination> two =
       combinations_by_hosts(layout, channel.limits(), plan.bytes(), reduction_of(plan));
   const Parts parts(plan, channel.size());
-  HostReduceScatter scatter{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
+  HostParts all{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
   std::vector<GatherList> inputs;
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     inputs.push_back(parts.outgoing(own, peer));
-    scatter.bytes.push_back(inputs.back().bytes());
+    all.bytes.push_back(inputs.back().bytes());
   }
   if (two.empty() || plan.bytes() == 0) {
     return exchange_parts(channel, plan);
   }
-  std::vector<GatherList> lists = host_reduce_scatter_lists(scatter, parts.incoming(own, own), inputs);
-  return scheduled_operation(channel.mailbox(), host_reduce_scatter_schedule(std::move(scatter)), std::move(lists), two,
+  std::vector<GatherList> lists = host_reduce_scatter_lists(all, parts.incoming(own, own), inputs);
+  return scheduled_operation(channel.mailbox(), host_reduce_scatter_schedule(std::move(all)), std::move(lists), two,
                              MessageChannel::kPlans, channel.next_instance());
 }
 
