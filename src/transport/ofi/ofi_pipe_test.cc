@@ -1,30 +1,20 @@
 #include "transport/ofi/ofi_pipe.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <functional>
-#include <random>
 
 #include <rdma/fi_tagged.h>
 
 #include "transport/ofi/testing/providers_here.h"
+#include "transport/tcp/testing/numbers.h"
 
 namespace ronde::transport {
 namespace {
 
 using Message = std::vector<std::byte>;
 constexpr Nanoseconds kFabricLimit = 20 * kSecond;
-
-Message random_message(std::size_t size, unsigned seed) {
-  Message bytes(size);
-  std::minstd_rand random(seed + 1);
-  for (std::byte& each : bytes) {
-    each = static_cast<std::byte>(random());
-  }
-  return bytes;
-}
 
 /// Two ranks in one thread, each with an endpoint of its own.
 class OfiPair {
@@ -116,7 +106,7 @@ TEST_P(OverFabric, MessagesOfAllSizesComeWholeAndInOrder) {
     OfiPair pair(GetParam(), integrity);
     const std::vector<std::size_t> sizes = {0, 1, 65495, 65496, 65497, 65536, 200001, 3000001, 0, 7};
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const Message whole = random_message(sizes[i], static_cast<unsigned>(i));
+      const Message whole = random_bytes(sizes[i], static_cast<unsigned>(i));
       const std::span<const std::byte> parts[] = {std::span(whole).first(sizes[i] / 3),
                                                   std::span(whole).subspan(sizes[i] / 3)};
       if (i % 2 == 0) {
@@ -131,7 +121,7 @@ TEST_P(OverFabric, MessagesOfAllSizesComeWholeAndInOrder) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       for (OfiPipe* const end : {&pair.b(), &pair.a()}) {
         ASSERT_TRUE(pair.receive(*end, message)) << "message " << i << ": " << end->status().message();
-        EXPECT_TRUE(message == random_message(sizes[i], static_cast<unsigned>(i))) << "message " << i;
+        EXPECT_TRUE(message == random_bytes(sizes[i], static_cast<unsigned>(i))) << "message " << i;
       }
     }
     EXPECT_TRUE(pair.step_until([&] { return pair.a().flush(); }));
@@ -142,7 +132,7 @@ TEST_P(OverFabric, MessagesOfAllSizesComeWholeAndInOrder) {
 
 TEST_P(OverFabric, WhoDoesNotReceiveMakesNothingGrowButWhatTheSenderKeeps) {
   OfiPair pair(GetParam());
-  const Message large = random_message(8 << 20, 3);
+  const Message large = random_bytes(8 << 20, 3);
   const std::span<const std::byte> part = large;
   pair.a().send_lent(0, Parts(&part, 1));
   for (int i = 0; i < 300; ++i) {
@@ -159,9 +149,9 @@ TEST_P(OverFabric, WhoDoesNotReceiveMakesNothingGrowButWhatTheSenderKeeps) {
 
 TEST_P(OverFabric, AnEndInOrderIsSeenBehindAllThatWasSent) {
   OfiPair pair(GetParam());
-  const Message large = random_message(3 << 20, 5);
+  const Message large = random_bytes(3 << 20, 5);
   pair.a().send(0, large);
-  pair.b().send(0, random_message(100000, 6));  // which nobody reads
+  pair.b().send(0, random_bytes(100000, 6));  // which nobody reads
   Message message, got;
   EXPECT_TRUE(pair.step_until([&] {
     if (pair.b().receive(0, message)) {
@@ -179,12 +169,12 @@ TEST_P(OverFabric, AnEndInOrderIsSeenBehindAllThatWasSent) {
 TEST_P(OverFabric, AnEndWithoutAWordIsToldByTheConnection) {
   OfiPair pair(GetParam());
   Message message;
-  pair.a().send(0, random_message(7, 1));
+  pair.a().send(0, random_bytes(7, 1));
   ASSERT_TRUE(pair.receive(pair.b(), message));
   ::shutdown(pair.ends[0].socket, SHUT_RDWR);
   EXPECT_TRUE(pair.step_until([&] { return pair.b().receive(0, message) || pair.b().has_ended(0); }));
   EXPECT_TRUE(pair.b().has_ended(0));
-  pair.b().send(0, random_message(7, 1));  // dropped
+  pair.b().send(0, random_bytes(7, 1));  // dropped
   EXPECT_TRUE(pair.b().flush());
 }
 
@@ -214,9 +204,9 @@ TEST_P(OverFabric, WhatStrangersSendIsDropped) {
   })) << sent
       << " sent, " << pair.ends[1].endpoint->strangers() << " have come";
   Message message;
-  pair.a().send(0, random_message(100000, 1));
+  pair.a().send(0, random_bytes(100000, 1));
   ASSERT_TRUE(pair.receive(pair.b(), message));
-  EXPECT_TRUE(message == random_message(100000, 1));
+  EXPECT_TRUE(message == random_bytes(100000, 1));
 }
 
 }  // namespace

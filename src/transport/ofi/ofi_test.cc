@@ -1,13 +1,12 @@
 #include "transport/ofi/ofi.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <thread>
 
-#include "base/bytes.h"
 #include "store/memory_store.h"
 #include "transport/ofi/testing/providers_here.h"
+#include "transport/tcp/testing/numbers.h"
 
 namespace ronde::transport {
 namespace {
@@ -39,29 +38,6 @@ MetByOfi meet_by_ofi(const std::vector<OfiOptions>& options) {
   return met;
 }
 
-std::vector<std::byte> number_message(int value) {
-  ByteWriter writer;
-  writer.put(value);
-  return writer.take();
-}
-
-/// Sleeps on the descriptor for news alone.
-int wait_for_message(Transport& transport, int from) {
-  const RealClock clock;
-  const Nanoseconds deadline = clock.now() + kOfiLimit;
-  std::vector<std::byte> message;
-  while (!transport.link(from).receive(message)) {
-    const Nanoseconds now = clock.now();
-    if (now >= deadline || transport.link(from).has_ended()) {
-      return -1;
-    }
-    pollfd news{transport.news_fd(), POLLIN, 0};
-    ::poll(&news, 1, poll_timeout(deadline, now));
-    transport.look();
-  }
-  return ByteReader(message).get<int>();
-}
-
 class MeetByOfi : public testing::TestWithParam<OfiOptions> {
  protected:
   void SetUp() override {
@@ -81,14 +57,14 @@ TEST_P(MeetByOfi, EveryPairOfRanksIsConnected) {
       ASSERT_TRUE(links) << links.status().message();
       for (int peer = 0; peer < size; ++peer) {
         if (peer != rank) {
-          links->job.data->link(peer).send(number_message(rank * 10 + peer));
+          links->job.data->link(peer).send(number(rank * 10 + peer));
         }
       }
     }
     for (int rank = 0; rank < size; ++rank) {
       for (int peer = 0; peer < size; ++peer) {
         if (peer != rank) {
-          EXPECT_EQ(wait_for_message(*met[static_cast<std::size_t>(rank)]->job.data, peer), peer * 10 + rank);
+          EXPECT_EQ(wait_for_number(*met[static_cast<std::size_t>(rank)]->job.data, peer), peer * 10 + rank);
         }
       }
     }
@@ -100,11 +76,11 @@ TEST_P(MeetByOfi, TheEndOfARankIsSeenBehindWhatItHasSent) {
   ASSERT_TRUE(met[0] && met[1]) << met[0].status().message();
   met[1]->job.data->link(0).send(std::vector<std::byte>(100000));  // which nobody reads
   std::thread other([&] {
-    met[0]->job.data->link(1).send(number_message(5));
+    met[0]->job.data->link(1).send(number(5));
     met[0] = Status::error(Code::cancelled, "gone");
   });
-  EXPECT_EQ(wait_for_message(*met[1]->job.data, 0), 5);
-  EXPECT_EQ(wait_for_message(*met[1]->job.data, 0), -1);
+  EXPECT_EQ(wait_for_number(*met[1]->job.data, 0), 5);
+  EXPECT_EQ(wait_for_number(*met[1]->job.data, 0), -1);
   EXPECT_TRUE(met[1]->job.data->link(0).has_ended());
   EXPECT_EQ(met[1]->job.data->link(0).end_cause(), "");
   other.join();

@@ -13,19 +13,12 @@
 #include <string>
 #include <utility>
 
+#include "transport/tcp/testing/numbers.h"
+
 namespace ronde::transport {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-Bytes message_of(std::size_t size, unsigned seed) {
-  Bytes bytes(size);
-  std::minstd_rand random(seed + 1);
-  for (std::byte& each : bytes) {
-    each = static_cast<std::byte>(random());
-  }
-  return bytes;
-}
 
 struct StreamPair {
   explicit StreamPair(Integrity integrity = Integrity::checksum) {
@@ -54,7 +47,7 @@ TEST_P(Protected, MessagesOfAllSizesComeWholeAndInOrder) {
   StreamPair pair(GetParam());
   const std::vector<std::size_t> sizes = {0, 1, 3, 4, 5, 65531, 65532, 65533, 65536, 65537, 200001, 9000001, 0, 7};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const Bytes whole = message_of(sizes[i], static_cast<unsigned>(i));
+    const Bytes whole = random_bytes(sizes[i], static_cast<unsigned>(i));
     const std::size_t middle = sizes[i] / 3;
     const std::span<const std::byte> parts[] = {std::span(whole).first(middle), std::span(whole).subspan(middle)};
     if (i % 2 == 0) {
@@ -70,7 +63,7 @@ TEST_P(Protected, MessagesOfAllSizesComeWholeAndInOrder) {
       ASSERT_TRUE(pair.b->status()) << pair.b->status().message();
       pair.a->flush();
     }
-    EXPECT_TRUE(message == message_of(sizes[i], static_cast<unsigned>(i))) << "message " << i << ", " << sizes[i];
+    EXPECT_TRUE(message == random_bytes(sizes[i], static_cast<unsigned>(i))) << "message " << i << ", " << sizes[i];
   }
   EXPECT_TRUE(pair.a->flush());
   EXPECT_FALSE(receive(*pair.b, 0, message));
@@ -86,7 +79,7 @@ Status status_after_a_flipped_bit(Integrity integrity, std::size_t size, std::si
   Stream sender{TcpConnection{UniqueFd(first[0])}, 1, integrity};
   const UniqueFd tap{first[1]}, injector{second[0]};
   Stream receiver{TcpConnection{UniqueFd(second[1])}, 0, integrity};
-  sender.send(0, message_of(size, 1));
+  sender.send(0, random_bytes(size, 1));
   std::vector<char> wire(size + 100);
   const ssize_t got = ::recv(tap.get(), wire.data(), wire.size(), 0);
   EXPECT_GT(got, static_cast<ssize_t>(at));
@@ -147,9 +140,9 @@ TEST_P(Protected, WhatIsRepeatedLeftOutOrSentBackIsNoticedIfThereIsAKey) {
   Bytes message;
   for (const std::string how : {"repeated", "left out", "sent back"}) {
     Eavesdropper wire(GetParam());
-    wire.sender->send(0, message_of(100, 1));
+    wire.sender->send(0, random_bytes(100, 1));
     const std::string first = wire.hear();
-    wire.sender->send(0, message_of(100, 2));
+    wire.sender->send(0, random_bytes(100, 2));
     const std::string second = wire.hear();
     Stream& hears = how == "sent back" ? *wire.sender : *wire.receiver;
     Eavesdropper::say(how == "sent back" ? wire.tap : wire.injector, how == "left out" ? second : first);
@@ -175,14 +168,14 @@ TEST_P(Protected, OnlyWhatIsEncryptedCannotBeRead) {
 TEST(Stream, ChannelsDoNotWaitForEachOther) {
   StreamPair pair;
   for (unsigned i = 0; i < 100; ++i) {
-    pair.a->send(i % 3 == 0 ? 1 : 0, message_of(i, i));
+    pair.a->send(i % 3 == 0 ? 1 : 0, random_bytes(i, i));
   }
   Bytes message;
   for (const Stream::Channel channel : {1U, 0U}) {
     for (unsigned i = 0; i < 100; ++i) {
       if ((i % 3 == 0 ? 1U : 0U) == channel) {
         ASSERT_TRUE(receive(*pair.b, channel, message));
-        EXPECT_TRUE(message == message_of(i, i));
+        EXPECT_TRUE(message == random_bytes(i, i));
       }
     }
     EXPECT_FALSE(receive(*pair.b, channel, message));
@@ -195,8 +188,8 @@ TEST(Stream, BothSidesMaySendMoreThanThereIsRoomFor) {
   std::vector<std::size_t> sizes;
   for (int i = 0; i < 300; ++i) {
     sizes.push_back(std::uniform_int_distribution<std::size_t>(0, i % 10 == 0 ? 300000 : 3000)(random));
-    pair.a->send(0, message_of(sizes.back(), static_cast<unsigned>(i)));
-    pair.b->send(0, message_of(sizes.back(), static_cast<unsigned>(i)));
+    pair.a->send(0, random_bytes(sizes.back(), static_cast<unsigned>(i)));
+    pair.b->send(0, random_bytes(sizes.back(), static_cast<unsigned>(i)));
   }
   EXPECT_FALSE(pair.a->flush());
   Stream* const ends[] = {pair.a.get(), pair.b.get()};
@@ -206,7 +199,7 @@ TEST(Stream, BothSidesMaySendMoreThanThereIsRoomFor) {
     for (const std::size_t end : {0U, 1U}) {
       ends[end]->flush();
       while (receive(*ends[end], 0, message)) {
-        ASSERT_TRUE(message == message_of(sizes[received[end]], static_cast<unsigned>(received[end])));
+        ASSERT_TRUE(message == random_bytes(sizes[received[end]], static_cast<unsigned>(received[end])));
         ++received[end];
       }
       ASSERT_TRUE(ends[end]->status());
@@ -217,9 +210,9 @@ TEST(Stream, BothSidesMaySendMoreThanThereIsRoomFor) {
 TEST(Stream, WhatIsLentIsReadUntilThereIsRoomForIt) {
   StreamPair pair(Integrity::off);  // a checksum is of the bytes as they were
   for (const bool is_kept : {false, true}) {
-    Bytes first = message_of(40, 1);
-    Bytes second = message_of(3'000'000, 2);
-    Bytes third = message_of(70'000, 3);
+    Bytes first = random_bytes(40, 1);
+    Bytes second = random_bytes(3'000'000, 2);
+    Bytes third = random_bytes(70'000, 3);
     Bytes all = first;
     all.insert(all.end(), second.begin(), second.end());
     all.insert(all.end(), third.begin(), third.end());
@@ -230,7 +223,7 @@ TEST(Stream, WhatIsLentIsReadUntilThereIsRoomForIt) {
     third.back() ^= std::byte{1};
     all.back() = third.back();
     if (is_kept) {
-      pair.a->send(1, message_of(5, 4));  // it goes behind
+      pair.a->send(1, random_bytes(5, 4));  // it goes behind
       second.assign(second.size(), std::byte{0});
       third.assign(third.size(), std::byte{0});
     }
@@ -249,11 +242,11 @@ TEST(Stream, MemoryOfMessagesIsUsedAgain) {
   StreamPair pair;
   Bytes message;
   const auto transfer = [&](std::size_t bytes, unsigned seed) {
-    pair.a->send(0, message_of(bytes, seed));
+    pair.a->send(0, random_bytes(bytes, seed));
     while (!receive(*pair.b, 0, message)) {
       pair.a->flush();
     }
-    EXPECT_TRUE(message == message_of(bytes, seed)) << bytes;
+    EXPECT_TRUE(message == random_bytes(bytes, seed)) << bytes;
   };
   transfer(200'000, 1);
   const std::byte* const place = message.data();
@@ -277,7 +270,7 @@ TEST(Stream, WhatNobodyWantsIsThrownAway) {
     return channel != 7;
   });
   for (const Stream::Channel channel : {7U, 1U << 31U, 7U, 9U}) {
-    a.send(channel, message_of(10, static_cast<unsigned>(channel)));
+    a.send(channel, random_bytes(10, static_cast<unsigned>(channel)));
   }
   Bytes message;
   EXPECT_TRUE(receive(b, 9, message));
@@ -292,7 +285,7 @@ TEST(Stream, NothingIsAskedOfTheKernelWithoutNews) {
   StreamPair pair;
   Bytes message;
   EXPECT_FALSE(pair.b->receive(0, message));  // a new one asks once
-  pair.a->send(0, message_of(5, 1));
+  pair.a->send(0, random_bytes(5, 1));
   EXPECT_FALSE(pair.b->receive(0, message));
   pair.b->note_news(false);
   EXPECT_TRUE(pair.b->receive(0, message));
@@ -300,23 +293,23 @@ TEST(Stream, NothingIsAskedOfTheKernelWithoutNews) {
 
 TEST(Stream, TheEndIsToldBehindAllThatWasSent) {
   StreamPair pair;
-  pair.a->send(1, message_of(10, 1));
-  pair.a->send(0, message_of(200000, 2));
-  pair.a->send(1, message_of(0, 3));
+  pair.a->send(1, random_bytes(10, 1));
+  pair.a->send(0, random_bytes(200000, 2));
+  pair.a->send(1, random_bytes(0, 3));
   Bytes message;
   std::vector<Bytes> of_one;
   pair.a->finish_sending();
   for (int i = 0; i < 100 && !pair.b->has_ended(0); ++i) {
     pair.b->note_news(true);
     if (pair.b->receive(0, message)) {
-      EXPECT_TRUE(message == message_of(200000, 2));
+      EXPECT_TRUE(message == random_bytes(200000, 2));
     }
     pair.a->finish_sending();
   }
   EXPECT_TRUE(pair.b->has_ended(0));
   EXPECT_FALSE(pair.b->has_ended(1));
   EXPECT_TRUE(pair.b->receive(1, message));
-  EXPECT_TRUE(message == message_of(10, 1));
+  EXPECT_TRUE(message == random_bytes(10, 1));
   EXPECT_FALSE(pair.b->has_ended(1));
   EXPECT_TRUE(pair.b->receive(1, message));
   EXPECT_TRUE(message.empty());
@@ -358,7 +351,7 @@ TEST(Stream, AMessageCutShortIsTheEndAndNoMessage) {
   stream.note_news(true);
   EXPECT_FALSE(stream.receive(0, message));
   EXPECT_TRUE(stream.has_ended(0));
-  stream.send(0, message_of(4, 4));  // goes nowhere, and raises no signal
+  stream.send(0, random_bytes(4, 4));  // goes nowhere, and raises no signal
   EXPECT_TRUE(stream.flush());
 }
 

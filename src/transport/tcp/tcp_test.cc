@@ -1,7 +1,6 @@
 #include "transport/tcp/tcp.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <cstring>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "store/memory_store.h"
+#include "transport/tcp/testing/numbers.h"
 
 namespace ronde::transport {
 namespace {
@@ -47,31 +47,6 @@ Met connect(int size) {
   const auto count = static_cast<std::size_t>(size);
   return connect(store, std::vector<JobKey>(count, key_of(1)), std::vector<std::string>(count, "127.0.0.1"));
 }
-
-std::vector<std::byte> number(int value) {
-  ByteWriter writer;
-  writer.put(value);
-  return writer.take();
-}
-
-/// `looker`: of the same rank's job.
-int wait_for_number(Transport& transport, int from, Transport& looker) {
-  const RealClock clock;
-  const Nanoseconds deadline = clock.now() + kLongEnough;
-  std::vector<std::byte> message;
-  while (!transport.link(from).receive(message)) {
-    const Nanoseconds now = clock.now();
-    if (now >= deadline || transport.link(from).has_ended()) {
-      return -1;
-    }
-    pollfd news{transport.news_fd(), POLLIN, 0};
-    ::poll(&news, 1, poll_timeout(deadline, now));
-    looker.look();
-  }
-  return ByteReader(message).get<int>();
-}
-
-int wait_for_number(Transport& job, int from) { return wait_for_number(job, from, job); }
 
 class Sizes : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Tcp, Sizes, testing::Values(1, 2, 3, 5, 8));
