@@ -38,12 +38,29 @@ function(ronde_fast_library target)
   ronde_fast_program(${target})
 endfunction()
 
-# Not CMake's own unity builds: their files lie in the build's folder, and the compiler cache, which looks at a source's
-# path, would not see that the release preset, the wheel and its test compile the same. These lie beside RONDE_VIEWS.
+# Not CMake's own unity builds: their files lie in a target's folder of the build and name sources by absolute paths, and
+# the compiler cache, which looks at a source's path and text, would not see that the release preset, the wheel and its
+# test compile the same, nor that two clones do. These lie beside RONDE_VIEWS.
 function(ronde_fast_program target)
-  if(NOT RONDE_UNITS)
-    return()
+  if(RONDE_UNITS)
+    ronde_compile_as_units(${target} 8 "${RONDE_VIEWS}/units")
   endif()
+endfunction()
+
+# The headers of tests are always precompiled (cmake/test_program.cmake). A preset's tests are its own.
+function(ronde_fast_tests target)
+  if(RONDE_TEST_UNITS)
+    ronde_compile_as_units(${target} 10 "${PROJECT_BINARY_DIR}/units")
+    # A failure names src/base/x_test.cc, not build/release/units/../../../src/base/x_test.cc.
+    file(RELATIVE_PATH to_root "${PROJECT_BINARY_DIR}/units" "${PROJECT_SOURCE_DIR}")
+    target_compile_options(${target} PRIVATE "-ffile-prefix-map=${PROJECT_BINARY_DIR}/units/${to_root}=")
+  endif()
+endfunction()
+
+# The sources that the target has now, `batch` of them as one, from files in `folder` that include them.
+function(ronde_compile_as_units target batch folder)
+  file(MAKE_DIRECTORY "${folder}")
+  file(REAL_PATH "${folder}" real_folder)
   set(number 0)
   set(text "")
   set(in_unit 0)
@@ -53,11 +70,13 @@ function(ronde_fast_program target)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     set_source_files_properties("${source}" PROPERTIES HEADER_FILE_ONLY ON)
-    string(APPEND text "#include \"${source}\"\n")
+    file(REAL_PATH "${source}" included)
+    file(RELATIVE_PATH included "${real_folder}" "${included}")
+    string(APPEND text "#include \"${included}\"\n")
     math(EXPR in_unit "${in_unit} + 1")
     math(EXPR left "${left} - 1")
-    if(in_unit EQUAL 8 OR left EQUAL 0)
-      set(unit "${RONDE_VIEWS}/units/${target}_${number}.cc")
+    if(in_unit EQUAL batch OR left EQUAL 0)
+      set(unit "${folder}/${target}_${number}.cc")
       file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}" @ONLY)
       target_sources(${target} PRIVATE "${unit}")
       math(EXPR number "${number} + 1")
@@ -72,11 +91,4 @@ function(ronde_cold)
   foreach(target IN LISTS ARGN)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endforeach()
-endfunction()
-
-# The headers of tests are always precompiled (cmake/test_program.cmake).
-function(ronde_fast_tests target)
-  if(RONDE_TEST_UNITS)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
-  endif()
 endfunction()

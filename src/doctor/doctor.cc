@@ -14,7 +14,8 @@ namespace ronde::doctor {
 
 namespace {
 
-constexpr Nanoseconds kMeetingLimit = 120 * kSecond;
+/// More than what one host may take to examine itself: its frameworks (python_check.cc), MPI and libfabric.
+constexpr Nanoseconds kMeetingLimit = 240 * kSecond;
 
 int print(const std::vector<HostReport>& hosts, const std::vector<PairReport>& pairs,
           const std::vector<Finding>& together, bool json) {

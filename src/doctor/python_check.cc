@@ -11,10 +11,10 @@ namespace ronde::doctor {
 
 namespace {
 
-constexpr Nanoseconds kPythonLimit = 75 * kSecond;
+constexpr Nanoseconds kPythonLimit = 135 * kSecond;
 
-/// Versions are read, not imported. Frameworks are tried all at once, each for 60 s at most, also where no framework
-/// answers in time below kPythonLimit.
+/// Versions are read, not imported. Frameworks are tried all at once, each for 120 s at most (a cold TensorFlow on a
+/// busy host was seen to need more than 60), also where no framework answers in time below kPythonLimit.
 constexpr const char* kProgram = R"(
 import importlib.metadata as m, json, sys
 found = {}
@@ -32,7 +32,7 @@ try:
     from ronde._lib import library
     library()
     from ronde._doctor import tried as try_all
-    tried = try_all(found, 60)
+    tried = try_all(found, 120)
 except BaseException as error:
     failure = f"{type(error).__name__}: {error}"
 print(json.dumps({"python": sys.version.split()[0], "path": sys.executable, "packages": found, "failure": failure,

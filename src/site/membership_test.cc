@@ -76,7 +76,7 @@ TEST(Membership, WithoutAKeySeveralHostsAreRefusedWithTheWaysOut) {
 TEST(Membership, WithoutItsOthersEndsInTimeWithASentence) {
   const store::PrivateFolder folder = std::move(store::PrivateFolder::create()).value();
   const Recorded zero = of_rank(0, 2, {{"XDG_RUNTIME_DIR", folder.path()}});
-  const Status alone = Membership::join(recorded(zero), 100 * kMillisecond).status();
+  const Status alone = Membership::join(recorded(zero), 2 * kSecond).status();
   EXPECT_EQ(alone.code(), Code::timed_out);
   EXPECT_NE(alone.message().find("missing: rank 1"), std::string::npos) << alone.message();
   ::rmdir((folder.path() + "/ronde-jobs-of-" + std::to_string(::geteuid())).c_str());

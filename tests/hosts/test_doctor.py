@@ -11,7 +11,7 @@ import pytest
 from launched import RONDE
 
 
-def doctor(bed, hosts, *options, limit_s=180.0):
+def doctor(bed, hosts, *options, limit_s=300.0):
     path = f"{RONDE.parent}:{os.environ['PATH']}"  # whose Python has Ronde
     return bed.hosts[0].run(RONDE, "doctor", "-H", hosts, "--ssh", bed.ssh, *options, limit_s=limit_s, env={"PATH": path})
 
