@@ -17,17 +17,21 @@ std::vector<Combination> combinations_of_two(const reduce::Reduction& reduction,
   const bool is_small_float = reduction.dtype == DType::float8_e4m3 || reduction.dtype == DType::float8_e5m2;
   const bool is_scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
   const bool averages = reduction.op == ReduceOp::average;
+  const bool adds = averages || reduction.op == ReduceOp::sum;
+  const bool is_short_of_range = reduction.dtype == DType::float16 && is_scaled && !adds;
   // An integer's average is the wide sum's, its scales are applied to that; so few bits do not bear rounding twice.
-  if (is_small_float || (is_integer(reduction.dtype) && (is_scaled || averages)) || reduction.op == ReduceOp::adasum) {
+  if (is_small_float || (is_integer(reduction.dtype) && (is_scaled || averages)) || is_short_of_range ||
+      reduction.op == ReduceOp::adasum) {
     return {};
   }
   Combination in_host{reduction, 0};
   Combination between{reduction, averages ? ranks : 0};
   in_host.reduction.postscale = between.reduction.prescale = 1.0;
-  if (averages && reduction.dtype == DType::float16) {
-    // A host's sum may be too large for the type where the average is not.
-    in_host.divisor = ranks;
-    between = {{reduction.dtype, ReduceOp::sum, 1.0, reduction.postscale}, 0};
+  if (adds && reduction.dtype == DType::float16) {
+    // A host's sum may be too large for the type, or too small, where the average or what is scaled is not: what each
+    // host gives is its part of the result.
+    in_host = {reduction, averages ? ranks : 0};
+    between = {{reduction.dtype, ReduceOp::sum, 1.0, 1.0}, 0};
   } else if (averages) {
     in_host.reduction.op = ReduceOp::sum;
   }

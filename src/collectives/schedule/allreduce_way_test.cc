@@ -7,6 +7,7 @@
 #include "collectives/schedule/allreduce_way.h"
 #include "collectives/schedule/hierarchical_schedule.h"
 #include "collectives/schedule/testing/message_world.h"
+#include "reduce/half.h"
 
 namespace ronde::collectives {
 namespace {
@@ -45,6 +46,48 @@ TEST(AllreduceWay, OfMoreRanksIsByHosts) {
       EXPECT_TRUE(goes_by_hosts(layout, bytes, {.dtype = DType::bfloat16}));
       EXPECT_FALSE(goes_by_hosts(layout, bytes, {.dtype = DType::float8_e4m3}));
     }
+  }
+}
+
+/// What the combinations of a hierarchical all-reduce make of float16 values, one for each rank.
+double by_hosts(const RankLayout& layout, const reduce::Reduction& reduction, const std::vector<float>& values) {
+  const messages::AllreduceWay way = messages::allreduce_way(0, layout, {}, std::size_t{1} << 20, reduction);
+  EXPECT_EQ(way.combinations.size(), 2u);
+  const auto reduce = [](const Combination& how, const std::vector<std::uint16_t>& inputs) {
+    std::vector<const void*> pointers;
+    for (const std::uint16_t& input : inputs) {
+      pointers.push_back(&input);
+    }
+    std::uint16_t result = 0;
+    reduce::Reducer(how.reduction, pointers.size(), how.divisor)(reduce::DefaultArithmetic(), pointers.data(), 1,
+                                                                 &result);
+    return result;
+  };
+  std::vector<std::uint16_t> of_hosts;
+  for (int rank = 0; rank < layout.ranks();) {
+    std::vector<std::uint16_t> inputs;
+    for (const int host = layout.host_of(rank); rank < layout.ranks() && layout.host_of(rank) == host; ++rank) {
+      inputs.push_back(reduce::narrow_float16(values[static_cast<std::size_t>(rank)]));
+    }
+    of_hosts.push_back(reduce(way.combinations[0], inputs));
+  }
+  return reduce::widen_float16(reduce(way.combinations[1], of_hosts));
+}
+
+/// Partial sums of a host were rounded to float16 before the scale: inf, or 20 % too much.
+TEST(AllreduceWay, ScalesOfFloat16KeepTheRangeOfTheResult) {
+  const RankLayout layout({0, 0, 0, 3, 3});
+  const DType half = DType::float16;
+  const std::vector<float> large(5, 30000.0F);
+  EXPECT_NEAR(by_hosts(layout, {half, ReduceOp::sum, 1.0, 0.2}, large), 30000.0, 32.0);
+  EXPECT_NEAR(by_hosts(layout, {half, ReduceOp::average, 5.0, 0.2}, large), 30000.0, 32.0);
+  EXPECT_NEAR(by_hosts(layout, {half, ReduceOp::average, 1.0, 1.0}, large), 30000.0, 32.0);
+  const std::vector<float> small(5, 0.01F);
+  EXPECT_NEAR(by_hosts(layout, {half, ReduceOp::sum, 1e-6, 1e6}, small), 0.05, 1e-4);
+  EXPECT_NEAR(by_hosts(layout, {half, ReduceOp::average, 1e-6, 1e6}, small), 0.01, 2e-5);
+  for (const ReduceOp op : {ReduceOp::product, ReduceOp::max}) {
+    EXPECT_FALSE(goes_by_hosts(layout, std::size_t{1} << 20, {half, op, 1.0, 1e-4}));
+    EXPECT_TRUE(goes_by_hosts(layout, std::size_t{1} << 20, {half, op}));
   }
 }
 

@@ -144,6 +144,7 @@ inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::s
 inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
                                                 const std::vector<std::vector<std::byte>>& inputs) {
   const bool averages = spec.reduce_op == ReduceOp::average;
+  const bool adds = averages || spec.reduce_op == ReduceOp::sum;
   const bool is_small = spec.dtype == DType::float8_e4m3 || spec.dtype == DType::float8_e5m2;
   const bool is_scaled = spec.prescale != 1.0 || spec.postscale != 1.0;
   std::vector<int> firsts = spec.first_of;
@@ -153,11 +154,13 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
   const bool is_in_order = std::is_sorted(spec.first_of.begin(), spec.first_of.end());
   const bool is_chain = spec.kind == OpKind::allreduce && firsts.size() == 2 && is_in_order && !is_narrow;
   if ((spec.kind != OpKind::allreduce && spec.kind != OpKind::reducescatter) || firsts.size() < 2 ||
-      firsts.size() == inputs.size() || is_small || is_chain || (is_integer(spec.dtype) && (averages || is_scaled))) {
+      firsts.size() == inputs.size() || is_small || is_chain || (is_integer(spec.dtype) && (averages || is_scaled)) ||
+      (spec.dtype == DType::float16 && is_scaled && !adds)) {
     return {};
   }
   const std::size_t count = inputs[0].size() / dtype_bytes(spec.dtype);
-  const bool divides_first = averages && spec.dtype == DType::float16;
+  const bool scales_first = adds && spec.dtype == DType::float16;  // and divides
+  const double in_host = scales_first ? spec.postscale : 1.0;
   const reduce::DefaultArithmetic arithmetic;
   std::vector<std::vector<std::byte>> sums;
   std::vector<const void*> pointers_to_sums;
@@ -168,16 +171,17 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
         pointers.push_back(inputs[rank].data());
       }
     }
-    const ReduceOp op = averages && !divides_first ? ReduceOp::sum : spec.reduce_op;
+    const ReduceOp op = averages && !scales_first ? ReduceOp::sum : spec.reduce_op;
     sums.emplace_back(inputs[0].size());
-    reduce::Reducer({spec.dtype, op, spec.prescale, 1.0}, pointers.size(), divides_first ? inputs.size() : 0)(
-        arithmetic, pointers.data(), count, sums.back().data());
+    reduce::Reducer({spec.dtype, op, spec.prescale, in_host}, pointers.size(),
+                    averages && scales_first ? inputs.size() : 0)(arithmetic, pointers.data(), count,
+                                                                  sums.back().data());
     pointers_to_sums.push_back(sums.back().data());
   }
   std::vector<std::byte> output(inputs[0].size());
-  reduce::Reducer({spec.dtype, divides_first ? ReduceOp::sum : spec.reduce_op, 1.0, spec.postscale}, sums.size(),
-                  averages && !divides_first ? inputs.size() : 0)(arithmetic, pointers_to_sums.data(), count,
-                                                                  output.data());
+  reduce::Reducer({spec.dtype, scales_first ? ReduceOp::sum : spec.reduce_op, 1.0, scales_first ? 1.0 : spec.postscale},
+                  sums.size(), averages && !scales_first ? inputs.size() : 0)(arithmetic, pointers_to_sums.data(),
+                                                                              count, output.data());
   return output;
 }
 
