@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from launching import run_job
 
 import ronde.jax as rj
 from ronde.exceptions import InvalidArgumentError, UnsupportedError
@@ -178,3 +179,37 @@ def test_one_checkpointed_function_for_several_layers(hvd, rank, world):
         assert float(loss) == pytest.approx(float(expected), rel=1e-4)
         for one, other in zip(gradients, others):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+
+HEADS = """
+import sys, jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank, form = rj.rank(), sys.argv[1]
+
+def loss(params):
+    a = rj.allreduce(params["a"], op=rj.Sum)
+    b = rj.allreduce(params["b"], op=rj.Sum)
+    if form == "both":
+        return (3 * a + 0 * b).sum() if rank == 0 else (0 * a + 5 * b).sum()
+    return (3 * a).sum() if rank == 0 else (5 * b).sum()
+
+try:
+    got = jax.block_until_ready(jax.jit(jax.grad(loss))({"a": jnp.ones(3), "b": jnp.ones(3)}))
+    print("got", float(got["a"][0]), float(got["b"][0]))
+except Exception as error:
+    print("raised", str(error))
+"""
+
+
+@pytest.mark.parametrize("form", ["one each", "both"])
+def test_a_gradient_never_meets_another_calls(tmp_path, form):
+    """JAX leaves the gradient of a call out where a rank does not use its result. It was added to that of another call, with
+    success."""
+    program = tmp_path / "heads.py"
+    program.write_text(HEADS)
+    ended = run_job(2, str(program), form, RONDE_TIMEOUT_S="2")
+    got, raised = ended.lines("got"), ended.lines("raised")
+    if form == "both":
+        assert got == 2 * ["got 3.0 5.0"], ended.output
+    else:
+        assert len(raised) == 2 and all("'grad of allreduce." in line for line in raised), ended.output

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax import lax
 
 import ronde.jax as rj
 
@@ -160,6 +161,28 @@ def test_vmap(hvd, rank, world, way):
 
 @FEW
 @BOTH
+@pytest.mark.parametrize("elements", [4, 3])
+def test_vmap_over_another_dimension_on_each_rank(hvd, rank, world, way, elements):
+    """Where the dimension of the batch lies follows from what a rank computes beside. A square batch was added transposed, with
+    success; others were refused."""
+    inputs = inputs_of(world, (4, elements))
+    mine = inputs[rank] if rank == 0 else np.ascontiguousarray(inputs[rank].T)
+    at = 0 if rank == 0 else 1
+
+    def over(call):
+        return way(jax.vmap(call, in_axes=at))(mine)
+
+    assert_is(over(lambda x: rj.allreduce(x, op=rj.Sum)), np.sum(inputs, 0))
+    assert_is(over(lambda x: rj.broadcast(x, 1)), inputs[1])
+    assert_is(over(rj.allgather), np.concatenate(inputs, 1))
+    assert_is(over(lambda x: rj.grouped_allreduce([x, 2 * x], op=rj.Sum)[1]), 2 * np.sum(inputs, 0))
+    flipped = np.eye(elements, dtype=np.float32)[::-1].copy()
+    product = way(jax.vmap(lambda x: rj.allreduce(flipped @ x if rank == 0 else x, op=rj.Sum)))(inputs[rank])
+    assert_is(product, np.sum([x[:, ::-1] if each == 0 else x for each, x in enumerate(inputs)], 0))
+
+
+@FEW
+@BOTH
 def test_vmap_of_adasum(hvd, rank, world, way):
     """Each member of the batch is combined by itself, whatever dimension it lies along, nested too; what is not batched once."""
     x = np.random.default_rng(rank).normal(size=(2, 3, 4)).astype(np.float32)
@@ -263,3 +286,41 @@ def test_operands_that_are_needed_afterwards_keep_their_values(hvd, rank, world,
         for result, value in zip(program(x), expected):
             np.testing.assert_array_equal(result, np.full(elements, value, np.float32))
         np.testing.assert_array_equal(x, mine)
+
+
+@FEW
+def test_a_branch_under_vmap(hvd, rank, world):
+    """Of a predicate of the whole batch all members take one branch; of another JAX would make the calls of both."""
+
+    def sum_of(flag, batch, by_member):
+        def one(x):
+            taken = (flag > 0) & (x[0] < 1e9) if by_member else flag > 0
+            return lax.cond(taken, lambda x: rj.allreduce(x, op=rj.Sum), lambda x: rj.allreduce(100 * x, op=rj.Sum), x)
+
+        return jax.vmap(one)(batch)
+
+    program = jax.jit(sum_of, static_argnums=2)
+    for flag, factor in ((0, 100), (1, 1), (0, 100)):
+        result = program(jnp.int32(flag), jnp.full((2, 3), rank + 1.0), False)
+        assert (np.asarray(result) == factor * world * (world + 1) / 2).all()
+    with pytest.raises(NotImplementedError, match="depends on the member of the batch"):
+        program(jnp.int32(1), jnp.ones((2, 3)), True)
+
+
+@FEW
+def test_a_while_loop_under_checkpoint(hvd, rank, world):
+    """JAX ended in an assertion: its rule for such loops keeps nothing of a body, and repeats nothing that has an effect."""
+
+    def layer(w, v):
+        v = lax.while_loop(
+            lambda carry: carry[0] < 2, lambda carry: (carry[0] + 1, rj.allreduce(carry[1], op=rj.Sum)),
+            (0, lax.stop_gradient(v)),
+        )[1]
+        return jnp.sin(w) * v
+
+    def gradient(layer):
+        return jax.jit(jax.grad(lambda w: layer(w, jnp.full(3, 1.0 + rank)).sum()))(jnp.ones(3))
+
+    expected = np.cos(1) * world * world * (world + 1) / 2
+    assert np.asarray(gradient(layer)) == pytest.approx(expected)
+    assert np.asarray(gradient(jax.checkpoint(layer))) == pytest.approx(expected)

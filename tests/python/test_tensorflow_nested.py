@@ -223,3 +223,27 @@ def test_a_call_in_a_gradient_has_one_name_whatever_a_rank_has_done(hvd, tf, ran
             y = tf.reduce_sum(function(x)[:3] * (number + 1.0))
         if number != 1:
             np.testing.assert_array_equal(tape.gradient(y, x), np.full(3, times * (number + 1.0)))
+
+
+@pytest.mark.ranks(2)
+def test_gradients_of_calls_in_py_functions(hvd, tf, rank, world):
+    """They ran at once, in another order on each rank, and were added to each other's."""
+
+    def total(value):
+        return hvd.allreduce(value, op=hvd.Sum)
+
+    @tf.function
+    def weighed(x, y, z):
+        a, b, c = [tf.py_function(total, [value], tf.float32) for value in (x, y, z)]
+        return 2 * a + 3 * b + 5 * c
+
+    found = []
+    for step in range(40):
+        inputs = [tf.constant([first + rank + step * 1.0]) for first in (1, 10, 100)]
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            result = weighed(*inputs)
+        found.append((float(result[0]), [float(each[0]) for each in tape.gradient(result, inputs)]))
+    for step, (result, gradients) in enumerate(found):
+        assert result == sum(weight * (2 * first + 2 * step + 1) for weight, first in ((2, 1), (3, 10), (5, 100)))
+        assert gradients == [4.0, 6.0, 10.0], step

@@ -41,38 +41,46 @@ class CommitState:
         self.batches_remaining = self.batches_per_commit
 
 
+class _EpochIsDone(int):
+    """What ``model.stop_training`` is told in the middle of an epoch; another callback says True."""
+
+
 class UpdateBatchState:
-    """Keeps ``state.batch``: how many batches of the epoch are done. After a restart an epoch has the rest of them."""
+    """Keeps ``state.batch``: how many batches of the epoch are done. After a restart an epoch has as many as are left, at least
+    one, where Keras knows how many it has; which ones is what ``fit`` is given."""
 
     params: Any
+    model: Any
 
     def __init__(self, state: Any) -> None:
         super().__init__()
         self.state = state
-        self.steps_per_epoch: Optional[int] = None
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Forgets the length of an epoch; ``logs`` is not used. Raises nothing."""
-        del logs
-        self.steps_per_epoch = None
+        self._before = 0  # batches of this epoch that were done before fit was called
+        self._steps: Optional[int] = None  # of a whole epoch, while this one is shorter
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Shortens the first epoch; ``epoch`` and ``logs`` are not used. Raises nothing."""
         del epoch, logs
-        if (self.params or {}).get("steps"):
-            if self.steps_per_epoch is None:
-                self.steps_per_epoch = self.params["steps"]
-            self.params["steps"] = self.steps_per_epoch - self.state.batch
+        self._before = self.state.batch
+        self._steps = (self.params or {}).get("steps") if self._before else None
+        if self._steps:
+            self.params["steps"] = max(1, self._steps - self._before)  # for the progress bar
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Counts the ``batch``; ``logs`` is not used. Raises nothing."""
+        """Counts the ``batch``, and ends an epoch that is shorter; ``logs`` is not used. Raises nothing."""
         del logs
-        self.state.batch = batch
+        self.state.batch = self._before + batch + 1
+        if self._steps and self.state.batch >= self._steps and not self.model.stop_training:
+            self.model.stop_training = _EpochIsDone(True)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Counts from 0 again; ``epoch`` and ``logs`` are not used. Raises nothing."""
         del epoch, logs
         self.state.batch = 0
+        if self._steps:
+            self.params["steps"] = self._steps
+        if isinstance(self.model.stop_training, _EpochIsDone):
+            self.model.stop_training = False
 
 
 class UpdateEpochState:

@@ -13,7 +13,7 @@ from ronde._call_site import call_site_text
 from ronde._reduce_ops import reduce_op, scale
 from ronde.exceptions import InvalidArgumentError
 from ronde.jax import _scope
-from ronde.jax._collective import Request
+from ronde.jax._collective import Request, new_trace
 from ronde.numpy._arrays import code_of
 from ronde.process_sets import ProcessSet, group_of
 
@@ -22,7 +22,7 @@ def request_of(kind: str, op: int, name: Optional[str], process_set: ProcessSet,
     """With the name that was given, if any."""
     # A call that is made at once finds its place when it is submitted.
     site = call_site_text() if _scope.is_staged() else ""
-    return Request(op, kind, name, group_of(process_set), site=site, **more)
+    return Request(op, kind, name, group_of(process_set), site=site, trace=new_trace(), **more)
 
 
 @contextlib.contextmanager

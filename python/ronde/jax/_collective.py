@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import jax
@@ -35,6 +36,8 @@ class Request(NamedTuple):
     as_rank: int = -1  # what is done with the result is for this rank, and in a job of as many as as_size
     as_size: int = -1
     site: str = ""  # where the program asks, for errors
+    trace: int = 0  # of a call in a program: another one each time that JAX traces one; 0: not known
+    gradient_of: int = 0  # the trace of the call whose gradient this one is; 0: of none
 
     @property
     def full_name(self) -> str:
@@ -49,8 +52,16 @@ class Request(NamedTuple):
 
     def gradient(self, **changes: Any) -> "Request":
         """The request of the backward pass, which belongs to this one: ranks need not run their passes in one order."""
-        made: Request = self._replace(kind="grad of", name=None if self.name is None else self.full_name, **changes)
-        return made
+        name = None if self.name is None else self.full_name
+        return self._replace(kind="grad of", name=name, trace=new_trace(), gradient_of=self.trace, **changes)
+
+
+_traces = itertools.count(1)
+
+
+def new_trace() -> int:
+    """For a call that is made now, if JAX traces."""
+    return next(_traces) if _scope.is_staged() else 0
 
 
 _MADE_BY_TICKET = (_abi.ALLGATHER, _abi.ALLTOALL, _abi.REDUCESCATTER)
@@ -173,7 +184,7 @@ def _lower(context: Any, *operands: Any, request: Request) -> Any:
         )
     if not _numbering.expect_call():
         raise NotImplementedError(f"'{request.kind}': JAX compiles this program in a way in which Ronde gives calls no names")
-    unnumbered = {_numbering.UNNUMBERED: True} if request.name is None else {}
+    unnumbered = _numbering.unnumbered(request.trace, request.gradient_of) if request.name is None else {}
     # Kept although JAX knows of no effect: a result of no elements, say, makes nobody drop the call on one rank only.
     rule = _library.ffi.ffi_lowering(
         _order.WHOLE, has_side_effect=True, operand_output_aliases=_in_place(request, len(operands))
@@ -212,10 +223,10 @@ def _batch(arrays: Sequence[Any], dimensions: Sequence[Any], *, request: Request
     """Ranks that batch alike send all members of the batch in one call."""
     if request.reduce_op == _abi.ADASUM:
         return _batch_apart(arrays, dimensions, request)
-    if request.rows_out is not None:  # dimension 0 is the rows'
-        arrays = [jnp.moveaxis(array, 0, 1) if at == 0 else array for array, at in zip(arrays, dimensions)]
-        dimensions = [1 if at == 0 else at for at in dimensions]
-    return list(collective_p.bind(*arrays, request=request)), list(dimensions)
+    # Where the batch's dimension lies follows from what this rank computes beside. Rows are dimension 0 of the call.
+    place = 0 if request.rows_out is None else 1
+    arrays = [array if at is None else jnp.moveaxis(array, at, place) for array, at in zip(arrays, dimensions)]
+    return list(collective_p.bind(*arrays, request=request)), [at if at is None else place for at in dimensions]
 
 
 def _batch_apart(arrays: Sequence[Any], dimensions: Sequence[Any], request: Request) -> Tuple[List[Any], List[Any]]:

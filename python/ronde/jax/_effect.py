@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Iterator, Optional, Set
 
-from ronde.jax import _scans
+from ronde.jax import _branches, _scans, _while_loops
 
 
 @functools.lru_cache(maxsize=None)
@@ -31,6 +31,8 @@ def known_effect() -> Any:
             allowed.add_type(Call)
         made = Call()
         _scans.keep_calls(made)
+        _while_loops.keep_whole(made)
+        _branches.refuse_batched_predicates(made)
         return made
     except (ImportError, AttributeError):
         return None

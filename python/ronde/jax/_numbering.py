@@ -21,11 +21,17 @@ from typing import Any, Dict, List, Optional, Set
 
 import numpy as np
 
-from ronde.jax import _effect, _endings, _order, _scope
+from ronde.jax import _effect, _endings, _order, _pairs, _scope
 from ronde.jax._order import WHOLE
 
-#: An attribute of calls whose name is not whole yet. It is taken away with the number.
-UNNUMBERED = "unnumbered"
+#: An attribute of calls whose name is not whole yet: their trace, and that of the call whose gradient they are (_pairs.py). It
+#: is taken away with the number.
+_UNNUMBERED = "unnumbered"
+
+
+def unnumbered(trace: int, gradient_of: int) -> Dict[str, Any]:
+    """What a call without a name says of itself, beside what all say."""
+    return {_UNNUMBERED: np.array((trace, gradient_of), np.int64)}
 
 
 class _Writing:
@@ -126,8 +132,10 @@ class _Numbering:
         self._names: Dict[int, List[str]] = {}  # of all calls, by group
         self._given: Set[int] = set()  # groups in which calls have names that the caller has given
         self._given_names: Set[str] = set()
-        self._all: Dict[int, int] = {}  # unnamed calls by group: a rank makes no calls of the groups that it is not in
+        self._all: Dict[int, int] = {}  # unnamed calls without a pair, by group
         self._calls: Dict[int, int] = {}  # those of them that have their names
+        self._pairs: Dict[int, _pairs.Pair] = {}  # of calls without names, by their place in the program
+        self._made: Dict[int, str] = {}  # names, by place
         self._uses: Dict[Any, int] = {}
         self._copies = 0
         self._certain: Set[int] = set()  # groups of which a call stands in no branch or loop that may leave it out,
@@ -142,10 +150,11 @@ class _Numbering:
                     self._is_known &= number == 0
                     self._visit(name, function, number == 0)
             # After all copies are made: they are copies of what JAX has written.
-            for operation in self._in_order:
-                self._count(operation)
-            for operation in self._in_order:
-                self._give_name(operation)
+            self._find_pairs()
+            for place in range(len(self._in_order)):
+                self._count(place)
+            for place in range(len(self._in_order)):
+                self._give_name(place)
             written = self._written()
             for operation in self._in_order:
                 _say(operation, written)
@@ -209,34 +218,54 @@ class _Numbering:
             self._holds[name] = known
         return known
 
-    def _count(self, operation: Any) -> None:
-        said = _said(operation)
-        group = said["group"].value
-        if UNNUMBERED in said:
-            self._all[group] = self._all.get(group, 0) + 1
-        else:
-            self._given.add(group)
+    def _find_pairs(self) -> None:
+        """Of gradients without names, within each group: a rank makes no calls of the groups that it is not in."""
+        places: Dict[int, List[int]] = {}
+        for place, operation in enumerate(self._in_order):
+            said = _said(operation)
+            if _UNNUMBERED in said:
+                places.setdefault(said["group"].value, []).append(place)
+        for own in places.values():
+            found = _pairs.pairs([_pairs.Call(*map(int, _said(self._in_order[place])[_UNNUMBERED])) for place in own])
+            for place, pair in found.items():
+                self._pairs[own[place]] = pair._replace(of=own[pair.of])
 
-    def _give_name(self, operation: Any) -> None:
+    def _count(self, place: int) -> None:
+        said = _said(self._in_order[place])
+        group = said["group"].value
+        if _UNNUMBERED not in said:
+            self._given.add(group)
+        elif place not in self._pairs:
+            self._all[group] = self._all.get(group, 0) + 1
+
+    def _give_name(self, place: int) -> str:
         """With a number behind it, and of how many: where one rank's program has a call less than another's, its calls must not
         meet those that stand one further on."""
         from jax.extend.mlir import ir
 
+        if place in self._made:
+            return self._made[place]
+        operation = self._in_order[place]
         said = _said(operation)
         group, name = said["group"].value, said["name"].value
-        if said.pop(UNNUMBERED, None) is not None:
-            number = self._calls.get(group, 0)
-            self._calls[group] = number + 1
-            name = f"{name}.{self._label}.{number}/{self._all[group]}"
-        else:
+        pair = self._pairs.get(place)
+        if said.pop(_UNNUMBERED, None) is None:
             # The program may have a call with a name several times, of one layer's function that is called for each.
             number = self._uses.get((group, name), 0)
             self._uses[group, name] = number + 1
             name = f"{name}~{number}" if number else name
             self._given_names.add(f"{group} {name}")
+        elif pair is None:
+            number = self._calls.get(group, 0)
+            self._calls[group] = number + 1
+            name = f"{name}.{self._label}.{number}/{self._all[group]}"
+        else:
+            name = f"{name} {self._give_name(pair.of)}" + (f" {pair.number}" if pair.number else "")
+        self._made[place] = name
         self._names.setdefault(group, []).append(name)
         said["name"] = ir.StringAttr.get(name)
         operation.attributes["mhlo.backend_config"] = ir.DictAttr.get(said)
+        return name
 
     def _written(self) -> _endings.ProgramOfLibrary:
         """The program as bindings/jax/executions.h has it. Its number comes of the function's name and those of its calls in

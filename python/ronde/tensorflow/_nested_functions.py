@@ -4,7 +4,7 @@ TensorFlow runs operations with state of one function one after the other, but n
 functions that read a variable do: they wait for what else uses the resource only. So two calls of one such function ran at
 once, each with the same name for its calls, and so did a branch or a loop and what stands behind it. TensorFlow has a chain of
 its own for operations of its collectives, whatever else they use, by a number that they have in common. Ronde's operations,
-and what calls functions with them, are given one.
+Python's (``tf.py_function``), and what calls functions with them, are given one.
 
 The gradient of a function that another one calls is a function, too, in which TensorFlow chains nothing, and which has ended to
 what stands behind it when its results are there. So its calls met those of the next gradient of the function. They are chained
@@ -80,8 +80,13 @@ def _chain(graph: Any) -> None:
         before = operation
 
 
+def _is_call(type_: str) -> bool:
+    """Also ``tf.py_function``, whose program may call anything: its calls meet by their order, those of its gradient too."""
+    return type_.startswith("Ronde") or type_ == "EagerPyFunc"
+
+
 def _makes_calls(operation: Any) -> bool:
-    if operation.type.startswith("Ronde"):
+    if _is_call(operation.type):
         return True
     if not _takes_functions(operation.type):
         return False
@@ -107,12 +112,12 @@ def _called_by(node: Any) -> List[str]:
 
 
 def _calls_in(functions: Any, name: str, seen: set[str]) -> bool:
-    """Whether the function of this name, or one that it calls, has operations of Ronde."""
+    """Whether the function of this name, or one that it calls, makes calls."""
     function = functions(name)
     if function is None or name in seen:
         return False
     seen.add(name)
     return any(
-        node.op.startswith("Ronde") or any(_calls_in(functions, each, seen) for each in _called_by(node))
+        _is_call(node.op) or any(_calls_in(functions, each, seen) for each in _called_by(node))
         for node in function.definition.node_def
     )

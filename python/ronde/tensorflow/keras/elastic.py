@@ -17,7 +17,9 @@ class CommitStateCallback(_shared.CommitState, tf.keras.callbacks.Callback):
 
 
 class UpdateBatchStateCallback(_shared.UpdateBatchState, tf.keras.callbacks.Callback):
-    """Keeps ``state.batch``, how many batches of the epoch are done. Raises nothing."""
+    """Keeps ``state.batch``, how many batches of the epoch are done. After a restart an epoch has as many as are left, at least
+    one, where Keras knows how many it has: the first ones of the data that ``fit`` is given, so give it
+    ``data.repeat().skip(state.batch)``, say, and ``steps_per_epoch``. Raises nothing."""
 
 
 class UpdateEpochStateCallback(_shared.UpdateEpochState, tf.keras.callbacks.Callback):
