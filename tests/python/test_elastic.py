@@ -204,6 +204,25 @@ def test_sync_gives_rank_0s_state(hvd, rank):
 
 
 @pytest.mark.ranks(1)
+def test_a_sync_that_fails_half_way_leaves_the_last_commit(hvd):
+    """The model had saved what it got, the objects had not: training went on from a mixture of the two."""
+    model = nn.Linear(1, 1)
+    state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), lr=0.1), batch=2)
+    committed = model.weight.item()
+    model.weight.data += 1
+    state.batch = 4
+
+    def fails(value):
+        raise CollectiveError("no answer")
+
+    state._bcast_object = fails
+    with pytest.raises(CollectiveError, match="no answer"):
+        state.sync()
+    state.restore()
+    assert (model.weight.item(), state.batch) == (committed, 2)
+
+
+@pytest.mark.ranks(1)
 def test_another_model_takes_the_place(hvd):
     state = hvd.elastic.TorchState(nn.Linear(2, 2), second=nn.Linear(1, 1), steps=3)
     assert state.steps == 3 and not hasattr(state, "optimizer")

@@ -67,6 +67,34 @@ def test_a_fit_goes_on_where_a_step_fails(backend):
     assert everyones[0] == everyones[1]
 
 
+@pytest.mark.ranks(1, fresh=True, deadline=300)
+@pytest.mark.parametrize("kind", ["KerasState", "TensorFlowState"])
+def test_a_sync_that_fails_half_way_leaves_the_last_commit(kind):
+    """Values were saved before the objects were there: training went on from a mixture of two states."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    keras = importlib.import_module("keras")
+    elastic = importlib.import_module("ronde.tensorflow").elastic
+    hvd = importlib.import_module("ronde.keras")
+    from ronde.exceptions import CollectiveError
+
+    model = made(keras, hvd)
+    state = hvd.elastic.KerasState(model, batch=2) if kind == "KerasState" else elastic.TensorFlowState(model.weights, batch=2)
+    committed = [weight.numpy() for weight in model.weights]
+    for weight in model.weights:
+        weight.assign(weight + 1)
+    state.batch = 4
+
+    def fails(value):
+        raise CollectiveError("no answer")
+
+    state._bcast_object = fails
+    with pytest.raises(CollectiveError, match="no answer"):
+        state.sync()
+    state.restore()
+    assert all(np.array_equal(weight, before) for weight, before in zip(model.weights, committed)) and state.batch == 2
+
+
 @pytest.mark.ranks(2, fresh=True, deadline=300)
 @pytest.mark.parametrize("handler", ["1", "0"], ids=["by XLA", "by Python"])
 def test_on_jax_a_failed_step_says_what_has_failed(handler):

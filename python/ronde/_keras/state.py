@@ -81,9 +81,9 @@ class KerasState(ObjectState):
         sync_from_jax(self.model)
         self._go_back_together()
         broadcast_training(self.model, self.optimizer, root_rank=0)
-        self._before = None
-        self._save_values()
         super().sync()
+        self._before = None
+        self._save_values()  # last: an exchange that fails leaves what was saved before
 
     def _go_back_together(self) -> None:
         """Where gradients are accumulated over several batches each rank has its own, which no other can give it. When one rank

@@ -247,7 +247,8 @@ class _Numbering:
             return self._made[place]
         operation = self._in_order[place]
         said = _said(operation)
-        group, name = said["group"].value, said["name"].value
+        group: int = said["group"].value
+        name: str = said["name"].value
         pair = self._pairs.get(place)
         if said.pop(_UNNUMBERED, None) is None:
             # The program may have a call with a name several times, of one layer's function that is called for each.

@@ -81,8 +81,9 @@ def _chain(graph: Any) -> None:
 
 
 def _is_call(type_: str) -> bool:
-    """Also ``tf.py_function``, whose program may call anything: its calls meet by their order, those of its gradient too."""
-    return type_.startswith("Ronde") or type_ == "EagerPyFunc"
+    """Also ``tf.py_function`` and ``tf.numpy_function``, whose programs may call anything: their calls meet by their order, those
+    of a gradient too."""
+    return type_.startswith("Ronde") or type_ in ("EagerPyFunc", "PyFunc")
 
 
 def _makes_calls(operation: Any) -> bool:

@@ -71,8 +71,8 @@ class TensorFlowState(ObjectState):
                 with self.session.graph.as_default():
                     self._broadcast_op = broadcast_variables(self.variables, root_rank=0)
             self.session.run(self._broadcast_op)
-        self._save_values()
         super().sync()
+        self._save_values()  # last: an exchange that fails leaves what was saved before
 
 
 class TensorFlowKerasState(KerasState):

@@ -157,9 +157,17 @@ class TorchState(ObjectState):
 
     def sync(self) -> None:
         """As :meth:`ronde.elastic.State.sync`. Raises CollectiveError if the exchange fails."""
-        for handler in self._handlers.values():
-            handler.sync()
-        super().sync()
+        handlers = list(self._handlers.values())
+        before = [dict(vars(handler)) for handler in handlers]
+        try:
+            for handler in handlers:
+                handler.sync()
+            super().sync()
+        except BaseException:
+            # Each has saved what it got: restore() is to go back to one commit of all.
+            for handler, saved in zip(handlers, before):
+                vars(handler).update(saved)
+            raise
 
     def reset(self) -> None:
         """Samplers deal what is left out to the ranks that there are now. Raises NotInitializedError (a ValueError)
