@@ -68,6 +68,29 @@ def test_of_higher_order_and_composed(hvd, rank, world, way):
 
 
 @FEW
+@BOTH
+def test_third_derivatives_of_a_broadcast(hvd, rank, world, way):
+    """What carries its gradients back is linear, so what carries that one's gradients back a second time is itself. It was
+    divided by the number of ranks once more."""
+
+    def carried_back(x, first, second):
+        def once(gradient):
+            return jax.vjp(lambda x: rj.broadcast(x, 0), x)[1](gradient)[0]
+
+        def twice(gradient):
+            return jax.vjp(once, first)[1](gradient)[0]
+
+        def thrice(gradient):
+            return jax.vjp(twice, second)[1](gradient)[0]
+
+        return once(first), twice(second), thrice(first)
+
+    once, twice, thrice = (float(each) for each in way(carried_back)(*map(jnp.float32, (1.0, 2.0 + 4.0 * rank, 3.0))))
+    assert once == pytest.approx(2.0 + 2.0 * (world - 1) if rank == 0 else 0.0)
+    assert twice == pytest.approx(3.0 / world) and thrice == once
+
+
+@FEW
 def test_beside_whole_numbers(hvd, rank, world):
     def loss(tree):
         reduced = rj.grouped_allreduce(tree, op=rj.Sum)

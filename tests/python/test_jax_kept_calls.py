@@ -99,6 +99,7 @@ UNSEEN = """
 import functools, jax, jax.numpy as jnp, ronde.jax as rj
 from jax import lax
 from jax.custom_derivatives import linear_call
+from jax.experimental.scheduling_groups import scheduling_group
 rj.init()
 rank = rj.rank()
 call = lambda x: rj.allreduce(x, op=rj.Sum)
@@ -112,6 +113,7 @@ ways = {
     "linear": lambda x: linear_call(lambda _, x: call(x), lambda _, gradient: gradient, (), x),
     "composite": lambda x: lax.composite(call, name="my.sum")(x),
     "in a branch": lambda x: lax.cond(x > 0, lambda x: lax.composite(call, name="my.sum")(x), lambda x: x, x),
+    "scheduled": lambda x: scheduling_group("one")(call)(x),
     "solve": lambda x: lax.custom_linear_solve(lambda x: 2.0 * x, x, lambda _, x: call(x), symmetric=True),
     "remat": jax.checkpoint(call),
     "rule": with_rule,
@@ -147,8 +149,9 @@ def test_a_call_of_which_jax_does_not_know_is_refused(tmp_path, way):
     ended = run_job(2, str(program), RONDE_TIMEOUT_S="2", RONDE_JAX_FFI=way)
     assert ended.code == 0 and "wrong" not in ended.output, ended.output
     refused = "refused" if way == "1" else "failed"  # by JAX itself, where calls go through its callbacks
-    for name in ("linear", "composite", "in a branch"):
+    for name in ("linear", "composite", "in a branch", "scheduled"):
         # A rank that has dropped the call has nothing to refuse.
-        assert sorted(ended.lines(f"{name}:")) == [f"{name}: {refused}", f"{name}: {refused} right"], ended.output
+        told = "refused" if name == "scheduled" else refused
+        assert sorted(ended.lines(f"{name}:")) == [f"{name}: {told}", f"{name}: {told} right"], ended.output
     for name in ("solve", "remat", "rule", "scan", "of gradients only"):
         assert ended.lines(f"{name}:") == [f"{name}: right"] * 2, ended.output

@@ -19,6 +19,9 @@ from ronde.numpy._arrays import address_of, source, view_of
 from ronde.numpy._results import made
 
 
+_GRADIENT = "grad of"
+
+
 class Request(NamedTuple):
     """What is asked of the ranks, all of it known when a program is traced."""
 
@@ -50,10 +53,15 @@ class Request(NamedTuple):
         program it might meet a call that this rank has not come to."""
         return f"{self.name}@program"
 
+    @property
+    def is_gradient(self) -> bool:
+        """Whether it is one of a backward pass."""
+        return self.kind == _GRADIENT
+
     def gradient(self, **changes: Any) -> "Request":
         """The request of the backward pass, which belongs to this one: ranks need not run their passes in one order."""
         name = None if self.name is None else self.full_name
-        return self._replace(kind="grad of", name=name, trace=new_trace(), gradient_of=self.trace, **changes)
+        return self._replace(kind=_GRADIENT, name=name, trace=new_trace(), gradient_of=self.trace, **changes)
 
 
 _traces = itertools.count(1)

@@ -38,6 +38,10 @@ def known_effect() -> Any:
         return None
 
 
+#: Operations that say nothing of the effects in them while JAX traces, when it drops what nobody uses, but later.
+_SAY_NOTHING_AT_FIRST = frozenset(("xla_metadata_call",))
+
+
 def refuse_where_unseen(jaxpr: Any, what: str) -> None:
     """NotImplementedError where a call stands within an operation of which JAX does not know that it has the effect:
     ``linear_call``, ``composite`` and others that say nothing of what is in them. A rank that does not use its result would
@@ -58,8 +62,9 @@ def _hides_calls(jaxpr: Any, effect: Any, seen: Set[int]) -> Optional[str]:
     seen.add(id(jaxpr))
     for equation in jaxpr.eqns:
         for inner in _jaxprs_in(equation.params):
-            if effect in inner.effects and effect not in equation.effects:
-                return str(equation.primitive.name)
+            name = str(equation.primitive.name)
+            if effect in inner.effects and (effect not in equation.effects or name in _SAY_NOTHING_AT_FIRST):
+                return name
             around = _hides_calls(inner, effect, seen)
             if around is not None:
                 return around

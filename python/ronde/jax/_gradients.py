@@ -48,14 +48,15 @@ def _gradients(request: Request, gradients: List[Any]) -> Sequence[Any]:
             )
         return collective(request.gradient(), *gradients)
     if request.op == _abi.BROADCAST:
-        # A reduce, not an all-reduce whose result most ranks would drop: XLA would drop the call as well.
-        average = request.gradient(op=_abi.REDUCE, reduce_op=_abi.AVERAGE)
-        return collective(average, *gradients)
+        # A reduce, not an all-reduce whose result most ranks would drop: XLA would drop the call as well. The sum where the
+        # broadcast is a reduce's own gradient, of which the shares are divided below.
+        how = _abi.SUM if request.is_gradient else _abi.AVERAGE
+        return collective(request.gradient(op=_abi.REDUCE, reduce_op=how), *gradients)
     if request.op == _abi.REDUCE:
         # Of the job; a process set is of the same ranks always.
         as_size = size if request.group == 0 else -1
         shares = collective(request.gradient(op=_abi.BROADCAST, as_size=as_size), *gradients)
-        return [share / size for share in shares]
+        return [share / size for share in shares] if request.reduce_op == _abi.AVERAGE else shares
     if request.op == _abi.ALLGATHER:
         average = request.gradient(
             op=_abi.ALLREDUCE, reduce_op=_abi.AVERAGE, rows_out=None, rows_of_ranks=None, as_rank=_process.rank()
