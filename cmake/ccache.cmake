@@ -8,7 +8,7 @@ if(RONDE_CCACHE)
   if(RONDE_CCACHE_PROGRAM)
     foreach(language C CXX)
       set(CMAKE_${language}_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
-        CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 "${RONDE_CCACHE_PROGRAM}")
+        CCACHE_SLOPPINESS=pch_defines,time_macros,locale CCACHE_DEPEND=1 "${RONDE_CCACHE_PROGRAM}")
     endforeach()
     # What ccache's manual asks for where there are precompiled headers.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
