@@ -306,6 +306,12 @@ def test_a_branch_under_vmap(hvd, rank, world):
     with pytest.raises(NotImplementedError, match="depends on the member of the batch"):
         program(jnp.int32(1), jnp.ones((2, 3)), True)
 
+    def loop(x):
+        return lax.while_loop(lambda x: rj.allreduce(x, op=rj.Sum)[0] < 8, lambda x: x + 1, x)
+
+    with pytest.raises(NotImplementedError, match="in its condition"):
+        jax.jit(jax.vmap(loop))(jnp.ones((2, 3)))
+
 
 @FEW
 def test_a_while_loop_under_checkpoint(hvd, rank, world):

@@ -207,6 +207,17 @@ def test_ranks_with_other_gradients_are_told(hvd, tf, rank):
     assert hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="after").numpy() == 2.0
 
 
+@pytest.mark.ranks(1)
+def test_one_request_for_several_gradients_is_known_by_all_their_places(hvd, tf):
+    """It was by the first: a rank's second gradient was added to another one of another rank, with success."""
+    from ronde.tensorflow._gradients import _text_of
+
+    assert _text_of([0]) == _text_of([0, 1]) == _text_of([0, 1, 2]) == "0"  # these differ in number, which is compared
+    assert _text_of([3, 4]) == "3"
+    others = [_text_of(places) for places in ([0, 2], [0, 3], [0, 1, 3], [1, 3])]
+    assert len({"0", *others}) == 5 and all(each.startswith(("0.", "1.")) for each in others)
+
+
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -162,7 +163,7 @@ def _reduce(
     # are made: so the first gradients travel while the others are being computed.
     started: List[Tuple[List[int], Started]] = []
     for bundle in reversed(bundles):
-        call = settings.call(f"{name}.{places[dense[bundle[0]]]}")
+        call = settings.call(f"{name}.{_text_of([places[dense[i]] for i in bundle])}")
         started.append((bundle, _native.start([packed[i][0] for i in bundle], call)))
     slices = {
         i: _SlicesUnderWay(settings, each, f"{name}.{places[i]}") for i, each in reversed(list(sparse.items()))
@@ -176,6 +177,15 @@ def _reduce(
     for i, under_way in slices.items():
         in_order[i] = under_way.end(tokens)
     return [in_order[i] for i in range(len(gradients))]
+
+
+def _text_of(places: Sequence[int]) -> str:
+    """By which ranks whose gradients have these places meet: the first, and all where some between have none or are slices. Ranks
+    that have as many in other places do not meet."""
+    first = places[0]
+    if list(places) == list(range(first, first + len(places))):
+        return str(first)
+    return f"{first}.{hashlib.blake2b(repr(list(places)).encode(), digest_size=6).hexdigest()}"
 
 
 def _bundles(settings: Settings, dense: Sequence[int], variables: Optional[Sequence[Any]]) -> List[List[int]]:
