@@ -381,6 +381,19 @@ XLA_FFI_Error* end(XLA_FFI_CallFrame& frame) {
   });
 }
 
+/// Calls of the program may begin, several times from the token that this gives.
+XLA_FFI_Error* begin_order(XLA_FFI_CallFrame& frame) {
+  return guarded(frame, [&]() -> XLA_FFI_Error* {
+    if (frame.args.size != 1 || frame.rets.size != 1) {
+      throw std::invalid_argument("ronde.jax: this is no beginning of a program");
+    }
+    Token token = token_in(*static_cast<const XLA_FFI_Buffer*>(frame.args.args[0]));
+    open(token);
+    std::memcpy(static_cast<const XLA_FFI_Buffer*>(frame.rets.rets[0])->data, &token, sizeof(token));
+    return nullptr;
+  });
+}
+
 /// All calls of the program have begun.
 XLA_FFI_Error* finish_order(XLA_FFI_CallFrame& frame) {
   return guarded(frame, [&]() -> XLA_FFI_Error* {
@@ -434,6 +447,12 @@ extern "C" RONDE_API XLA_FFI_Error* ronde_jax_start(XLA_FFI_CallFrame* frame) {
 /// are its operands. Any thread of XLA's; never blocks. Errors are returned, or come with the future.
 extern "C" RONDE_API XLA_FFI_Error* ronde_jax_end(XLA_FFI_CallFrame* frame) {
   return ronde::jax::is_execution(*frame) ? ronde::jax::end(*frame) : nullptr;
+}
+
+/// Before a loop whose condition makes calls, which cannot hand their tokens on: the one operand is the token, the result
+/// the same with the number of this execution. Any thread of XLA's; never blocks.
+extern "C" RONDE_API XLA_FFI_Error* ronde_jax_begin(XLA_FFI_CallFrame* frame) {
+  return ronde::jax::is_execution(*frame) ? ronde::jax::begin_order(*frame) : nullptr;
 }
 
 /// All calls of the program have begun: the one that comes last has given the token, the one operand; the result is the

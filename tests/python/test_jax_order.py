@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from launching import run_job
 from jax import lax
 
 import ronde.jax as rj
@@ -212,3 +213,29 @@ def test_starts_stand_in_the_programs_order(hvd, rank, world):
             assert operands == [operands[0]] and operands[0] in tokens
             ended.append(operands[0])
     assert len(tokens) > 6 and sorted(tokens) == sorted(ended)
+
+
+CONDITION = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+from jax import lax
+rj.init()
+
+@jax.jit
+def doubled_until(x):
+    return lax.while_loop(lambda x: rj.allreduce(x[:1], op=rj.Sum)[0] < 100, lambda x: x * 2, x)
+
+for step in range(5):
+    print("got", *doubled_until(jnp.full(2, 1.0 + step)))
+"""
+
+
+def test_calls_of_a_loops_condition_belong_to_one_execution(tmp_path):
+    """Each evaluation of the condition counted as an execution of its own that gave up the one before, and the ranks asked each
+    other in each, as after an error."""
+    program = tmp_path / "condition.py"
+    program.write_text(CONDITION)
+    ended = run_job(2, str(program), RONDE_TIMELINE=str(tmp_path / "timeline.json"))
+    expected = [f"got {value} {value}" for value in (64.0, 64.0, 96.0, 64.0, 80.0)]
+    assert ended.code == 0 and sorted(ended.lines("got")) == sorted(2 * expected), ended.output
+    timeline = (tmp_path / "timeline.json").read_text()
+    assert "allreduce.doubled_until@" in timeline and "ronde.jax.meeting" not in timeline

@@ -23,10 +23,12 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
-#: The functions that XLA calls: for a whole call, for its two parts, and when all calls of an execution have begun.
-WHOLE, START, END, DONE = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_end", "ronde_jax_done"
+#: The functions that XLA calls: for a whole call, for its two parts, before calls that hand no token on, and when all calls of
+#: an execution have begun.
+WHOLE, START, END = "ronde_jax_collective", "ronde_jax_start", "ronde_jax_end"
+BEGIN, DONE = "ronde_jax_begin", "ronde_jax_done"
 
-TARGETS = (WHOLE, START, END, DONE)
+TARGETS = (WHOLE, START, END, BEGIN, DONE)
 
 #: A call of more bytes stays one: its start and end would copy them, twice.
 _MOST_BYTES = 1 << 20
@@ -233,6 +235,11 @@ class Order:
     def _pass_round(self, loop: Any, token: Any) -> Any:
         """Through a loop, whose condition and body take turns."""
         condition, body = (region.blocks[0] for region in loop.regions)
+        if any(self._has_calls(each.operation) for each in condition.operations):
+            # A condition gives nothing back but itself: each time its calls begin from the same token, which says already to
+            # which execution they belong.
+            place = self._ir.InsertionPoint(loop)
+            token = self._call(BEGIN, [self._token_type], [token], self._ir.DictAttr.get({}), place).results[0]
         self._chain_block(condition, condition.add_argument(self._token_type, self._ir.Location.unknown()))
         before = body.add_argument(self._token_type, self._ir.Location.unknown())
         self._give_back(body, self._chain_block(body, before))
