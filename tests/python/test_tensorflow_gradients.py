@@ -264,8 +264,19 @@ def test_forward_mode(hvd, tf, rank, world):
         return hvd.allreduce(x, op=hvd.Sum)
 
     np.testing.assert_array_equal(tangent_of(tf.function(total)), [21.0])
-    with pytest.raises(NotImplementedError, match="forward-mode.*call them in a tf.function"):
+    with pytest.raises(NotImplementedError, match="forward-mode.*put them in a tf.function"):
         tangent_of(total)
+
+    def within(x, tangent, function):
+        with tf.autodiff.ForwardAccumulator(x, tangent) as accumulator:
+            y = function(x)
+        return accumulator.jvp(y)
+
+    traced = tf.function(within, autograph=False)
+    given = tf.constant([1.0 + rank]), tf.constant([10.0 + rank])
+    np.testing.assert_array_equal(traced(*given, tf.function(total)), [21.0])
+    with pytest.raises(NotImplementedError, match="forward-mode"):
+        traced(*given, total)
     with pytest.raises(NotImplementedError, match="forward-mode"):
         tangent_of(lambda x: hvd.allgather(2.0 * x))
     assert float(total(tf.constant(1.0))) == world

@@ -232,16 +232,15 @@ def is_recorded() -> bool:
 
 
 def refuse_tangents(tensors: Sequence[Any]) -> None:
-    """UnsupportedError where a ``ForwardAccumulator`` follows one of the tensors in eager mode: TensorFlow takes the derivative
-    by the operation's gradient and by that of what it is made of, one after the other, and each reduces."""
-    if not tf.executing_eagerly():
-        return
+    """UnsupportedError where a ``ForwardAccumulator`` follows one of the tensors: in eager mode TensorFlow takes the derivative by
+    the operation's gradient and by that of what it is made of, one after the other, and each reduces; in a function it has no
+    operation that its gradient could ask. A function that is called under one is differentiated as a whole."""
     from tensorflow.python.eager import forwardprop_util
 
     if forwardprop_util.pack_tangents(list(tensors)).tangents:
         raise UnsupportedError(
-            "Ronde's operations have no forward-mode derivatives (tf.autodiff.ForwardAccumulator) in eager mode: call them in "
-            "a tf.function, where they have",
+            "Ronde's operations have no forward-mode derivatives of their own (tf.autodiff.ForwardAccumulator): put them in a "
+            "tf.function that is called under the accumulator",
             3,
         )
 
