@@ -78,7 +78,7 @@ def test_an_execution_that_xla_gives_up(tmp_path, ranks, raises, after_s):
 
 
 APART = """
-import jax, jax.numpy as jnp, sys, time, ronde.jax as rj
+import os, jax, jax.numpy as jnp, time, ronde.jax as rj
 rj.init()
 rank, size = rj.rank(), rj.size()
 
@@ -90,6 +90,9 @@ def calls(x, n):
 step = jax.jit(lambda x, n: jax.lax.scan(lambda _, __: (_, calls(x, n)), 0, None, length=3)[1][0], static_argnums=1)
 for n in (40000, 40001):
     step(jnp.float32(1), n).block_until_ready()
+rj.shutdown()  # compiling takes ranks of a busy machine longer than the limit that follows
+os.environ["RONDE_TIMEOUT_S"] = "1"
+rj.init()
 rj.barrier()
 for number in range(14):
     if number == 4 and rank == 1:
@@ -108,7 +111,7 @@ def test_ranks_that_a_late_one_has_left_behind_go_on_in_one_execution(tmp_path, 
     """After a failure of all, one rank is late by more than two limits: then all had success, with sums of two steps."""
     program = tmp_path / "program.py"
     program.write_text(APART)
-    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="1")
+    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="60")
     told = ended.lines("step ")
     assert len(told) == 14 * ranks and not any("False" in each for each in told), ended.output
     for number in (10, 11, 12, 13):
