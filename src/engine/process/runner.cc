@@ -308,6 +308,10 @@ void Runner::leave_now() {
     engines_.finish_leave();
   }
   end_thread();
+  // At the end of a process nobody destroys this runner: what peers have not taken yet would go with the process.
+  if (const auto& agreement = engine().connections().agreement) {
+    agreement->finish();
+  }
 }
 
 }  // namespace ronde::engine

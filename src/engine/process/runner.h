@@ -93,7 +93,8 @@ class Runner final : private ParentJob {
   /// Collective: leaves the job, waiting for the others up to settings().shutdown_timeout, then ends the thread.
   /// TIMED_OUT if some had not left by then. Once.
   Status shutdown();
-  /// Leaves without waiting for anybody, then ends the thread. For exit handlers.
+  /// Leaves without waiting for what others have yet to submit, then ends the thread. Waits up to two seconds until
+  /// the peers have taken what this rank has sent. For exit handlers.
   void leave_now();
 
   /// Whether the calling thread runs a completion callback just now.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <numeric>
@@ -17,8 +18,9 @@ namespace ronde::transport {
 
 namespace {
 
-/// How long the end waits for peers to take what is left.
-constexpr Nanoseconds kEndLimit = 500 * kMillisecond;
+/// How long the end waits for peers to take what is left: on a machine that has more to do than it can, a peer that runs
+/// may be kept from it for most of a second.
+constexpr Nanoseconds kEndLimit = 2 * kSecond;
 
 /// The channels of group `number`; the job's is 0.
 Pipe::Channel data_channel(std::uint64_t number) { return number * 2; }
@@ -51,15 +53,7 @@ class Connected {
     }
   }
 
-  ~Connected() {
-    const RealClock clock;
-    const Nanoseconds deadline = later(clock.now(), kEndLimit);
-    while (!have_finished() && clock.now() < deadline) {
-      pollfd room{epoll_.get(), POLLIN, 0};
-      ::poll(&room, 1, 1);  // what has arrived is told by nobody
-      look();
-    }
-  }
+  ~Connected() { finish(); }
   Connected(const Connected&) = delete;
   Connected& operator=(const Connected&) = delete;
 
@@ -76,6 +70,19 @@ class Connected {
     call(*pipes_[static_cast<std::size_t>(peer)]);
     if (!is_watching_) {
       watch_again();
+    }
+  }
+  /// Waits once.
+  void finish() {
+    if (has_finished_.exchange(true)) {
+      return;
+    }
+    const RealClock clock;
+    const Nanoseconds deadline = later(clock.now(), kEndLimit);
+    while (!have_finished() && clock.now() < deadline) {
+      pollfd room{epoll_.get(), POLLIN, 0};
+      ::poll(&room, 1, 1);  // what has arrived is told by nobody
+      look();
     }
   }
   int size() const { return static_cast<int>(pipes_.size()); }
@@ -185,6 +192,7 @@ class Connected {
   const std::shared_ptr<void> beneath_;
   const std::shared_ptr<SharedNews> shared_;
   const HostTimeout timeout_;
+  std::atomic<bool> has_finished_ = false;
   UniqueFd epoll_;
   UniqueFd watch_timer_;
   std::mutex mutex_;
@@ -257,6 +265,7 @@ class ChannelTransport final : public Transport {
     }
   }
   int news_fd() const override { return connected_->news_fd(); }
+  void finish() override { connected_->finish(); }
 
  private:
   const std::shared_ptr<Connected> connected_;

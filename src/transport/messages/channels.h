@@ -47,7 +47,7 @@ class SharedNews {
 };
 
 /// Over the pipes to all ranks, this rank's own being null. The last of these links to go sends what is kept, for up to
-/// half a second, and lets go of what lies `beneath` the pipes then, and of the news that they share. A link whose
+/// two seconds, and lets go of what lies `beneath` the pipes then, and of the news that they share. A link whose
 /// peer's host has vanished, by `timeout`, has ended.
 JobLinks links_over(std::vector<std::unique_ptr<Pipe>> pipes, std::vector<PeerInfo> who, const HostTimeout& timeout,
                     NewsDescriptors news, std::shared_ptr<void> beneath = nullptr,

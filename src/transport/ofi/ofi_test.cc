@@ -6,6 +6,7 @@
 
 #include "store/memory_store.h"
 #include "transport/ofi/testing/providers_here.h"
+#include "transport/tcp/testing/ends_of_ranks.h"
 #include "transport/tcp/testing/numbers.h"
 
 namespace ronde::transport {
@@ -84,6 +85,12 @@ TEST_P(MeetByOfi, TheEndOfARankIsSeenBehindWhatItHasSent) {
   EXPECT_TRUE(met[1]->job.data->link(0).has_ended());
   EXPECT_EQ(met[1]->job.data->link(0).end_cause(), "");
   other.join();
+}
+
+TEST_P(MeetByOfi, WhatIsSentBeforeFinishArrives) {
+  MetByOfi met = meet_by_ofi({2, GetParam()});
+  ASSERT_TRUE(met[0] && met[1]);
+  expect_all_that_was_sent_before_finish(*met[0]->job.data, *met[1]->job.data);
 }
 
 TEST_P(MeetByOfi, ARankWithoutThatProviderIsNamedByAll) {

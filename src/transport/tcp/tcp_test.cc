@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "store/memory_store.h"
+#include "transport/tcp/testing/ends_of_ranks.h"
 #include "transport/tcp/testing/numbers.h"
 
 namespace ronde::transport {
@@ -89,6 +90,12 @@ TEST(Tcp, TheEndOfARankIsSeenBehindWhatItHasSent) {
   EXPECT_TRUE(met[1]->job.agreement->link(0).has_ended());
   met[1] = Status::error(Code::cancelled, "gone too");
   other.join();
+}
+
+TEST(Tcp, WhatIsSentBeforeFinishArrives) {
+  Met met = connect(2);
+  ASSERT_TRUE(met[0] && met[1]);
+  expect_all_that_was_sent_before_finish(*met[0]->job.data, *met[1]->job.data);
 }
 
 TEST(Tcp, GroupsHaveLinksOfTheirOwnOverTheSameConnections) {

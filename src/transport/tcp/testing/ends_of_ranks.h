@@ -1,0 +1,36 @@
+// For tests of ranks that are connected: how one of them ends.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <thread>
+
+#include "transport/tcp/testing/numbers.h"
+
+namespace ronde::transport {
+
+/// Rank 0 ends as a process does in which exit handlers run, but nobody destroys what it has made: rank 1 gets all that
+/// was sent before finish(), though nothing moves it afterwards.
+inline void expect_all_that_was_sent_before_finish(Transport& ending, Transport& receiving) {
+  std::thread other([&] {
+    ending.link(1).send(random_bytes(8 << 20, 1));
+    ending.link(1).send(number(5));
+    ending.finish();
+  });
+  std::vector<std::byte> large;
+  const RealClock clock;
+  const Nanoseconds deadline = clock.now() + 20 * kSecond;
+  while (!receiving.link(0).receive(large) && clock.now() < deadline) {
+    pollfd news{receiving.news_fd(), POLLIN, 0};
+    ::poll(&news, 1, 10);
+    receiving.look();
+  }
+  EXPECT_TRUE(large == random_bytes(8 << 20, 1));
+  EXPECT_EQ(wait_for_number(receiving, 0), 5);
+  EXPECT_EQ(wait_for_number(receiving, 0), -1);
+  EXPECT_TRUE(receiving.link(0).has_ended());
+  other.join();
+}
+
+}  // namespace ronde::transport
