@@ -7,7 +7,7 @@ macro(ronde_rank_test_weight count)
 endmacro()
 
 # add_rank_test(name SOURCES x.cc RANKS 1 2 3 5 [LINK ...] [TIMEOUT seconds] [FILTERS ...] [IN_TSAN] [BY_TCP 2 3]
-# [BY_HOSTS 0,1 0,0,1] [BY_OFI 0,1 0,0,1]): the only way to
+# [BY_HOSTS 0,1 0,0,1] [BY_OFI 0,1 0,0,1] [BY_ONECCL 2 3]): the only way to
 # register a test whose ranks are processes. The program launches itself (tests/support/rank_test.h): for each count one
 # CTest case ranks.<name>.r<N>, labels `ranks` and `rN`, with a key, a store and a folder of its own and a watchdog.
 # FILTERS, for tests that end their process: a case ranks.<name>.<filter>.r<N> for each GoogleTest filter.
@@ -15,10 +15,11 @@ endmacro()
 # BY_HOSTS: once more for each of these lists of ranks' hosts, as ranks_by_hosts.<...>.h<hosts>, with ranks that share
 # memory with those of their host.
 # BY_OFI: the same, as ranks_by_ofi.<...>.h<hosts>, with libfabric between hosts; skipped where there is none.
+# BY_ONECCL: for these counts once more, as ranks_by_oneccl.<...>, through oneCCL's stand-in.
 # WAITS: the ranks wait for time-outs most of the time, and count as one process when CTest fills the processors.
 # IN_TSAN: ThreadSanitizer runs it too, for what the threads of one rank do to each other.
 function(add_rank_test name)
-  cmake_parse_arguments(ARG "IN_TSAN;WAITS" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS;BY_OFI" ${ARGN})
+  cmake_parse_arguments(ARG "IN_TSAN;WAITS" "TIMEOUT" "SOURCES;RANKS;LINK;FILTERS;BY_TCP;BY_HOSTS;BY_OFI;BY_ONECCL" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 180)  # what ends well alone within a minute: a busy machine takes three times as long
   endif()
@@ -42,7 +43,13 @@ function(add_rank_test name)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ronde_rank_test ${ARG_LINK})
   ronde_test_program(${target})
+  if(ARG_BY_ONECCL)
+    add_dependencies(${target} oneccl_stand_in)
+  endif()
   set(labels ranks)
+  if(RONDE_SANITIZE STREQUAL "tsan")
+    set(ARG_BY_ONECCL "")  # the stand-in meets by memory of several processes
+  endif()
   if(ARG_IN_TSAN)
     list(APPEND labels threads)
   elseif(RONDE_SANITIZE STREQUAL "tsan")
@@ -73,6 +80,14 @@ function(add_rank_test name)
       add_test(NAME ${by_tcp} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
       set_tests_properties(${by_tcp} PROPERTIES
         LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight} ENVIRONMENT RONDE_TRANSPORT=tcp)
+    endforeach()
+    foreach(count ${ARG_BY_ONECCL})
+      ronde_rank_test_weight(${count})
+      set(by_oneccl ranks_by_oneccl.${case}.r${count})
+      add_test(NAME ${by_oneccl} COMMAND ${target} --ranks=${count} --limit=${limit} --gtest_filter=${filter})
+      set_tests_properties(${by_oneccl} PROPERTIES
+        LABELS "${labels};r${count}" TIMEOUT ${ARG_TIMEOUT} ${weight}
+        ENVIRONMENT "RONDE_BACKEND=oneccl;RONDE_ONECCL_LIBRARY=$<TARGET_FILE:oneccl_stand_in>")
     endforeach()
     set(environment_of_hosts "")
     set(environment_of_ofi "")

@@ -1,7 +1,7 @@
 """What Ronde can move data by, under the names that scripts written for Horovod ask for.
 
-Ronde moves data by itself, or by the MPI that the site has (``RONDE_BACKEND=mpi``), which every build of it can open. The
-other libraries asked for here are no part of it: a script that goes on only with NCCL, say, is told the truth. But Gloo
+Ronde moves data by itself, or by the MPI or the oneCCL that the site has (``RONDE_BACKEND``), which every build of it can
+open. The other libraries asked for here are no part of it: a script that goes on only with NCCL, say, is told the truth. But Gloo
 stands for Horovod's own way between processes without MPI, which programs ask for, and give up without: that part Ronde
 has. Importing this loads nothing.
 """
@@ -50,8 +50,9 @@ def ddl_built() -> bool:
 
 
 def ccl_built() -> bool:
-    """Whether data can travel by oneCCL: False. Raises nothing."""
-    return False
+    """Whether data can travel by oneCCL: True (``RONDE_BACKEND=oneccl``). Whether there is a oneCCL here is not looked at.
+    Raises nothing."""
+    return True
 
 
 def cuda_built() -> bool:

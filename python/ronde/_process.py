@@ -212,8 +212,8 @@ def counters() -> dict[str, int]:
 
 
 def backend() -> tuple[str, bool]:
-    """By what the job's data moves: ``"shm"``, ``"messages"`` or ``"mpi"``; and whether that is MPI, which any thread may
-    call. Raises NotInitializedError (a ValueError) before ``init()``."""
+    """By what the job's data moves: ``"shm"``, ``"messages"``, ``"mpi"`` or ``"oneccl"``; and whether that is MPI, which any
+    thread may call. Raises NotInitializedError (a ValueError) before ``init()``."""
     name, threads = ctypes.c_char_p(), ctypes.c_int32()
     check(library().ronde_get_backend(None, ctypes.byref(name), ctypes.byref(threads)))
     return (name.value or b"").decode(), threads.value != 0

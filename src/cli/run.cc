@@ -133,6 +133,9 @@ int run(Arguments& arguments) {
   if (hosts.empty() && arguments.job.ranks == 0) {
     throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
   }
+  if (arguments.mpi.backend == "oneccl") {
+    arguments.job.settings.insert(arguments.job.settings.begin(), "RONDE_BACKEND=oneccl");
+  }
   launch::JobEnd end;
   if (arguments.mpi.backend == "mpi") {
     refuse_what_mpi_has_not(arguments);

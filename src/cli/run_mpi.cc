@@ -38,12 +38,13 @@ bool is_in_slurm() {
 void add_mpi_options(CLI::App& command, MpiOptions& options) {
   command
       .add_option("--backend", options.backend,
-                  "own, or mpi: ranks are started by an MPI's launcher, and move data through that MPI")
+                  "own, oneccl (data moves through Intel's oneCCL), or mpi: ranks are started by an MPI's launcher, and "
+                  "move data through that MPI")
       ->envname("RONDE_BACKEND")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"own", "mpi"}))
+      ->check(CLI::IsMember({"own", "mpi", "oneccl"}))
       ->capture_default_str()
-      ->group("Through MPI");
+      ->group("Through a library");
   command
       .add_option("--mpi-launcher", options.launcher,
                   "its mpirun or mpiexec, or srun (default: srun in a job of Slurm's, else the first of PATH)")

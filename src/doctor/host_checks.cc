@@ -25,6 +25,7 @@
 #include "base/version.h"
 #include "doctor/mpi_check.h"
 #include "doctor/ofi_check.h"
+#include "doctor/oneccl_check.h"
 #include "doctor/python_check.h"
 #include "launch/launcher_process.h"
 #include "launch/program_path.h"
@@ -200,6 +201,7 @@ HostReport examine_host() {
     report.findings.push_back(*settings);
   }
   add_mpi(report);
+  add_oneccl(report);
   add_ofi(report);
   add_python(report);
   return report;

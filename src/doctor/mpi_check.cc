@@ -1,22 +1,17 @@
 #include "doctor/mpi_check.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <set>
 
-#include "base/clock.h"
+#include "doctor/library_look.h"
 #include "launch/launcher_process.h"
 #include "launch/mpi_job.h"
-#include "launch/program_output.h"
 #include "mpi/library.h"
 
 namespace ronde::doctor {
 
 namespace {
 
-constexpr Nanoseconds kOpenLimit = 20 * kSecond;
 /// What the process that opens a library says: one of these, and a text.
 constexpr char kUsable = 'u', kMissing = 'm', kUseless = 'n';
 
@@ -26,19 +21,6 @@ std::string look_at(const std::string& file) {
     return kUsable + library.value().name() + "; its interface is " + std::string(mpi::name_of(library.value().abi()));
   }
   return (library.status().code() == Code::invalid_argument ? kMissing : kUseless) + library.status().message();
-}
-
-/// Empty if the process ended without a word, or not in time.
-std::string look_apart(const std::string& file) {
-  return launch::output_of_child(
-      [&](int output) {
-        const int null = ::open("/dev/null", O_RDWR);  // some print as they are opened
-        ::dup2(null, STDOUT_FILENO);
-        ::dup2(null, STDERR_FILENO);
-        const std::string said = look_at(file);
-        (void)!::write(output, said.data(), said.size());
-      },
-      kOpenLimit);
 }
 
 /// Of "VERSION in FILE; ...": by which names the loader may call one file is its business.
@@ -57,7 +39,7 @@ std::string place_of(const std::string& said) {
 void add_mpi_libraries(const std::vector<std::string>& files, HostReport& report) {
   std::set<std::string> seen;
   for (const std::string& file : files) {
-    const std::string said = look_apart(file);
+    const std::string said = look_apart([&] { return look_at(file); });
     if (said.empty()) {
       report.findings.push_back({Grade::notice, "MPI library", file + " ends or holds up the process that opens it",
                                  "backend mpi cannot use it here"});

@@ -1,12 +1,8 @@
 #include "doctor/ofi_check.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
-#include "base/clock.h"
-#include "launch/program_output.h"
+#include "doctor/library_look.h"
 #include "ofi/library.h"
 #include "ofi/providers.h"
 
@@ -14,7 +10,6 @@ namespace ronde::doctor {
 
 namespace {
 
-constexpr Nanoseconds kLookLimit = 20 * kSecond;
 /// What the process that opens the library says: one of these, and a text.
 constexpr char kUsableOfi = 'u', kUselessOfi = 'n';
 constexpr const char* kWhat = "libfabric";
@@ -52,15 +47,7 @@ std::string about_providers(const std::vector<std::string>& names) {
 }
 
 void add_ofi(HostReport& report) {
-  const std::string said = launch::output_of_child(
-      [](int output) {
-        const int null = ::open("/dev/null", O_RDWR);  // some print as they are found
-        ::dup2(null, STDOUT_FILENO);
-        ::dup2(null, STDERR_FILENO);
-        const std::string text = look_at_libfabric();
-        (void)!::write(output, text.data(), text.size());
-      },
-      kLookLimit);
+  const std::string said = look_apart(look_at_libfabric);
   if (said.empty()) {
     report.findings.push_back({Grade::notice, kWhat,
                                ofi::library_file() + " ends or holds up the process that opens it",

@@ -2,6 +2,7 @@
 
 #include <sys/timerfd.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,35 @@ constexpr Nanoseconds kPatienceOfSleeper = 5'000;
 constexpr int kQuestions = 8;
 /// How long who sleeps leaves MPI alone.
 constexpr long kRest = 50'000;  // nanoseconds
+
+std::optional<Handle> type_of(DType type, const Constants& constants) {
+  switch (type) {
+    case DType::float32: return constants.float32;
+    case DType::float64: return constants.float64;
+    case DType::int8: return constants.int8;
+    case DType::uint8: return constants.uint8;
+    case DType::int16: return constants.int16;
+    case DType::uint16: return constants.uint16;
+    case DType::int32: return constants.int32;
+    case DType::uint32: return constants.uint32;
+    case DType::int64: return constants.int64;
+    case DType::uint64: return constants.uint64;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Handle> op_of(ReduceOp op, const Constants& constants) {
+  switch (op) {
+    case ReduceOp::sum: return constants.sum;
+    case ReduceOp::product: return constants.product;
+    case ReduceOp::min: return constants.min;
+    case ReduceOp::max: return constants.max;
+    case ReduceOp::bit_and: return constants.bit_and;
+    case ReduceOp::bit_or: return constants.bit_or;
+    case ReduceOp::bit_xor: return constants.bit_xor;
+    default: return std::nullopt;
+  }
+}
 
 MpiWorld* the_world = nullptr;  ///< guarded by world_mutex
 std::mutex world_mutex;
@@ -109,7 +139,49 @@ void MpiWorld::wake_in(long nanoseconds) const {
   ::timerfd_settime(timer_.get(), 0, &when, nullptr);
 }
 
-bool MpiWorld::test(Handle* request) {
+bool MpiWorld::reduces(DType type, ReduceOp op) const {
+  return type_of(type, library_.constants()) && op_of(op, library_.constants());
+}
+
+bool MpiWorld::begin(const CollectiveCall& call, Underway* made) {
+  const std::lock_guard lock(mutex_);
+  return !is_over() && begin_now(call, made) == 0;
+}
+
+int MpiWorld::begin_now(const CollectiveCall& call, Handle* request) const {
+  const Functions& mpi = library_.functions();
+  const Constants& constants = library_.constants();
+  const Handle type = call.op ? *type_of(call.type, constants) : constants.byte;
+  const Handle op = call.op ? *op_of(*call.op, constants) : nullptr;
+  const auto count = static_cast<int>(call.count);
+  const std::byte* const from = call.from;
+  std::byte* const to = call.to;
+  const int root = call.root;
+  switch (call.kind) {
+    case OpKind::allreduce: return mpi.iallreduce(from, to, count, type, op, comm_, request);
+    case OpKind::broadcast: return mpi.ibcast(to, count, type, root, comm_, request);
+    case OpKind::scan: return mpi.iscan(from, to, count, type, op, comm_, request);
+    case OpKind::exscan: return mpi.iexscan(from, to, count, type, op, comm_, request);
+    case OpKind::reduce: return mpi.ireduce(from, to, count, type, op, root, comm_, request);
+    case OpKind::reducescatter:
+      return mpi.ireduce_scatter(from, to, call.sent->counts.data(), type, op, comm_, request);
+    case OpKind::allgather:
+      return mpi.iallgatherv(from, call.sent->counts[0], type, to, call.received->counts.data(),
+                             call.received->places.data(), type, comm_, request);
+    case OpKind::gather:
+      return mpi.igatherv(from, count, type, to, call.received->counts.data(), call.received->places.data(), type, root,
+                          comm_, request);
+    case OpKind::scatter:
+      return mpi.iscatterv(from, call.sent->counts.data(), call.sent->places.data(), type, to,
+                           static_cast<int>(call.received->bytes), type, root, comm_, request);
+    case OpKind::alltoall:
+      return mpi.ialltoallv(from, call.sent->counts.data(), call.sent->places.data(), type, to,
+                            call.received->counts.data(), call.received->places.data(), type, comm_, request);
+    default: return mpi.ibarrier(comm_, request);
+  }
+}
+
+bool MpiWorld::test(Underway* request) {
   const std::lock_guard lock(mutex_);
   int flag = 0;
   const RealClock clock;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "backend/staged/collective_library.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -21,7 +22,7 @@ using ronde::mpi::Functions;
 using ronde::mpi::Handle;
 using ronde::mpi::MpiLibrary;
 
-class MpiWorld {
+class MpiWorld final : public CollectiveLibrary {
  public:
   /// Begins MPI if nobody has; once more does nothing. NOT_IMPLEMENTED if there is none, INVALID_ARGUMENT if the
   /// program has begun it for one thread, or ended it.
@@ -35,29 +36,27 @@ class MpiWorld {
   /// Ends MPI if it was begun here, and nothing was given up. At the process's exit, when no job is left.
   static void end_at_exit();
 
-  const MpiLibrary& library() const { return library_; }
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  /// A descriptor that is readable when a request may have ended: -1 if there can be none.
-  int news_fd() const { return timer_.get(); }
+  // ---- As CollectiveLibrary has them. Any thread may begin one and ask for it.
 
-  /// Calls begin(functions, constants, communicator, request), which returns what MPI does. False if MPI reports an
-  /// error, or has ended. Ranks begin the same in one order. One thread at a time.
-  template <typename Begin>
-  bool launch(const Begin& begin_one, Handle* request) {
-    const std::lock_guard lock(mutex_);
-    return !is_over() && begin_one(library_.functions(), library_.constants(), comm_, request) == 0;
-  }
-  /// Whether it has ended; sees to it that the timer ends soon if not.
-  bool test(Handle* request);
-  /// A request will never be asked for again, and may never end: MPI may use its memory for good.
-  void give_up();
+  std::string_view backend() const override { return "mpi"; }
+  const std::string& name() const override { return library_.name(); }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int news_fd() const override { return timer_.get(); }
+  bool reduces(DType type, ReduceOp op) const override;
+  bool has(OpKind, bool) const override { return true; }
+  /// False if MPI reports an error, or has ended.
+  bool begin(const CollectiveCall& call, Underway* made) override;
+  /// Sees to it that the timer ends soon if the call has not.
+  bool test(Underway* call) override;
+  void give_up() override;
 
  private:
   explicit MpiWorld(MpiLibrary library) : library_(std::move(library)) {}
   Status begin_mpi();
   Status check(int rank, int size);
   bool is_over() const;
+  int begin_now(const CollectiveCall& call, Handle* request) const;
   void wake_in(long nanoseconds) const;
 
   const MpiLibrary library_;

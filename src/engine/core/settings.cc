@@ -49,11 +49,14 @@ Result<Settings> settings_from_environment() {
                                           : Settings::Medium::shared_memory;
   }
   if (const std::optional<std::string> backend = environment_text("RONDE_BACKEND")) {
-    if (backend != "own" && backend != "mpi") {
-      return Status::error(Code::invalid_argument,
-                           "RONDE_BACKEND is '" + *backend + "'; expected own, or mpi (through the site's MPI)");
+    if (backend != "own" && backend != "mpi" && backend != "oneccl") {
+      return Status::error(Code::invalid_argument, "RONDE_BACKEND is '" + *backend +
+                                                       "'; expected own, mpi (through the site's MPI), or oneccl "
+                                                       "(through Intel's oneCCL)");
     }
-    settings.by_mpi = backend == "mpi";
+    settings.library = backend == "mpi"      ? Settings::Library::mpi
+                       : backend == "oneccl" ? Settings::Library::oneccl
+                                             : Settings::Library::none;
   }
   settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
   RONDE_RETURN_IF_ERROR(read_seconds("RONDE_HOST_TIMEOUT_S", true, settings.host_timeout));

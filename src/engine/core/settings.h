@@ -37,9 +37,12 @@ struct Settings {
     tcp,            ///< "tcp": connections, also where memory could be shared
     ofi,            ///< "ofi": as `hosts`, with a fabric that libfabric reaches in the place of TCP
   } medium = Medium::as_they_meet;
-  /// RONDE_BACKEND: "mpi" lets MPI reduce and move what it can; "own", or nothing: Ronde does all. All ranks need the
-  /// same.
-  bool by_mpi = false;
+  /// RONDE_BACKEND: a library that reduces and moves what it can. All ranks need the same.
+  enum class Library {
+    none,    ///< "own", or nothing: Ronde does all
+    mpi,     ///< "mpi": the site's
+    oneccl,  ///< "oneccl": Intel's oneCCL
+  } library = Library::none;
   /// RONDE_ADDRESS: where this rank listens while ranks connect, as numbers of IPv4 or IPv6; others must reach it
   /// there. Empty: found out.
   std::string address;

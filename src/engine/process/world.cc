@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/mpi/mpi.h"
+#include "backend/oneccl/oneccl_world.h"
 #include "backend/shm/shm.h"
 #include "base/cores.h"
 #include "base/environment.h"
@@ -227,6 +228,31 @@ Result<Met> meet_others(const JoinOptions& options, const Topology& topology, co
   return met ? std::move(met) : arena.status();
 }
 
+/// The one that RONDE_BACKEND names, on all ranks.
+Result<std::shared_ptr<backend::CollectiveLibrary>> join_library(const JoinOptions& options, const Topology& topology,
+                                                                 const std::string& scope, const Settings& settings) {
+  using Made = Result<std::shared_ptr<backend::CollectiveLibrary>>;
+  if (settings.library == Settings::Library::mpi) {
+    Made made = backend::join_mpi(topology.rank, topology.size);
+    return made ? std::move(made) : Made(made.status().with_context("RONDE_BACKEND=mpi"));
+  }
+  RONDE_ASSIGN_OR_RETURN(const OpenStore opened, open_store(options, settings.init_timeout));
+  const auto exchange = [&](std::vector<std::byte> own) -> Result<std::vector<std::vector<std::byte>>> {
+    store::Value value;
+    value.bytes = std::move(own);
+    RONDE_ASSIGN_OR_RETURN(std::vector<store::Value> values,
+                           opened.store->exchange(scope + "/oneccl", topology.rank, topology.size, std::move(value),
+                                                  settings.init_timeout));
+    std::vector<std::vector<std::byte>> words;
+    for (store::Value& each : values) {
+      words.push_back(std::move(each.bytes));
+    }
+    return words;
+  };
+  Made made = backend::oneccl::OneCclWorld::join(topology.rank, topology.size, exchange, settings.init_timeout);
+  return made ? std::move(made) : Made(made.status().with_context("RONDE_BACKEND=oneccl"));
+}
+
 }  // namespace
 
 Result<Topology> topology_of(const JoinOptions& options) {
@@ -271,11 +297,12 @@ Result<JoinOptions> complete(const JoinOptions& options, std::unique_ptr<site::M
   }
   if (!membership) {
     RONDE_ASSIGN_OR_RETURN(const Settings settings, settings_from_environment());
-    if (settings.by_mpi) {
+    const bool is_by_mpi = settings.library == Settings::Library::mpi;
+    if (is_by_mpi) {
       RONDE_RETURN_IF_ERROR(backend::begin_mpi().with_context("RONDE_BACKEND=mpi"));
     }
     RONDE_ASSIGN_OR_RETURN(
-        membership, site::Membership::join(settings.by_mpi ? without_pmi_of_slurm(variables) : variables,
+        membership, site::Membership::join(is_by_mpi ? without_pmi_of_slurm(variables) : variables,
                                            options.init_timeout != 0 ? options.init_timeout : settings.init_timeout));
   }
   JoinOptions completed = options;
@@ -334,8 +361,10 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
     std::unique_ptr<backend::Backend> backend = backend::make_shm_backend(*met.arena, first.table);
     met.connections = connect_on_host(std::move(met.arena), std::move(backend), first.table);
   }
-  if (settings.by_mpi && topology.size > 1) {
-    RONDE_RETURN_IF_ERROR(go_by_mpi(met.connections.members, topology.rank).with_context("RONDE_BACKEND=mpi"));
+  if (settings.library != Settings::Library::none && topology.size > 1) {
+    RONDE_ASSIGN_OR_RETURN(std::shared_ptr<backend::CollectiveLibrary> library,
+                           join_library(options, topology, scope, settings));
+    RONDE_RETURN_IF_ERROR(go_by_library(met.connections.members, std::move(library)));
   }
   RONDE_ASSIGN_OR_RETURN(
       std::unique_ptr<Runner> runner,

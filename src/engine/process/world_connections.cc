@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "backend/messages/messages.h"
-#include "backend/mpi/mpi.h"
 #include "backend/shm/shm.h"
+#include "backend/staged/staged_backend.h"
 #include "base/log.h"
 #include "transport/arena/arena_memory.h"
 #include "transport/arena/group_arena.h"
@@ -191,20 +191,18 @@ JobConnections connect_on_host(std::shared_ptr<transport::HostArena> arena, std:
   return {in_memory(*arena, arena, std::move(backend), std::move(memory)), std::move(groups)};
 }
 
-Status go_by_mpi(Connections& connections, int rank) {
-  RONDE_ASSIGN_OR_RETURN(backend::MpiBackend made, backend::make_mpi_backend(std::move(connections.backend), rank,
-                                                                             static_cast<int>(connections.who.size())));
-  connections.backend = std::move(made.backend);
-  log(LogLevel::info, rank, "backend mpi: " + std::string(made.library));
+Status go_by_library(Connections& connections, std::shared_ptr<backend::CollectiveLibrary> library) {
+  log(LogLevel::info, library->rank(), "backend " + std::string(library->backend()) + ": " + library->name());
   const int links = connections.news_fd();
   UniqueFd both(::epoll_create1(EPOLL_CLOEXEC));
   bool is_made = both.is_open();
-  for (const int fd : {made.news_fd, links}) {
+  for (const int fd : {library->news_fd(), links}) {
     epoll_event readable{.events = EPOLLIN, .data = {}};
     is_made = is_made && (fd < 0 || ::epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &readable) == 0);
   }
   connections.other_news = std::move(both);
-  return is_made ? Status() : Status::error(Code::system_error, "no descriptor can be made for the news of MPI");
+  connections.backend = backend::make_staged_backend(std::move(connections.backend), std::move(library));
+  return is_made ? Status() : Status::error(Code::system_error, "no descriptor can be made for the news of a library");
 }
 
 JobConnections connect_by_messages(std::shared_ptr<transport::HostArena> own, std::vector<transport::PeerInfo> who,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/staged/collective_library.h"
 #include "collectives/tuning/table.h"
 #include "engine/groups/group_connector.h"
 #include "engine/membership/connections.h"
@@ -24,8 +25,8 @@ struct JobConnections {
 /// job reduce.
 JobConnections connect_on_host(std::shared_ptr<transport::HostArena> arena, std::unique_ptr<backend::Backend> backend,
                                const collectives::Table& table = collectives::Table::built_in());
-/// What MPI has goes through it from now on, between the same members. Waits for them, as MPI does.
-Status go_by_mpi(Connections& connections, int rank);
+/// What a library has goes through it from now on, between the same members.
+Status go_by_library(Connections& connections, std::shared_ptr<backend::CollectiveLibrary> library);
 
 /// Of a job whose members reach each other by messages. `own`: this rank's arena, with no other rank in it. `wake`: as
 /// MessagePeers has it. `first_of`: by member, the lowest one with which links go through memory; empty: with none.

@@ -46,8 +46,9 @@ def small_floats(rank, size, step):
 
 def others(rank, size):
     numbers = [(np.arange(COUNT) * 7 + each) % 5 + 1 for each in range(size)]
+    everywhere = np.random.default_rng(5).integers(0, 256, (size, COUNT * 8)).astype(np.uint8)  # sums and products wrap
     for dtype in (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64):
-        mine = [each.astype(dtype) for each in numbers]
+        mine = [each.view(dtype)[:COUNT] for each in everywhere]
         for op, fold in ((rnp.Sum, np.add), (rnp.Product, np.multiply), (rnp.Min, np.minimum), (rnp.Max, np.maximum),
                          (rnp.BitAnd, np.bitwise_and), (rnp.BitOr, np.bitwise_or), (rnp.BitXor, np.bitwise_xor)):
             got = rnp.allreduce(mine[rank], op, name=f"{np.dtype(dtype)} {op}")

@@ -1,6 +1,7 @@
-// MpiBucket: a bucket in replay as an all-reduce of MPI. Members are copied into one piece of memory as they come, and
-// back when MPI has done; ranks launch in the order of the log (is_ordered()). It goes in one piece: a second one would
-// be begun when the first has ended, which on another rank may be before or behind the next bucket's.
+// StagedBucket: a bucket in replay as an all-reduce of somebody else's library. Members are copied into one piece of
+// memory as they come, and back when the library has done; ranks launch in the order of the log (is_ordered()). It goes
+// in one piece: a second one would be begun when the first has ended, which on another rank may be before or behind the
+// next bucket's.
 #pragma once
 
 #include <atomic>
@@ -8,18 +9,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/mpi/mpi_plan.h"
+#include "backend/staged/staged_plan.h"
 #include "collectives/gather_list.h"
 #include "types/persistent_collective.h"
 
-namespace ronde::backend::mpi {
+namespace ronde::backend {
 
 /// bind(), copy_in(), publish(): any thread, as PersistentCollective says; all else under the progress lock.
-class MpiBucket final : public PersistentCollective {
+class StagedBucket final : public PersistentCollective {
  public:
-  /// Requires: its tensors are private, and MPI has the reduction.
-  MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reduction);
-  ~MpiBucket() override;
+  /// Requires: its tensors are private, and the library has the reduction.
+  StagedBucket(CollectiveLibrary& library, const Bucket& bucket, StagedReduction reduction);
+  ~StagedBucket() override;
 
   const Bucket& description() const override { return bucket_; }
   void enter(std::uint32_t epoch) override;
@@ -37,17 +38,17 @@ class MpiBucket final : public PersistentCollective {
 
   bool begin();
 
-  MpiWorld& world_;
+  CollectiveLibrary& library_;
   const Bucket bucket_;
-  const MpiReduction reduction_;
+  const StagedReduction reduction_;
   collectives::GatherList list_;
   std::vector<std::size_t> first_segments_;  ///< by member; one more, behind the last
   StagingPair staging_;                      ///< of two, since Open MPI 4 reduces in place at half the speed
   std::byte* memory_ = nullptr;
   std::byte* result_ = nullptr;
-  Handle request_ = nullptr;
+  Underway request_ = nullptr;
   Stage stage_ = Stage::at_rest;
   std::size_t at_ = 0;  ///< bytes copied out
 };
 
-}  // namespace ronde::backend::mpi
+}  // namespace ronde::backend

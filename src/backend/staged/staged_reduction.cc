@@ -1,39 +1,24 @@
-#include "backend/mpi/mpi_reduction.h"
+#include "backend/staged/staged_reduction.h"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "reduce/widen.h"
 
-namespace ronde::backend::mpi {
+namespace ronde::backend {
 
 namespace {
 
 using reduce::DefaultArithmetic;
 
-/// As what MPI adds it.
+/// As what libraries add it.
 DType staged_type(DType dtype) {
   switch (dtype) {
     case DType::complex64: return DType::float32;
     case DType::complex128: return DType::float64;
     case DType::boolean: return DType::uint8;
     default: return reduce::is_small_float(dtype) ? DType::float32 : dtype;
-  }
-}
-
-std::optional<Handle> type_of(DType staged, const Constants& constants) {
-  switch (staged) {
-    case DType::float32: return constants.float32;
-    case DType::float64: return constants.float64;
-    case DType::int8: return constants.int8;
-    case DType::uint8: return constants.uint8;
-    case DType::int16: return constants.int16;
-    case DType::uint16: return constants.uint16;
-    case DType::int32: return constants.int32;
-    case DType::uint32: return constants.uint32;
-    case DType::int64: return constants.int64;
-    case DType::uint64: return constants.uint64;
-    default: return std::nullopt;
   }
 }
 
@@ -48,18 +33,17 @@ ReduceOp op_on_bits(ReduceOp op) {
   }
 }
 
-std::optional<Handle> op_of(ReduceOp op, const Constants& constants) {
-  switch (op) {
-    case ReduceOp::average:
-    case ReduceOp::sum: return constants.sum;
-    case ReduceOp::product: return constants.product;
-    case ReduceOp::min: return constants.min;
-    case ReduceOp::max: return constants.max;
-    case ReduceOp::bit_and: return constants.bit_and;
-    case ReduceOp::bit_or: return constants.bit_or;
-    case ReduceOp::bit_xor: return constants.bit_xor;
-    default: return std::nullopt;
+bool is_unsigned(DType dtype) {
+  return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
+}
+
+/// Two libraries were found to reduce integers wrongly. Open MPI 4.1 adds those of 8 and 16 bits by instructions that
+/// saturate, but for each tensor's last elements, where Ronde's sums wrap. MPICH 4.0 compares unsigned ones as signed.
+bool is_trusted(DType integer, ReduceOp op) {
+  if (op == ReduceOp::sum || op == ReduceOp::product) {
+    return dtype_bytes(integer) >= sizeof(std::int32_t);
   }
+  return (op != ReduceOp::min && op != ReduceOp::max) || !is_unsigned(integer);
 }
 
 bool is_as_ours(const reduce::Reduction& reduction) {
@@ -73,26 +57,28 @@ bool is_as_ours(const reduce::Reduction& reduction) {
   if (is_floating(reduction.dtype)) {
     return op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product;
   }
+  if (is_integer(reduction.dtype) && !is_trusted(reduction.dtype, op)) {
+    return false;
+  }
   return op != ReduceOp::average && reduction.prescale == 1.0 && reduction.postscale == 1.0;
 }
 
 }  // namespace
 
-std::optional<MpiReduction> MpiReduction::of(const reduce::Reduction& reduction, const Constants& constants,
-                                             int ranks) {
+std::optional<StagedReduction> StagedReduction::of(const reduce::Reduction& reduction,
+                                                   const CollectiveLibrary& library) {
   const DType staged = staged_type(reduction.dtype);
-  const std::optional<Handle> type = type_of(staged, constants);
-  const std::optional<Handle> op =
-      op_of(reduction.dtype == DType::boolean ? op_on_bits(reduction.op) : reduction.op, constants);
-  if (!type || !op || !is_as_ours(reduction)) {
+  const ReduceOp asked = reduction.op == ReduceOp::average ? ReduceOp::sum : reduction.op;
+  const ReduceOp op = reduction.dtype == DType::boolean ? op_on_bits(asked) : asked;
+  if (!is_as_ours(reduction) || !library.reduces(staged, op)) {
     return std::nullopt;
   }
-  return MpiReduction(reduction, staged, *type, *op, ranks);
+  return StagedReduction(reduction, staged, op, library.size());
 }
 
-MpiReduction::MpiReduction(const reduce::Reduction& reduction, DType staged, Handle type, Handle op, int ranks)
+StagedReduction::StagedReduction(const reduce::Reduction& reduction, DType staged, ReduceOp op, int ranks)
     : dtype_(reduction.dtype),
-      type_(type),
+      staged_(staged),
       op_(op),
       element_bytes_(std::min(dtype_bytes(reduction.dtype), dtype_bytes(staged))),
       staged_element_bytes_(dtype_bytes(staged)),
@@ -107,8 +93,8 @@ MpiReduction::MpiReduction(const reduce::Reduction& reduction, DType staged, Han
   }
 }
 
-void MpiReduction::copy_in(const collectives::GatherList& list, std::size_t begin, std::size_t end,
-                           std::byte* to) const {
+void StagedReduction::copy_in(const collectives::GatherList& list, std::size_t begin, std::size_t end,
+                              std::byte* to) const {
   if (!before_ && !is_widened_) {
     list.gather(begin, end, to);
     return;
@@ -128,8 +114,8 @@ void MpiReduction::copy_in(const collectives::GatherList& list, std::size_t begi
   });
 }
 
-void MpiReduction::copy_out(const collectives::GatherList& list, std::size_t begin, std::size_t end,
-                            const std::byte* from) const {
+void StagedReduction::copy_out(const collectives::GatherList& list, std::size_t begin, std::size_t end,
+                               const std::byte* from) const {
   if (!behind_ && !is_widened_) {
     list.scatter(begin, end, from);
     return;
@@ -147,7 +133,7 @@ void MpiReduction::copy_out(const collectives::GatherList& list, std::size_t beg
 }
 
 /// Block by block, by way of the nearest cache: the one rounding comes last.
-void MpiReduction::narrow_out(const std::byte* from, std::size_t elements, std::byte* to) const {
+void StagedReduction::narrow_out(const std::byte* from, std::size_t elements, std::byte* to) const {
   const DefaultArithmetic arithmetic;
   std::array<float, 1024> block;
   for (std::size_t at = 0; at < elements; at += block.size()) {
@@ -162,4 +148,4 @@ void MpiReduction::narrow_out(const std::byte* from, std::size_t elements, std::
   }
 }
 
-}  // namespace ronde::backend::mpi
+}  // namespace ronde::backend

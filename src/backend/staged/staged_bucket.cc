@@ -1,16 +1,16 @@
-#include "backend/mpi/mpi_bucket.h"
+#include "backend/staged/staged_bucket.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "collectives/budget.h"
 
-namespace ronde::backend::mpi {
+namespace ronde::backend {
 
 using collectives::kBudgetBytes;
 
-MpiBucket::MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reduction)
-    : world_(world), bucket_(bucket), reduction_(std::move(reduction)) {
+StagedBucket::StagedBucket(CollectiveLibrary& library, const Bucket& bucket, StagedReduction reduction)
+    : library_(library), bucket_(bucket), reduction_(std::move(reduction)) {
   for (const BucketMember& member : bucket.members) {
     first_segments_.push_back(list_.segment_count());
     for (const Descriptor::Spec& spec : member.descriptor.tensors) {
@@ -22,17 +22,17 @@ MpiBucket::MpiBucket(MpiWorld& world, const Bucket& bucket, MpiReduction reducti
   result_ = staging_.received.take(reduction_.staged(list_.bytes()));
 }
 
-MpiBucket::~MpiBucket() {
+StagedBucket::~StagedBucket() {
   if (stage_ == Stage::under_way) {
     staging_.sent.abandon();
     staging_.received.abandon();
-    world_.give_up();
+    library_.give_up();
   }
 }
 
-void MpiBucket::enter(std::uint32_t) {}
+void StagedBucket::enter(std::uint32_t) {}
 
-void MpiBucket::bind(std::size_t member, std::span<const RequestTensor> tensors) {
+void StagedBucket::bind(std::size_t member, std::span<const RequestTensor> tensors) {
   std::size_t segment = first_segments_[member];
   for (const RequestTensor& tensor : tensors) {
     if (tensor.input.bytes() > 0) {
@@ -42,29 +42,32 @@ void MpiBucket::bind(std::size_t member, std::span<const RequestTensor> tensors)
   }
 }
 
-void MpiBucket::copy_in(std::size_t member) {
+void StagedBucket::copy_in(std::size_t member) {
   const auto end_of = [this](std::size_t segment) { return segment == 0 ? 0 : list_.segment(segment - 1).end; };
   const std::size_t begin = end_of(first_segments_[member]);
   reduction_.copy_in(list_, begin, end_of(first_segments_[member + 1]), memory_ + reduction_.staged(begin));
 }
 
-void MpiBucket::publish(std::uint64_t) {}
+void StagedBucket::publish(std::uint64_t) {}
 
-bool MpiBucket::begin() {
-  const std::size_t elements = list_.bytes() / reduction_.element_bytes();
-  return world_.launch(
-      [&](const Functions& mpi, const Constants&, Handle comm, Handle* request) {
-        return mpi.iallreduce(memory_, result_, static_cast<int>(elements), reduction_.type(), reduction_.op(), comm,
-                              request);
-      },
-      &request_);
+bool StagedBucket::begin() {
+  return library_.begin({.kind = OpKind::allreduce,
+                         .from = memory_,
+                         .to = result_,
+                         .count = list_.bytes() / reduction_.element_bytes(),
+                         .type = reduction_.type(),
+                         .op = reduction_.op(),
+                         .root = 0,
+                         .sent = nullptr,
+                         .received = nullptr},
+                        &request_);
 }
 
-Progress MpiBucket::advance() {
+Progress StagedBucket::advance() {
   if (stage_ == Stage::at_rest) {
     stage_ = begin() ? Stage::under_way : Stage::failed;
   }
-  if (stage_ == Stage::failed || (stage_ == Stage::under_way && !world_.test(&request_))) {
+  if (stage_ == Stage::failed || (stage_ == Stage::under_way && !library_.test(&request_))) {
     return Progress::idle;
   }
   stage_ = Stage::copy_out;
@@ -79,6 +82,6 @@ Progress MpiBucket::advance() {
   return Progress::done;
 }
 
-void MpiBucket::cancel() {}
+void StagedBucket::cancel() {}
 
-}  // namespace ronde::backend::mpi
+}  // namespace ronde::backend
