@@ -37,9 +37,10 @@ bool is_in_slurm() {
 
 void add_mpi_options(CLI::App& command, MpiOptions& options) {
   command
-      .add_option("--backend", options.backend,
-                  "own, oneccl (data moves through Intel's oneCCL), or mpi: ranks are started by an MPI's launcher, and "
-                  "move data through that MPI")
+      .add_option(
+          "--backend", options.backend,
+          "own, oneccl (data moves through Intel's oneCCL), or mpi: ranks are started by an MPI's launcher, and "
+          "move data through that MPI")
       ->envname("RONDE_BACKEND")
       ->type_name("NAME")
       ->check(CLI::IsMember({"own", "mpi", "oneccl"}))
