@@ -180,6 +180,13 @@ struct BitXor {
     return static_cast<V>(a ^ b);
   }
 };
+/// Of truth values; a byte that is not 0 is true.
+struct Differs {
+  template <typename V>
+  RONDE_ALWAYS_INLINE static V combine(V a, V b) {
+    return (V)((a != V{}) ^ (b != V{})) & static_cast<V>(V{} + 1);
+  }
+};
 
 // ---- What is done to a value before and after ----------------------------------------------------------------------
 
@@ -465,7 +472,8 @@ constexpr void add_integer(KernelTable& table, DType dtype) {
   entry(table, dtype, ReduceOp::bit_xor) = integer_kernel<Plain<Unsigned>, BitXor>;
 }
 
-/// Truth values are the bytes 0 and 1, of which the largest is true if any is, the smallest if all are.
+/// Truth values are the bytes 0 and 1, of which the largest is true if any is, the smallest if all are. So it is with
+/// other bytes, which programs bring along that take memory of numbers for truth values.
 constexpr void add_bool(KernelTable& table) {
   for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bit_or}) {
     entry(table, DType::boolean, op) = integer_kernel<Plain<std::uint8_t>, Max>;
@@ -473,7 +481,7 @@ constexpr void add_bool(KernelTable& table) {
   for (ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bit_and}) {
     entry(table, DType::boolean, op) = integer_kernel<Plain<std::uint8_t>, Min>;
   }
-  entry(table, DType::boolean, ReduceOp::bit_xor) = integer_kernel<Plain<std::uint8_t>, BitXor>;
+  entry(table, DType::boolean, ReduceOp::bit_xor) = integer_kernel<Plain<std::uint8_t>, Differs>;
 }
 
 /// Complex numbers are added, divided and scaled (by real numbers) part by part. complex_product.h has the product.

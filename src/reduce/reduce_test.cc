@@ -443,6 +443,20 @@ TEST(Reduce, BoolIsATruthValue) {
     }
     EXPECT_EQ(by(ReduceOp::bit_xor), odd) << level;
   }
+  // Of memory that was no truth values: 2, 3 and 4 for 1.
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    for (std::uint8_t& each : inputs[rank]) {
+      each = static_cast<std::uint8_t>(each * (rank + 2));
+    }
+  }
+  for (std::string_view level : levels()) {
+    EXPECT_EQ(reduce_values(level, {.dtype = DType::boolean, .op = ReduceOp::bit_xor}, inputs), odd) << level;
+    for (const auto& [op, expected] : {std::pair(ReduceOp::sum, any), std::pair(ReduceOp::product, all)}) {
+      std::vector<std::uint8_t> truths = reduce_values(level, {.dtype = DType::boolean, .op = op}, inputs);
+      std::ranges::transform(truths, truths.begin(), [](std::uint8_t each) -> std::uint8_t { return each != 0; });
+      EXPECT_EQ(truths, expected) << level;
+    }
+  }
 }
 
 template <typename T>

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "reduce/control_word.h"
+
 namespace ronde::backend::mpi {
 
 namespace {
@@ -78,6 +80,7 @@ Result<MpiWorld*> MpiWorld::join(int rank, int size) {
 }
 
 Status MpiWorld::begin_mpi() {
+  const reduce::DefaultArithmetic arithmetic;  // MPI may start threads, which begin with this one's
   const Functions& mpi = library_.functions();
   int flag = 0;
   int provided = 0;
@@ -143,8 +146,10 @@ bool MpiWorld::reduces(DType type, ReduceOp op) const {
   return type_of(type, library_.constants()) && op_of(op, library_.constants());
 }
 
+/// MPI reduces in the thread that asks it, which may be any of the program's.
 bool MpiWorld::begin(const CollectiveCall& call, Underway* made) {
   const std::lock_guard lock(mutex_);
+  const reduce::DefaultArithmetic arithmetic;
   return !is_over() && begin_now(call, made) == 0;
 }
 
@@ -183,6 +188,7 @@ int MpiWorld::begin_now(const CollectiveCall& call, Handle* request) const {
 
 bool MpiWorld::test(Underway* request) {
   const std::lock_guard lock(mutex_);
+  const reduce::DefaultArithmetic arithmetic;
   int flag = 0;
   const RealClock clock;
   Nanoseconds now = clock.now();

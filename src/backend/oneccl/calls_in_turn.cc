@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -10,6 +11,16 @@
 #include "base/thread.h"
 
 namespace ronde::backend::oneccl {
+
+namespace {
+
+/// kNever, added to now, would be the past.
+std::chrono::nanoseconds span_of(Nanoseconds limit) {
+  constexpr Nanoseconds kYear = 365 * 24 * 3600 * kSecond;
+  return std::chrono::nanoseconds(std::min(limit, kYear));
+}
+
+}  // namespace
 
 class CallsInTurn::Call {
  public:
@@ -44,7 +55,7 @@ CallsInTurn::State CallsInTurn::state_of(const Call& call) const {
 
 CallsInTurn::State CallsInTurn::wait_for(const Call& call, Nanoseconds limit) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::nanoseconds(limit), [&] { return call.state != State::waiting; });
+  changed_.wait_for(lock, span_of(limit), [&] { return call.state != State::waiting; });
   return call.state;
 }
 
@@ -57,7 +68,7 @@ bool CallsInTurn::finish(Nanoseconds limit) {
   std::unique_lock lock(mutex_);
   is_last_ = true;
   changed_.notify_all();
-  return changed_.wait_for(lock, std::chrono::nanoseconds(limit), [&] { return has_ended_; });
+  return changed_.wait_for(lock, span_of(limit), [&] { return has_ended_; });
 }
 
 void CallsInTurn::take_note() const {

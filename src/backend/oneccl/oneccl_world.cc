@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "ofi/kept_signals.h"
 #include "oneccl/library.h"
+#include "reduce/control_word.h"
 
 namespace ronde::backend::oneccl {
 
@@ -116,11 +117,15 @@ class Communicator {
   explicit Communicator(OneCclLibrary library) : library_(std::move(library)) {}
   bool begin(const UniqueId& id, int rank, int size) {
     const ofi::KeptSignals signals;
+    const reduce::DefaultArithmetic arithmetic;
     rank_ = rank;
     return is_good("onecclCommInitRank()",
                    library_.functions().init_rank(&comm_, static_cast<std::size_t>(size), id, rank));
   }
-  bool make_call(const Kept& call) { return is_good("a collective", make(library_.functions(), comm_, call)); }
+  bool make_call(const Kept& call) {
+    const reduce::DefaultArithmetic arithmetic;  // the thread began with that of whoever called init
+    return is_good("a collective", make(library_.functions(), comm_, call));
+  }
   bool end() { return library_.functions().destroy(comm_) == 0; }
 
  private:

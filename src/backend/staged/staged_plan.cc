@@ -43,10 +43,10 @@ class StagedPlan final : public Operation {
     } else {
       list_parts(unit);
     }
-    from_ = staging.sent.take(staged(is_whole(plan.kind) ? std::min(piece_bytes(), sent_.bytes()) : sent_.bytes()));
-    to_ = is_in_place() ? from_
-                        : staging.received.take(
-                              staged(is_whole(plan.kind) ? std::min(piece_bytes(), sent_.bytes()) : received_.bytes()));
+    from_ = staging.sent.take(staged(bytes_in(sent_)));
+    // Whether a library writes to the result of a reduce on other ranks than the root is its own affair.
+    const bool is_reduce = plan.kind == OpKind::reduce;
+    to_ = is_in_place() ? from_ : staging.received.take(staged(bytes_in(is_reduce ? sent_ : received_)));
   }
   ~StagedPlan() override {
     if (stage_ == Stage::under_way) {
@@ -73,6 +73,10 @@ class StagedPlan final : public Operation {
   enum class Stage { copy_in, under_way, copy_out, failed };
 
   std::size_t staged(std::size_t bytes) const { return reduction_ ? reduction_->staged(bytes) : bytes; }
+  /// At a time.
+  std::size_t bytes_in(const GatherList& list) const {
+    return is_whole(plan_.kind) ? std::min(piece_bytes(), list.bytes()) : list.bytes();
+  }
   bool is_in_place() const { return plan_.kind == OpKind::broadcast; }
   bool is_root() const { return library_.rank() == plan_.root; }
   std::size_t piece_bytes() const { return bytes_of_piece(reduction_ ? &*reduction_ : nullptr, library_.size()); }

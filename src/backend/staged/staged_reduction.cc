@@ -22,17 +22,6 @@ DType staged_type(DType dtype) {
   }
 }
 
-/// Truth values are bits: a sum is "any", a product "every".
-ReduceOp op_on_bits(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::max: return ReduceOp::bit_or;
-    case ReduceOp::product:
-    case ReduceOp::min: return ReduceOp::bit_and;
-    default: return op;
-  }
-}
-
 bool is_unsigned(DType dtype) {
   return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
 }
@@ -46,6 +35,9 @@ bool is_trusted(DType integer, ReduceOp op) {
   return (op != ReduceOp::min && op != ReduceOp::max) || !is_unsigned(integer);
 }
 
+/// "Any rank has it", which bits tell whatever byte a program has for true.
+bool is_any(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bit_or; }
+
 bool is_as_ours(const reduce::Reduction& reduction) {
   const ReduceOp op = reduction.op;
   if (!reduce::supports(reduction)) {
@@ -57,7 +49,7 @@ bool is_as_ours(const reduce::Reduction& reduction) {
   if (is_floating(reduction.dtype)) {
     return op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product;
   }
-  if (is_integer(reduction.dtype) && !is_trusted(reduction.dtype, op)) {
+  if (reduction.dtype == DType::boolean ? !is_any(op) : !is_trusted(reduction.dtype, op)) {
     return false;
   }
   return op != ReduceOp::average && reduction.prescale == 1.0 && reduction.postscale == 1.0;
@@ -69,7 +61,7 @@ std::optional<StagedReduction> StagedReduction::of(const reduce::Reduction& redu
                                                    const CollectiveLibrary& library) {
   const DType staged = staged_type(reduction.dtype);
   const ReduceOp asked = reduction.op == ReduceOp::average ? ReduceOp::sum : reduction.op;
-  const ReduceOp op = reduction.dtype == DType::boolean ? op_on_bits(asked) : asked;
+  const ReduceOp op = reduction.dtype == DType::boolean ? ReduceOp::bit_or : asked;
   if (!is_as_ours(reduction) || !library.reduces(staged, op)) {
     return std::nullopt;
   }

@@ -5,8 +5,10 @@ import hashlib
 
 import ml_dtypes
 import numpy as np
+import torch
 
 import ronde.numpy as rnp
+import ronde.torch as hvd
 
 SMALL = (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 COUNT = 3000
@@ -69,6 +71,22 @@ def others(rank, size):
         assert (total == sum(mine) / 2).all(), total[:5]
 
 
+def subnormal(rank, size):
+    """A thread that takes such numbers for zero, as PyTorch may be told to and TensorFlow does, sums them all the same."""
+    mine = torch.from_numpy(np.full(COUNT, 0x116C2, np.uint32).view(np.float32))  # 1e-40; they add as integers do
+    torch.set_flush_denormal(rank == 0)
+    got = hvd.allreduce(mine, op=hvd.Sum, name="subnormal").numpy().view(np.uint32)
+    torch.set_flush_denormal(False)
+    assert (got == 0x116C2 * size).all(), got[:5]
+
+
+def odd_truths(rank, size):
+    """Memory of numbers that is taken for truth values: any byte but 0 is true."""
+    mine = np.full(COUNT, 2 << rank, np.uint8).view(np.bool_)
+    for op, expected in ((rnp.Sum, True), (rnp.Product, True), (rnp.Min, True), (rnp.BitAnd, True), (rnp.BitXor, size % 2 == 1)):
+        assert (rnp.allreduce(mine, op, name=f"odd truths {op}") == expected).all(), op
+
+
 def missing_numbers(rank, size):
     """One rank has a NaN, another time each: they come through on all."""
     for dtype in (np.float32, np.float64, *SMALL):
@@ -85,5 +103,7 @@ for number in range(4):  # from the second on some is replayed
     small_floats(rnp.rank(), rnp.size(), number)
     others(rnp.rank(), rnp.size())
     missing_numbers(rnp.rank(), rnp.size())
+    subnormal(rnp.rank(), rnp.size())
+    odd_truths(rnp.rank(), rnp.size())
 print("types are right", flush=True)
 rnp.shutdown()
