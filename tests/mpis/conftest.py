@@ -15,12 +15,9 @@ sys.path[:0] = [str(TESTS / "hosts"), str(TESTS / "versions")]
 
 from bed import Bed, plain_environment  # noqa: E402  (it is in the folder above)
 from levels import Level, level, missing  # noqa: E402
-from mpis import CELLS, ENVIRONMENT, FOLDER, WORK, Line, load  # noqa: E402
+from mpis import CELLS, ENVIRONMENT, IMAGES, WEIGHTS, WORK, Line, load, training  # noqa: E402
 from small_images import make as make_images  # noqa: E402
 
-IMAGES, WEIGHTS = WORK / "images", WORK / "weights"
-TRAINING = [FOLDER / "programs" / "training.py"]
-WORDS = ["--data", IMAGES, "--epochs", 1, "--batch", 64]
 
 
 @pytest.fixture(scope="module", params=load(), ids=lambda line: line.name.replace(" ", "-"))
@@ -55,7 +52,7 @@ def ours(images: Path) -> Path:
     """The folder with the weights of four ranks of `ronde run`."""
     folder = WEIGHTS / "ronde run"
     folder.mkdir(parents=True)
-    command = [Path(sys.executable).with_name("ronde"), "run", "-n", 4, "--", sys.executable, *TRAINING, folder, *WORDS]
+    command = [Path(sys.executable).with_name("ronde"), "run", "-n", 4, "--", sys.executable, *training(folder)]
     done = subprocess.run([str(word) for word in command], env=plain_environment({**ENVIRONMENT, "RONDE_BACKEND": "own"}),
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,8 @@
-"""The lines of mpis.toml: an MPI's wheel, its environment, and how its launcher starts ranks on one host of a bed and on two."""
+"""The lines of mpis.toml: an MPI's wheel, its environment, and how its launcher starts ranks on one host and on two."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tomllib
@@ -14,20 +15,21 @@ import environments
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 WORK = ROOT / "build" / "mpis"
+IMAGES, WEIGHTS = WORK / "images", WORK / "weights"
 #: The largest environment, of Intel MPI, takes 0.3 GB.
 MIN_FREE_BYTES = 1 << 30
 
-#: By who starts the ranks: what is tried. Data of mpis.toml name these as what does not work.
+#: What is tried with each; test_mpis.py has a test for each, and a line's `fails` names them.
 CELLS = ("operations, 2 ranks", "operations, 3 ranks", "training, mpi, one host", "training, own, one host",
          "training, mpi, two hosts", "training, own, two hosts", "mpi4py first, mpi", "mpi4py first, own", "ronde first, mpi",
          "ronde first, own")
 
-#: What every job gets. Ranks of several hosts need OpenMP's limit as well, since four of them share two cores here.
+#: What every job gets.
 ENVIRONMENT = {"RONDE_PROBE": "0", "RONDE_INIT_TIMEOUT_S": "120", "RONDE_TIMEOUT_S": "120", "RONDE_LOG_LEVEL": "info",
                "OMP_NUM_THREADS": "1"}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
-_KEYS = {"package", "version", "launcher", "says", "fails"}
+_KEYS = {"package", "version", "launcher", "says", "fails", "reason"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Line:
     says: str  # how its library's MPI_Get_library_version begins, as Ronde's log has it
     mpi4py: str  # the version beside it
     fails: Dict[str, str] = field(default_factory=dict)  # words of the failure, by cell
+    reason: str = ""  # of that
 
     @property
     def name(self) -> str:
@@ -63,8 +66,10 @@ class Line:
         return [launcher, *_ONE_HOST[self.launcher], *on_hosts, "-n", str(ranks)]
 
     def environment(self, backend: str) -> Dict[str, str]:
-        """For the launcher, which hands it on to ranks of its host."""
-        return {**ENVIRONMENT, **_ENVIRONMENT[self.launcher], "RONDE_BACKEND": backend}
+        """For the launcher, which hands it on to ranks of its host. The environment's programs come first, as in one that was
+        activated: Intel's mpirun takes the first mpiexec.hydra of PATH."""
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        return {**ENVIRONMENT, **_ENVIRONMENT[self.launcher], "RONDE_BACKEND": backend, "PATH": path}
 
     def make(self) -> None:
         """Its environment; once for the same packages. environments.InstallationError with what pip says."""
@@ -120,6 +125,11 @@ def _hydra(bed: Any, ranks: int, _: Dict[str, str]) -> List[str]:
 _TWO_HOSTS = {"orte": _orte, "prte": _prte, "hydra": _hydra, "intel": _hydra}
 
 
+def training(folder: Path) -> List[object]:
+    """Behind a Python: a rank that trains, and leaves its weights in this folder."""
+    return [FOLDER / "programs" / "training.py", folder, "--data", IMAGES, "--epochs", 1, "--batch", 64]
+
+
 # ---- The data
 
 
@@ -140,7 +150,9 @@ def _line(entry: Dict[str, Any], mpi4py: str) -> Line:
     fails = entry.get("fails", {})
     if wrong := [cell for cell, words in fails.items() if cell not in CELLS or not words]:
         raise ValueError(f"{where}: {wrong} is no cell, or has no words of the failure; there are {CELLS}")
-    return Line(entry["package"], entry["version"], entry["launcher"], entry["says"], mpi4py, fails)
+    if fails and not entry.get("reason"):
+        raise ValueError(f"{where}: what fails has a reason")
+    return Line(entry["package"], entry["version"], entry["launcher"], entry["says"], mpi4py, fails, entry.get("reason", ""))
 
 
 def load() -> List[Line]:

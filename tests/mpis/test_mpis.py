@@ -9,8 +9,7 @@ from typing import Any, Callable, Dict
 import numpy as np
 import pytest
 
-from conftest import TRAINING, WEIGHTS, WORDS
-from mpis import FOLDER, ROOT, Line
+from mpis import FOLDER, ROOT, WEIGHTS, Line, training
 
 LIMIT_S = 300  # it only ends what hangs: four ranks import PyTorch, on a loaded machine in a minute
 BACKENDS = pytest.mark.parametrize("backend", ["mpi", "own"])
@@ -67,7 +66,7 @@ def test_a_network_trains_as_by_ronde_run(bed: Any, line: Line, tried: Any, ours
     folder.mkdir(parents=True)
 
     def does() -> None:
-        done = started(bed, line, backend, 4, *TRAINING, folder, *WORDS, hosts=hosts)
+        done = started(bed, line, backend, 4, *training(folder), hosts=hosts)
         assert f"hosts: {hosts}" in done.stdout, done.stdout
         of_ranks = [weights_of(folder, rank) for rank in range(4)]
         for rank, weights in enumerate(of_ranks):
