@@ -139,6 +139,20 @@ def parse(text: str) -> List[Line]:
     return [_line(entry, data["mpi4py"]) for entry in data["mpis"]]
 
 
+def rows(lines: List[Line]) -> List[str]:
+    """The table of docs/launchers.md."""
+    groups = {"operations": CELLS[:2], "training, one host": CELLS[2:4], "training, two hosts": CELLS[4:6],
+              "mpi4py first": CELLS[6:8], "Ronde first": CELLS[8:]}
+    made = [["wheel", *groups, "note"], ["---"] * (len(groups) + 2)]
+    for line in lines:
+        cells = []
+        for group in groups.values():
+            said = [f'{cell.split(", ")[1]}: "{line.fails[cell]}"' for cell in group if cell in line.fails]
+            cells.append("; ".join(said) or "works")
+        made.append([line.name, *cells, line.reason])
+    return [f"| {' | '.join(row)} |" for row in made]
+
+
 def _line(entry: Dict[str, Any], mpi4py: str) -> Line:
     where = f"{entry.get('package')} {entry.get('version')}"
     if unknown := set(entry) - _KEYS:
