@@ -18,12 +18,11 @@ MAX_DIFFERENCE = 1e-5
 
 
 @pytest.fixture
-def tried(line: Line, record_property: Callable[[str, object], None]) -> Callable[[str, Callable[[], None]], None]:
-    """Does it, as the cell of that name. Where mpis.toml says that it fails, it must, and in these words."""
+def tried(line: Line, request: pytest.FixtureRequest) -> Callable[[str, Callable[[], None]], None]:
+    """Does it, as the cell of that name of the table. Where mpis.toml says that it fails, it must, and in these words."""
 
     def tries(cell: str, does: Callable[[], None]) -> None:
-        record_property("line", line.name)
-        record_property("cell", cell)
+        request.node.user_properties += [("line", line.name), ("cell", cell)]
         words = line.fails.get(cell)
         if words is None:
             does()
