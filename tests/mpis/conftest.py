@@ -14,10 +14,9 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "hosts"), str(TESTS / "versions")]
 
 from bed import Bed, plain_environment  # noqa: E402  (it is in the folder above)
-from levels import Level, level, missing  # noqa: E402
+from levels import NEEDS, level, missing  # noqa: E402
 from mpis import CELLS, ENVIRONMENT, IMAGES, WEIGHTS, WORK, Line, load, training  # noqa: E402
 from small_images import make as make_images  # noqa: E402
-
 
 
 @pytest.fixture(scope="module", params=load(), ids=lambda line: line.name.replace(" ", "-"))
@@ -31,8 +30,9 @@ def line(request: pytest.FixtureRequest) -> Line:
 @pytest.fixture(scope="module")
 def bed(line: Line) -> Iterator[Bed]:
     """Two hosts for all tests of a line."""
-    if level() is not Level.ROOT:
-        pytest.skip(f"needs two hosts with sshd: {missing(level()).get('ssh')}")
+    lacks = missing(level())
+    if "ssh" in lacks:
+        pytest.skip(f"needs {NEEDS['ssh']}: {lacks['ssh']}")
     with Bed(2, ssh=True) as made:
         yield made
 
