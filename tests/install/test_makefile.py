@@ -8,12 +8,13 @@ import sys
 import pytest
 
 #: What each is given, and what is there afterwards. The longest work of some is left out: that of `test` is what runs
-#: this, that of `test-versions`, `bench-peers` and `bench-hosts` takes tens of minutes.
+#: this, that of `test-versions`, `test-mpis`, `bench-peers` and `bench-hosts` takes tens of minutes.
 TARGETS = {
     "help": ([], None),
     "demo": ([], ".venv/bin/ronde"),
     "test": (["STAGES=setup"], ".venv/bin/ronde"),
     "test-versions": (["ARGS=--list"], ".venv/bin/ronde"),
+    "test-mpis": (["ARGS=--collect-only"], ".venv/bin/ronde"),
     "setup": ([], ".venv/bin/ronde"),
     "build": (["PRESET=dev"], "build/dev/src/api/libronde.so"),
     "format": ([], None),

@@ -56,30 +56,39 @@ def pack_wheel(folder: Path) -> Path:
 
 def make(line: Line, folder: Path, wheel: Path) -> None:
     """Makes it in ``folder``, which must not be there. InstallationError with what pip says, or if there is no room."""
-    free = shutil.disk_usage(folder.parent).free
-    if free < MIN_FREE_BYTES:
-        raise InstallationError(f"{free >> 20} MiB are free in {folder.parent}; {MIN_FREE_BYTES >> 20} are needed")
-    _run([sys.executable, "-m", "venv", "--without-pip", folder])
-    python = folder / "bin/python"
+    python = begin(folder, MIN_FREE_BYTES)
     pinned = f"{line.framework}=={line.version}"
     if line.beside:
-        # Behind the environment's own packages, which so come first.
-        [packages] = folder.glob("lib/python*/site-packages")
-        (packages / "development.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+        add_development(folder)
         here = importlib.metadata.version(line.framework).partition("+")[0] == line.version
         alone = [*([] if here else [pinned]), *line.alone]
     else:
-        _pip(python, "--no-compile", pinned, *line.together)
+        pip(python, "--no-compile", pinned, *line.together)
         alone = list(line.alone)
-    _pip(python, "--no-compile", "--no-deps", "--ignore-installed", str(wheel), *alone)
+    pip(python, "--no-compile", "--no-deps", "--ignore-installed", str(wheel), *alone)
     code = f"import importlib.metadata as m; print(m.version({line.framework!r}).partition('+')[0])"
     found = _run([python, "-c", code]).strip()
     if found != line.version:
         raise InstallationError(f"{line.framework} {found} is there, not {line.version}")
 
 
-def _pip(python: Path, *arguments: str) -> None:
-    """The user's own settings of pip say where packages come from."""
+def begin(folder: Path, min_free_bytes: int) -> Path:
+    """An empty one; returns its Python. InstallationError if there is no room."""
+    free = shutil.disk_usage(folder.parent).free
+    if free < min_free_bytes:
+        raise InstallationError(f"{free >> 20} MiB are free in {folder.parent}; {min_free_bytes >> 20} are needed")
+    _run([sys.executable, "-m", "venv", "--without-pip", folder])
+    return folder / "bin/python"
+
+
+def add_development(folder: Path) -> None:
+    """What the development environment holds, behind the environment's own packages, which so come first."""
+    [packages] = folder.glob("lib/python*/site-packages")
+    (packages / "development.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+
+
+def pip(python: Path, *arguments: str) -> None:
+    """Installs. The user's own settings of pip say where packages come from."""
     _run([sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet",
           "--only-binary", ":all:", *arguments])
 
