@@ -18,8 +18,8 @@ namespace ronde::transport {
 
 namespace {
 
-/// How long the end waits for peers to take what is left: on a machine that has more to do than it can, a peer that runs
-/// may be kept from it for most of a second.
+/// How long the end waits for peers to take what is left: on a machine that has more to do than it can, a peer that
+/// runs may be kept from it for most of a second.
 constexpr Nanoseconds kEndLimit = 2 * kSecond;
 
 /// The channels of group `number`; the job's is 0.
