@@ -203,7 +203,8 @@ bool OneCclWorld::begin(const CollectiveCall& call, Underway* made) {
   }
   const auto begun =
       calls_->add([communicator = communicator_, call = kept(call)] { return communicator->make_call(call); });
-  *made = new Begun{begun};
+  begun_.push_back(std::make_unique<Begun>(Begun{begun}));
+  *made = begun_.back().get();
   return true;
 }
 
@@ -216,7 +217,7 @@ bool OneCclWorld::test(Underway* call) {
   if (has_given_up_ || state != CallsInTurn::State::succeeded) {
     return false;
   }
-  delete begun;
+  std::erase_if(begun_, [&](const std::unique_ptr<Begun>& each) { return each.get() == begun; });
   *call = nullptr;
   return true;
 }

@@ -55,6 +55,7 @@ class OneCclWorld final : public CollectiveLibrary {
   const std::string name_;
   const int rank_;
   const int size_;
+  std::vector<std::unique_ptr<Begun>> begun_;  ///< and not seen to end
   bool has_given_up_ = false;
 };
 
