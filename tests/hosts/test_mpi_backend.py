@@ -138,7 +138,7 @@ def test_what_is_set_wrongly_is_said(bed):
         assert done.returncode != 0
         return done.stderr
 
-    assert "RONDE_BACKEND is 'mpl'; expected own, or mpi" in first(RONDE_BACKEND="mpl")
+    assert "RONDE_BACKEND is 'mpl'; expected own, mpi (through the site's MPI), or oneccl" in first(RONDE_BACKEND="mpl")
     assert "RONDE_MPI_LIBRARY cannot be opened: /nowhere" in first(RONDE_MPI_LIBRARY="/nowhere/libmpi.so")
     assert "the library of MPI has no MPI_Init_thread: backend mpi needs MPI 3" in first(RONDE_MPI_LIBRARY="libc.so.6")
 
