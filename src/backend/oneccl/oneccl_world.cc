@@ -94,8 +94,11 @@ Result<UniqueId> shared_id(Result<OneCclLibrary>& library, int rank, const Excha
   if (own && rank == 0 && library->functions().unique_id(&id) != 0) {
     own = library->error("onecclGetUniqueId()");
   }
-  std::vector<std::byte> word(!own ? 0 : rank == 0 ? sizeof id : 1);
-  std::memcpy(word.data(), &id, rank == 0 ? word.size() : 0);
+  std::vector<std::byte> word;
+  if (own) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(id.bytes.data());
+    word.assign(bytes, bytes + (rank == 0 ? sizeof id : 1));
+  }
   Result<std::vector<std::vector<std::byte>>> words = exchange(std::move(word));
   RONDE_RETURN_IF_ERROR(own);
   RONDE_RETURN_IF_ERROR(words.status());
