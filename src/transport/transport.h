@@ -73,9 +73,10 @@ class Transport {
   /// look(), of which the rank's bell does not ring; -1 if it rings for all. Owned by the transport.
   virtual int news_fd() const { return -1; }
   /// The end of a process in which the transport lives on: sends what is kept, and waits until the peers have taken all
-  /// that may still lie in this process, two seconds at most. Nothing is sent or received afterwards, by a group's
-  /// transport over the same connections neither. Any thread.
-  virtual void finish() {}
+  /// that may still lie in this process, two seconds at most. What arrives meanwhile is dropped. Nothing is sent or
+  /// received afterwards, by a group's transport over the same connections neither. False: the time was over first. Any
+  /// thread.
+  virtual bool finish() { return true; }
 };
 
 /// What a group's members send each other through. What a member sends in one after something in the other is received

@@ -72,18 +72,19 @@ class Connected {
       watch_again();
     }
   }
-  /// Waits once.
-  void finish() {
-    if (has_finished_.exchange(true)) {
-      return;
-    }
+  /// Waits once: false if that was too short.
+  bool finish() {
     const RealClock clock;
-    const Nanoseconds deadline = later(clock.now(), kEndLimit);
-    while (!have_finished() && clock.now() < deadline) {
+    const Nanoseconds deadline = later(clock.now(), has_waited_.exchange(true) ? 0 : kEndLimit);
+    while (!have_finished()) {
+      if (clock.now() >= deadline) {
+        return false;
+      }
       pollfd room{epoll_.get(), POLLIN, 0};
       ::poll(&room, 1, 1);  // what has arrived is told by nobody
       look();
     }
+    return true;
   }
   int size() const { return static_cast<int>(pipes_.size()); }
   int news_fd() const { return epoll_.get(); }
@@ -184,7 +185,7 @@ class Connected {
     std::lock_guard lock(mutex_);
     bool all = true;
     for (const std::unique_ptr<Pipe>& each : pipes_) {
-      all = (!each || each->finish_sending()) && all;
+      all = (!each || each->finish()) && all;
     }
     return all;
   }
@@ -192,7 +193,7 @@ class Connected {
   const std::shared_ptr<void> beneath_;
   const std::shared_ptr<SharedNews> shared_;
   const HostTimeout timeout_;
-  std::atomic<bool> has_finished_ = false;
+  std::atomic<bool> has_waited_ = false;
   UniqueFd epoll_;
   UniqueFd watch_timer_;
   std::mutex mutex_;
@@ -265,7 +266,7 @@ class ChannelTransport final : public Transport {
     }
   }
   int news_fd() const override { return connected_->news_fd(); }
-  void finish() override { connected_->finish(); }
+  bool finish() override { return connected_->finish(); }
 
  private:
   const std::shared_ptr<Connected> connected_;

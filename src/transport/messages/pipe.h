@@ -62,11 +62,13 @@ class Pipe {
   /// Why it has ended, if not because the peer has closed it; as "its connection was reset".
   virtual std::string end_cause() const { return {}; }
 
-  /// Towards the end in order: sends what is kept, as far as there is room, and says then that nothing follows. True
-  /// once the peer's side has taken all of it, or never will.
-  virtual bool finish_sending() = 0;
+  /// Towards the end in order: drops what arrives, sends what is kept, as far as there is room, and says then that
+  /// nothing follows. True once the peer's side has taken all of it, or never will.
+  bool finish();
 
  protected:
+  /// As finish(), which has dropped what had arrived.
+  virtual bool finish_sending() = 0;
   /// The next message of any channel; false if none has come whole.
   virtual bool next(Channel& channel, std::vector<std::byte>& message) = 0;
   /// Nothing comes any more, and all that had come has been given out by next().

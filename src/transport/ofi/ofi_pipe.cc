@@ -320,12 +320,7 @@ std::optional<std::string> OfiPipe::take_failure() {
 
 // ---- The end
 
-/// What has arrived is told by nobody any more.
 bool OfiPipe::finish_sending() {
-  Channel ignored = 0;
-  std::vector<std::byte> message;
-  while (next(ignored, message)) {
-  }
   listen();
   const bool has_gone = connection_.has_ended(kWords) || !failure_.empty() || !status();
   if (!has_gone && !has_said_last_) {

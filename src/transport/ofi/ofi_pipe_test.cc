@@ -157,7 +157,7 @@ TEST_P(OverFabric, AnEndInOrderIsSeenBehindAllThatWasSent) {
     if (pair.b().receive(0, message)) {
       got = message;
     }
-    return pair.a().finish_sending();
+    return pair.a().finish();
   }));
   EXPECT_TRUE(got == large) << "an end waits until all was taken";
   pair.ends[0].pipe.reset();

@@ -93,6 +93,12 @@ TEST_P(MeetByOfi, WhatIsSentBeforeFinishArrives) {
   expect_all_that_was_sent_before_finish(*met[0]->job.data, *met[1]->job.data);
 }
 
+TEST_P(MeetByOfi, NobodyWaitsForAPeerThatEndsToo) {
+  MetByOfi met = meet_by_ofi({2, GetParam()});
+  ASSERT_TRUE(met[0] && met[1]);
+  expect_no_wait_for_who_ends_too(*met[0]->job.data, *met[1]->job.data);
+}
+
 TEST_P(MeetByOfi, ARankWithoutThatProviderIsNamedByAll) {
   for (const Result<JobLinks>& each : meet_by_ofi({GetParam(), {"none", true}, GetParam()})) {
     ASSERT_FALSE(each);

@@ -98,6 +98,12 @@ TEST(Tcp, WhatIsSentBeforeFinishArrives) {
   expect_all_that_was_sent_before_finish(*met[0]->job.data, *met[1]->job.data);
 }
 
+TEST(Tcp, NobodyWaitsForAPeerThatEndsToo) {
+  Met met = connect(2);
+  ASSERT_TRUE(met[0] && met[1]);
+  expect_no_wait_for_who_ends_too(*met[0]->job.data, *met[1]->job.data);
+}
+
 TEST(Tcp, GroupsHaveLinksOfTheirOwnOverTheSameConnections) {
   Met met = connect(3);
   ASSERT_TRUE(met[0] && met[1] && met[2]);

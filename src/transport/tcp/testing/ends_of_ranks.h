@@ -16,7 +16,7 @@ inline void expect_all_that_was_sent_before_finish(Transport& ending, Transport&
   std::thread other([&] {
     ending.link(1).send(random_bytes(8 << 20, 1));
     ending.link(1).send(number(5));
-    ending.finish();
+    EXPECT_TRUE(ending.finish());
   });
   std::vector<std::byte> large;
   const RealClock clock;
@@ -31,6 +31,18 @@ inline void expect_all_that_was_sent_before_finish(Transport& ending, Transport&
   EXPECT_EQ(wait_for_number(receiving, 0), -1);
   EXPECT_TRUE(receiving.link(0).has_ended());
   other.join();
+}
+
+/// Both ranks end at once, as the survivors of a third's death do: neither asks any more for what the other has sent
+/// it, and neither waits until the other has gone.
+inline void expect_no_wait_for_who_ends_too(Transport& one, Transport& other) {
+  const auto end = [](Transport& self, int peer) {
+    self.link(peer).send(random_bytes(8 << 20, 1));
+    EXPECT_TRUE(self.finish());
+  };
+  std::thread beside([&] { end(other, 0); });
+  end(one, 1);
+  beside.join();
 }
 
 }  // namespace ronde::transport
