@@ -7,8 +7,8 @@
 //                                    reduce them in the order of hosts
 //
 // Of N bytes of all parts a host of equal ones sends and receives (H-1)/H N, where an exchange (exchange_schedule.h)
-// has as many times that as the host has ranks. Each value is reduced in one place in a fixed order; which ranks' are
-// added first is not what it is in an exchange.
+// has as many times that as the host has ranks. Of a reduce, where the root alone has a part, each other host sends N.
+// Each value is reduced in one place in a fixed order; which ranks' are added first is not what it is in an exchange.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,8 @@ namespace ronde::collectives {
 std::vector<GatherList> host_reduce_scatter_lists(const HostParts& all, GatherList own,
                                                   const std::vector<GatherList>& inputs);
 
-/// Combination 0 is of the ranks of a host, 1 of the hosts' partial results. No input may lie in the output. Requires:
+/// Combination 0 is of the ranks of a host, 1 of the hosts' partial results. No input may lie in the output, but this
+/// rank's own values of its part just where they are reduced to, if no other rank has a part. Requires:
 /// all.layout.is_hierarchy().
 std::unique_ptr<Schedule> host_reduce_scatter_schedule(HostParts all);
 

@@ -387,6 +387,23 @@ TEST(HostReduceScatterSchedule, SendsOnePartialResultOfEachHost) {
   }
 }
 
+TEST(HostReduceScatterSchedule, OfAReduceSendsTheTensorOnceFromEachHost) {
+  for (const RankLayout& layout : some_layouts()) {
+    for (int root = 0; root < layout.ranks(); ++root) {
+      std::vector<std::size_t> parts(static_cast<std::size_t>(layout.ranks()));
+      parts[static_cast<std::size_t>(root)] = kChunk * 70 + 5;
+      const Schedules world = world_of(layout.ranks(), [&](int rank) {
+        return host_reduce_scatter_schedule(HostParts{rank, layout, parts, kChunk});
+      });
+      check(world);
+      const std::vector<std::size_t> sent = sent_by_hosts(world, layout);
+      for (int host = 0; host < layout.hosts(); ++host) {
+        EXPECT_EQ(sent[static_cast<std::size_t>(host)], host == layout.host_of(root) ? 0 : kChunk * 70 + 5);
+      }
+    }
+  }
+}
+
 TEST(CarriedParts, AreCutSoThatWhatIsPassedOnIsNoLargerThanOtherMessages) {
   constexpr std::size_t kMost = std::size_t{256} << 10;
   EXPECT_EQ(carried_slice(RankLayout({0, 0, 2, 2}), kMost), kMost / 2);

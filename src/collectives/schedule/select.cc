@@ -165,14 +165,16 @@ std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) 
   return run(channel, plan, host_gather_schedule(std::move(all)), std::move(lists));
 }
 
-std::unique_ptr<Operation> reducescatter(MessageChannel& channel, const Plan& plan) {
+/// A reduce is a reduce-scatter in which the root alone has a part.
+std::unique_ptr<Operation> reduce_parts(MessageChannel& channel, const Plan& plan) {
   const auto ranks = static_cast<std::size_t>(channel.size());
   const auto own = static_cast<std::size_t>(channel.rank());
   const RankLayout& layout = channel.layout();
   const std::vector<Combination> two =
       combinations_by_hosts(layout, channel.limits(), plan.bytes(), reduction_of(plan));
   const Parts parts(plan, channel.size());
-  HostParts all{channel.rank(), layout, {}, carried_slice(layout, channel.limits().chunk)};
+  const std::size_t most = channel.limits().chunk;
+  HostParts all{channel.rank(), layout, {}, plan.kind == OpKind::reduce ? most : carried_slice(layout, most)};
   std::vector<GatherList> inputs;
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     inputs.push_back(parts.outgoing(own, peer));
@@ -203,8 +205,8 @@ constexpr Algorithm kAlgorithms[] = {
     {OpKind::alltoall, exchange_parts, copy_of_single_rank},
     {OpKind::gather, exchange_parts, copy_of_single_rank},
     {OpKind::scatter, exchange_parts, copy_of_single_rank},
-    {OpKind::reduce, exchange_parts, allreduce_of_single_rank},
-    {OpKind::reducescatter, reducescatter, allreduce_of_single_rank},
+    {OpKind::reduce, reduce_parts, allreduce_of_single_rank},
+    {OpKind::reducescatter, reduce_parts, allreduce_of_single_rank},
     {OpKind::barrier, barrier, nullptr},
     {OpKind::scan, scan, allreduce_of_single_rank},
     {OpKind::exscan, exscan, exscan_of_single_rank},

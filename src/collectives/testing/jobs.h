@@ -138,9 +138,9 @@ inline std::int64_t rows_between(const JobSpec& spec, std::size_t member, std::s
   return has_rows_for_pairs(spec.kind) ? spec.rows[member][from * ranks + to] : spec.rows[member][to];
 }
 
-/// An all-reduce or reduce-scatter in hosts first, and then between them; nothing where all ranks are reduced in order,
-/// as in an all-reduce the ranks of two hosts are, one host after the other, where partial results are not rounded more
-/// than the accumulator is.
+/// An all-reduce, reduce or reduce-scatter in hosts first, and then between; nothing where all ranks are reduced in
+/// order, as in an all-reduce the ranks of two hosts are, one host after the other, where partial results are not
+/// rounded more than the accumulator is.
 inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
                                                 const std::vector<std::vector<std::byte>>& inputs) {
   const bool averages = spec.reduce_op == ReduceOp::average;
@@ -153,9 +153,10 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
   const bool is_narrow = spec.dtype == DType::float16 || spec.dtype == DType::bfloat16;
   const bool is_in_order = std::is_sorted(spec.first_of.begin(), spec.first_of.end());
   const bool is_chain = spec.kind == OpKind::allreduce && firsts.size() == 2 && is_in_order && !is_narrow;
-  if ((spec.kind != OpKind::allreduce && spec.kind != OpKind::reducescatter) || firsts.size() < 2 ||
-      firsts.size() == inputs.size() || is_small || is_chain || (is_integer(spec.dtype) && (averages || is_scaled)) ||
-      (spec.dtype == DType::float16 && is_scaled && !adds)) {
+  const bool goes_by_hosts =
+      spec.kind == OpKind::allreduce || spec.kind == OpKind::reducescatter || spec.kind == OpKind::reduce;
+  if (!goes_by_hosts || firsts.size() < 2 || firsts.size() == inputs.size() || is_small || is_chain ||
+      (is_integer(spec.dtype) && (averages || is_scaled)) || (spec.dtype == DType::float16 && is_scaled && !adds)) {
     return {};
   }
   const std::size_t count = inputs[0].size() / dtype_bytes(spec.dtype);
