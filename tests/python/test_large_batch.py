@@ -87,6 +87,22 @@ def test_lamb(decay, adapt):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("adapt", [True, False])
+@pytest.mark.parametrize("make", [LARS, LAMB])
+def test_complex_parameters_are_pairs_of_real_ones(make, adapt):
+    generator = torch.Generator().manual_seed(5)
+    start = torch.randn(4, 3, dtype=torch.complex128, generator=generator)
+    gradients = [torch.randn(4, 3, dtype=torch.complex128, generator=generator) for _ in range(STEPS)]
+    complex_one, pairs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(torch.view_as_real(start).clone())
+    optimizers = [make([each], lr=0.1, weight_decay=0.01, adapt=adapt) for each in (complex_one, pairs)]
+    for gradient in gradients:
+        complex_one.grad, pairs.grad = gradient.conj().resolve_conj().conj(), torch.view_as_real(gradient).clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    assert complex_one.grad.is_conj()
+    torch.testing.assert_close(torch.view_as_real(complex_one.detach()), pairs.detach(), rtol=1e-12, atol=1e-12)
+
+
 def test_as_optax_has_it():
     """What JAX's users take is the same."""
     start, gradients, parameters = problem(torch.float32)

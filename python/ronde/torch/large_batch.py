@@ -32,6 +32,11 @@ def _adapts(group: Dict[str, Any], parameter: torch.Tensor) -> bool:
     return parameter.dim() > 1 if chosen is None else chosen
 
 
+def _as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers; complex ones as pairs of real ones, in the same memory unless it holds conjugates."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 class _Adaptive(torch.optim.Optimizer):
     """What both do: one pass over all parameters that have gradients."""
 
@@ -103,7 +108,7 @@ class LARS(_Adaptive):
 class LAMB(_Adaptive):
     """Layer-wise adaptive moments (You et al. 2019): Adam's direction ``r = m / (sqrt(v) + eps) + weight_decay * w``, both
     moments corrected for their start, and ``w = w - lr * |w| / |r| * r``, with 1 for the ratio where ``|w|`` or ``|r|`` is
-    0."""
+    0. Complex parameters are pairs of real ones, as for :class:`torch.optim.Adam`."""
 
     def __init__(
         self,
@@ -138,12 +143,13 @@ class LAMB(_Adaptive):
             state["exp_avg_sq"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
         state["step"] += 1
         first, second = group["betas"]
-        mean = state["exp_avg"].mul_(first).add_(gradient, alpha=1 - first)
-        square = state["exp_avg_sq"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        adapts, parameter, gradient = _adapts(group, parameter), _as_real(parameter), _as_real(gradient)
+        mean = _as_real(state["exp_avg"]).mul_(first).add_(gradient, alpha=1 - first)
+        square = _as_real(state["exp_avg_sq"]).mul_(second).addcmul_(gradient, gradient, value=1 - second)
         root = (square / (1 - second ** state["step"])).sqrt_().add_(group["eps"])
         direction = (mean / (1 - first ** state["step"])).div_(root)
         rate: Any = group["lr"]
-        if _adapts(group, parameter):
+        if adapts:
             direction.add_(parameter, alpha=group["weight_decay"])
             size, length = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(direction)
             rate = rate * torch.where((size > 0) & (length > 0), size / length, torch.ones_like(size))
