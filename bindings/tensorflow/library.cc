@@ -57,12 +57,18 @@ RONDE_API std::int32_t ronde_tf_finish(std::int64_t token, double limit_s, std::
     if (flight == nullptr) {
       return 2;
     }
-    const ronde_status status = ronde_wait(flight->ticket(), limit_s);
+    ronde_status status = ronde_wait(flight->ticket(), limit_s);
+    if (status != RONDE_OK) {
+      if (!flight->is_done()) {
+        return 0;
+      }
+      status = ronde_wait(flight->ticket(), 0.0);  // the wait may have ended just before the request did
+    }
     if (status == RONDE_OK && keep == 0) {
       table.take(token);
       return 1;
     }
-    return status == RONDE_OK || flight->is_done() ? 2 : 0;
+    return 2;
   } catch (const std::exception&) {
     return 2;
   }

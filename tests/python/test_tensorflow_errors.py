@@ -225,3 +225,14 @@ def test_a_map_of_tf_data_with_parallel_calls_is_told(hvd, tf):
         tf.data.Dataset.range(4).interleave(
             lambda x: tf.data.Dataset.from_tensors(hvd.allreduce(x, name="interleaved")), num_parallel_calls=2
         )
+
+
+@pytest.mark.ranks(2)
+def test_a_wait_may_end_just_before_its_request(hvd, tf, rank, monkeypatch):
+    """What has succeeded meanwhile is no failure whose error is gone."""
+    from ronde.tensorflow import _native
+
+    monkeypatch.setattr(_native, "_SLICE_S", 0.0)
+    tensor = tf.ones(20_000)
+    for _ in range(600):
+        assert hvd.allreduce(tensor, op=hvd.Sum, name="at once")[0].numpy() == 2
