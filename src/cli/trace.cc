@@ -31,7 +31,8 @@ Open the result at https://ui.perfetto.dev or chrome://tracing. Each rank is a p
 it; NEGOTIATE_ALLREDUCE lasts until the last rank was ready, and on rank 0 a mark named after each rank says when that
 one was. Files of ranks that were killed, and of a job that still runs, can be merged too.
 
-Ranks of one machine are aligned by its own clock, to less than a microsecond; ranks of several by the time of day.
+Ranks of one machine are aligned by its own clock, to less than a microsecond. Those of several machines have compared
+their clocks as they met: how closely is said. Files of an older Ronde are aligned by the time of day.
 
 Exit codes:
   0          the file is written

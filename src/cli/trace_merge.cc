@@ -5,8 +5,11 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <utility>
+
+#include "base/clock.h"
 
 namespace ronde::cli {
 
@@ -69,15 +72,84 @@ Result<Trace> read(const std::string& path) {
   return trace;
 }
 
-/// Microseconds from the start of `origin` to that of `trace`.
-double offset(const Trace& trace, const Trace& origin) {
-  const auto difference = [&](const char* field) {
-    return static_cast<double>(trace.owner[field].get<std::int64_t>() - origin.owner[field].get<std::int64_t>());
+/// The moments at which traces start, on one clock.
+///
+/// Ranks of one boot of one machine have one monotonic clock. How another host's stands to the job's clock its ranks
+/// have found by echoes as they met (base/job_clock.h); of those of one host the best one counts for all. Where some
+/// host has none, or another job's, hosts go by the time of day.
+class Starts {
+ public:
+  explicit Starts(const std::map<int, Trace>& traces) : origin_(traces.begin()->second) {
+    for (const auto& [rank, trace] : traces) {
+      note_host(trace);
+    }
+    for (const auto& [boot, host] : hosts_) {
+      goes_by_job_clock_ = goes_by_job_clock_ && host.is_known && host.job_clock == hosts_.begin()->second.job_clock;
+      within_ = std::max(within_, host.within);
+    }
+  }
+
+  /// Microseconds from the first rank's start to that of `trace`.
+  double from_first(const Trace& trace) const {
+    if (boot(trace) == boot(origin_) && !boot(trace).empty()) {
+      return difference(trace, "start_monotonic_ns") / 1000;
+    }
+    if (!goes_by_job_clock_) {
+      return difference(trace, "start_time_since_epoch_in_micros");
+    }
+    const std::int64_t more_behind = hosts_.at(boot(trace)).behind - hosts_.at(boot(origin_)).behind;
+    return (difference(trace, "start_monotonic_ns") + static_cast<double>(more_behind)) / 1000;
+  }
+
+  /// How well several hosts' clocks are known; nothing of one host.
+  std::optional<std::string> note() const {
+    if (hosts_.size() < 2) {
+      return std::nullopt;
+    }
+    if (!goes_by_job_clock_) {
+      return "the hosts' clocks are aligned by the time of day, which may be off by milliseconds and more: not all of "
+             "these timelines say how their host's clock stands to the others'";
+    }
+    std::ostringstream text;
+    text << "the clocks of " << hosts_.size() << " hosts were compared as the ranks met, to within "
+         << static_cast<double>((within_ + kMicrosecond - 1) / kMicrosecond) / 1000 << " ms";
+    return text.str();
+  }
+
+ private:
+  struct Host {
+    bool is_known = false;
+    std::string job_clock;
+    std::int64_t behind = 0;
+    std::int64_t within = 0;
   };
-  const std::string boot = trace.owner.value("boot_id", "");
-  return !boot.empty() && boot == origin.owner.value("boot_id", "") ? difference("start_monotonic_ns") / 1000
-                                                                    : difference("start_time_since_epoch_in_micros");
-}
+
+  static std::string boot(const Trace& trace) { return trace.owner.value("boot_id", ""); }
+  double difference(const Trace& trace, const char* field) const {
+    return static_cast<double>(trace.owner[field].get<std::int64_t>() - origin_.owner[field].get<std::int64_t>());
+  }
+  void note_host(const Trace& trace) {
+    Host& host = hosts_[boot(trace)];
+    const auto number = [&](const char* field) {
+      const auto found = trace.owner.find(field);
+      return found != trace.owner.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>())
+                                                                      : std::nullopt;
+    };
+    const auto behind = number("behind_job_clock_ns");
+    const auto within = number("job_clock_within_ns");
+    const auto clock = trace.owner.find("job_clock_boot_id");
+    if (boot(trace).empty() || !behind || !within || clock == trace.owner.end() || !clock->is_string() ||
+        (host.is_known && host.within <= *within)) {
+      return;
+    }
+    host = {true, clock->get<std::string>(), *behind, *within};
+  }
+
+  const Trace& origin_;
+  std::map<std::string, Host> hosts_;  ///< by boot
+  bool goes_by_job_clock_ = true;
+  std::int64_t within_ = 0;
+};
 
 Json metadata(const char* name, int rank, int row, const char* key, const Json& value) {
   return {{"name", name}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{key, value}}}};
@@ -167,16 +239,19 @@ Result<MergedTrace> merge_traces(const std::vector<std::string>& paths) {
   if (traces.empty()) {
     return Status::error(Code::invalid_argument, "no timeline is given to merge");
   }
-  const Trace& origin = traces.begin()->second;
+  const Starts starts(traces);
   double earliest = 0;
   for (const auto& [rank, trace] : traces) {
-    earliest = std::min(earliest, offset(trace, origin));
+    earliest = std::min(earliest, starts.from_first(trace));
   }
   MergedTrace merged;
   std::vector<Json> names;
   std::vector<Json> timed;
   for (const auto& [rank, trace] : traces) {
-    Mover(trace, offset(trace, origin) - earliest, names, timed).move(merged.notes);
+    Mover(trace, starts.from_first(trace) - earliest, names, timed).move(merged.notes);
+  }
+  if (const std::optional<std::string> note = starts.note()) {
+    merged.notes.push_back(*note);
   }
   // Stable: of two events of a row at one moment the end of one comes before the beginning of the next, as in the file.
   std::stable_sort(timed.begin(), timed.end(),

@@ -18,8 +18,8 @@ struct MergedTrace {
 
 /// Of files that Ronde's timelines were written to, in any order. Each rank becomes a process, each of its rows a
 /// thread. Times count from the earliest start; ranks of one boot of one machine are aligned by its monotonic clock,
-/// others by the time of day. INVALID_ARGUMENT naming the file if one cannot be read, is no timeline, or is of a rank
-/// that another is of.
+/// hosts by what their ranks found when they compared clocks, or by the time of day if some did not. INVALID_ARGUMENT
+/// naming the file if one cannot be read, is no timeline, or is of a rank that another is of.
 Result<MergedTrace> merge_traces(const std::vector<std::string>& paths);
 
 }  // namespace ronde::cli

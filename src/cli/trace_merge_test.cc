@@ -30,18 +30,22 @@ class TraceMergeTest : public testing::Test {
   }
   /// A rank's timeline: the tensor x from 1 to 3 microseconds after its start. `more` stands behind that.
   std::string trace(int rank, std::int64_t monotonic_ns, std::int64_t epoch_us, const std::string& boot,
-                    const std::string& more = "") const {
-    const json owner = {{"rank", rank},
-                        {"start_monotonic_ns", monotonic_ns},
-                        {"boot_id", boot},
-                        {"host", "h"},
-                        {"start_time_since_epoch_in_micros", epoch_us}};
+                    const std::string& more = "", const json& job_clock = json::object()) const {
+    json owner = {{"rank", rank},
+                  {"start_monotonic_ns", monotonic_ns},
+                  {"boot_id", boot},
+                  {"host", "h"},
+                  {"start_time_since_epoch_in_micros", epoch_us}};
+    owner.update(job_clock);
     return write("t" + std::to_string(rank),
                  "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":" + owner.dump() +
                      "},\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"x\"}},\n"
                      "{\"name\":\"ALLREDUCE\",\"ph\":\"B\",\"pid\":1,\"ts\":1.000},\n"
                      "{\"ph\":\"E\",\"pid\":1,\"ts\":3.000}" +
                      more + "\n]\n");
+  }
+  static json job_clock(const std::string& boot, std::int64_t behind_ns, std::int64_t within_ns) {
+    return {{"job_clock_boot_id", boot}, {"behind_job_clock_ns", behind_ns}, {"job_clock_within_ns", within_ns}};
   }
   /// Of each rank when x began.
   static std::vector<double> begins(const MergedTrace& merged, int ranks) {
@@ -71,6 +75,29 @@ TEST_F(TraceMergeTest, RanksOfSeveralMachinesGoByTheTimeOfDay) {
   auto merged = merge_traces({trace(0, 5, 1000, "one"), trace(1, 9'000'000, 1040, "other"), trace(2, 2005, 0, "one")});
   ASSERT_TRUE(merged);
   EXPECT_THAT(begins(merged.value(), 3), ElementsAre(1.0, 41.0, 3.0));
+  EXPECT_THAT(merged->notes, ElementsAre(HasSubstr("aligned by the time of day")));
+}
+
+TEST_F(TraceMergeTest, HostsGoByTheClocksThatTheyHaveCompared) {
+  auto merged = merge_traces({trace(0, 1'000'000, 5, "one", "", job_clock("one", 0, 0)),
+                              trace(1, 9'000'000, 1, "other", "", job_clock("one", -7'900'000, 90'000)),
+                              trace(2, 9'002'000, 1, "other", "", job_clock("one", -7'990'000, 20'400)),
+                              trace(3, 500'000, 1, "third", "", job_clock("one", 499'000, 5'000))});
+  ASSERT_TRUE(merged);
+  EXPECT_THAT(begins(merged.value(), 4), ElementsAre(2.0, 12.0, 14.0, 1.0)) << "by the best that a host has";
+  EXPECT_THAT(merged->notes, ElementsAre(HasSubstr("the clocks of 3 hosts were compared")));
+  EXPECT_THAT(merged->notes.front(), HasSubstr("within 0.021 ms"));
+}
+
+TEST_F(TraceMergeTest, ClocksOfDifferentJobsSayNothingOfEachOther) {
+  const std::string first = trace(0, 0, 1000, "one", "", job_clock("one", 0, 0));
+  for (const json& other : {job_clock("another", 0, 0), json::object(), json{{"job_clock_boot_id", "one"}},
+                            json{{"job_clock_boot_id", 1}, {"behind_job_clock_ns", 0}, {"job_clock_within_ns", 0}}}) {
+    auto merged = merge_traces({first, trace(1, 0, 1040, "other", "", other)});
+    ASSERT_TRUE(merged);
+    EXPECT_THAT(begins(merged.value(), 2), ElementsAre(1.0, 41.0));
+    EXPECT_THAT(merged->notes, ElementsAre(HasSubstr("aligned by the time of day")));
+  }
 }
 
 TEST_F(TraceMergeTest, EachRankIsAProcessAndEachTensorAThreadOfIt) {

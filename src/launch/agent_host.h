@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/clock_offset.h"
 #include "launch/agent_messages.h"
 #include "launch/carried_folder.h"
-#include "launch/clock_offset.h"
 #include "launch/connecting_process.h"
 #include "launch/ending.h"
 #include "launch/frame_pipe.h"

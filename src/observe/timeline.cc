@@ -52,6 +52,15 @@ std::string output_arguments(const Request& request) {
   return R"("dtype":")" + std::string(dtype_name(tensor.dtype)) + R"(","shape":")" + shape + '"';
 }
 
+/// For who merges timelines of several hosts.
+std::string job_clock_arguments(const JobClock& clock) {
+  if (clock.boot.empty()) {
+    return {};
+  }
+  return R"(,"job_clock_boot_id":)" + json_text(clock.boot) + R"(,"behind_job_clock_ns":)" +
+         std::to_string(clock.behind) + R"(,"job_clock_within_ns":)" + std::to_string(clock.within);
+}
+
 }  // namespace
 
 std::string timeline_path(const std::string& path, int rank) {
@@ -69,7 +78,7 @@ Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, const
                         R"(,"start_monotonic_ns":)" + std::to_string(now) + R"(,"boot_id":)" + json_text(boot_id()) +
                         R"(,"host":)" + json_text(host_name()) + R"(,"process_id":)" + std::to_string(::getpid()) +
                         R"(,"rank":)" + std::to_string(owner.rank) + R"(,"size":)" + std::to_string(owner.size) +
-                        R"(,"ronde":")" + std::string(kVersion) + '"');
+                        R"(,"ronde":")" + std::string(kVersion) + '"' + job_clock_arguments(owner.job_clock));
   options.rank = owner.rank;
   options.mark = R"(,"start_monotonic_ns":)";
   options.lost_event = [](std::uint64_t events) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/job_clock.h"
 #include "observe/observer.h"
 #include "observe/trace_file.h"
 
@@ -21,6 +22,7 @@ struct TimelineOwner {
   int rank = 0;
   int size = 1;
   bool mark_cycles = false;  ///< an event CYCLE_START for each batch of agreed requests
+  JobClock job_clock = {};
 };
 
 /// `path` for rank 0, `path`.R for every other rank R.

@@ -9,7 +9,7 @@ namespace ronde::store {
 
 namespace {
 
-enum class Kind : std::uint8_t { request = 1, value = 2, refusal = 3 };
+enum class Kind : std::uint8_t { request = 1, value = 2, refusal = 3, clock_question = 4, clock_reading = 5 };
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -19,6 +19,8 @@ std::vector<std::byte> as_bytes(std::string_view text) {
   const auto* raw = reinterpret_cast<const std::byte*>(text.data());
   return {raw, raw + text.size()};
 }
+
+Status cannot_be_read() { return Status::error(Code::internal, "the store's answer cannot be read"); }
 
 }  // namespace
 
@@ -87,7 +89,7 @@ std::vector<std::byte> encode_refusal(const Status& status) {
 }
 
 Result<Answer> decode_answer(std::span<const std::byte> frame) {
-  const Status bad = Status::error(Code::internal, "the store's answer cannot be read");
+  const Status bad = cannot_be_read();
   ByteReader reader(frame);
   Answer answer;
   switch (reader.get<Kind>()) {
@@ -110,6 +112,37 @@ Result<Answer> decode_answer(std::span<const std::byte> frame) {
     return bad;
   }
   return answer;
+}
+
+std::vector<std::byte> encode_clock_question() {
+  ByteWriter writer;
+  writer.put(Kind::clock_question);
+  return writer.take();
+}
+
+bool is_clock_question(std::span<const std::byte> frame) {
+  ByteReader reader(frame);
+  return reader.get<Kind>() == Kind::clock_question && reader.at_end();
+}
+
+std::vector<std::byte> encode_clock_reading(const ClockReading& reading) {
+  ByteWriter writer;
+  writer.put(Kind::clock_reading);
+  writer.put(reading.now);
+  writer.put_string(reading.boot);
+  return writer.take();
+}
+
+Result<ClockReading> decode_clock_reading(std::span<const std::byte> frame) {
+  ByteReader reader(frame);
+  const bool is_reading = reader.get<Kind>() == Kind::clock_reading;
+  ClockReading reading;
+  reading.now = reader.get<Nanoseconds>();
+  reading.boot = reader.get_string();
+  if (!is_reading || !reader.at_end()) {
+    return cannot_be_read();
+  }
+  return reading;
 }
 
 }  // namespace ronde::store

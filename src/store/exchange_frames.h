@@ -3,6 +3,8 @@
 //   client -> server   Request                            one at a time
 //   server -> client   Value of rank 0, ..., size-1       the request has succeeded
 //                or    Refusal                            it has failed
+//   client -> server   a question for the clock           in place of a request
+//   server -> client   ClockReading                       at once
 //
 // Pure text work: descriptors travel beside a Request's and a Value's bytes.
 #pragma once
@@ -50,5 +52,16 @@ struct Answer {
 };
 /// INTERNAL if the frame is neither.
 Result<Answer> decode_answer(std::span<const std::byte> frame);
+
+/// What the server's monotonic clock says, and which boot of which host that is.
+struct ClockReading {
+  Nanoseconds now = 0;
+  std::string boot;
+};
+std::vector<std::byte> encode_clock_question();
+bool is_clock_question(std::span<const std::byte> frame);
+std::vector<std::byte> encode_clock_reading(const ClockReading& reading);
+/// INTERNAL if the frame is none.
+Result<ClockReading> decode_clock_reading(std::span<const std::byte> frame);
 
 }  // namespace ronde::store

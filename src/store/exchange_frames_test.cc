@@ -43,6 +43,8 @@ TEST(ExchangeFrames, NoCutAndNoNoiseIsTakenForAFrame) {
     }
     (void)decode_request(noise);
     (void)decode_answer(noise);  // whatever they say, they must not read beyond the end
+    (void)is_clock_question(noise);
+    (void)decode_clock_reading(noise);
   }
 }
 
@@ -59,6 +61,23 @@ TEST(ExchangeFrames, AnAnswerIsAValueOrARefusal) {
   EXPECT_EQ(refusal->refusal.code(), Code::timed_out);
   EXPECT_EQ(refusal->refusal.message(), "too late");
   EXPECT_EQ(refusal->refusal.failed_rank(), 3);
+}
+
+TEST(ExchangeFrames, AClockIsAskedForAndRead) {
+  const std::vector<std::byte> question = encode_clock_question();
+  EXPECT_TRUE(is_clock_question(question));
+  EXPECT_FALSE(decode_request(question));
+  EXPECT_FALSE(is_clock_question(encode_request({"scope", 0, 2, 1, {}})));
+  EXPECT_FALSE(is_clock_question({}));
+  const std::vector<std::byte> frame = encode_clock_reading({-5, "boot"});
+  Result<ClockReading> reading = decode_clock_reading(frame);
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->now, -5);
+  EXPECT_EQ(reading->boot, "boot");
+  EXPECT_FALSE(decode_answer(frame));
+  for (std::size_t size = 0; size < frame.size(); ++size) {
+    EXPECT_FALSE(decode_clock_reading(std::span(frame).first(size)));
+  }
 }
 
 TEST(ExchangeFrames, ALongRefusalStillFits) {

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/boot_id.h"
 #include "base/clock.h"
+#include "base/job_clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -29,6 +31,9 @@ class Store {
   /// INVALID_ARGUMENT. One thread at a time.
   virtual Result<std::vector<Value>> exchange(const std::string& scope, int rank, int size, Value value,
                                               Nanoseconds limit) = 0;
+  /// How this host's clock stands to that of the host where the store is served. Blocks up to `limit`, past it
+  /// TIMED_OUT. One thread at a time.
+  virtual Result<JobClock> compare_clocks(Nanoseconds /*limit*/) { return JobClock{boot_id(), 0, 0}; }
 };
 
 }  // namespace ronde::store

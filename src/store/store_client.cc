@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/boot_id.h"
+#include "base/clock_offset.h"
 #include "base/random.h"
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
@@ -24,6 +26,9 @@ constexpr Nanoseconds kServerDelay = 5 * kSecond;
 /// Of connecting over TCP: a server that is about to start refuses at once.
 constexpr Nanoseconds kOneAttempt = 5 * kSecond;
 constexpr Nanoseconds kBetweenAttempts = 50 * kMillisecond;
+/// Of clocks: of so many the fastest counts, and fewer are made where they take that long.
+constexpr int kEchoes = 8;
+constexpr Nanoseconds kEnoughEchoes = 20 * kMillisecond;
 
 /// Waits for the events (an error or a hang-up counts as one); false once the deadline has passed.
 bool wait_for(int socket, short events, Nanoseconds deadline) {
@@ -94,37 +99,40 @@ class StoreClient final : public Store {
     return answer;
   }
 
+  Result<JobClock> compare_clocks(Nanoseconds limit) override {
+    if (!socket_.is_open()) {
+      return lost();
+    }
+    const RealClock clock;
+    const Nanoseconds begun = clock.now();
+    ClockOffset offset;
+    std::string boot;
+    for (int echo = 0; echo < kEchoes && (echo == 0 || clock.now() - begun < kEnoughEchoes); ++echo) {
+      const Nanoseconds sent = clock.now();
+      Result<ClockReading> reading = read_clock(later(begun, limit));
+      if (!reading) {
+        socket_.reset();
+        return reading.status();
+      }
+      boot = reading->boot;
+      if (!boot.empty() && boot == boot_id()) {
+        return JobClock{boot, 0, 0};
+      }
+      offset.note_echo(sent, reading->now, clock.now());
+    }
+    return JobClock{boot, -offset.here(0), offset.round() / 2};
+  }
+
  private:
   /// `in_step` becomes false when the server may still send something that belongs to this request.
   Result<std::vector<Value>> ask(const Request& request, const std::vector<UniqueFd>& descriptors, Nanoseconds deadline,
                                  bool& in_step) {
     in_step = false;
-    const Status silent = is_silent(path_);
-    const std::vector<std::byte> frame = encode_request(request);
-    while (true) {
-      const PacketResult sent = socket_.send(frame, descriptors);
-      if (sent == PacketResult::done) {
-        break;
-      }
-      if (sent == PacketResult::closed) {
-        return lost();
-      }
-      // `crowded` has no event to wait for; polling for what never comes is a pause of a millisecond.
-      const bool crowded = sent == PacketResult::crowded;
-      const Nanoseconds until = crowded ? RealClock().now() + kMillisecond : deadline;
-      if (!wait_for(socket_.get(), crowded ? 0 : POLLOUT, until) && RealClock().now() >= deadline) {
-        return silent;
-      }
-    }
-    while (socket_.flush() == PacketResult::again) {
-      if (!wait_for(socket_.get(), POLLOUT, deadline)) {
-        return silent;
-      }
-    }
+    RONDE_RETURN_IF_ERROR(send(encode_request(request), descriptors, deadline));
     std::vector<Value> values;
     for (int rank = 0; rank < request.size; ++rank) {
-      RONDE_ASSIGN_OR_RETURN(Packet packet,
-                             receive_until(socket_, kMaxFrameBytes, kMaxDescriptors, deadline, silent, lost()));
+      RONDE_ASSIGN_OR_RETURN(
+          Packet packet, receive_until(socket_, kMaxFrameBytes, kMaxDescriptors, deadline, is_silent(path_), lost()));
       RONDE_ASSIGN_OR_RETURN(Answer answer, decode_answer(packet.bytes));
       if (!answer.refusal && rank == 0) {
         in_step = true;
@@ -137,6 +145,37 @@ class StoreClient final : public Store {
     }
     in_step = true;
     return values;
+  }
+
+  Status send(const std::vector<std::byte>& frame, const std::vector<UniqueFd>& descriptors, Nanoseconds deadline) {
+    while (true) {
+      const PacketResult sent = socket_.send(frame, descriptors);
+      if (sent == PacketResult::done) {
+        break;
+      }
+      if (sent == PacketResult::closed) {
+        return lost();
+      }
+      // `crowded` has no event to wait for; polling for what never comes is a pause of a millisecond.
+      const bool crowded = sent == PacketResult::crowded;
+      const Nanoseconds until = crowded ? RealClock().now() + kMillisecond : deadline;
+      if (!wait_for(socket_.get(), crowded ? 0 : POLLOUT, until) && RealClock().now() >= deadline) {
+        return is_silent(path_);
+      }
+    }
+    while (socket_.flush() == PacketResult::again) {
+      if (!wait_for(socket_.get(), POLLOUT, deadline)) {
+        return is_silent(path_);
+      }
+    }
+    return {};
+  }
+
+  Result<ClockReading> read_clock(Nanoseconds deadline) {
+    RONDE_RETURN_IF_ERROR(send(encode_clock_question(), {}, deadline));
+    RONDE_ASSIGN_OR_RETURN(const Packet packet,
+                           receive_until(socket_, kMaxFrameBytes, 0, deadline, is_silent(path_), lost()));
+    return decode_clock_reading(packet.bytes);
   }
 
   Status lost() const {

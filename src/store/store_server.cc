@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 
+#include "base/boot_id.h"
 #include "base/forked_children.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -255,6 +256,9 @@ class Server {
   }
 
   bool take_request(ClientId id, Connection& connection, Packet& packet) {
+    if (is_clock_question(packet.bytes)) {
+      return connection.socket.send(encode_clock_reading({clock_.now(), boot_})) == PacketResult::done;
+    }
     Result<Request> request = decode_request(packet.bytes);
     if (!request) {
       return false;
@@ -340,6 +344,7 @@ class Server {
   JobKey key_;
   StoreServerOptions options_;
   RealClock clock_;
+  const std::string boot_ = boot_id();
   Meetings meetings_;
   std::map<ClientId, Connection> connections_;  ///< by age
   ClientId next_id_ = kBesideId + 1;

@@ -17,6 +17,7 @@
 #include <random>
 #include <thread>
 
+#include "base/boot_id.h"
 #include "base/random.h"
 #include "store/exchange_frames.h"
 #include "store/handshake.h"
@@ -120,6 +121,24 @@ class StoreServerTest : public testing::Test {
   Nonce nonce_{};
   std::unique_ptr<StoreServer> server_;
 };
+
+TEST_F(StoreServerTest, SaysWhatItsClockIs) {
+  start();
+  RawClient client(path_);
+  client.shake_hands(key_, nonce_);
+  const RealClock clock;
+  for (int question = 0; question < 3; ++question) {
+    const Nanoseconds before = clock.now();
+    client.send(encode_clock_question());
+    const Result<ClockReading> reading = decode_clock_reading(client.receive());
+    ASSERT_TRUE(reading);
+    EXPECT_GE(reading.value().now, before);
+    EXPECT_LE(reading.value().now, clock.now());
+    EXPECT_EQ(reading.value().boot, boot_id());
+  }
+  client.send(encode_request({"alone", 0, 1, kPatience, {}}));
+  EXPECT_TRUE(decode_answer(client.receive()));
+}
 
 TEST_F(StoreServerTest, AnotherKeyIsRefusedByTheClientItself) {
   start();

@@ -190,6 +190,17 @@ TEST_P(StoreConformance, AScopeThatTimedOutCanBeTriedAgainWithAnotherSize) {
   run(2, [](int rank, Store& store) { EXPECT_TRUE(store.exchange("s", rank, 2, number(rank), 60 * kSecond)); });
 }
 
+TEST_P(StoreConformance, OfOneHostClocksNeedNoComparison) {
+  run(3, [](int, Store& store) {
+    const Result<JobClock> clock = store.compare_clocks(60 * kSecond);
+    ASSERT_TRUE(clock) << clock.status().message();
+    EXPECT_EQ(clock.value().boot, boot_id());
+    EXPECT_EQ(clock.value().behind, 0);
+    EXPECT_EQ(clock.value().within, 0);
+    EXPECT_TRUE(store.exchange("behind it", 0, 1, {}, 60 * kSecond));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, StoreConformance,
                          testing::Values(Kind{"memory", [] { return std::make_unique<MemoryBed>(); }},
                                          Kind{"unix", [] { return std::make_unique<UnixBed>(); }},

@@ -18,6 +18,8 @@ std::vector<std::string> ronde::fuzz::seeds() {
       text_of(store::encode_request({.scope = "job/1", .rank = 2, .size = 5, .limit = 10 * kSecond, .bytes = value})),
       text_of(store::encode_value(3, value)),
       text_of(store::encode_refusal(Status::error(Code::mismatch, "rank 1 has another size"))),
+      text_of(store::encode_clock_question()),
+      text_of(store::encode_clock_reading({.now = 12345, .boot = "1f0c"})),
   };
 }
 
@@ -33,5 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::vector<std::byte> written = store::encode_value(answer.value().rank, answer.value().bytes);
     ronde::fuzz::expect(std::equal(written.begin(), written.end(), frame.begin(), frame.end()));
   }
+  if (const ronde::Result<store::ClockReading> reading = store::decode_clock_reading(frame)) {
+    const std::vector<std::byte> written = store::encode_clock_reading(reading.value());
+    ronde::fuzz::expect(std::equal(written.begin(), written.end(), frame.begin(), frame.end()));
+  }
+  ronde::fuzz::expect(!store::is_clock_question(frame) || size == 1);
   return 0;
 }

@@ -32,6 +32,7 @@ NEEDS = {
     "bubblewrap": "containers by bubblewrap",
     "podman": "containers by podman and runc",
     "libfabric": "libfabric, which Ronde opens at run time",
+    "time": "monotonic clocks of their own",
 }
 _OF_ROOT = ("ssh", "slurm", "bubblewrap", "podman")
 _PROGRAMS = {"rate": "tc", "faults": "nft", "ssh": "/usr/sbin/sshd", "slurm": "slurmctld", "hydra": "mpiexec.hydra",
@@ -68,6 +69,17 @@ def why_not(level: Level) -> str:
 
 
 @functools.lru_cache(maxsize=None)
+def why_no_time(of: Level) -> str:
+    """Why no process can have a monotonic clock of its own here; empty if it can."""
+    user = ["--user", "--map-root-user"] if of is Level.USER else []
+    done = subprocess.run(
+        ["unshare", *user, "--time", "--monotonic", "1", "--fork", "--", "true"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+    )
+    return "" if done.returncode == 0 else f"no time namespaces: {done.stdout.strip()}"
+
+
+@functools.lru_cache(maxsize=None)
 def level() -> Level:
     """The best there is, or the one that RONDE_HOSTS_LEVEL names, which must be there then."""
     named = os.environ.get("RONDE_HOSTS_LEVEL")
@@ -96,6 +108,8 @@ def missing(of: Level) -> Dict[str, str]:
             lacks[need] = "Slurm's plugin finds no libpmix.so (Debian's package libpmix-dev)"
         elif need == "libfabric" and not glob.glob("/usr/lib/*/libfabric.so.1"):
             lacks[need] = "there is no libfabric.so.1 (Debian's package libfabric1)"
+        elif need == "time" and why_no_time(of):
+            lacks[need] = why_no_time(of)
     return lacks
 
 

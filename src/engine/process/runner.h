@@ -83,6 +83,8 @@ class Runner final : private ParentJob {
   /// A ticket that kept its name is not submitted again. Requires: it was waited for.
   void forget(Ticket& ticket);
 
+  /// Of this host, for timelines that are started later.
+  void know_job_clock(const JobClock& clock) { timeline_.know_job_clock(clock); }
   /// Any rank for itself: from now on all that happens to every tensor here is written to `path` (timeline_path() of
   /// this rank), until stop_timeline() or the end of this runner. INVALID_ARGUMENT while one is written, SYSTEM_ERROR
   /// naming the file if it cannot be.

@@ -140,6 +140,7 @@ Result<std::string> own_address(const JoinOptions& options, const Settings& sett
 struct Met {
   std::shared_ptr<transport::HostArena> arena;
   JobConnections connections;
+  JobClock clock = {};  ///< of ranks that share no memory
 };
 
 JobConnections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
@@ -164,6 +165,12 @@ transport::TcpOptions tcp_options(const Settings& settings) {
   return {transport::HostTimeout(settings.host_timeout), settings.integrity};
 }
 
+/// For timelines alone: a job goes on without it.
+JobClock clock_by(store::Store& store, Nanoseconds deadline) {
+  Result<JobClock> clock = store.compare_clocks(time_left(RealClock(), deadline));
+  return clock ? std::move(*clock) : JobClock();
+}
+
 /// Ranks that reach each other over TCP, whatever they could share.
 Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, const std::string& scope,
                         const Settings& settings) {
@@ -174,7 +181,8 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
                                                 address, tcp_options(settings), time_left(RealClock(), deadline)));
-  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank)};
+  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank),
+             clock_by(*opened.store, deadline)};
 }
 
 /// Ranks that share memory with those of their host. Where all are of one, it is as if its launcher had said so.
@@ -195,7 +203,8 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
                                tcp_options(settings), time_left(RealClock(), deadline), ofi_options(settings)));
-  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of)};
+  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of),
+             clock_by(*opened.store, deadline)};
 }
 
 /// As the settings and the kind of store say.
@@ -370,6 +379,7 @@ Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std
       std::unique_ptr<Runner> runner,
       Runner::start(std::make_unique<Engine>(topology, std::move(met.connections.members), settings, clock),
                     std::move(met.connections.groups), clock, std::move(ids)));
+  runner->know_job_clock(met.clock);
   if (!settings.timeline.empty() && meeting == kSharedMeeting) {  // others would write the same files
     // After a new init the file of the one before stays.
     const std::string path = settings.timeline + (epoch > 1 ? ".init" + std::to_string(epoch) : "");

@@ -7,6 +7,11 @@ namespace ronde::engine {
 TimelineRecording::TimelineRecording(int rank, int size, const Clock& clock, Observe observe)
     : rank_(rank), size_(size), clock_(clock), observe_(std::move(observe)) {}
 
+void TimelineRecording::know_job_clock(const JobClock& clock) {
+  std::lock_guard lock(mutex_);
+  job_clock_ = clock;
+}
+
 Status TimelineRecording::start(const std::string& path, bool mark_cycles) {
   std::lock_guard lock(mutex_);
   if (path.empty()) {
@@ -20,7 +25,7 @@ Status TimelineRecording::start(const std::string& path, bool mark_cycles) {
     return Status::error(Code::not_initialized, "the engine has shut down; call init again");
   }
   RONDE_ASSIGN_OR_RETURN(timeline_, observe::Timeline::start(observe::timeline_path(path, rank_),
-                                                             {rank_, size_, mark_cycles}, clock_.now()));
+                                                             {rank_, size_, mark_cycles, job_clock_}, clock_.now()));
   observe_(timeline_.get());
   return {};
 }

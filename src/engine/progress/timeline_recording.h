@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/job_clock.h"
 #include "base/status.h"
 #include "observe/timeline.h"
 
@@ -22,6 +23,8 @@ class TimelineRecording {
   /// takes the progress lock. `clock` must outlive this.
   TimelineRecording(int rank, int size, const Clock& clock, Observe observe);
 
+  /// What timelines that are started later say of this host's clock.
+  void know_job_clock(const JobClock& clock);
   /// All that happens is written to `path` (timeline_path() of this rank) from now on, until stop() or end().
   /// INVALID_ARGUMENT while one is written, SYSTEM_ERROR naming the file if it cannot be, NOT_INITIALIZED after end().
   Status start(const std::string& path, bool mark_cycles);
@@ -38,6 +41,7 @@ class TimelineRecording {
   const Clock& clock_;
   const Observe observe_;
   std::mutex mutex_;                             ///< one start or stop at a time; taken before the progress lock
+  JobClock job_clock_;                           ///< guarded by mutex_
   bool ended_ = false;                           ///< guarded by mutex_
   std::unique_ptr<observe::Timeline> timeline_;  ///< guarded by mutex_
 };

@@ -1,11 +1,14 @@
-#include "launch/clock_offset.h"
+#include "base/clock_offset.h"
 
 #include <gtest/gtest.h>
 
-namespace ronde::launch {
+namespace ronde {
 namespace {
 
-TEST(ClockOffset, IsNothingBeforeAnyEcho) { EXPECT_EQ(ClockOffset().here(1234), 1234); }
+TEST(ClockOffset, IsNothingBeforeAnyEcho) {
+  EXPECT_EQ(ClockOffset().here(1234), 1234);
+  EXPECT_EQ(ClockOffset().round(), kNever);
+}
 
 TEST(ClockOffset, TheEchoWasMadeInTheMiddleOfItsRound) {
   ClockOffset offset;
@@ -25,6 +28,7 @@ TEST(ClockOffset, TheFastestEchoCounts) {
   offset.note_echo(1000, 0, 1200);
   offset.note_echo(2000, 1000, 2100);
   EXPECT_EQ(offset.here(0), 1050);
+  EXPECT_EQ(offset.round(), 100);
   offset.note_echo(3000, 2010, 3100);
   EXPECT_EQ(offset.here(0), 1050) << "as fast is not faster";
   offset.note_echo(4000, 500, 9000);
@@ -32,4 +36,4 @@ TEST(ClockOffset, TheFastestEchoCounts) {
 }
 
 }  // namespace
-}  // namespace ronde::launch
+}  // namespace ronde

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-namespace ronde::launch {
+namespace ronde {
 
 /// Of one host. Clocks are monotonic, and run equally fast.
 class ClockOffset {
@@ -18,10 +18,12 @@ class ClockOffset {
   }
   /// The other host's moment, as this host's clock has it; before any echo the moment itself.
   Nanoseconds here(Nanoseconds there) const { return there + behind_; }
+  /// How long the fastest echo was on its way: here() is wrong by half of it at most. kNever before any.
+  Nanoseconds round() const { return best_round_; }
 
  private:
   Nanoseconds behind_ = 0;
   Nanoseconds best_round_ = kNever;
 };
 
-}  // namespace ronde::launch
+}  // namespace ronde
