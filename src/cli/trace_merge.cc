@@ -111,7 +111,7 @@ class Starts {
              "these timelines say how their host's clock stands to the others'";
     }
     std::ostringstream text;
-    text << "the clocks of " << hosts_.size() << " hosts were compared as the ranks met, to within "
+    text << "the clocks of " << hosts_.size() << " hosts were compared with the job's as the ranks met, each to within "
          << static_cast<double>((within_ + kMicrosecond - 1) / kMicrosecond) / 1000 << " ms";
     return text.str();
   }
