@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
 
 import keras_training as training
 import numpy as np
@@ -65,6 +66,53 @@ def test_a_fit_goes_on_where_a_step_fails(backend):
     assert all(np.isfinite(each).all() for each in model.get_weights())
     everyones = hvd.allgather_object([each.numpy().tobytes() for each in model.trainable_variables])
     assert everyones[0] == everyones[1]
+
+
+@pytest.mark.ranks(2, fresh=True, deadline=300)
+@pytest.mark.parametrize("backend", ["jax", pytest.param("torch", marks=pytest.mark.long)])
+def test_news_of_hosts_leave_the_state_as_it_is(backend):
+    """Keras's loop on JAX ends by putting moving averages in place of the weights, also where an exception leaves it."""
+    os.environ["KERAS_BACKEND"] = backend
+    keras = importlib.import_module("keras")
+    hvd = importlib.import_module("ronde.keras")
+    from ronde.elastic import notification_manager
+
+    rank = hvd.rank()
+    inputs, targets = training.make_data(rank, 2, steps=BATCHES)
+
+    def batches(begin):
+        for batch in range(begin, BATCHES):
+            rows = slice(batch * training.GLOBAL_BATCH // 2, (batch + 1) * training.GLOBAL_BATCH // 2)
+            yield inputs[rows], targets[rows]
+
+    def trained(news_after):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.05, momentum=0.9, use_ema=True, ema_momentum=0.5)
+        model.compile(hvd.DistributedOptimizer(optimizer), loss="mse")
+        state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+        starts = []
+
+        class News(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                if rank == 0 and state.batch == news_after and len(starts) == 1:
+                    notification_manager.handle_hosts_updated(time.time())
+
+        @hvd.elastic.run
+        def train(state):
+            starts.append(state.batch)
+            model.fit(
+                batches(state.batch), steps_per_epoch=BATCHES, epochs=1, verbose=0,
+                callbacks=[hvd.elastic.UpdateBatchStateCallback(state), News(), hvd.elastic.CommitStateCallback(state)],
+            )
+
+        train(state)
+        return starts, [np.array(each) for each in model.get_weights()]
+
+    (alone, expected), (starts, found) = trained(None), trained(3)
+    assert (alone, starts) == ([0], [0, 3])
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.ranks(1, fresh=True, deadline=300)

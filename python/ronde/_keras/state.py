@@ -21,7 +21,7 @@ from ronde._keras.variables import (
 )
 from ronde._objects import broadcast_object
 from ronde.elastic.state import ObjectState
-from ronde.exceptions import InvalidArgumentError
+from ronde.exceptions import HostsUpdatedInterrupt, InvalidArgumentError
 
 __all__ = ["KerasState"]
 
@@ -47,6 +47,8 @@ class KerasState(ObjectState):
         self._saved_values: List[Any] = []
         self._saved_hidden: List[Any] = []
         self._saved_batches = -1
+        #: On JAX, as they were when news of hosts came: what the loop leaves as it ends may be something else.
+        self._interrupted: Optional[Tuple[List[Any], List[Any]]] = None
         #: The commit before the last: over how many batches gradients were accumulated then, values, objects.
         self._before: Optional[Tuple[int, List[Any], List[Any], Dict[str, Any]]] = None
         super().__init__(broadcast_object, _process.rank, **kwargs)
@@ -69,8 +71,28 @@ class KerasState(ObjectState):
             self._before = before
         super().save()
 
+    def check_host_updates(self) -> None:
+        """As :meth:`ronde.elastic.State.check_host_updates`. Raises as that does."""
+        try:
+            super().check_host_updates()
+        except HostsUpdatedInterrupt:
+            if hasattr(self.model, "jax_state_sync"):
+                # Keras's loop on JAX puts moving averages (use_ema) in the weights' place also where an exception ends it.
+                sync_from_jax(self.model)
+                self._interrupted = values_of(self._variables()), values_of(hidden_variables(self.model))
+            raise
+
+    def on_reset(self) -> None:
+        """As :meth:`ronde.elastic.State.on_reset`. Raises what the callbacks do."""
+        if self._interrupted is not None:
+            assign(self._variables(), self._interrupted[0])
+            assign(hidden_variables(self.model), self._interrupted[1])
+            self._interrupted = None
+        super().on_reset()
+
     def restore(self) -> None:
         """As :meth:`ronde.elastic.State.restore`. Raises what an assignment does."""
+        self._interrupted = None
         forget_jax_state(self.model)
         assign(hidden_variables(self.model), self._saved_hidden)
         assign(self._variables(), self._saved_values)
