@@ -87,6 +87,18 @@ def test_a_network_trains_as_without(bed, launcher):
 
 @ONE_HOST
 @EACH
+def test_few_ranks_add_in_their_order(bed, launcher):
+    """As without MPI, which has an order of its own: what is trained has the same bits."""
+    texts = []
+    for backend in ("mpi", "own"):
+        done = started(bed, launcher, 4, PYTHON, PROGRAMS / "regression.py", RONDE_BACKEND=backend, RONDE_LOG_LEVEL="warning")
+        assert done.returncode == 0, done.stderr
+        texts.append(re.findall(r"weights +(\w{12}), the same bits on all ranks", done.stdout))
+    assert len(texts[0]) == 1 and texts[0] == texts[1], texts
+
+
+@ONE_HOST
+@EACH
 def test_a_rank_that_is_killed_ends_the_job(bed, launcher):
     host = bed.hosts[0]
     job = host.start(launcher, *MPIS[launcher][0], "-n", 2, PYTHON, PROGRAMS / "mpi_steps.py", "for ever",

@@ -29,6 +29,15 @@ struct RankParts {
   }
 };
 
+/// Of ranks that each have so many bytes for all.
+inline RankParts equal_parts(int ranks, std::size_t bytes) {
+  RankParts parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    parts.add(bytes, 1);
+  }
+  return parts;
+}
+
 /// One call. All it points to stays there until it has ended.
 struct CollectiveCall {
   OpKind kind;
@@ -41,6 +50,20 @@ struct CollectiveCall {
   const RankParts* sent;      ///< of operations whose ranks have parts for each other
   const RankParts* received;  ///< the same
 };
+
+/// Of bytes: each rank gets what every rank has, in the order of ranks.
+inline CollectiveCall gathering_call(const std::byte* from, std::byte* to, const RankParts& sent,
+                                     const RankParts& received) {
+  return {.kind = OpKind::allgather,
+          .from = from,
+          .to = to,
+          .count = static_cast<std::size_t>(sent.counts.front()),
+          .type = DType::uint8,
+          .op = std::nullopt,
+          .root = 0,
+          .sent = &sent,
+          .received = &received};
+}
 
 class CollectiveLibrary {
  public:

@@ -15,7 +15,8 @@ namespace {
 
 std::optional<StagedReduction> reduction_of_bucket(const Bucket& bucket, const CollectiveLibrary& library) {
   const Descriptor& first = bucket.members.front().descriptor;
-  return StagedReduction::of({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}, library);
+  return StagedReduction::of({first.tensors.front().dtype, first.reduce_op, first.prescale, first.postscale}, library,
+                             OpKind::allreduce);
 }
 
 /// Buckets lie nowhere. What the library does not reduce is not replayed.
@@ -25,8 +26,11 @@ class StagedLayout final : public BucketLayout {
 
   int fusion_class(const MemoryPlaces&) const override { return 0; }
   std::optional<Placed> place(const Bucket& bucket, const ByteLimits&) override {
-    const bool is_counted = payload_bytes(bucket) <= std::numeric_limits<int>::max();  // as libraries count
-    return is_counted && reduction_of_bucket(bucket, library_) ? std::optional(Placed()) : std::nullopt;
+    const std::optional<StagedReduction> reduction = reduction_of_bucket(bucket, library_);
+    const std::size_t bytes = payload_bytes(bucket);
+    const std::size_t counted = reduction && reduction->is_gathered() ? reduction->received(bytes) : bytes;
+    const bool is_counted = counted <= std::size_t{std::numeric_limits<int>::max()};  // as libraries count
+    return is_counted && reduction ? std::optional(Placed()) : std::nullopt;
   }
   void take_back(const Bucket&) override {}
 
@@ -71,7 +75,7 @@ class StagedBackend final : public Backend {
  private:
   std::optional<StagedReduction> reduction_of(const Plan& plan) const {
     return reduces(plan.kind)
-               ? StagedReduction::of({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, *library_)
+               ? StagedReduction::of({plan.dtype, plan.reduce_op, plan.prescale, plan.postscale}, *library_, plan.kind)
                : std::nullopt;
   }
 

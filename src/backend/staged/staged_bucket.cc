@@ -19,7 +19,10 @@ StagedBucket::StagedBucket(CollectiveLibrary& library, const Bucket& bucket, Sta
   }
   first_segments_.push_back(list_.segment_count());
   memory_ = staging_.sent.take(reduction_.staged(list_.bytes()));
-  result_ = staging_.received.take(reduction_.staged(list_.bytes()));
+  result_ = staging_.received.take(reduction_.received(list_.bytes()));
+  if (reduction_.is_gathered()) {
+    parts_ = equal_parts(library_.size(), list_.bytes());
+  }
 }
 
 StagedBucket::~StagedBucket() {
@@ -51,6 +54,9 @@ void StagedBucket::copy_in(std::size_t member) {
 void StagedBucket::publish(std::uint64_t) {}
 
 bool StagedBucket::begin() {
+  if (reduction_.is_gathered()) {
+    return library_.begin(gathering_call(memory_, result_, parts_, parts_), &request_);
+  }
   return library_.begin({.kind = OpKind::allreduce,
                          .from = memory_,
                          .to = result_,
@@ -72,7 +78,7 @@ Progress StagedBucket::advance() {
   }
   stage_ = Stage::copy_out;
   const std::size_t end = std::min(at_ + kBudgetBytes, list_.bytes());
-  reduction_.copy_out(list_, at_, end, result_ + reduction_.staged(at_));
+  reduction_.copy_out(list_, at_, end, result_ + reduction_.staged(at_), reduction_.staged(list_.bytes()));
   at_ = end;
   if (at_ < list_.bytes()) {
     return Progress::again;

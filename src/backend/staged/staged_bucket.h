@@ -41,6 +41,7 @@ class StagedBucket final : public PersistentCollective {
   CollectiveLibrary& library_;
   const Bucket bucket_;
   const StagedReduction reduction_;
+  RankParts parts_;  ///< of what is gathered
   collectives::GatherList list_;
   std::vector<std::size_t> first_segments_;  ///< by member; one more, behind the last
   StagingPair staging_;                      ///< of two, since Open MPI 4 reduces in place at half the speed

@@ -49,11 +49,20 @@ struct InEqualRanks : testing::Test {
     return false;
   }
 
+  /// The average of what four ranks have that are gathered.
+  static float in_order(float own) {
+    volatile float sum = own;  // rounded at each step
+    for (int rank = 1; rank < 4; ++rank) {
+      sum = sum + own * EqualRanks::kTimes[rank];
+    }
+    return sum / 4;
+  }
+
   EqualRanks library{4};
   std::vector<std::vector<float>> inputs{std::vector<float>(3), std::vector<float>(500000), std::vector<float>(1)};
   std::vector<std::vector<float>> outputs = inputs;
   Bucket bucket = bucket_of({3, 500000, 1});
-  StagedReduction average = *StagedReduction::of({DType::float32, ReduceOp::average, 1, 1}, library);
+  StagedReduction average = *StagedReduction::of({DType::float32, ReduceOp::average, 1, 1}, library, OpKind::allreduce);
 };
 
 TEST_F(InEqualRanks, ABucketIsOneCallInstanceAfterInstance) {
@@ -63,6 +72,19 @@ TEST_F(InEqualRanks, ABucketIsOneCallInstanceAfterInstance) {
     EXPECT_EQ(library.calls, instance);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       EXPECT_EQ(outputs[i], inputs[i]) << "the average of equal numbers, member " << i;
+    }
+  }
+}
+
+TEST_F(InEqualRanks, OneThatIsGatheredIsReducedInTheOrderOfRanks) {
+  library.gathers = true;
+  StagedBucket staged(library, bucket,
+                      *StagedReduction::of({DType::float32, ReduceOp::average, 1, 1}, library, OpKind::allreduce));
+  for (int instance = 1; instance <= 3; ++instance) {
+    ASSERT_TRUE(run(staged, static_cast<float>(10 * instance)));
+    EXPECT_EQ(library.calls, instance);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(outputs[i], std::vector<float>(inputs[i].size(), in_order(inputs[i][0]))) << "member " << i;
     }
   }
 }

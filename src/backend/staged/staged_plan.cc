@@ -46,7 +46,8 @@ class StagedPlan final : public Operation {
     from_ = staging.sent.take(staged(bytes_in(sent_)));
     // Whether a library writes to the result of a reduce on other ranks than the root is its own affair.
     const bool is_reduce = plan.kind == OpKind::reduce;
-    to_ = is_in_place() ? from_ : staging.received.take(staged(bytes_in(is_reduce ? sent_ : received_)));
+    const std::size_t result = bytes_in(is_reduce ? sent_ : received_);
+    to_ = is_in_place() ? from_ : staging.received.take(reduction_ ? reduction_->received(result) : result);
   }
   ~StagedPlan() override {
     if (stage_ == Stage::under_way) {
@@ -135,7 +136,11 @@ class StagedPlan final : public Operation {
     return is_begun && library_.test(&request_) ? copy_out() : Progress::idle;
   }
 
-  CollectiveCall call() const {
+  CollectiveCall call() {
+    if (reduction_ && reduction_->is_gathered()) {
+      sent_parts_ = received_parts_ = equal_parts(library_.size(), end_of_piece() - piece_);
+      return gathering_call(from_, to_, sent_parts_, received_parts_);
+    }
     const std::size_t element_bytes = reduction_ ? reduction_->element_bytes() : 1;
     const std::size_t bytes = is_whole(plan_.kind) ? end_of_piece() - piece_ : sent_parts_.bytes;
     return {.kind = plan_.kind,
@@ -156,7 +161,7 @@ class StagedPlan final : public Operation {
         plan_.kind == OpKind::exscan && library_.rank() == 0;  // libraries leave the first rank's as it is
     const std::size_t end = is_there || is_left ? end_out() : std::min(at_ + kBudgetBytes, end_out());
     if (!is_there && !is_left && reduction_) {
-      reduction_->copy_out(received_, at_, end, to_ + staged(at_ - piece_));
+      reduction_->copy_out(received_, at_, end, to_ + staged(at_ - piece_), staged(end_out() - piece_));
     } else if (!is_there && !is_left) {
       received_.scatter(at_, end, to_ + (at_ - piece_));
     }
@@ -194,7 +199,7 @@ class StagedPlan final : public Operation {
   const std::optional<StagedReduction> reduction_;
   StagingPair& staging_;
   GatherList sent_, received_;
-  RankParts sent_parts_, received_parts_;  ///< of operations whose ranks have parts for each other
+  RankParts sent_parts_, received_parts_;  ///< of operations whose ranks have parts for each other, or are gathered
   std::byte* from_ = nullptr;
   std::byte* to_ = nullptr;
   Underway request_ = nullptr;

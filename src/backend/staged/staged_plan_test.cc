@@ -48,7 +48,7 @@ TEST(StagedPlan, PiecesAreWholeElementsThatAnIntCanCount) {
   EXPECT_EQ(bytes_of_piece(nullptr, 2), std::size_t{1} << 20);
   EXPECT_EQ(bytes_of_piece(nullptr, 8), std::size_t{4} << 20);
   EXPECT_LE(bytes_of_piece(nullptr, 1'000'000), std::size_t{std::numeric_limits<int>::max()});
-  const StagedReduction halves = *StagedReduction::of({DType::float16, ReduceOp::sum}, StubLibrary(4));
+  const StagedReduction halves = *StagedReduction::of({DType::float16, ReduceOp::sum}, StubLibrary(4), OpKind::reduce);
   EXPECT_EQ(bytes_of_piece(&halves, 4), std::size_t{1} << 20) << "2 MiB in front of the library";
 }
 

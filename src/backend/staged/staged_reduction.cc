@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "collectives/schedule/message_limits.h"
 #include "reduce/widen.h"
 
 namespace ronde::backend {
 
 namespace {
 
+using collectives::GatherList;
 using reduce::DefaultArithmetic;
 
 /// As what libraries add it.
@@ -55,25 +59,49 @@ bool is_as_ours(const reduce::Reduction& reduction) {
   return op != ReduceOp::average && reduction.prescale == 1.0 && reduction.postscale == 1.0;
 }
 
+/// Whether the order in which ranks' values meet may be seen in the result.
+bool rounds(const reduce::Reduction& reduction) {
+  return is_as_ours(reduction) && (is_floating(reduction.dtype) || is_complex(reduction.dtype));
+}
+
+bool goes_in_order(const reduce::Reduction& reduction, const CollectiveLibrary& library, OpKind kind) {
+  const bool are_few = library.size() > 2 && library.size() <= collectives::messages::MessageLimits().rank_order_to;
+  return kind == OpKind::allreduce && are_few && rounds(reduction) && library.has(OpKind::allgather, true);
+}
+
 }  // namespace
 
-std::optional<StagedReduction> StagedReduction::of(const reduce::Reduction& reduction,
-                                                   const CollectiveLibrary& library) {
+std::optional<StagedReduction> StagedReduction::of(const reduce::Reduction& reduction, const CollectiveLibrary& library,
+                                                   OpKind kind) {
+  if (goes_in_order(reduction, library, kind)) {
+    return StagedReduction(reduction, static_cast<std::size_t>(library.size()));
+  }
   const DType staged = staged_type(reduction.dtype);
   const ReduceOp asked = reduction.op == ReduceOp::average ? ReduceOp::sum : reduction.op;
   const ReduceOp op = reduction.dtype == DType::boolean ? ReduceOp::bit_or : asked;
   if (!is_as_ours(reduction) || !library.reduces(staged, op)) {
     return std::nullopt;
   }
-  return StagedReduction(reduction, staged, op, library.size());
+  return StagedReduction(reduction, staged, op, static_cast<std::size_t>(library.size()));
 }
 
-StagedReduction::StagedReduction(const reduce::Reduction& reduction, DType staged, ReduceOp op, int ranks)
+StagedReduction::StagedReduction(const reduce::Reduction& reduction, std::size_t ranks)
+    : dtype_(reduction.dtype),
+      staged_(reduction.dtype),
+      op_(reduction.op),
+      element_bytes_(dtype_bytes(reduction.dtype)),
+      staged_element_bytes_(element_bytes_),
+      ranks_(ranks),
+      is_widened_(false),
+      in_order_(std::in_place, reduction, ranks) {}
+
+StagedReduction::StagedReduction(const reduce::Reduction& reduction, DType staged, ReduceOp op, std::size_t ranks)
     : dtype_(reduction.dtype),
       staged_(staged),
       op_(op),
       element_bytes_(std::min(dtype_bytes(reduction.dtype), dtype_bytes(staged))),
       staged_element_bytes_(dtype_bytes(staged)),
+      ranks_(ranks),
       is_widened_(reduce::is_small_float(reduction.dtype)) {
   if (reduction.prescale != 1.0) {
     before_.emplace(reduce::Reduction{staged, ReduceOp::sum, reduction.prescale, 1.0}, 1);
@@ -81,12 +109,11 @@ StagedReduction::StagedReduction(const reduce::Reduction& reduction, DType stage
   const bool is_average = reduction.op == ReduceOp::average && ranks > 1;
   if (is_average || reduction.postscale != 1.0) {
     behind_.emplace(reduce::Reduction{staged, is_average ? ReduceOp::average : ReduceOp::sum, 1.0, reduction.postscale},
-                    1, is_average ? static_cast<std::size_t>(ranks) : 0);
+                    1, is_average ? ranks : 0);
   }
 }
 
-void StagedReduction::copy_in(const collectives::GatherList& list, std::size_t begin, std::size_t end,
-                              std::byte* to) const {
+void StagedReduction::copy_in(const GatherList& list, std::size_t begin, std::size_t end, std::byte* to) const {
   if (!before_ && !is_widened_) {
     list.gather(begin, end, to);
     return;
@@ -106,8 +133,12 @@ void StagedReduction::copy_in(const collectives::GatherList& list, std::size_t b
   });
 }
 
-void StagedReduction::copy_out(const collectives::GatherList& list, std::size_t begin, std::size_t end,
-                               const std::byte* from) const {
+void StagedReduction::copy_out(const GatherList& list, std::size_t begin, std::size_t end, const std::byte* from,
+                               std::size_t stride) const {
+  if (in_order_) {
+    reduce_out(list, begin, end, from, stride);
+    return;
+  }
   if (!behind_ && !is_widened_) {
     list.scatter(begin, end, from);
     return;
@@ -121,6 +152,18 @@ void StagedReduction::copy_out(const collectives::GatherList& list, std::size_t 
       const void* const inputs[] = {place};
       (*behind_)(arithmetic, inputs, bytes / element_bytes_, to);
     }
+  });
+}
+
+void StagedReduction::reduce_out(const GatherList& list, std::size_t begin, std::size_t end, const std::byte* from,
+                                 std::size_t stride) const {
+  const DefaultArithmetic arithmetic;
+  std::vector<const void*> values(ranks_);
+  list.for_each(begin, end, [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t at) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      values[rank] = from + rank * stride + (at - begin);
+    }
+    (*in_order_)(arithmetic, values.data(), in_order_->elements(bytes), to);
   });
 }
 

@@ -15,7 +15,7 @@ using collectives::GatherList;
 using testing::ElementsAre;
 
 std::optional<StagedReduction> of(DType dtype, ReduceOp op, double prescale = 1, double postscale = 1, int ranks = 4) {
-  return StagedReduction::of({dtype, op, prescale, postscale}, StubLibrary(ranks));
+  return StagedReduction::of({dtype, op, prescale, postscale}, StubLibrary(ranks), OpKind::reduce);
 }
 
 TEST(StagedReduction, IsOfTypesAndOperationsThatLibrariesRoundAsRondeDoes) {
@@ -72,8 +72,8 @@ std::vector<float> through(const StagedReduction& reduction, std::vector<float> 
   for (float& each : staged) {
     each *= ranks;
   }
-  reduction.copy_out(list, 0, 2 * sizeof(float), memory);  // in parts
-  reduction.copy_out(list, 2 * sizeof(float), list.bytes(), memory + 2 * sizeof(float));
+  reduction.copy_out(list, 0, 2 * sizeof(float), memory, 0);  // in parts
+  reduction.copy_out(list, 2 * sizeof(float), list.bytes(), memory + 2 * sizeof(float), 0);
   return results;
 }
 
@@ -100,8 +100,8 @@ void expect_widened(DType dtype, std::vector<std::uint16_t> codes, std::vector<f
   reduction.copy_in(list, 0, list.bytes(), reinterpret_cast<std::byte*>(staged.data()));
   EXPECT_EQ(staged, values);
   const auto* const memory = reinterpret_cast<const std::byte*>(sums.data());
-  reduction.copy_out(list, 0, 2, memory);  // in parts
-  reduction.copy_out(list, 2, 4, memory + 4);
+  reduction.copy_out(list, 0, 2, memory, 0);  // in parts
+  reduction.copy_out(list, 2, 4, memory + 4, 0);
   EXPECT_EQ(results, averages);
 }
 
@@ -121,8 +121,49 @@ TEST(StagedReduction, LongSmallFloatsGoBlockByBlock) {
   reduction.copy_in(list, 0, list.bytes(), reinterpret_cast<std::byte*>(staged.data()));
   EXPECT_EQ(staged, std::vector<float>(codes.size(), 2));
   staged.assign(codes.size(), 6);
-  reduction.copy_out(list, 0, list.bytes(), reinterpret_cast<const std::byte*>(staged.data()));
+  reduction.copy_out(list, 0, list.bytes(), reinterpret_cast<const std::byte*>(staged.data()), 0);
   EXPECT_EQ(results, std::vector<std::uint8_t>(codes.size(), 0x42)) << "3";
+}
+
+std::optional<StagedReduction> of_allreduce(DType dtype, ReduceOp op, const CollectiveLibrary& library) {
+  return StagedReduction::of({dtype, op, 1, 1}, library, OpKind::allreduce);
+}
+
+TEST(StagedReduction, OfFewRanksAnAllreduceThatRoundsIsGathered) {
+  for (const int ranks : {3, 4}) {
+    const StubLibrary library(ranks);
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::complex64}) {
+      const StagedReduction reduction = *of_allreduce(dtype, ReduceOp::average, library);
+      EXPECT_TRUE(reduction.is_gathered());
+      EXPECT_EQ(reduction.staged(80), 80u) << "as it is";
+      EXPECT_EQ(reduction.received(80), static_cast<std::size_t>(80 * ranks));
+    }
+    EXPECT_TRUE(of_allreduce(DType::float32, ReduceOp::product, library)->is_gathered());
+    EXPECT_FALSE(of_allreduce(DType::int64, ReduceOp::sum, library)->is_gathered()) << "in any order";
+    EXPECT_FALSE(of_allreduce(DType::float32, ReduceOp::max, library)) << "left as ever";
+    EXPECT_FALSE(of(DType::float32, ReduceOp::sum, 1, 1, ranks)->is_gathered()) << "no all-reduce";
+  }
+  for (const int ranks : {1, 2, 5, 64}) {
+    EXPECT_FALSE(of_allreduce(DType::float32, ReduceOp::sum, StubLibrary(ranks))->is_gathered());
+  }
+}
+
+TEST(StagedReduction, WhatIsGatheredIsReducedInTheOrderOfRanks) {
+  const StagedReduction reduction =
+      *StagedReduction::of({DType::float32, ReduceOp::average, 2, 0.5}, StubLibrary(3), OpKind::allreduce);
+  std::vector<float> own{1, 2, 3};
+  std::vector<float> results(3);
+  GatherList list;
+  list.append(own.data(), results.data(), 2 * sizeof(float));
+  list.append(own.data() + 2, results.data() + 2, sizeof(float));
+  std::vector<float> staged(3);
+  reduction.copy_in(list, 0, list.bytes(), reinterpret_cast<std::byte*>(staged.data()));
+  EXPECT_EQ(staged, own) << "scaled behind the library";
+  const std::vector<float> all{1e8F, 1, 30, 1, 2, 60, -1e8F, 3, 90};  // rank after rank
+  const auto* const memory = reinterpret_cast<const std::byte*>(all.data());
+  reduction.copy_out(list, 0, sizeof(float), memory, 3 * sizeof(float));  // in parts
+  reduction.copy_out(list, sizeof(float), list.bytes(), memory + sizeof(float), 3 * sizeof(float));
+  EXPECT_THAT(results, ElementsAre(0, 2, 60)) << "(1e8 + 1) - 1e8 is 0, 1e8 - 1e8 + 1 is not";
 }
 
 }  // namespace
