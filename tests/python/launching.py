@@ -13,7 +13,9 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Any, Callable, List, Optional
+
+import pytest
 
 from zygote_process import STAND_IN, ZygoteProcess
 
@@ -118,6 +120,11 @@ class Job:
             rest, _ = self.process.communicate()
             raise AssertionError(f"the job did not end within {limit_s} s:\n{''.join(self._seen)}{rest}") from error
         return Ended(self.process.returncode, "".join(self._seen) + rest, time.monotonic() - self._began)
+
+
+def long(*values: Any) -> Any:
+    """A test's parameters in a case that is like another: CI alone runs it."""
+    return pytest.param(*values, marks=pytest.mark.long)
 
 
 def run_job(

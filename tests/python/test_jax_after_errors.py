@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launching import run_job
+from launching import long, run_job
 
 LATE_ONCE = """
 import jax, jax.numpy as jnp, time, ronde.jax as rj
@@ -65,7 +65,7 @@ for number[0] in range(10):
 """
 
 
-@pytest.mark.parametrize("ranks, raises, after_s", [(2, "1", 0), (2, "1", 0.5), (2, "all", 0), (3, "0", 0.5)])
+@pytest.mark.parametrize("ranks, raises, after_s", [(2, "1", 0), long(2, "1", 0.5), (2, "all", 0), (3, "0", 0.5)])
 def test_an_execution_that_xla_gives_up(tmp_path, ranks, raises, after_s):
     """A callback raises in the middle of an execution: calls that only some ranks have begun meet none of a later one."""
     program = tmp_path / "program.py"
@@ -106,7 +106,7 @@ for number in range(14):
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [long(2), 3])
 def test_ranks_that_a_late_one_has_left_behind_go_on_in_one_execution(tmp_path, ranks):
     """After a failure of all, one rank is late by more than two limits: then all had success, with sums of two steps."""
     program = tmp_path / "program.py"
@@ -150,7 +150,7 @@ for number in range(14):
 
 
 @pytest.mark.parametrize("calls, way, fails", [(1, "plain", "3,4"), (3, "plain", "3,4"), (3, "scan", "3"), (2, "plain", "0")])
-@pytest.mark.parametrize("ranks, raises", [(2, "1"), (3, "0"), (2, "all")])
+@pytest.mark.parametrize("ranks, raises", [(2, "1"), long(3, "0"), long(2, "all")])
 def test_an_execution_that_fails_before_its_first_call(tmp_path, ranks, raises, calls, way, fails):
     """The rank's next one met the others' one before, from then on, with success."""
     program = tmp_path / "program.py"
@@ -218,7 +218,7 @@ for each in threads:
 """
 
 
-@pytest.mark.parametrize("names", ["given", "none"])
+@pytest.mark.parametrize("names", ["given", long("none")])
 def test_programs_of_two_threads_of_which_one_fails(tmp_path, names):
     """Executions of all programs were counted together: ranks whose threads took turns otherwise went on apart."""
     program = tmp_path / "program.py"
@@ -261,7 +261,7 @@ for number in range(12):
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [long(2), 3])
 def test_ranks_that_ask_in_different_programs_meet_again(tmp_path, ranks):
     """Each waited for the others in its own program, up to the limit, and went on to the other one, in step with them."""
     program = tmp_path / "program.py"
@@ -293,7 +293,7 @@ for number in range(8):
 """
 
 
-@pytest.mark.parametrize("ranks, fails", [(2, 0), (2, 2), (3, 0)])
+@pytest.mark.parametrize("ranks, fails", [(2, 0), long(2, 2), (3, 0)])
 def test_a_callback_without_arguments_that_fails_before_the_first_call(tmp_path, ranks, fails):
     """It waits for nothing. In the first execution of a program nobody knew of it, and this rank's next one met the others'."""
     program = tmp_path / "program.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from launching import run_job
+from launching import long, run_job
 
 LOST = """
 import jax, jax.numpy as jnp, numpy as np, ronde.jax as rj
@@ -88,7 +88,7 @@ run("then", range(10, 12))
 """
 
 
-@pytest.mark.parametrize("late_rank", [0, 1])
+@pytest.mark.parametrize("late_rank", [long(0), 1])
 def test_a_program_that_is_given_its_own_result_after_an_error(tmp_path, late_rank):
     """One rank's argument holds the error, so its execution has no call; the other's is good, and makes one, which met the
     rank's next."""
@@ -246,7 +246,7 @@ run("then", range(10, 12))
 """
 
 
-@pytest.mark.parametrize("way", ["array", "reference", "closed over"])
+@pytest.mark.parametrize("way", [long("array"), "reference", long("closed over")])
 def test_a_program_with_callbacks_that_takes_what_another_has_failed_to_make(tmp_path, way):
     """The error seemed to be of its own callback, so it counted as an execution that others had begun too: sums were of two
     steps from then on."""
@@ -382,7 +382,7 @@ for number in range(3):
 """
 
 
-@pytest.mark.parametrize("limit_s", ["60", "0.3"])
+@pytest.mark.parametrize("limit_s", [long("60"), "0.3"])
 def test_a_program_that_was_under_way_in_an_earlier_job(tmp_path, limit_s):
     """Leaving waits for it, within a limit. Then its call was the first of the next job, and met another rank's first there."""
     program = tmp_path / "program.py"

@@ -26,7 +26,7 @@ def made(keras, hvd):
 
 
 @pytest.mark.ranks(2, fresh=True, deadline=300)
-@pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
+@pytest.mark.parametrize("backend", ["jax", "torch", pytest.param("tensorflow", marks=pytest.mark.long)])
 def test_a_fit_goes_on_where_a_step_fails(backend):
     os.environ["KERAS_BACKEND"] = backend
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

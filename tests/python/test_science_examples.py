@@ -79,7 +79,7 @@ def losses(ranks, program, *options):
     return [float(loss) for line in steps for loss in re.findall(r"loss ([\d.]+)", line)]
 
 
-@pytest.mark.parametrize("program", ["hep_cnn_torch.py", "hep_cnn_keras.py"])
+@pytest.mark.parametrize("program", ["hep_cnn_torch.py", pytest.param("hep_cnn_keras.py", marks=pytest.mark.long)])
 def test_two_ranks_train_hep_cnn_as_one(program):
     """Without dropout, which leaves out other values on each rank."""
     options = "--width", "8", "--dropout", "0"
@@ -88,7 +88,7 @@ def test_two_ranks_train_hep_cnn_as_one(program):
     assert losses(2, program, *options) == pytest.approx(alone, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("program", ["cosmogan_torch.py", "cosmogan_keras.py"])
+@pytest.mark.parametrize("program", ["cosmogan_torch.py", pytest.param("cosmogan_keras.py", marks=pytest.mark.long)])
 def test_two_ranks_train_cosmogan_as_one(program):
     """With normalisation over all ranks, and labels of which some are flipped."""
     options = "--width", "4", "--sync-batch-norm", "--flip", "0.1"

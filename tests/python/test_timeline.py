@@ -151,7 +151,7 @@ def test_needs_init(hvd, world):
     assert hvd.size() == world
 
 
-@pytest.mark.parametrize("variable", ["RONDE_TIMELINE", "HOROVOD_TIMELINE"])
+@pytest.mark.parametrize("variable", ["RONDE_TIMELINE", pytest.param("HOROVOD_TIMELINE", marks=pytest.mark.long)])
 def test_a_killed_rank_leaves_a_file_that_can_be_read_and_merged(tmp_path, variable):
     path = tmp_path / "trace.json"
     files = [of_rank(path, rank) for rank in range(2)]
