@@ -103,6 +103,7 @@ class StoreClient final : public Store {
     if (!socket_.is_open()) {
       return lost();
     }
+    const std::string own = boot_id();
     const RealClock clock;
     const Nanoseconds begun = clock.now();
     ClockOffset offset;
@@ -110,15 +111,16 @@ class StoreClient final : public Store {
     for (int echo = 0; echo < kEchoes && (echo == 0 || clock.now() - begun < kEnoughEchoes); ++echo) {
       const Nanoseconds sent = clock.now();
       Result<ClockReading> reading = read_clock(later(begun, limit));
+      const Nanoseconds got = clock.now();
       if (!reading) {
         socket_.reset();
         return reading.status();
       }
       boot = reading->boot;
-      if (!boot.empty() && boot == boot_id()) {
+      if (!boot.empty() && boot == own) {
         return JobClock{boot, 0, 0};
       }
-      offset.note_echo(sent, reading->now, clock.now());
+      offset.note_echo(sent, reading->now, got);
     }
     return JobClock{boot, -offset.here(0), offset.round() / 2};
   }

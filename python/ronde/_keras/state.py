@@ -34,7 +34,8 @@ class KerasState(ObjectState):
         optimizer: None: the model's, if it is compiled.
         kwargs: become attributes; they are copied and must be picklable.
 
-    Keeps a copy in memory, and two while gradients are accumulated over several batches (see :meth:`sync`).
+    Keeps a copy in memory, and two while gradients are accumulated over several batches (see :meth:`sync`); on JAX one more
+    from news of hosts until the job is joined anew.
     ``init()`` must have been called. Raises ValueError for a model that has no weights yet.
     """
 

@@ -140,7 +140,7 @@ Result<std::string> own_address(const JoinOptions& options, const Settings& sett
 struct Met {
   std::shared_ptr<transport::HostArena> arena;
   JobConnections connections;
-  JobClock clock = {};  ///< of ranks that share no memory
+  JobClock clock = {};  ///< of ranks that have connected to each other
 };
 
 JobConnections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
