@@ -19,7 +19,7 @@ from jax import lax
 import ronde.jax as rj
 
 CALLS = ("sum", "average", "grouped", "broadcast", "allgather", "alltoall", "reducescatter")
-ONE_PART = ("jit", "checkpoint", "scan", "unrolled", "while", "vmap", "twice", "two shapes", "own rule", "pullback")
+ONE_PART = ("jit", "checkpoint", "scan", "unrolled", "while", "vmap", "twice", "two shapes", "own rule", "pullback", "pullbacks")
 TWO_PARTS = ("sequence", "cond")
 
 Vectors = List[np.ndarray]  # one of each rank
@@ -35,7 +35,7 @@ class Node:
 
 def has_gradient(node: Node) -> bool:
     # Horovod's rules give the gradient's gradient of the others another factor than the call itself has.
-    is_turned_back = node.kind != "pullback" or calls_in(node) <= {"sum", "average", "grouped", "alltoall"}
+    is_turned_back = node.kind not in ("pullback", "pullbacks") or calls_in(node) <= {"sum", "average", "grouped", "alltoall"}
     return node.kind != "while" and is_turned_back and all(has_gradient(part) for part in node.parts)
 
 
@@ -51,7 +51,7 @@ def write(dice: random.Random, depth: int, known: List[Node]) -> Node:
         return compiled(Node(dice.choice(CALLS), [], number))
     kind = dice.choice(ONE_PART + TWO_PARTS + ("sequence",))
     parts = [write(dice, depth - 1, known) for _ in range(2 if kind in TWO_PARTS else 1)]
-    if kind in ("own rule", "pullback") and not has_gradient(parts[0]):
+    if kind in ("own rule", "pullback", "pullbacks") and not has_gradient(parts[0]):
         kind = "jit"
     return compiled(Node(kind, parts, number))
 
@@ -117,6 +117,11 @@ def compiled(node: Node) -> Node:
         _, pullback = jax.vjp(part, x)
         return pullback(x)[0] + 2 * pullback(x[::-1])[0]
 
+    def by_two_pullbacks(x: Any) -> Any:
+        two = jnp.stack([x[0], x.sum()])
+        (_, one), (_, other) = jax.vjp(jitted, x), jax.vjp(jitted, two)
+        return one(x)[0] + other(two)[0].sum()  # in the order of the calls
+
     ways = {
         "jit": jitted,
         "checkpoint": checkpointed,
@@ -128,6 +133,7 @@ def compiled(node: Node) -> Node:
         "two shapes": of_two_shapes,
         "own rule": own_rule,
         "pullback": by_pullback,
+        "pullbacks": by_two_pullbacks,
         "sequence": lambda x: other(part(x)),
         "cond": lambda x: lax.cond(lax.stop_gradient(x[0]) * 0 + node.number % 2 > 0, part, other, x),
     }
@@ -175,6 +181,9 @@ def value(node: Node, xs: Vectors, linear: bool = False) -> Vectors:
         return added(inner(xs), [x.sum() for x in inner([np.stack([x[0], x.sum()]) for x in xs])])
     if kind == "pullback":
         return added(gradient(node.parts[0], xs), [2 * x for x in gradient(node.parts[0], [x[::-1] for x in xs])])
+    if kind == "pullbacks":
+        twos = gradient(node.parts[0], [np.stack([x[0], x.sum()]) for x in xs])
+        return added(gradient(node.parts[0], xs), [two.sum() for two in twos])
     if kind == "sequence":
         return inner(inner(xs), 1)
     return inner(xs, 1 - node.number % 2) if kind == "cond" else inner(xs)
@@ -199,17 +208,20 @@ def gradient(node: Node, gs: Vectors) -> Vectors:
     if kind == "twice":
         return added(inner(gs), inner([3 * g for g in gs]))
     if kind == "two shapes":
-        more = [np.full(len(pair), 0.0) for pair in gs]
-        for each, (first, sum_) in zip(more, inner([np.full(2, g.sum()) for g in gs])):
-            each += sum_
-            each[0] += first
-        return added(inner(gs), more)
+        return added(inner(gs), spread(gs, inner([np.full(2, g.sum()) for g in gs])))
     if kind == "pullback":
         # The gradient of a linear function's gradient is the function, reversed where its argument was.
         return added(value(node.parts[0], gs, True), [2 * x[::-1] for x in value(node.parts[0], gs, True)])
+    if kind == "pullbacks":
+        return added(value(node.parts[0], gs, True), spread(gs, value(node.parts[0], [np.full(2, g.sum()) for g in gs], True)))
     if kind == "sequence":
         return inner(inner(gs, 1))
     return inner(gs, 1 - node.number % 2) if kind == "cond" else inner(gs)
+
+
+def spread(xs: Vectors, twos: Vectors) -> Vectors:
+    """Gradients of vectors like these from those of their first element and their sum."""
+    return [sum_ + first * (np.arange(len(x)) == 0) for x, (first, sum_) in zip(xs, twos)]
 
 
 def added(xs: Vectors, ys: Any) -> Vectors:

@@ -236,3 +236,33 @@ def test_a_gradient_never_meets_another_calls(tmp_path, form):
         assert got == 2 * ["got 3.0 5.0"], ended.output
     else:
         assert len(raised) == 2 and all("'grad of allreduce." in line for line in raised), ended.output
+
+
+PULLBACKS = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank = rj.rank()
+helper = jax.jit(lambda x: rj.allreduce(x.mean(), op=rj.Sum))
+
+def late(x):  # so that calls are under way together
+    return x + 0 * jax.lax.fori_loop(0, 6, lambda _, each: jnp.tanh(each @ each), jnp.full((200, 200), x))[0, 0]
+
+@jax.jit
+def program(x, y, one, other):
+    (a, back), (b, back_again) = jax.vjp(helper, x), jax.vjp(helper, y)
+    return a, b, back(late(one))[0].sum(), back_again(late(other))[0].sum()
+
+for step in range(3):
+    one = jnp.float32(rank + 1)
+    found = program(jnp.full(3 + rank, 1.0), jnp.full(3, 10.0), one, 100 * one)
+    print("got", *map(float, jax.block_until_ready(found)))
+"""
+
+
+def test_pullbacks_in_the_order_of_their_calls(tmp_path):
+    """Rank 0 keeps one trace of the helper, rank 1 has two. Rank 0 took each gradient for the other call's, and it was added to that
+    one, with success."""
+    program = tmp_path / "pullbacks.py"
+    program.write_text(PULLBACKS)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="20")
+    assert ended.lines("got") == 6 * ["got 2.0 20.0 3.0 300.0"], ended.output

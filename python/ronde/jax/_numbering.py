@@ -19,6 +19,7 @@ import re
 import threading
 from typing import Any, Dict, List, Optional, Set
 
+import jax
 import numpy as np
 
 from ronde.jax import _effect, _endings, _order, _pairs, _scope
@@ -27,6 +28,9 @@ from ronde.jax._order import WHOLE
 #: An attribute of calls whose name is not whole yet: their trace, and that of the call whose gradient they are (_pairs.py). It
 #: is taken away with the number.
 _UNNUMBERED = "unnumbered"
+
+#: Whether JAX takes the gradients of a program's calls in one order, whatever a rank computes beside (tried with 0.4.38, 0.6.2 to 0.10.2).
+_IN_ONE_ORDER = jax.__version_info__ >= (0, 6)
 
 
 def unnumbered(trace: int, gradient_of: int) -> Dict[str, Any]:
@@ -226,7 +230,7 @@ class _Numbering:
             if _UNNUMBERED in said:
                 places.setdefault(said["group"].value, []).append(place)
         for own in places.values():
-            found = _pairs.pairs([_pairs.Call(*map(int, _said(self._in_order[place])[_UNNUMBERED])) for place in own])
+            found = _pairs.pairs([_call(_said(self._in_order[place])) for place in own], _IN_ONE_ORDER)
             for place, pair in found.items():
                 self._pairs[own[place]] = pair._replace(of=own[pair.of])
 
@@ -261,7 +265,8 @@ class _Numbering:
             self._calls[group] = number + 1
             name = f"{name}.{self._label}.{number}/{self._all[group]}"
         else:
-            name = f"{name} {self._give_name(pair.of)}" + (f" {pair.number}" if pair.number else "")
+            counted = f" of {_number_of(pair.counted):x}" if pair.counted else ""
+            name = f"{name} {self._give_name(pair.of)}" + (f" {pair.number}" if pair.number else "") + counted
         self._made[place] = name
         self._names.setdefault(group, []).append(name)
         said["name"] = ir.StringAttr.get(name)
@@ -282,6 +287,11 @@ class _Numbering:
 def _number_of(text: str) -> int:
     """Another one for each text, positive, and so that its negative is none's either."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 2
+
+
+def _call(said: Dict[str, Any]) -> _pairs.Call:
+    """Of a call without a name, what it says of itself."""
+    return _pairs.Call(*map(int, said[_UNNUMBERED]), kind=(said["name"].value, said["op"].value))
 
 
 def _said(operation: Any) -> Dict[str, Any]:
