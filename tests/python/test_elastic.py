@@ -223,6 +223,25 @@ def test_a_sync_that_fails_half_way_leaves_the_last_commit(hvd):
 
 
 @pytest.mark.ranks(1)
+@pytest.mark.parametrize("distributed", [False, True])
+def test_restored_state_keeps_its_types(hvd, distributed):
+    """PyTorch's load_state_dict rounds float32 state of parameters of 16 bits to these."""
+    parameter = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    master = torch.tensor([1.0, 1 / 3, 1e-9])
+    optimizer.state[parameter] = {"master": master.clone(), "more": [{"nested": master.double()}]}
+    if distributed:
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=[("p", parameter)])
+    state = hvd.elastic.TorchState(optimizer=optimizer)
+    for _ in range(2):
+        optimizer.state[parameter]["master"].zero_()
+        state.restore()
+        restored = optimizer.state[parameter]
+        assert restored["master"].dtype == torch.float32 and torch.equal(restored["master"], master)
+        assert restored["more"][0]["nested"].dtype == torch.float64
+
+
+@pytest.mark.ranks(1)
 def test_another_model_takes_the_place(hvd):
     state = hvd.elastic.TorchState(nn.Linear(2, 2), second=nn.Linear(1, 1), steps=3)
     assert state.steps == 3 and not hasattr(state, "optimizer")

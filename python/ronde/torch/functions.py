@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -12,6 +12,7 @@ from ronde import _process
 from ronde._handle import synchronize_all
 from ronde._objects import allgather_object, broadcast_bytes, broadcast_object
 from ronde.exceptions import InvalidArgumentError
+from ronde.torch._casts import shows_state, undo_casts
 from ronde.torch._loading import TensorsBefore, load_in_place
 from ronde.torch._tensors import gradient_type
 from ronde.torch.mpi_ops import broadcast_async_
@@ -110,7 +111,7 @@ def broadcast_optimizer_state(
         file = io.BytesIO()
         pickler = _TensorsApart(file)
         state = optimizer.state_dict()
-        is_live = _is_live(optimizer, state)
+        is_live = shows_state(optimizer, state)
         pickler.dump((state, is_live))
         tensors = pickler.tensors
         return file.getvalue()
@@ -139,34 +140,10 @@ def broadcast_optimizer_state(
     load = getattr(optimizer, "_load_beside", optimizer.load_state_dict)  # gradients may be under way
     load_in_place(optimizer, lambda: load(state))
     if is_live:
-        _undo_casts(optimizer, state)
+        undo_casts(optimizer, state)
         if not is_root:
             _follow_memory_orders(optimizer)
         before.fill(optimizer)
-
-
-def _by_parameter(optimizer: torch.optim.Optimizer, state: Any) -> Iterator[Tuple[Dict[Any, Any], Dict[Any, Any]]]:
-    """Of each parameter its state in the optimizer, and as ``state_dict`` has it."""
-    for group, listed in zip(optimizer.param_groups, state["param_groups"]):
-        for parameter, number in zip(group["params"], listed["params"]):
-            if number in state["state"]:
-                yield optimizer.state.get(parameter, {}), state["state"][number]
-
-
-def _is_live(optimizer: torch.optim.Optimizer, state: Any) -> bool:
-    """Whether ``state_dict`` has shown the tensors that the optimizer works with, as PyTorch's does, and no others."""
-    try:
-        return all(live.get(key) is value for live, shown in _by_parameter(optimizer, state) for key, value in shown.items())
-    except (KeyError, TypeError, AttributeError):  # a class of the program's with a state of another form
-        return False
-
-
-def _undo_casts(optimizer: torch.optim.Optimizer, state: Any) -> None:
-    """PyTorch's ``load_state_dict`` gives floating state the type of its parameter: float32 state, a master copy of
-    the weights above all, of parameters of 16 bits would be rounded. What is no tensor is put back as it was sent."""
-    for loaded, sent in _by_parameter(optimizer, state):
-        for key, value in loaded.items():
-            loaded[key] = _as_sent(value, sent.get(key, value))
 
 
 def _follow_memory_orders(optimizer: torch.optim.Optimizer) -> None:
@@ -195,15 +172,3 @@ def _in_order_of(parameter: torch.Tensor, value: Any, made: Dict[int, torch.Tens
         for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
             value[key] = _in_order_of(parameter, each, made)
     return value
-
-
-def _as_sent(loaded: Any, sent: Any) -> Any:
-    if isinstance(loaded, torch.Tensor) and isinstance(sent, torch.Tensor):
-        return loaded if loaded.dtype == sent.dtype else sent.to(loaded.device)
-    if isinstance(loaded, (list, tuple)) and type(loaded) in (list, tuple) and isinstance(sent, (list, tuple)):
-        return type(loaded)(_as_sent(one, other) for one, other in zip(loaded, sent))
-    if type(loaded) is dict and type(sent) is dict:
-        return {key: _as_sent(value, sent.get(key, value)) for key, value in loaded.items()}
-    if isinstance(loaded, torch.Tensor) or isinstance(sent, torch.Tensor):
-        return loaded  # the class makes a tensor of a number, or the reverse
-    return sent  # PyTorch makes a new one of everything that can be gone through: of a str, that of a generator

@@ -33,8 +33,8 @@ def _adapts(group: Dict[str, Any], parameter: torch.Tensor) -> bool:
 
 
 def _as_real(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers; complex ones as pairs of real ones, in the same memory unless it holds conjugates."""
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    """The same numbers; complex ones as pairs of real ones, in the same memory unless it holds conjugates or negatives."""
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg()) if tensor.is_complex() else tensor
 
 
 class _Adaptive(torch.optim.Optimizer):
@@ -143,14 +143,15 @@ class LAMB(_Adaptive):
             state["exp_avg_sq"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
         state["step"] += 1
         first, second = group["betas"]
-        adapts, parameter, gradient = _adapts(group, parameter), _as_real(parameter), _as_real(gradient)
+        values, gradient = _as_real(parameter), _as_real(gradient)
         mean = _as_real(state["exp_avg"]).mul_(first).add_(gradient, alpha=1 - first)
         square = _as_real(state["exp_avg_sq"]).mul_(second).addcmul_(gradient, gradient, value=1 - second)
         root = (square / (1 - second ** state["step"])).sqrt_().add_(group["eps"])
         direction = (mean / (1 - first ** state["step"])).div_(root)
         rate: Any = group["lr"]
-        if adapts:
-            direction.add_(parameter, alpha=group["weight_decay"])
-            size, length = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(direction)
+        if _adapts(group, parameter):
+            direction.add_(values, alpha=group["weight_decay"])
+            size, length = torch.linalg.vector_norm(values), torch.linalg.vector_norm(direction)
             rate = rate * torch.where((size > 0) & (length > 0), size / length, torch.ones_like(size))
-        parameter.sub_(direction * rate)
+        step = direction * rate
+        parameter.sub_(torch.view_as_complex(step) if parameter.is_complex() else step)

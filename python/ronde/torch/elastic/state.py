@@ -9,6 +9,7 @@ import torch
 
 from ronde import _process
 from ronde.elastic.state import ObjectState
+from ronde.torch._casts import shows_state, undo_casts
 from ronde.torch.elastic.sampler import ElasticSampler
 from ronde.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
@@ -61,9 +62,18 @@ class ModelStateHandler(StateHandler):
 class OptimizerStateHandler(StateHandler):
     """A ``torch.optim.Optimizer``, distributed or not."""
 
+    def save(self) -> None:
+        """See :class:`StateHandler`."""
+        state = self.value.state_dict()
+        self._is_shown = shows_state(self.value, state)
+        self._saved = copy.deepcopy(state)
+
     def restore(self) -> None:
-        """See :class:`StateHandler`. Gradients of the step that failed go: many loops would add to them."""
-        super().restore()
+        """See :class:`StateHandler`; state keeps its types. Gradients of the step that failed go: many loops would add to them."""
+        state = copy.deepcopy(self._saved)
+        self.value.load_state_dict(state)
+        if self._is_shown:
+            undo_casts(self.value, state)
         self.value.zero_grad()
 
     def sync(self) -> None:
