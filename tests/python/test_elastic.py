@@ -203,6 +203,41 @@ def test_sync_gives_rank_0s_state(hvd, rank):
     assert training.model[0].weight.abs().sum() > 0
 
 
+class Counting(nn.Module):
+    """Has state beside its parameters and buffers: a tensor, or something else."""
+
+    def __init__(self, rank, extra, hook=None):
+        super().__init__()
+        self.weight, self.extra = nn.Parameter(torch.full((3,), rank + 1.0)), extra
+        self.register_buffer("mean", torch.full((2,), rank + 5.0))
+        if hook is not None:
+            self.register_state_dict_post_hook(hook)
+
+    def get_extra_state(self):
+        return self.extra
+
+    def set_extra_state(self, state):
+        self.extra = state
+
+
+def copies(module, state, prefix, metadata):
+    state.update({key: value.clone() for key, value in state.items() if isinstance(value, torch.Tensor)})
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("hook", [None, copies])
+def test_sync_gives_what_lies_beside_parameters(hvd, rank, hook):
+    """It was broadcast into a copy, which was thrown away."""
+    tensor = Counting(rank, torch.tensor(10 * (rank + 1)), hook)
+    other = Counting(rank, {"steps": [rank] * (rank + 1)}, hook)
+    state = hvd.elastic.TorchState(nn.Sequential(tensor, other), step=rank)
+    weight = tensor.weight
+    state.sync()
+    for module in (tensor, other):
+        assert module.weight.tolist() == [1.0] * 3 and module.mean.tolist() == [5.0] * 2
+    assert int(tensor.extra) == 10 and other.extra == {"steps": [0]} and tensor.weight is weight
+
+
 @pytest.mark.ranks(1)
 def test_a_sync_that_fails_half_way_leaves_the_last_commit(hvd):
     """The model had saved what it got, the objects had not: training went on from a mixture of the two."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any, Dict, List, Optional, Tuple, Type
 
 import torch
@@ -54,9 +55,21 @@ class ModelStateHandler(StateHandler):
     """A ``torch.nn.Module``."""
 
     def sync(self) -> None:
-        """See :class:`StateHandler`; tensors travel as they are."""
-        broadcast_parameters(self.value.state_dict(), root_rank=0)
+        """See :class:`StateHandler`; parameters and buffers travel as they are. What else ``state_dict`` has, extra state of a
+        module or copies that a hook makes, is pickled, and loaded."""
+        state = self.value.state_dict()
+        held = {_place(tensor) for tensor in itertools.chain(self.value.parameters(), self.value.buffers())}
+        in_place = {key: value for key, value in state.items() if isinstance(value, torch.Tensor) and _place(value) in held}
+        broadcast_parameters(in_place, root_rank=0)
+        if len(in_place) < len(state):
+            others = {key: value for key, value in state.items() if key not in in_place}
+            self.value.load_state_dict({**state, **broadcast_object(others, 0, self._sync_name)})
         self.save()
+
+
+def _place(tensor: torch.Tensor) -> Tuple[Any, ...]:
+    """Alike for two tensors of the same elements in memory."""
+    return tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 
 class OptimizerStateHandler(StateHandler):
