@@ -266,3 +266,30 @@ def test_pullbacks_in_the_order_of_their_calls(tmp_path):
     program.write_text(PULLBACKS)
     ended = run_job(2, str(program), RONDE_TIMEOUT_S="20")
     assert ended.lines("got") == 6 * ["got 2.0 20.0 3.0 300.0"], ended.output
+
+
+BRANCHES = """
+import jax, jax.numpy as jnp, ronde.jax as rj
+rj.init()
+rank = rj.rank()
+helper = jax.jit(lambda x: rj.allreduce(x.mean(), op=rj.Sum))
+
+@jax.jit
+def program(first, x, y):
+    def loss(x, y):
+        return jax.lax.cond(first, lambda: helper(x), lambda: 3 * helper(y))
+    return jax.value_and_grad(loss, argnums=(0, 1))(x, y)
+
+for first in (True, False):
+    loss, (x, y) = program(first, jnp.full(3 + rank, 1.0), jnp.full(3, 2.0))
+    print("got", float(loss), round(float(x.sum()), 5), round(float(y.sum()), 5))
+"""
+
+
+def test_branches_that_call_one_function(tmp_path):
+    """Rank 0 keeps one trace of it, rank 1 has two. JAX writes the branches' gradients in the order of the branches, and ranks gave
+    them names of different calls: they timed out."""
+    program = tmp_path / "branches.py"
+    program.write_text(BRANCHES)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="20")
+    assert sorted(ended.lines("got")) == 2 * ["got 12.0 0.0 6.0"] + 2 * ["got 2.0 2.0 0.0"], ended.output

@@ -291,7 +291,8 @@ def _number_of(text: str) -> int:
 
 def _call(said: Dict[str, Any]) -> _pairs.Call:
     """Of a call without a name, what it says of itself."""
-    return _pairs.Call(*map(int, said[_UNNUMBERED]), kind=(said["name"].value, said["op"].value))
+    trace, gradient_of = map(int, said[_UNNUMBERED])
+    return _pairs.Call(trace, gradient_of, (said["name"].value, said["op"].value))
 
 
 def _said(operation: Any) -> Dict[str, Any]:
