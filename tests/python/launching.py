@@ -43,9 +43,9 @@ def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> None
 
 
 @functools.lru_cache(maxsize=None)
-def program_zygote() -> ZygoteProcess:
+def program_zygote(framework: str) -> ZygoteProcess:
     """Started when it is first asked for; ends with this process."""
-    zygote = ZygoteProcess("program_zygote.py")
+    zygote = ZygoteProcess("program_zygote.py", [framework])
     atexit.register(zygote.quit)
     return zygote
 
@@ -70,10 +70,10 @@ class Ended:
 class Job:
     """A program on several ranks. Its output is collected; whatever happens it is gone after `with`."""
 
-    def __init__(self, ranks: int, program: str, *arguments: str, forked: bool = False, **environment: str) -> None:
-        """`forked`: from a process that has loaded PyTorch (program_zygote.py); for tests that ask what a program does, not
-        how its processes begin and end."""
-        python = [sys.executable, STAND_IN, program_zygote().address] if forked else [sys.executable]
+    def __init__(self, ranks: int, program: str, *arguments: str, forked: str = "", **environment: str) -> None:
+        """`forked`: from a process that has loaded this framework, "torch" or "jax" (program_zygote.py); for tests that ask what a
+        program does, not how its processes begin and end."""
+        python = [sys.executable, STAND_IN, program_zygote(forked).address] if forked else [sys.executable]
         command = [launcher(), "run", "-n", str(ranks), "--", *python, str(PROGRAMS / program), *arguments]
         self._began = time.monotonic()
         self.process = subprocess.Popen(
@@ -128,7 +128,7 @@ def long(*values: Any) -> Any:
 
 
 def run_job(
-    ranks: int, program: str, *arguments: str, limit_s: float = LIMIT_S, forked: bool = False, **environment: str
+    ranks: int, program: str, *arguments: str, limit_s: float = LIMIT_S, forked: str = "", **environment: str
 ) -> Ended:
     """Runs a program of tests/python/programs on so many ranks until it ends. `forked`: see Job."""
     with Job(ranks, program, *arguments, forked=forked, **environment) as job:

@@ -29,7 +29,7 @@ def test_the_networks_are_those_of_the_paper(depth, parameters):
 
 def test_synthetic_benchmark(ranks: int = 2):
     small = "--width 4 --image 32 --batch 4 --warmup 1 --rounds 2 --steps 2".split()
-    ended = run_job(ranks, str(EXAMPLES / "synthetic_benchmark.py"), *small, "--compression", "bf16", forked=True)
+    ended = run_job(ranks, str(EXAMPLES / "synthetic_benchmark.py"), *small, "--compression", "bf16", forked="torch")
     assert ended.code == 0, ended.output
     speeds = [float(re.search(r": ([\d.]+) \+- [\d.]+ images per second", line)[1]) for line in ended.lines("  rank ")]
     [total] = [float(line.split()[1]) for line in ended.lines("  total: ")]
@@ -39,7 +39,7 @@ def test_synthetic_benchmark(ranks: int = 2):
 
 
 def test_process_sets():
-    ended = run_job(4, str(EXAMPLES / "process_sets.py"), "--steps", "20", forked=True)
+    ended = run_job(4, str(EXAMPLES / "process_sets.py"), "--steps", "20", forked="torch")
     assert ended.code == 0, ended.output
     losses = [float(re.search(r"loss ([\d.]+)", line)[1]) for line in [*ended.lines("sine"), *ended.lines("cosine")]]
     assert len(losses) == 2 and losses[0] != losses[1]
@@ -47,21 +47,21 @@ def test_process_sets():
 
 
 def test_adasum():
-    ended = run_job(2, str(EXAMPLES / "adasum.py"), "--steps", "20", forked=True)
+    ended = run_job(2, str(EXAMPLES / "adasum.py"), "--steps", "20", forked="torch")
     assert ended.code == 0, ended.output
     [average], [adasum] = ended.lines("Average: "), ended.lines("Adasum: ")
     assert average.split()[2] != adasum.split()[2]
 
 
 def test_ddp():
-    ended = run_job(2, str(EXAMPLES / "ddp.py"), "--epochs", "6", forked=True)
+    ended = run_job(2, str(EXAMPLES / "ddp.py"), "--epochs", "6", forked="torch")
     assert ended.code == 0, ended.output
     losses = [float(line.split()[-1]) for line in ended.lines("epoch ")]
     assert len(losses) == 6 and losses[-1] < 0.5 * losses[0]
 
 
 def test_fsdp(tmp_path):
-    ended = run_job(2, str(EXAMPLES / "fsdp.py"), "--steps", "40", TMPDIR=str(tmp_path), forked=True)
+    ended = run_job(2, str(EXAMPLES / "fsdp.py"), "--steps", "40", TMPDIR=str(tmp_path), forked="torch")
     assert ended.code == 0, ended.output
     losses = [float(line.split()[-1]) for line in ended.lines("step ")]
     assert len(losses) == 4 and losses[-1] < losses[0]

@@ -25,7 +25,7 @@ def test_a_late_rank_fails_no_execution_behind_its_own(tmp_path):
     """Ranks agree how to go on after a step that has timed out: every later one timed out, too."""
     program = tmp_path / "program.py"
     program.write_text(LATE_ONCE)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2", forked="jax")
     told = ended.lines("step ")
     assert len(told) == 20 and not any("False" in each for each in told), ended.output
     assert sum("3 failed" in each for each in told) == 2, ended.output
@@ -70,7 +70,7 @@ def test_an_execution_that_xla_gives_up(tmp_path, ranks, raises, after_s):
     """A callback raises in the middle of an execution: calls that only some ranks have begun meet none of a later one."""
     program = tmp_path / "program.py"
     program.write_text(RAISES)
-    ended = run_job(ranks, str(program), raises, str(after_s), RONDE_TIMEOUT_S="2")
+    ended = run_job(ranks, str(program), raises, str(after_s), RONDE_TIMEOUT_S="2", forked="jax")
     told = ended.lines("step ")
     assert len(told) == 10 * ranks and not any("False" in each for each in told), ended.output
     right = [sum(f"{step} True" in each for each in told) for step in range(10)]
@@ -111,7 +111,7 @@ def test_ranks_that_a_late_one_has_left_behind_go_on_in_one_execution(tmp_path, 
     """After a failure of all, one rank is late by more than two limits: then all had success, with sums of two steps."""
     program = tmp_path / "program.py"
     program.write_text(APART)
-    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="60")
+    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="60", forked="jax")
     told = ended.lines("step ")
     assert len(told) == 14 * ranks and not any("False" in each for each in told), ended.output
     for number in (10, 11, 12, 13):
@@ -155,7 +155,7 @@ def test_an_execution_that_fails_before_its_first_call(tmp_path, ranks, raises, 
     """The rank's next one met the others' one before, from then on, with success."""
     program = tmp_path / "program.py"
     program.write_text(BEFORE_ANY_CALL)
-    ended = run_job(ranks, str(program), raises, str(calls), way, fails, RONDE_TIMEOUT_S="1")
+    ended = run_job(ranks, str(program), raises, str(calls), way, fails, RONDE_TIMEOUT_S="1", forked="jax")
     told = ended.lines("step ")
     assert len(told) == 14 * ranks and not any("False" in each for each in told), ended.output
     right = [sum(f"step {step} True" in each for each in told) for step in range(14)]
@@ -180,7 +180,7 @@ def test_executions_that_come_to_no_call(tmp_path):
     """They are no failures: a rank may have more of them than others."""
     program = tmp_path / "program.py"
     program.write_text(IN_BRANCHES)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="5")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="5", forked="jax")
     assert ended.code == 0 and ended.lines("step") == ["step True"] * 40, ended.output
 
 
@@ -223,7 +223,7 @@ def test_programs_of_two_threads_of_which_one_fails(tmp_path, names):
     """Executions of all programs were counted together: ranks whose threads took turns otherwise went on apart."""
     program = tmp_path / "program.py"
     program.write_text(IN_TURNS)
-    ended = run_job(2, str(program), names, RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), names, RONDE_TIMEOUT_S="2", forked="jax")
     told = ended.lines("train ") + ended.lines("judge ")
     assert ended.code == 0 and len(told) == 130 and not any("False" in each for each in told), ended.output
     if names == "none":
@@ -266,7 +266,7 @@ def test_ranks_that_ask_in_different_programs_meet_again(tmp_path, ranks):
     """Each waited for the others in its own program, up to the limit, and went on to the other one, in step with them."""
     program = tmp_path / "program.py"
     program.write_text(IN_PHASE)
-    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="1")
+    ended = run_job(ranks, str(program), RONDE_TIMEOUT_S="1", forked="jax")
     told = ended.lines("step ")
     assert ended.code == 0 and len(told) == 24 * ranks and not any("False" in each for each in told), ended.output
     for number in (0, 1, 2, 9, 10, 11):
@@ -298,7 +298,7 @@ def test_a_callback_without_arguments_that_fails_before_the_first_call(tmp_path,
     """It waits for nothing. In the first execution of a program nobody knew of it, and this rank's next one met the others'."""
     program = tmp_path / "program.py"
     program.write_text(WITHOUT_ARGUMENTS)
-    ended = run_job(ranks, str(program), str(fails), RONDE_TIMEOUT_S="3")
+    ended = run_job(ranks, str(program), str(fails), RONDE_TIMEOUT_S="3", forked="jax")
     told = ended.lines("step ")
     assert len(told) == 8 * ranks and not any("False" in each for each in told), ended.output
     right = [sum(f"step {number} True" in each for each in told) for number in range(8)]
@@ -344,7 +344,7 @@ def test_what_comes_behind_an_execution_that_fails_before_its_first_call(tmp_pat
     of the execution that this rank had not made."""
     program = tmp_path / "program.py"
     program.write_text(BETWEEN)
-    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="1")
+    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="1", forked="jax")
     told = ended.lines("step ")
     assert ended.code == 0 and len(told) == 56 and not any("False" in each for each in told), ended.output
     for number in (0, 5, 11, 12, 13):
@@ -394,7 +394,7 @@ def test_executions_are_counted_in_each_group(tmp_path, way):
     counted an execution that the other rank did not count."""
     program = tmp_path / "program.py"
     program.write_text(OF_SETS)
-    ended = run_job(3, str(program), way, RONDE_TIMEOUT_S="1")
+    ended = run_job(3, str(program), way, RONDE_TIMEOUT_S="1", forked="jax")
     told = ended.lines("first ") + ended.lines("then ")
     assert ended.code == 0 and len(told) == 48 and not any("False" in each for each in told), ended.output
     assert sum("True" in each for each in ended.lines("then ")) == 12, ended.output

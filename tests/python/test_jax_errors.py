@@ -15,7 +15,7 @@ import torch
 
 import ronde.jax as rj
 import ronde.numpy as rnp
-from launching import run_job
+from launching import long, run_job
 from ronde.exceptions import CollectiveError, InvalidArgumentError, MismatchError
 
 
@@ -179,7 +179,7 @@ def test_three_frameworks_interleaved(hvd, rank, world):
             assert np.array_equal(np.asarray(result), np.full(len(result), total))
 
 
-@pytest.mark.parametrize("order", ["torch numpy jax", "jax torch numpy", "numpy jax torch"])
+@pytest.mark.parametrize("order", ["torch numpy jax", "jax torch numpy", long("numpy jax torch")])
 def test_in_any_order_of_imports(order):
     program = "".join(f"import ronde.{name}\n" for name in order.split()) + (
         "import jax, torch, numpy\n"
@@ -209,7 +209,7 @@ def test_without_the_handler(tmp_path):
     """Where XLA cannot call the library the same comes out, by way of Python."""
     program = tmp_path / "program.py"
     program.write_text(WITHOUT_HANDLER)
-    found = [run_job(2, str(program), RONDE_JAX_FFI=way) for way in ("1", "0")]
+    found = [run_job(2, str(program), RONDE_JAX_FFI=way, forked="jax") for way in ("1", "0")]
     for ended in found:
         assert ended.code == 0, ended.output
     assert len(found[0].lines("value")) == 2
@@ -290,7 +290,7 @@ def test_a_barrier_of_an_array_that_holds_an_error(tmp_path):
     """The rank made none, so its next one met the others', and what came behind it was of two steps."""
     program = tmp_path / "program.py"
     program.write_text(IN_A_BARRIER)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="10")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="10", forked="jax")
     assert ended.code == 0 and len(ended.lines("error")) == 2, ended.output
     assert sum("True" in each for each in ended.lines("step ")) == 10, ended.output
 
@@ -313,7 +313,7 @@ while not told.exists():
 def test_time_limit(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(TOO_LATE)
-    ended = run_job(2, str(program), str(tmp_path / "told"), RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), str(tmp_path / "told"), RONDE_TIMEOUT_S="2", forked="jax")
     [error] = ended.lines("error ")
     assert "DEADLINE_EXCEEDED" in error and "rank 1" in error and ended.code == 0, ended.output
 
@@ -372,7 +372,7 @@ def test_a_program_on_several_devices_is_refused(tmp_path, way):
     one call of one device where it cuts arguments up."""
     program = tmp_path / "program.py"
     program.write_text(SEVERAL_DEVICES)
-    ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2", RONDE_JAX_FFI=way)
+    ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2", RONDE_JAX_FFI=way, forked="jax")
     assert ended.code == 0, ended.output
     refused = ["shard_map", "pmap", "shards at once", *(["sharded"] if way == "1" else [])]
     for each in refused:
@@ -407,7 +407,7 @@ def test_a_program_of_a_job_in_which_this_was_another_rank(tmp_path):
     """A broadcast gave what was in memory, and gradients were another rank's rows."""
     program = tmp_path / "program.py"
     program.write_text(OTHER_RANKS)
-    ended = run_job(2, str(program))
+    ended = run_job(2, str(program), forked="jax")
     assert ended.code == 0, ended.output
     assert ended.lines("first") == ["first [10.0, 10.0] True"] * 2, ended.output
     assert ended.lines("second") == ["second [10.0, 10.0] [30.0, 30.0]"] * 2, ended.output
@@ -433,7 +433,7 @@ def test_a_program_with_calls_is_not_exported(tmp_path):
     """Two calls of an exported function had one name: one's values were added to the other's."""
     program = tmp_path / "program.py"
     program.write_text(EXPORTED)
-    ended = run_job(2, str(program))
+    ended = run_job(2, str(program), forked="jax")
     assert ended.code == 0, ended.output
     assert ended.lines("refused") == ["refused: True"] * 2 and ended.lines("sum") == ["sum [4.0, 4.0, 4.0]"] * 2, ended.output
 
@@ -460,7 +460,7 @@ def test_a_program_goes_to_no_other_device(tmp_path):
     """Its executions on two devices overlap, and each rank's meet the other's: sums of two executions, with success."""
     program = tmp_path / "program.py"
     program.write_text(OTHER_DEVICE)
-    ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    ended = run_job(2, str(program), XLA_FLAGS="--xla_force_host_platform_device_count=2", forked="jax")
     assert ended.code == 0, ended.output
     for way in ("a call", "calls"):
         assert ended.lines(way).count(f"{way} is refused: True") == 2, ended.output

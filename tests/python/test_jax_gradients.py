@@ -230,7 +230,7 @@ def test_a_gradient_never_meets_another_calls(tmp_path, form):
     success."""
     program = tmp_path / "heads.py"
     program.write_text(HEADS)
-    ended = run_job(2, str(program), form, RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), form, RONDE_TIMEOUT_S="2", forked="jax")
     got, raised = ended.lines("got"), ended.lines("raised")
     if form == "both":
         assert got == 2 * ["got 3.0 5.0"], ended.output
@@ -264,7 +264,7 @@ def test_pullbacks_in_the_order_of_their_calls(tmp_path):
     one, with success."""
     program = tmp_path / "pullbacks.py"
     program.write_text(PULLBACKS)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="20")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="20", forked="jax")
     assert ended.lines("got") == 6 * ["got 2.0 20.0 3.0 300.0"], ended.output
 
 
@@ -291,5 +291,5 @@ def test_branches_that_call_one_function(tmp_path):
     them names of different calls: they timed out."""
     program = tmp_path / "branches.py"
     program.write_text(BRANCHES)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="20")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="20", forked="jax")
     assert sorted(ended.lines("got")) == 2 * ["got 12.0 0.0 6.0"] + 2 * ["got 2.0 2.0 0.0"], ended.output

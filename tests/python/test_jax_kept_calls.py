@@ -146,7 +146,7 @@ def test_a_call_of_which_jax_does_not_know_is_refused(tmp_path, way):
     others'."""
     program = tmp_path / "program.py"
     program.write_text(UNSEEN)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2", RONDE_JAX_FFI=way)
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2", RONDE_JAX_FFI=way, forked="jax")
     assert ended.code == 0 and "wrong" not in ended.output, ended.output
     refused = "refused" if way == "1" else "failed"  # by JAX itself, where calls go through its callbacks
     for name in ("linear", "composite", "in a branch", "scheduled"):

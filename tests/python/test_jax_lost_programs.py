@@ -43,7 +43,7 @@ def test_an_execution_of_which_nobody_knows_whether_it_had_calls(tmp_path):
     """The rank cannot know how many executions with calls it is behind: its calls are refused until all begin anew."""
     program = tmp_path / "program.py"
     program.write_text(LOST)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="1")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="1", forked="jax")
     told = ended.lines("first ") + ended.lines("then ")
     assert ended.code == 0 and len(told) == 22 and not any("False" in each for each in told), ended.output
     assert ended.lines("first 4 is refused") and ended.lines("first 6 is refused"), ended.output
@@ -94,7 +94,7 @@ def test_a_program_that_is_given_its_own_result_after_an_error(tmp_path, late_ra
     rank's next."""
     program = tmp_path / "program.py"
     program.write_text(RETRIED)
-    ended = run_job(2, str(program), str(late_rank), RONDE_TIMEOUT_S="3")
+    ended = run_job(2, str(program), str(late_rank), RONDE_TIMEOUT_S="3", forked="jax")
     told = ended.lines("first ") + ended.lines("then ")
     assert ended.code == 0 and len(told) == 16 and not any("False" in each for each in told), ended.output
     assert sum("True" in each for each in ended.lines("then ")) == 4, ended.output
@@ -133,7 +133,7 @@ def test_a_program_that_takes_the_result_of_one_that_has_failed(tmp_path):
     """Whether a rank comes to it depends on which rank was last: it counted on one, and sums were of two steps from then on."""
     program = tmp_path / "program.py"
     program.write_text(CHAINED)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="3")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="3", forked="jax")
     told = ended.lines("first ") + ended.lines("then ")
     assert ended.code == 0 and len(told) == 16 and not any("False" in each for each in told), ended.output
     assert sum("True" in each for each in ended.lines("then ")) == 4, ended.output
@@ -180,7 +180,7 @@ def test_an_argument_that_holds_an_error_of_some_ranks(tmp_path, fails):
     """The third rank has begun the call that these have not made. In the first execution of a program nobody knew of it."""
     program = tmp_path / "program.py"
     program.write_text(OF_A_PAIR)
-    ended = run_job(3, str(program), fails, RONDE_TIMEOUT_S="3")
+    ended = run_job(3, str(program), fails, RONDE_TIMEOUT_S="3", forked="jax")
     told = ended.lines("first ") + ended.lines("then ")
     assert ended.code == 0 and len(told) == 8 * 3 and not any("False" in each for each in told), ended.output
     assert sum("True" in each for each in ended.lines("then ")) == 6, ended.output
@@ -252,7 +252,7 @@ def test_a_program_with_callbacks_that_takes_what_another_has_failed_to_make(tmp
     steps from then on."""
     program = tmp_path / "program.py"
     program.write_text(WITH_CALLBACKS)
-    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="2", forked="jax")
     first, then = ended.lines("first "), ended.lines("then ")
     assert ended.code == 0 and (len(first), len(then)) == (14, 4), ended.output
     assert not any("False" in each for each in first + then), ended.output
@@ -305,7 +305,7 @@ def test_calls_through_python(tmp_path, way):
     """All unnamed ones have one name: after a callback that raised on one rank, sums were of two steps from then on."""
     program = tmp_path / "program.py"
     program.write_text(THROUGH_PYTHON)
-    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="2", RONDE_JAX_FFI="0")
+    ended = run_job(2, str(program), way, RONDE_TIMEOUT_S="2", RONDE_JAX_FFI="0", forked="jax")
     first, then, outside = (ended.lines(f"{each} ") for each in ("first", "then", "outside"))
     assert ended.code == 0 and (len(first), len(then), len(outside)) == (12, 4, 16), ended.output
     assert not any("False" in each for each in first + then + outside), ended.output
@@ -341,7 +341,7 @@ def test_a_call_outside_has_no_name_of_one_in_a_program(tmp_path):
     """Where a callback had raised before the call in the program, the next one outside met that of another rank."""
     program = tmp_path / "program.py"
     program.write_text(ONE_NAME)
-    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2")
+    ended = run_job(2, str(program), RONDE_TIMEOUT_S="2", forked="jax")
     told = ended.lines("step ")
     assert ended.code == 0 and len(told) == 48 and not any("False" in each for each in told), ended.output
     assert sum("True" in each for each in told if int(each.split()[1]) >= 9) == 12, ended.output
@@ -387,7 +387,7 @@ def test_a_program_that_was_under_way_in_an_earlier_job(tmp_path, limit_s):
     """Leaving waits for it, within a limit. Then its call was the first of the next job, and met another rank's first there."""
     program = tmp_path / "program.py"
     program.write_text(OF_AN_EARLIER_JOB)
-    ended = run_job(2, str(program), limit_s, RONDE_TIMEOUT_S="60")
+    ended = run_job(2, str(program), limit_s, RONDE_TIMEOUT_S="60", forked="jax")
     told = ended.lines("step ")
     assert len(told) == 6 and not any("False" in each for each in told), ended.output
     failed = ended.lines("init failed")

@@ -48,8 +48,8 @@ def expected_loss(weights, xs):
     return loss + 2 * (weights**2).sum() + sum(y.sum() for y in ys) + np.mean([(x @ weights).sum() for x in xs])
 
 
-@pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("counts", [(2, 3, 4), (1, 1001, 1), (5, 5, 5)], ids=str)
+@pytest.mark.ranks(2, 3, long=(2,))
+@pytest.mark.parametrize("counts", [(2, 3, 4), (1, 1001, 1), pytest.param((5, 5, 5), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("reduced", ["after", "within"])
 def test_batches_of_other_sizes(hvd, rank, world, most_bytes, counts, reduced):
     rows = counts[:world]
@@ -234,7 +234,7 @@ def test_calls_of_a_loops_condition_belong_to_one_execution(tmp_path):
     other in each, as after an error."""
     program = tmp_path / "condition.py"
     program.write_text(CONDITION)
-    ended = run_job(2, str(program), RONDE_TIMELINE=str(tmp_path / "timeline.json"))
+    ended = run_job(2, str(program), RONDE_TIMELINE=str(tmp_path / "timeline.json"), forked="jax")
     expected = [f"got {value} {value}" for value in (64.0, 64.0, 96.0, 64.0, 80.0)]
     assert ended.code == 0 and sorted(ended.lines("got")) == sorted(2 * expected), ended.output
     timeline = (tmp_path / "timeline.json").read_text()

@@ -89,7 +89,7 @@ def test_a_forked_child(ranks):
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_workers_of_a_loader_know_their_rank(ranks):
-    ended = run_job(ranks, "seeded_workers.py", forked=True)
+    ended = run_job(ranks, "seeded_workers.py", forked="torch")
     assert ended.code == 0, ended.output
     assert len(ended.lines("workers know their rank")) == ranks, ended.output
 
@@ -138,7 +138,7 @@ def test_the_last_line_names_who_left_with_0():
 
 
 def test_less_shared_memory_than_gradients_take():
-    ended = run_job(2, "little_memory.py", forked=True)
+    ended = run_job(2, "little_memory.py", forked="torch")
     assert ended.code == 0, ended.output
     assert ended.lines("shared:") == ["shared: [True, False, False]"] * 2, ended.output
     assert len(ended.lines("Ronde: some gradients stay in private memory")) == 2, ended.output

@@ -144,7 +144,7 @@ def test_a_sync_that_fails_half_way_leaves_the_last_commit(kind):
 
 
 @pytest.mark.ranks(2, fresh=True, deadline=300)
-@pytest.mark.parametrize("handler", ["1", "0"], ids=["by XLA", "by Python"])
+@pytest.mark.parametrize("handler", ["1", pytest.param("0", marks=pytest.mark.long)], ids=["by XLA", "by Python"])
 def test_on_jax_a_failed_step_says_what_has_failed(handler):
     """As Ronde's own error, with its class, whoever calls Ronde's library."""
     os.environ["KERAS_BACKEND"] = "jax"

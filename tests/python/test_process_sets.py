@@ -266,7 +266,7 @@ def test_threads_of_a_rank_work_in_different_sets(hvd, rank):
 
 
 def test_a_set_that_fails_leaves_the_job_its_shared_memory(tmp_path):
-    ended = run_job(3, "a_set_fails.py", str(tmp_path / "note"), forked=True, RONDE_TIMEOUT_S="3")
+    ended = run_job(3, "a_set_fails.py", str(tmp_path / "note"), forked="torch", RONDE_TIMEOUT_S="3")
     assert ended.code == 0, ended.output
     assert "timed out" in ended.lines("ended: ")[0].lower()
     assert len(ended.lines("trained")) == 3, ended.output

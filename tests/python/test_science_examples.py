@@ -72,7 +72,7 @@ for model in (hep_cnn_keras.make_model(224), hep_cnn_keras.make_model(64, is_sma
 def losses(ranks, program, *options):
     """Of five steps: one number a step, or the two of a GAN."""
     common = "--image 32 --batch 8 --samples 16 --steps 5 --report 1".split()
-    ended = run_job(ranks, str(EXAMPLES / program), *common, *options, forked=program.endswith("_torch.py"))
+    ended = run_job(ranks, str(EXAMPLES / program), *common, *options, forked="torch" if program.endswith("_torch.py") else "")
     assert ended.code == 0, ended.output
     steps = ended.lines("step ")
     assert len(steps) == 5, ended.output
@@ -160,5 +160,5 @@ def test_without_matplotlib_there_is_a_sentence(monkeypatch, capsys):
 
 def test_a_job_of_its_own_cannot_be_started_in_a_job():
     command = str(EXAMPLES / "hep_cnn_torch.py"), "--scaling", "weak"
-    ended = run_job(1, *command, forked=True)
+    ended = run_job(1, *command, forked="torch")
     assert ended.code != 0 and "start the program plainly, without ronde run" in ended.output

@@ -11,7 +11,7 @@ from launching import run_job, wait_until
 @pytest.mark.parametrize("steps", [0, 10], ids=["agreed", "replayed"])
 def test_a_stall_is_reported_and_then_ends_the_job(tmp_path, steps):
     ended = run_job(
-        2, "stalls.py", str(steps), str(tmp_path / "gone"), forked=True,
+        2, "stalls.py", str(steps), str(tmp_path / "gone"), forked="torch",
         HOROVOD_STALL_CHECK_TIME_SECONDS="0.5", HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="1.5",
     )
     assert ended.code != 0

@@ -29,7 +29,7 @@ def ends_of(ranks: int, jobs: Sequence[Tuple[str, str, int]], killed: str, folde
             place.mkdir()
             arguments = (kind, memory, str(seed), str(place), killed)
             started.append(
-                all_gone.enter_context(Job(ranks, "stopped_in.py", *arguments, RONDE_TIMEOUT_S="1", forked=True))
+                all_gone.enter_context(Job(ranks, "stopped_in.py", *arguments, RONDE_TIMEOUT_S="1", forked="torch"))
             )
         return [job.end() for job in started]
 
