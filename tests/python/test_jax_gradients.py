@@ -148,6 +148,42 @@ def test_optimizers(hvd, rank, world, kind):
 
 
 @FEW
+@pytest.mark.parametrize("make", [
+    pytest.param(optax.lbfgs, marks=pytest.mark.long, id="lbfgs"),  # half a minute to compile
+    pytest.param(lambda: optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)), id="line search"),
+    pytest.param(optax.polyak_sgd, id="polyak_sgd"),
+    pytest.param(lambda: optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau(patience=1, rtol=0.2)), id="plateau"),
+])
+@pytest.mark.parametrize("op", [rj.Average, rj.Sum], ids=["average", "sum"])
+def test_optimizers_that_go_by_values(hvd, rank, world, make, op):
+    """They went by each rank's own loss, and the ranks went apart."""
+    rows = np.random.default_rng(1).normal(size=(4 * world, 3)).astype(np.float32)
+
+    def train(optimizer, rows, scale=1.0):
+        params = {"w": jnp.zeros(3), "b": jnp.ones(())}
+        state = optimizer.init(params)
+
+        def loss_of(params):
+            return scale * ((jnp.tanh(rows @ params["w"]) + params["b"] - rows.sum(1)) ** 2).mean()
+
+        @jax.jit
+        def step(params, state):
+            value, gradient = jax.value_and_grad(loss_of)(params)
+            updates, state = optimizer.update(gradient, state, params, value=value, grad=gradient, value_fn=loss_of)
+            return optax.apply_updates(params, updates), state
+
+        for _ in range(4):
+            params, state = step(params, state)
+        return np.append(params["w"], params["b"])
+
+    alone = train(make(), rows, 1.0 if op == rj.Average else world)
+    together = train(rj.DistributedOptimizer(make(), op=op), np.split(rows, world)[rank])
+    np.testing.assert_allclose(together, alone, rtol=2e-3, atol=2e-3)
+    everyones = rj.allgather_object(together)
+    assert all(np.array_equal(each, together) for each in everyones)
+
+
+@FEW
 def test_same_start(hvd, rank, world):
     key = jax.random.key(rank)
     mine = {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
+import jax
+
+from ronde import _abi
 from ronde._reduce_ops import reduce_op
 from ronde.jax._operations import allreduce
 from ronde.process_sets import ProcessSet, global_process_set
@@ -83,12 +87,51 @@ def DistributedOptimizer(  # noqa: N802  Horovod's name
         process_set: as of :func:`average_gradients`.
 
     The state is the optimizer's own, so what was saved without Ronde can be loaded. With ``optax.MultiSteps`` around it
-    gradients are reduced once for several passes. Raises as :func:`average_gradients`.
+    gradients are reduced once for several passes. What optax's optimizers go by besides, ``value``, ``grad`` and ``value_fn`` of
+    ``update`` (line searches, ``polyak_sgd``, ``reduce_on_plateau``), is reduced as the gradients are (with Adasum values are
+    averaged), so that all ranks decide alike; other arguments are passed on, and are the same on all ranks. Raises as
+    :func:`average_gradients`.
     """
     reduce = average_gradients(op, name, prescale_factor, postscale_factor, process_set)
+    chosen = reduce_op(op, None)
+    of_values = _abi.AVERAGE if chosen == _abi.ADASUM else chosen
+
+    def reduced_value(value: Any, of: str) -> Any:
+        own_name = None if name is None else f"{name}.{of}"
+        return allreduce(value, of_values, own_name, prescale_factor, postscale_factor, process_set)
 
     def update(gradients: Any, state: Any, params: Any = None, **more: Any) -> Any:
         reduced, _ = reduce.update(gradients, ())
+        said: Dict[str, Any] = {key: each for key, each in more.items() if each is not None}
+        if "value" in said:
+            more["value"] = reduced_value(said["value"], "value")
+        if "grad" in said:
+            more["grad"] = reduced if said["grad"] is gradients else reduced_value(said["grad"], "grad")
+        if "value_fn" in said:
+            more["value_fn"] = _of_all_ranks(said["value_fn"], functools.partial(reduced_value, of="value_fn"))
         return optimizer.update(reduced, state, params, **more)
 
     return _transformation(optimizer.init, update)
+
+
+def _of_all_ranks(value_fn: Callable[..., Any], reduced: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function whose value and gradient by its first argument are those of the ranks, reduced: a collective's own gradient would
+    be this rank's part of it."""
+
+    @functools.wraps(value_fn)  # optax looks which arguments it has
+    def on_all(params: Any, *arguments: Any, **more: Any) -> Any:
+        def on_this(params: Any) -> Any:
+            return value_fn(params, *arguments, **more)
+
+        def forward(params: Any) -> Any:
+            value, gradients = jax.value_and_grad(on_this)(params)
+            return reduced((value, gradients))
+
+        def backward(gradients: Any, of_value: Any) -> Any:
+            return (jax.tree_util.tree_map(lambda each: each * of_value, gradients),)
+
+        value = jax.custom_vjp(lambda params: reduced(on_this(params)))
+        value.defvjp(forward, backward)
+        return value(params)
+
+    return on_all
