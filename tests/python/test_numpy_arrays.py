@@ -262,3 +262,27 @@ def test_negative_values_that_are_not_in_memory(hvd, rank, world):
     with pytest.raises(ValueError, match="resolve_neg"):
         rnp.allreduce(negative, op=rnp.Sum)
     assert rnp.allreduce(negative.resolve_neg(), op=rnp.Sum).tolist() == [-4.0] * 3
+
+
+@pytest.mark.ranks(2)
+def test_tensors_without_memory_of_their_own(hvd, rank, world):
+    """NumPy made memory for them, with anything in it, and this was reduced."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+    from torch.masked import masked_tensor
+
+    plain = torch.arange(1.0, 5.0)
+    lazy = AsyncCollectiveTensor(plain)  # as a functional collective makes it
+    lazy.completed = True
+    assert rnp.allreduce(lazy, op=rnp.Sum).tolist() == (2 * plain).tolist()
+    assert rnp.allgather(lazy).tolist() == 2 * plain.tolist()
+    with pytest.raises(ValueError, match="whose memory NumPy cannot reach"):
+        rnp.allreduce_(lazy, op=rnp.Sum)
+    fake = FakeTensorMode().from_tensor(plain)
+    for values in (masked_tensor(plain, plain > 2), fake, torch._efficientzerotensor((3,))):
+        with pytest.raises(ValueError, match="that NumPy cannot read"):
+            rnp.allreduce(values, op=rnp.Sum)
+        with pytest.raises(ValueError, match="NumPy cannot"):
+            rnp.allreduce_(values, op=rnp.Sum)
+    for nothing in (torch.zeros(0), torch.zeros(2, 0)):
+        assert rnp.allreduce(nothing, op=rnp.Sum).shape == tuple(nothing.shape)

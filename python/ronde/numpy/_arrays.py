@@ -91,7 +91,10 @@ def _over_memory(value: Any, name: object) -> Optional[Array]:
         if getattr(value, "is_neg", bool)():  # of PyTorch: its memory holds the negative values, which DLPack does not say
             return None
         try:
-            return np.from_dlpack(value)
+            array: Array = np.from_dlpack(value)
+            # A tensor whose values lie in others (DTensor, results of functional collectives) has no memory of its own, and NumPy
+            # makes some, with anything in it.
+            return None if array.flags.owndata and array.size > 0 else array
         except (BufferError, RuntimeError, TypeError) as error:  # a type, or a device, that NumPy does not know
             if not hasattr(value, "__array__"):
                 raise refuse(name, f"is a {type(value).__name__} that NumPy cannot read: {error}") from error
