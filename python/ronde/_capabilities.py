@@ -69,7 +69,7 @@ def rocm_built() -> bool:
 
 def mpi_enabled() -> bool:
     """Whether this job's data travels by MPI: the job was started with ``RONDE_BACKEND=mpi`` or ``--backend mpi``. Before
-    ``init()``: whether it would. Raises nothing."""
+    ``init()``: whether the variable says so; what a site says counts from then on. Raises nothing."""
     if _process.is_initialized():
         return _process.backend()[0] == "mpi"
     return os.environ.get("RONDE_BACKEND") == "mpi"

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/site_settings.h"
+
 namespace ronde {
 
 namespace {
@@ -71,12 +73,14 @@ constexpr Forerunner kForerunners[] = {
 
 struct Setting {
   std::string text;
-  const char* variable;  ///< the one that says it, for errors
+  std::string said_by;  ///< for errors
 };
 
-std::optional<Setting> find(const char* name) {
+std::string variable(const char* name) { return std::string("the environment variable ") + name; }
+
+std::optional<Setting> find_variable(const char* name) {
   if (std::optional<std::string> text = get(name)) {
-    return Setting{std::move(*text), name};
+    return Setting{std::move(*text), variable(name)};
   }
   for (const Forerunner& forerunner : kForerunners) {
     if (forerunner.name != name) {
@@ -84,19 +88,30 @@ std::optional<Setting> find(const char* name) {
     }
     if (const std::optional<std::string> value = get(forerunner.horovod)) {
       if (std::optional<std::string> text = forerunner.translated(*value)) {
-        return Setting{std::move(*text), forerunner.horovod};
+        return Setting{std::move(*text), variable(forerunner.horovod)};
       }
     }
   }
   return std::nullopt;
 }
 
+std::optional<Setting> find(const char* name) {
+  std::optional<Setting> said = find_variable(name);
+  if (said || !site_settings()) {
+    return said;
+  }
+  std::optional<std::string> text = site_settings().value().find(name);
+  return text ? Setting{std::move(*text), std::string(name) + " in " + site_settings().value().path()}
+              : std::optional<Setting>();
+}
+
 Status malformed(const Setting& setting, const std::string& expected) {
-  return Status::error(Code::invalid_argument, std::string("the environment variable ") + setting.variable + " is '" +
-                                                   setting.text + "'; expected " + expected);
+  return Status::error(Code::invalid_argument, setting.said_by + " is '" + setting.text + "'; expected " + expected);
 }
 
 }  // namespace
+
+bool environment_says(const char* name) { return find_variable(name).has_value(); }
 
 std::optional<std::string> environment_text(const char* name) {
   std::optional<Setting> setting = find(name);

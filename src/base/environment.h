@@ -1,7 +1,7 @@
 // Environment variables as numbers: absent, well formed, or an error that names variable, value and expectation.
 //
 // A RONDE_* variable that is not set may be said by its forerunner of Horovod's, HOROVOD_*: the table in
-// environment.cc.
+// environment.cc. Else the site may say it (base/site_settings.h); while its file cannot be read, it says nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 
 namespace ronde {
 
+/// Whether a variable of the environment says it, not the site.
+bool environment_says(const char* name);
 /// Empty string counts as absent.
 std::optional<std::string> environment_text(const char* name);
 /// A finite decimal number >= minimum.

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/host_name.h"
 #include "launch/allocation.h"
 
@@ -32,6 +33,8 @@ std::string working_folder() {
 }  // namespace
 
 void add_host_options(CLI::App& command, HostOptions& options) {
+  options.interfaces = environment_text("RONDE_SOCKET_IFNAME").value_or(options.interfaces);  // the site may say it
+  options.ssh = environment_text("RONDE_SSH").value_or(options.ssh);
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
     return command.add_option(names, value, text)->type_name(type)->group("Several hosts");
   };

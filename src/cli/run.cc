@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/host_name.h"
+#include "base/site_settings.h"
 #include "cli/help/help.h"
 #include "cli/host_options.h"
 #include "cli/run_mpi.h"
@@ -123,6 +125,9 @@ void refuse_what_mpi_has_not(const Arguments& arguments) {
 }
 
 int run(Arguments& arguments) {
+  if (!site_settings()) {
+    throw CLI::ValidationError("settings", site_settings().status().message());
+  }
   arguments.job.grace = from_seconds(arguments.grace_s);
   arguments.job.prefix = !arguments.no_prefix;
   arguments.job.binding = parsed("--bind-to", launch::parse_binding(arguments.binding));
@@ -133,8 +138,8 @@ int run(Arguments& arguments) {
   if (hosts.empty() && arguments.job.ranks == 0) {
     throw CLI::ValidationError("-n", "how many ranks? Say it with -n N, or which hosts with -H node1:4,node2:4");
   }
-  if (arguments.mpi.backend == "oneccl") {
-    arguments.job.settings.insert(arguments.job.settings.begin(), "RONDE_BACKEND=oneccl");
+  if (arguments.mpi.backend != "own" || environment_text("RONDE_BACKEND")) {  // else the site's word would count
+    arguments.job.settings.insert(arguments.job.settings.begin(), "RONDE_BACKEND=" + arguments.mpi.backend);
   }
   launch::JobEnd end;
   if (arguments.mpi.backend == "mpi") {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/host_name.h"
 #include "launch/allocation.h"
 #include "launch/launcher_process.h"
@@ -36,6 +37,8 @@ bool is_in_slurm() {
 }  // namespace
 
 void add_mpi_options(CLI::App& command, MpiOptions& options) {
+  options.backend = environment_text("RONDE_BACKEND").value_or(options.backend);  // the site may say it
+  options.launcher = environment_text("RONDE_MPI_LAUNCHER").value_or(options.launcher);
   command
       .add_option(
           "--backend", options.backend,

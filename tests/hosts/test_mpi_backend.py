@@ -87,6 +87,37 @@ def test_a_network_trains_as_without(bed, launcher):
 
 @ONE_HOST
 @EACH
+def test_a_site_says_so(bed, launcher, tmp_path):
+    """For ranks that MPI's launcher has started, where the job says nothing. A file with a mistake ends init."""
+    site = tmp_path / "ronde.conf"
+    site.write_text("# this cluster's\nRONDE_BACKEND=mpi\n")
+    site.chmod(0o644)
+    show = [PYTHON, "-c", "import ronde.numpy as r; from ronde import _process; r.init(); print('by', _process.backend()[0], r.size())"]
+
+    def printed(*command, **more):
+        environment = {**ENVIRONMENT, "RONDE_SITE_FILE": str(site), "RONDE_LOG_LEVEL": "warning", "RONDE_MPI_LAUNCHER": launcher, **more}
+        environment = {name: value for name, value in environment.items() if name != "RONDE_BACKEND" or name in more}
+        return bed.hosts[0].run(*command, env=environment, limit_s=180)
+
+    by_mpi = [launcher, *MPIS[launcher][0], "-n", 2, *show]
+    more = ["--mpi-args", "--oversubscribe"] if launcher == "mpirun.openmpi" else []
+    for command, variables, backend, size in (
+        (by_mpi, {}, "mpi", 2),
+        (by_mpi, {"RONDE_BACKEND": "own"}, "shm", 2),
+        ([RONDE, "run", "-n", 2, *more, "--", *show], {}, "mpi", 2),
+        ([RONDE, "run", "-n", 2, "--backend", "own", "--", *show], {}, "shm", 2),
+        (show, {}, "shm", 1),
+    ):
+        done = printed(*command, **variables)
+        assert done.returncode == 0 and done.stdout.count(f"by {backend} {size}") == size, (command, done.stdout, done.stderr)
+    site.write_text("RONDE_BACKEND=mpi\nRONDE_RANK=0\n")
+    for command in (show, [RONDE, "run", "-n", 2, "--", *show]):
+        done = printed(*command)
+        assert done.returncode != 0 and f"{site}, line 2: a site cannot set 'RONDE_RANK'; it can set RONDE_BACKEND" in done.stderr
+
+
+@ONE_HOST
+@EACH
 def test_few_ranks_add_in_their_order(bed, launcher):
     """As without MPI, which has an order of its own: what is trained has the same bits."""
     texts = []

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/environment.h"
+#include "base/site_settings.h"
 
 namespace ronde::engine {
 
@@ -20,9 +21,15 @@ Status read_seconds(const char* name, bool zero_is_never, Nanoseconds& target) {
   return {};
 }
 
+bool is_started_by_mpi() {
+  static constexpr std::array<const char*, 4> kSigns = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
+  return std::ranges::any_of(kSigns, environment_says);
+}
+
 }  // namespace
 
 Result<Settings> settings_from_environment() {
+  RONDE_RETURN_IF_ERROR(site_settings().status());
   Settings settings;
   RONDE_RETURN_IF_ERROR(read_seconds("RONDE_TIMEOUT_S", true, settings.timeout));
   RONDE_RETURN_IF_ERROR(read_seconds("RONDE_STALL_S", true, settings.stall));
@@ -57,6 +64,10 @@ Result<Settings> settings_from_environment() {
     settings.library = backend == "mpi"      ? Settings::Library::mpi
                        : backend == "oneccl" ? Settings::Library::oneccl
                                              : Settings::Library::none;
+    // Ranks that torchrun has started, say, would each be alone in MPI: the site means those that MPI has started.
+    if (settings.library == Settings::Library::mpi && !environment_says("RONDE_BACKEND") && !is_started_by_mpi()) {
+      settings.library = Settings::Library::none;
+    }
   }
   settings.address = environment_text("RONDE_ADDRESS").value_or(settings.address);
   RONDE_RETURN_IF_ERROR(read_seconds("RONDE_HOST_TIMEOUT_S", true, settings.host_timeout));
