@@ -87,16 +87,18 @@ def test_a_network_trains_as_without(bed, launcher):
 
 @ONE_HOST
 @EACH
-def test_a_site_says_so(bed, launcher, tmp_path):
+def test_a_site_says_so(bed, launcher):
     """For ranks that MPI's launcher has started, where the job says nothing. A file with a mistake ends init."""
-    site = tmp_path / "ronde.conf"
+    site = bed.hosts[0].folder / "ronde.conf"
     site.write_text("# this cluster's\nRONDE_BACKEND=mpi\n")
     site.chmod(0o644)
-    show = [PYTHON, "-c", "import ronde.numpy as r; from ronde import _process; r.init(); print('by', _process.backend()[0], r.size())"]
+    text = "import sys, ronde.numpy as r; from ronde import _process; r.init(); "
+    show = [PYTHON, "-c", text + "sys.stdout.write(f'by {_process.backend()[0]} {r.size()}\\n')"]
 
     def printed(*command, **more):
-        environment = {**ENVIRONMENT, "RONDE_SITE_FILE": str(site), "RONDE_LOG_LEVEL": "warning", "RONDE_MPI_LAUNCHER": launcher, **more}
-        environment = {name: value for name, value in environment.items() if name != "RONDE_BACKEND" or name in more}
+        environment = {**ENVIRONMENT, "RONDE_SITE_FILE": str(site), "RONDE_LOG_LEVEL": "warning", "RONDE_MPI_LAUNCHER": launcher}
+        del environment["RONDE_BACKEND"]
+        environment.update(more)
         return bed.hosts[0].run(*command, env=environment, limit_s=180)
 
     by_mpi = [launcher, *MPIS[launcher][0], "-n", 2, *show]
@@ -109,7 +111,8 @@ def test_a_site_says_so(bed, launcher, tmp_path):
         (show, {}, "shm", 1),
     ):
         done = printed(*command, **variables)
-        assert done.returncode == 0 and done.stdout.count(f"by {backend} {size}") == size, (command, done.stdout, done.stderr)
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout.count(f"by {backend} {size}") == size, (command, done.stdout)
     site.write_text("RONDE_BACKEND=mpi\nRONDE_RANK=0\n")
     for command in (show, [RONDE, "run", "-n", 2, "--", *show]):
         done = printed(*command)
