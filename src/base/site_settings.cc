@@ -20,7 +20,7 @@ constexpr const char* kFile = "/etc/ronde.conf";
 constexpr std::size_t kMostBytes = 65536;
 
 /// What all jobs of a machine can have in common: no job's own places and names, nothing that is for finding faults.
-constexpr std::array<std::string_view, 20> kNames = {"RONDE_BACKEND",        "RONDE_FUSION_THRESHOLD",
+constexpr std::array<std::string_view, 19> kNames = {"RONDE_BACKEND",        "RONDE_FUSION_THRESHOLD",
                                                      "RONDE_HOST_TIMEOUT_S", "RONDE_INIT_TIMEOUT_S",
                                                      "RONDE_LOG_LEVEL",      "RONDE_MPI_LAUNCHER",
                                                      "RONDE_MPI_LIBRARY",    "RONDE_OFI_LIBRARY",
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 20> kNames = {"RONDE_BACKEND",        "RO
                                                      "RONDE_SOCKET_IFNAME",  "RONDE_SSH",
                                                      "RONDE_STALL_S",        "RONDE_TABLE",
                                                      "RONDE_TCP_INTEGRITY",  "RONDE_TIMEOUT_S",
-                                                     "RONDE_TRANSPORT",      "RONDE_REPLAY"};
+                                                     "RONDE_TRANSPORT"};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";
@@ -98,12 +98,11 @@ Result<SiteSettings> read_site_settings(const std::string& path, bool may_be_abs
   if (::fstat(file.get(), &status) != 0) {
     return unreadable(path, errno);
   }
-  if (!S_ISREG(status.st_mode) || (status.st_uid != 0 && status.st_uid != ::geteuid()) ||
-      (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return Status::error(Code::auth_failed,
-                         "the site's settings, " + path +
-                             ", cannot be trusted: expected a regular file that belongs to root and that "
-                             "nobody else may write to (chmod go-w)");
+  // Not whose it is: where a container's user is mapped alone, root's files seem to be nobody's.
+  if (!S_ISREG(status.st_mode) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Status::error(Code::auth_failed, "the site's settings, " + path +
+                                                ", cannot be trusted: expected a regular file that only its owner may "
+                                                "write to (chmod go-w)");
   }
   std::string text(kMostBytes + 1, '\0');
   std::size_t size = 0;

@@ -33,8 +33,8 @@ class SiteSettings {
   std::vector<std::pair<std::string, std::string>> values_;
 };
 
-/// The settings of a file. `may_be_absent`: no file means no settings. AUTH_FAILED if somebody other than root and
-/// this user may write to it; SYSTEM_ERROR if it cannot be read; INVALID_ARGUMENT as parse() says, and for a file of
+/// The settings of a file. `may_be_absent`: no file means no settings. AUTH_FAILED if others than its
+/// owner may write to it; SYSTEM_ERROR if it cannot be read; INVALID_ARGUMENT as parse() says, and for a file of
 /// more than 64 KiB.
 Result<SiteSettings> read_site_settings(const std::string& path, bool may_be_absent);
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import jax
 
@@ -102,13 +102,12 @@ def DistributedOptimizer(  # noqa: N802  Horovod's name
 
     def update(gradients: Any, state: Any, params: Any = None, **more: Any) -> Any:
         reduced, _ = reduce.update(gradients, ())
-        said: Dict[str, Any] = {key: each for key, each in more.items() if each is not None}
-        if "value" in said:
-            more["value"] = reduced_value(said["value"], "value")
-        if "grad" in said:
-            more["grad"] = reduced if said["grad"] is gradients else reduced_value(said["grad"], "grad")
-        if "value_fn" in said:
-            more["value_fn"] = _of_all_ranks(said["value_fn"], functools.partial(reduced_value, of="value_fn"))
+        if more.get("value") is not None:
+            more["value"] = reduced_value(more["value"], "value")
+        if more.get("grad") is not None:
+            more["grad"] = reduced if more["grad"] is gradients else reduced_value(more["grad"], "grad")
+        if more.get("value_fn") is not None:
+            more["value_fn"] = _of_all_ranks(more["value_fn"], functools.partial(reduced_value, of="value_fn"))
         return optimizer.update(reduced, state, params, **more)
 
     return _transformation(optimizer.init, update)
