@@ -27,6 +27,8 @@ class SiteSettings {
   std::optional<std::string> find(std::string_view name) const;
   /// Where they are from; empty: there are none.
   const std::string& path() const { return path_; }
+  /// Names and values in the file's order.
+  const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
 
  private:
   std::string path_;

@@ -21,12 +21,14 @@
 #include "base/cores.h"
 #include "base/host_name.h"
 #include "base/memory_room.h"
+#include "base/site_settings.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "doctor/mpi_check.h"
 #include "doctor/ofi_check.h"
 #include "doctor/oneccl_check.h"
 #include "doctor/python_check.h"
+#include "doctor/site_check.h"
 #include "launch/launcher_process.h"
 #include "launch/program_path.h"
 #include "store/interfaces.h"
@@ -199,6 +201,9 @@ HostReport examine_host() {
                      name_finding(),   network_finding(), clock_finding(),  ssh_finding()};
   if (const std::optional<Finding> settings = settings_finding()) {
     report.findings.push_back(*settings);
+  }
+  if (const std::optional<Finding> site = site_finding(site_settings())) {
+    report.findings.push_back(*site);
   }
   add_mpi(report);
   add_oneccl(report);
