@@ -16,6 +16,7 @@ from host_works import HostWork, is_many
 HERE = Path(__file__).resolve().parent
 PROGRAM = WORK / "bin/ronde_between_hosts"
 WIRE_PORT = "5201"
+PROTECTION = ("ronde_off", "ronde_mac", "ronde_encrypt")  # against what may happen to packets, other than by default
 
 
 def install_ronde_program():
@@ -45,7 +46,7 @@ class HostContestant:
             return self.name == "iperf3" and kind == "wire"
         if self.name == "ronde_slot":
             return kind == "set"
-        return self.name != "ronde_off" or kind == "sweep"
+        return self.name not in PROTECTION or kind == "sweep" and work.network.hosts == 2
 
     def start_in(self, job: Job):
         getattr(self, "start_" + self.name.partition("_")[0])(job)
@@ -117,6 +118,10 @@ CONTESTANTS = [
     HostContestant("ronde_slot", "Ronde, by slot", "release build", words=("--form", "slot")),
     HostContestant("ronde_off", "Ronde without checksums", "RONDE_TCP_INTEGRITY=off, persistent plan",
                    environment={"RONDE_TCP_INTEGRITY": "off"}, words=("--form", "persistent")),
+    HostContestant("ronde_mac", "Ronde with MACs", "RONDE_TCP_INTEGRITY=mac, persistent plan",
+                   environment={"RONDE_TCP_INTEGRITY": "mac"}, words=("--form", "persistent")),
+    HostContestant("ronde_encrypt", "Ronde, encrypted", "RONDE_TCP_INTEGRITY=encrypt, persistent plan",
+                   environment={"RONDE_TCP_INTEGRITY": "encrypt"}, words=("--form", "persistent")),
     HostContestant("openmpi", "Open MPI 4.1", "Debian's 4.1.4 over ssh; ob1 over self,vader,tcp; unbound, the measuring "
                    "threads on a core each; with more ranks than cores mpi_yield_when_idle=1", program="openmpi"),
     HostContestant("mpich", "MPICH 4.0", "Debian's 4.0.2 over ssh, UCX over the same interface; unbound, as Open MPI",
@@ -125,4 +130,5 @@ CONTESTANTS = [
     HostContestant("iperf3", "iperf3", "Debian's; -P 1 --bidir, server and client on a core each"),
 ]
 
-__all__ = ["CONTESTANTS", "CORES", "PROGRAM", "RONDE", "HostContestant", "install_ronde_program", "is_many", "wire_line"]
+__all__ = ["CONTESTANTS", "CORES", "PROGRAM", "PROTECTION", "RONDE", "HostContestant", "install_ronde_program", "is_many",
+           "wire_line"]

@@ -21,6 +21,8 @@ STYLES = {
     "ronde_name": {"color": "#c0392b", "linewidth": 1.2, "linestyle": "--"},
     "ronde_python": {"color": "#e6a0a0", "linewidth": 1.2, "linestyle": "--"},
     "ronde_off": {"color": "#c0392b", "linewidth": 1.2, "linestyle": ":"},
+    "ronde_mac": {"color": "#c0392b", "linewidth": 1.2, "linestyle": "--"},
+    "ronde_encrypt": {"color": "#c0392b", "linewidth": 1.2, "linestyle": "-."},
     "ronde_slot": {"color": "#d98880"}, "ronde_shared_slot": {"color": "#f0b27a"},
     BOUND: {"color": "black", "linewidth": 1.2, "linestyle": ":"},
 }

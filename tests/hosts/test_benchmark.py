@@ -27,7 +27,7 @@ def test_one_work_of_a_quick_round(bed, tmp_path):
     about, *lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     assert about["rounds"] == 1 and "ronde_off" in about["contestants"]
     assert [(line["contestant"], line.get("bytes"), line.get("failure")) for line in lines] == [
-        (name, size, None) for name in ("ronde", "ronde_off", "gloo") for size in SIZES]
+        (name, size, None) for name in ("ronde", "ronde_off", "ronde_mac", "ronde_encrypt", "gloo") for size in SIZES]
     assert all(line["kind"] == "sweep 2x1 10 Gbit/s" and line["ranks"] == 2 and line["median_us"] > 0 for line in lines)
     assert all(line["control_messages"] == 0 for line in lines if line["contestant"] != "gloo")
     assert "8 B to 64 KiB, 2 hosts, 10 Gbit/s" in done.stdout

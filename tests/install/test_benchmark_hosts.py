@@ -41,7 +41,8 @@ def loaded(path, *lines):
     from results import load
 
     contestants = {name: {"title": name.capitalize(), "settings": "as | it comes"}
-                   for name in ("ronde", "ronde_slot", "ronde_off", "openmpi", "mpich", "gloo", "iperf3")}
+                   for name in ("ronde", "ronde_slot", "ronde_off", "ronde_mac", "ronde_encrypt", "openmpi", "mpich", "gloo",
+                                "iperf3")}
     head = {"about": "a test", "processor": "one", "date": "2026-01-01", "commit": "abc", "rounds": 3, "cores": 2,
             "kernel": "6.1-x", "quick": False, "contestants": contestants}
     path.write_text("".join(json.dumps(each) + "\n" for each in (head, *lines)), encoding="utf-8")
@@ -109,6 +110,20 @@ def test_lists_are_compared_with_the_best_way_of_each_round(tmp_path):
     assert {row[3] for row in others} == {"not measured"}
 
 
+def test_protection_is_compared_with_none(tmp_path):
+    from host_targets import integrity
+
+    shaped = {"kind": "sweep 2x1 10 Gbit/s"}
+    found = loaded(tmp_path / "a", *rounds("ronde_off", 16 * MIB, 100, 100, **shaped),
+                   *rounds("ronde", 16 * MIB, 110, **shaped), *rounds("ronde_mac", 16 * MIB, 120, 120, **shaped),
+                   *rounds("ronde_encrypt", 16 * MIB, 200, **shaped))
+    rows = {row[0]: row[1:] for row in integrity(found)}
+    assert rows["checksums, 16 to 256 MiB, 10 Gbit/s"][1:] == ["worst 1.10x ronde_off (16 MiB); 1 of 1 within", "met"]
+    assert rows["MACs on data, 16 to 256 MiB, 10 Gbit/s"][2] == "missed"
+    assert rows["encryption, 16 to 256 MiB, 10 Gbit/s"] == ["stated", "worst 2.00x ronde_off (16 MiB)", "-"]
+    assert rows["MACs on data, 16 to 256 MiB, bare"] == ["stated", "-", "-"]
+
+
 def test_every_target_has_a_row_whatever_was_measured(tmp_path):
     from host_targets import rows
 
@@ -154,7 +169,9 @@ def test_works_are_those_of_the_peers_on_a_network_each():
                 assert takers == {"iperf3"}
             else:
                 assert {"ronde", "openmpi", "mpich", "gloo"} <= takers
-                assert ("ronde_off" in takers) == (work.work.kind == "sweep")
+                protected = {"ronde_off", "ronde_mac", "ronde_encrypt"}
+                between_two = work.work.kind == "sweep" and work.network.hosts == 2
+                assert takers & protected == (protected if between_two else set())
 
 
 def test_the_section_says_what_was_missed(tmp_path):
