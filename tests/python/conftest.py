@@ -4,9 +4,10 @@
     def test_sum(hvd): ...
 
 The session's own process only reports. A marked test runs at once in all workers of a pool, one pool per world size,
-kept from test to test; all workers are forked from one process, so that PyTorch is loaded once (rank_zygote.py). All ranks
-pass: pass. Any fails: fail, with every failing rank's text. Any is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any failure, since the
-ranks may then be out of step. A warning of Ronde's in a worker's output fails the test too.
+kept from test to test; all workers are forked from one process, so that PyTorch is loaded once (rank_zygote.py), and
+from one with TensorFlow too where their tests use the fixture ``tf``. All ranks pass: pass. Any fails: fail, with every
+failing rank's text. Any is silent until the deadline, or ends: fail, and the pool is built anew; so it is after any
+failure, since the ranks may then be out of step. A warning of Ronde's in a worker's output fails the test too.
 
 Options of the mark: ``deadline`` in seconds; ``fresh=True`` for processes of the test's own, which must also end in
 order; ``warnings=True`` if the test means to cause a warning; ``long=(3,)``: with three ranks it carries the mark ``long``.
@@ -29,7 +30,7 @@ from zygote_process import ZygoteProcess
 
 _DEADLINE_S = 180.0  # it only ends what hangs
 _POOLS = pytest.StashKey[Dict[int, RankPool]]()
-_ZYGOTE = pytest.StashKey[ZygoteProcess]()
+_ZYGOTES = pytest.StashKey[Dict[str, ZygoteProcess]]()
 _IS_WORKER = "RONDE_TEST_WORKER" in os.environ
 _WANTED = os.environ.get("RONDE_TEST_RANKS", "")
 _FEWEST = _WANTED == "fewest"
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "ranks(*sizes, fresh=False, deadline=180, warnings=False, long=()): run the test in jobs of so many ranks",
     )
     config.stash[_POOLS] = {}
+    config.stash[_ZYGOTES] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -110,7 +112,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if not _IS_WORKER and not session.config.option.collectonly:
         marked = [item for item in session.items if item.get_closest_marker("ranks")]
         if marked:
-            _zygote(marked[0])
+            _zygote(marked[0], _framework_of_pools(session))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -156,20 +158,33 @@ def _kept_pool(item: pytest.Item, size: int) -> RankPool:
             problem = pools.pop(other).quit(whole=False)
             if problem is not None:
                 raise PoolFailure(problem)
-        pools[size] = RankPool(size, _zygote(item), item.config.rootpath)
+        zygote = _zygote(item, _framework_of_pools(item.session))
+        pools[size] = RankPool(size, zygote, item.config.rootpath)
     return pools[size]
 
 
 def _fresh_pool(item: pytest.Item, size: int) -> RankPool:
-    return RankPool(size, _zygote(item), item.config.rootpath)
+    return RankPool(size, _zygote(item, _framework_of(item)), item.config.rootpath)
 
 
-def _zygote(item: pytest.Item) -> ZygoteProcess:
-    stash = item.config.stash
-    if _ZYGOTE not in stash:
+def _framework_of(item: pytest.Item) -> str:
+    """What the process that its ranks are forked from loads besides PyTorch."""
+    return "tensorflow" if "tf" in getattr(item, "fixturenames", ()) else "none"
+
+
+def _framework_of_pools(session: pytest.Session) -> str:
+    """That of ranks that are kept: what any of their tests uses."""
+    marked = [(item, item.get_closest_marker("ranks")) for item in session.items]
+    used = {_framework_of(item) for item, mark in marked if mark is not None and not mark.kwargs.get("fresh")}
+    return "tensorflow" if "tensorflow" in used else "none"
+
+
+def _zygote(item: pytest.Item, framework: str) -> ZygoteProcess:
+    zygotes = item.config.stash[_ZYGOTES]
+    if framework not in zygotes:
         files = {str(other.path) for other in item.session.items if other.get_closest_marker("ranks")}
-        stash[_ZYGOTE] = ZygoteProcess("rank_zygote.py", sorted(files), item.config.rootpath)
-    return stash[_ZYGOTE]
+        zygotes[framework] = ZygoteProcess("rank_zygote.py", [framework, *sorted(files)], item.config.rootpath)
+    return zygotes[framework]
 
 
 def _merge(answers: Dict[int, Any], allow_warnings: bool) -> Tuple[str, str]:
@@ -233,8 +248,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             print(f"\nERROR: {problem}")
     session.config.stash[_POOLS].clear()
-    if _ZYGOTE in session.config.stash:
-        session.config.stash[_ZYGOTE].quit()
+    for zygote in session.config.stash[_ZYGOTES].values():
+        zygote.quit()
 
 
 @pytest.fixture

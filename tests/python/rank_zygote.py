@@ -1,10 +1,11 @@
 """The process that the ranks of the pools are forked from: it loads PyTorch and collects the tests, both once.
 
-That is four seconds of a processor per rank saved. A fork of it becomes the rank that a stand-in started by `ronde run`
-asks for (fork_server.py).
+That is four seconds of a processor per rank saved, and as many again where the tests use TensorFlow. A fork of it becomes
+the rank that a stand-in started by `ronde run` asks for (fork_server.py).
 
-Called as rank_zygote.py LISTENER FILE... where LISTENER is the descriptor of a listening Unix socket. Ends, with all
-ranks, once its standard input is closed, so that it cannot survive the session that started it.
+Called as rank_zygote.py LISTENER FRAMEWORK FILE... where LISTENER is the descriptor of a listening Unix socket, FRAMEWORK
+what is loaded besides, tensorflow or none. Ends, with all ranks, once its standard input is closed, so that it cannot
+survive the session that started it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Zygote:
 def main() -> NoReturn:
     """Loads what all ranks need and hands over to pytest."""
     faulthandler.enable(all_threads=True)
-    descriptor, *files = sys.argv[1:]
+    descriptor, framework, *files = sys.argv[1:]
     os.environ["RONDE_TEST_WORKER"] = "1"
 
     import ronde.torch  # noqa: F401  loaded, not initialised
@@ -59,6 +60,10 @@ def main() -> NoReturn:
     import torch._dynamo  # noqa: F401  which every optimizer loads, and takes as long as the rest
 
     torch.set_num_threads(1)
+    if framework == "tensorflow":
+        # TensorFlow has no threads before its first operation: none is lost by forking.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        import ronde.tensorflow  # noqa: F401
     # Standard input is pytest's to replace.
     zygote = Zygote(ForkServer(socket.socket(fileno=int(descriptor)), os.dup(0)))
     code = pytest.main([*files, "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"], plugins=[zygote])

@@ -1,5 +1,5 @@
-"""Fixtures of tests of ``ronde.tensorflow``: modules import them by name. TensorFlow is loaded in the ranks of a pool, when
-the first such test runs there: the process that they are forked from must not have its threads."""
+"""Fixtures of tests of ``ronde.tensorflow``: modules import them by name. Ranks of tests that use ``tf`` are forked from a
+process that has loaded TensorFlow (conftest.py)."""
 
 from __future__ import annotations
 
