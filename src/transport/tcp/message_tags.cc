@@ -1,16 +1,13 @@
 #include "transport/tcp/message_tags.h"
 
-#define XXH_INLINE_ALL
-#ifndef NDEBUG
-#define XXH_NO_INLINE_HINTS 1  // GCC cannot inline by force what it optimises lightly
-#endif
 #include <sodium/core.h>
 #include <sodium/crypto_onetimeauth.h>
 #include <sodium/crypto_stream_chacha20.h>
 #include <sodium/utils.h>
-#include <xxhash.h>
 
 #include <cstring>
+
+#include "checksum/checksum.h"
 
 namespace ronde::transport {
 
@@ -32,7 +29,7 @@ bool is_keyed(Integrity integrity) { return integrity == Integrity::mac || integ
 }  // namespace
 
 struct MessageTags::State {
-  XXH3_state_t hash;
+  Checksum sum;
   JobKey key;
   std::uint64_t number = 0;  ///< of the message, from 1 on
   /// One for the head, one for the message's bytes.
@@ -63,7 +60,7 @@ MessageTags::MessageTags(MessageTags&&) noexcept = default;
 
 void MessageTags::begin() {
   if (integrity_ == Integrity::checksum) {
-    ::XXH3_64bits_reset(&state_->hash);
+    state_->sum.begin();
   } else if (is_keyed(integrity_)) {
     ++state_->number;
     ::crypto_stream_chacha20_ietf(sodium_bytes(state_->keys[0].data()), sizeof state_->keys, state_->nonce().data(),
@@ -74,7 +71,7 @@ void MessageTags::begin() {
 
 void MessageTags::add(std::span<const std::byte> bytes) {
   if (integrity_ == Integrity::checksum) {
-    ::XXH3_64bits_update(&state_->hash, bytes.data(), bytes.size());
+    state_->sum.add(bytes);
   } else if (is_keyed(integrity_) && !bytes.empty()) {
     ::crypto_onetimeauth_update(&state_->mac, sodium_bytes(bytes.data()), bytes.size());
   }
@@ -91,7 +88,7 @@ void MessageTags::crypt(std::span<std::byte> message) const {
 std::array<std::byte, MessageTags::kMost> MessageTags::of_message() const {
   std::array<std::byte, kMost> tag{};
   if (integrity_ == Integrity::checksum) {
-    const std::uint64_t sum = ::XXH3_64bits_digest(&state_->hash);
+    const std::uint64_t sum = state_->sum.value();
     std::memcpy(tag.data(), &sum, sizeof sum);
   } else if (is_keyed(integrity_)) {
     crypto_onetimeauth_state mac = state_->mac;
@@ -103,7 +100,7 @@ std::array<std::byte, MessageTags::kMost> MessageTags::of_message() const {
 std::array<std::byte, MessageTags::kMost> MessageTags::of_head(std::span<const std::byte> head) const {
   std::array<std::byte, kMost> tag{};
   if (integrity_ == Integrity::checksum) {
-    const std::uint64_t sum = ::XXH3_64bits(head.data(), head.size());
+    const std::uint64_t sum = Checksum::of(head);
     std::memcpy(tag.data(), &sum, sizeof(std::uint32_t));
   } else if (is_keyed(integrity_)) {
     ::crypto_onetimeauth(sodium_bytes(tag.data()), sodium_bytes(head.data()), head.size(),

@@ -1,5 +1,5 @@
-# Fails if an object file of the kernels defines a symbol that the linker may merge with another's (kernel_table.h says
-# what that would break). Usage: cmake -DNM=nm -DOBJECTS=a.o;b.o -P no_weak_symbols.cmake
+# Fails if an object file that is compiled for one processor level defines a symbol that the linker may merge with another's
+# (src/reduce/kernel_table.h says what that would break). Usage: cmake -DNM=nm -DOBJECTS=a.o;b.o -P no_weak_symbols.cmake
 if(NOT OBJECTS)
   message(FATAL_ERROR "no object files given")
 endif()
