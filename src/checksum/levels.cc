@@ -1,5 +1,3 @@
-#include <vector>
-
 #include "checksum/xxh3.h"
 
 namespace ronde {
@@ -14,17 +12,15 @@ extern const Xxh3 kXxh3;
 #endif
 
 std::span<const Xxh3* const> runnable_xxh3() {
-  static const std::vector<const Xxh3*> kRunnable = [] {
-    std::vector<const Xxh3*> found = {&baseline::kXxh3};
+  // No container: the engine's thread asks while the process ends, when what has a destructor is gone.
 #if defined(__x86_64__)
-    // Asks the processor, and the operating system whether it saves the registers.
-    if (__builtin_cpu_supports("avx2")) {
-      found.push_back(&avx2::kXxh3);
-    }
+  static constexpr const Xxh3* kAll[] = {&baseline::kXxh3, &avx2::kXxh3};
+  // Asks the processor, and the operating system whether it saves the registers.
+  return std::span(kAll).first(__builtin_cpu_supports("avx2") ? 2 : 1);
+#else
+  static constexpr const Xxh3* kAll[] = {&baseline::kXxh3};
+  return kAll;
 #endif
-    return found;
-  }();
-  return kRunnable;
 }
 
 }  // namespace ronde

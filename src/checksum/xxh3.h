@@ -23,7 +23,7 @@ struct Xxh3 {
   std::uint64_t (*of)(const void* bytes, std::size_t size);
 };
 
-/// Those that this processor runs; the best last. Never empty. Found at the first call; any thread.
+/// Those that this processor runs; the best last. Never empty. Any thread, also while the process ends.
 std::span<const Xxh3* const> runnable_xxh3();
 
 }  // namespace ronde

@@ -37,7 +37,8 @@ class Connected {
         timeout_(timeout),
         epoll_(std::move(news.epoll)),
         watch_timer_(std::move(news.timer)),
-        pipes_(std::move(pipes)) {
+        pipes_(std::move(pipes)),
+        idle_(pipes_.size()) {
     add(watch_timer_.get(), EPOLLIN, kWatchTimer);
     for (const SharedNews::Watched& each : shared_ ? shared_->descriptors() : std::vector<SharedNews::Watched>()) {
       add(each.fd, each.is_edge ? EPOLLIN | EPOLLET : EPOLLIN, kShared);
@@ -60,14 +61,20 @@ class Connected {
   /// What `call` does with the pipe to a rank.
   template <typename Call>
   auto with(int peer, const Call& call) {
-    std::lock_guard lock(mutex_);
-    return call(*pipes_[static_cast<std::size_t>(peer)]);
+    const Held held(*this, peer);
+    return call(held.pipe());
+  }
+  /// The same with a call that asks for what Pipe::is_idle() knows, which then is `known`: most of a step's questions
+  /// are such, and need no lock.
+  template <typename Call, typename Answer>
+  Answer ask(int peer, const Answer& known, const Call& call) {
+    return idle_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire) ? known : with(peer, call);
   }
   /// The same with a call that sends.
   template <typename Call>
   void sending(int peer, const Call& call) {
-    std::lock_guard lock(mutex_);
-    call(*pipes_[static_cast<std::size_t>(peer)]);
+    const Held held(*this, peer);
+    call(held.pipe());
     if (!is_watching_) {
       watch_again();
     }
@@ -103,6 +110,7 @@ class Connected {
           shared_->note_events();
         } else {
           pipes_[event.data.u64]->note_events(event.events);
+          note_idle(event.data.u64);
         }
       }
     } while (count == static_cast<int>(events.size()));
@@ -137,6 +145,28 @@ class Connected {
   static constexpr std::uint64_t kWatchTimer = ~std::uint64_t{0};
   static constexpr std::uint64_t kShared = kWatchTimer - 1;
 
+  /// The pipe to a rank, under the lock.
+  class Held {
+   public:
+    Held(Connected& connected, int peer)
+        : connected_(connected), lock_(connected.mutex_), peer_(static_cast<std::size_t>(peer)) {}
+    ~Held() { connected_.note_idle(peer_); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+    Pipe& pipe() const { return *connected_.pipes_[peer_]; }
+
+   private:
+    Connected& connected_;
+    const std::lock_guard<std::mutex> lock_;
+    const std::size_t peer_;
+  };
+
+  /// After whatever may have changed a pipe. Under the lock.
+  void note_idle(std::size_t peer) {
+    idle_[peer].store(pipes_[peer] && pipes_[peer]->is_idle(), std::memory_order_release);
+  }
+
   void add(int fd, std::uint32_t events, std::uint64_t of) {
     epoll_event event{};
     event.events = events;
@@ -159,8 +189,9 @@ class Connected {
     [[maybe_unused]] const ssize_t got = ::read(watch_timer_.get(), &expirations, sizeof expirations);
     const Nanoseconds now = RealClock().now();
     bool any = false;
-    for (const std::unique_ptr<Pipe>& each : pipes_) {
-      any = (each && each->watch(now, timeout_)) || any;
+    for (std::size_t peer = 0; peer < pipes_.size(); ++peer) {
+      any = (pipes_[peer] && pipes_[peer]->watch(now, timeout_)) || any;
+      note_idle(peer);
     }
     is_watching_ = false;
     if (any) {
@@ -184,8 +215,9 @@ class Connected {
   bool have_finished() {
     std::lock_guard lock(mutex_);
     bool all = true;
-    for (const std::unique_ptr<Pipe>& each : pipes_) {
-      all = (!each || each->finish()) && all;
+    for (std::size_t peer = 0; peer < pipes_.size(); ++peer) {
+      all = (!pipes_[peer] || pipes_[peer]->finish()) && all;
+      idle_[peer].store(false, std::memory_order_release);
     }
     return all;
   }
@@ -199,6 +231,8 @@ class Connected {
   std::mutex mutex_;
   bool is_watching_ = false;                  ///< the timer is set; guarded by mutex_, as all below
   std::vector<std::unique_ptr<Pipe>> pipes_;  ///< by rank
+  /// By rank: Pipe::is_idle() since the lock was last held for it. Written under the lock, read by anybody.
+  std::vector<std::atomic<bool>> idle_;
   std::unordered_map<std::uint64_t, std::function<void()>> groups_;  ///< by number
   std::unordered_set<std::uint64_t> closed_;                         ///< numbers are not used again
 };
@@ -227,16 +261,16 @@ class ChannelLink final : public Link {
     connected_.with(peer_, [&](Pipe& pipe) { pipe.recycle(std::move(memory)); });
   }
   bool flush() override {
-    return connected_.with(peer_, [](Pipe& pipe) { return pipe.flush(); });
+    return connected_.ask(peer_, true, [](Pipe& pipe) { return pipe.flush(); });
   }
   bool receive(std::vector<std::byte>& message) override {
-    return connected_.with(peer_, [&](Pipe& pipe) { return pipe.receive(channel_, message); });
+    return connected_.ask(peer_, false, [&](Pipe& pipe) { return pipe.receive(channel_, message); });
   }
   Status status() const override {
-    return connected_.with(peer_, [](Pipe& pipe) { return pipe.status(); });
+    return connected_.ask(peer_, Status(), [](Pipe& pipe) { return pipe.status(); });
   }
   bool has_ended() const override {
-    return connected_.with(peer_, [&](Pipe& pipe) { return pipe.has_ended(channel_); });
+    return connected_.ask(peer_, false, [&](Pipe& pipe) { return pipe.has_ended(channel_); });
   }
   std::string end_cause() const override {
     return connected_.with(peer_, [](Pipe& pipe) { return pipe.end_cause(); });

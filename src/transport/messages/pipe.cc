@@ -8,12 +8,14 @@ bool Pipe::receive(Channel channel, std::vector<std::byte>& message) {
   }
   for (Channel of = 0; next(of, message);) {
     if (of == channel) {
+      may_have_more_ = true;
       return true;
     }
     if (!on_arrival_ || on_arrival_(of)) {
       arrived_.push(of, message);
     }
   }
+  may_have_more_ = false;
   return false;
 }
 

@@ -46,6 +46,9 @@ class Pipe {
   bool has_ended(Channel channel) const { return has_ended_ && !has(channel); }
   /// Something is kept for the channel.
   bool has(Channel channel) const { return arrived_.has(channel); }
+  /// Until something is sent or note_events() or watch() is called, flush() is true, receive() of any channel and
+  /// has_ended() are false and status() is ok: nobody needs to ask.
+  bool is_idle() const { return !may_have_more_ && arrived_.is_empty() && !has_ended_ && waits_for_news(); }
   void forget(Channel channel) { arrived_.forget(channel); }
 
   // ---- For who watches it.
@@ -71,6 +74,8 @@ class Pipe {
   virtual bool finish_sending() = 0;
   /// The next message of any channel; false if none has come whole.
   virtual bool next(Channel& channel, std::vector<std::byte>& message) = 0;
+  /// Nothing is kept to be sent, what was received had no damage, and next() would give nothing until there is news.
+  virtual bool waits_for_news() const { return false; }
   /// Nothing comes any more, and all that had come has been given out by next().
   void note_end() { has_ended_ = true; }
   bool is_at_end() const { return has_ended_; }
@@ -78,6 +83,7 @@ class Pipe {
  private:
   OnArrival on_arrival_;
   ChannelQueues arrived_;
+  bool may_have_more_ = true;  ///< next() has not said since that there is nothing
   bool has_ended_ = false;
 };
 

@@ -49,6 +49,8 @@ class BytePipe : public Pipe {
   MessageAssembler& incoming() { return incoming_; }
 
   bool can_send() const { return can_send_; }
+  /// Nothing is kept to be sent, and what was received had no damage.
+  bool is_in_order() const { return can_send_ && outgoing_.is_empty() && incoming_.status().is_ok(); }
   /// Nothing is sent any more, and what was kept is dropped.
   void stop_sending();
 

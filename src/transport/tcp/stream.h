@@ -43,6 +43,7 @@ class Stream final : public BytePipe {
  private:
   std::size_t write(Parts parts) override;
   bool read_more() override;
+  bool waits_for_news() const override { return !may_read_ && !ends_ && is_in_order(); }
   std::size_t read_into(std::span<std::byte> room);
   void end();
   void note_cause(int error);

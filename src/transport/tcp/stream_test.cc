@@ -291,6 +291,62 @@ TEST(Stream, NothingIsAskedOfTheKernelWithoutNews) {
   EXPECT_TRUE(pair.b->receive(0, message));
 }
 
+TEST(Stream, WhoIsIdleNeedNotBeAsked) {
+  StreamPair pair;
+  Bytes message;
+  EXPECT_FALSE(pair.b->is_idle()) << "nobody has looked yet";
+  EXPECT_FALSE(receive(*pair.b, 0, message));
+  EXPECT_TRUE(pair.b->is_idle());
+  for (const Stream::Channel channel : {0, 0, 1}) {
+    pair.a->send(channel, Bytes(10));
+  }
+  EXPECT_TRUE(pair.b->is_idle()) << "it has not heard of them";
+  pair.b->note_news(false);
+  EXPECT_FALSE(pair.b->is_idle());
+  EXPECT_TRUE(pair.b->receive(0, message));
+  EXPECT_FALSE(pair.b->is_idle()) << "another has been read with it";
+  EXPECT_TRUE(pair.b->receive(0, message));
+  EXPECT_FALSE(pair.b->receive(0, message));
+  EXPECT_FALSE(pair.b->is_idle()) << "one is kept for another channel";
+  EXPECT_TRUE(pair.b->receive(1, message));
+  EXPECT_TRUE(pair.b->is_idle());
+
+  EXPECT_FALSE(receive(*pair.a, 0, message));
+  ASSERT_TRUE(pair.a->is_idle());
+  pair.a->send(0, Bytes(std::size_t{16} << 20));
+  EXPECT_FALSE(pair.a->is_idle()) << "most of it had no room";
+  while (!receive(*pair.b, 0, message)) {
+    pair.a->flush();
+  }
+  EXPECT_TRUE(pair.a->flush() && pair.a->is_idle());
+}
+
+TEST(Stream, WhatHasEndedOrIsDamagedIsNeverIdle) {
+  StreamPair ended;
+  Bytes message;
+  EXPECT_FALSE(receive(*ended.b, 0, message));
+  ended.a.reset();
+  ended.b->note_news(true);
+  EXPECT_FALSE(ended.b->is_idle());
+  EXPECT_FALSE(ended.b->receive(0, message));
+  EXPECT_TRUE(ended.b->has_ended(0) && !ended.b->is_idle());
+
+  StreamPair broken;
+  broken.a->break_off();
+  EXPECT_FALSE(broken.a->receive(0, message) || broken.a->is_idle());
+
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  const UniqueFd injector{sockets[0]};
+  Stream damaged{TcpConnection{UniqueFd(sockets[1])}, 0};
+  EXPECT_FALSE(receive(damaged, 0, message));
+  ASSERT_TRUE(damaged.is_idle());
+  const char nonsense[100] = {};
+  ASSERT_EQ(::send(injector.get(), nonsense, sizeof nonsense, 0), 100);
+  EXPECT_FALSE(receive(damaged, 0, message));
+  EXPECT_FALSE(damaged.status() || damaged.is_idle());
+}
+
 TEST(Stream, TheEndIsToldBehindAllThatWasSent) {
   StreamPair pair;
   pair.a->send(1, random_bytes(10, 1));
