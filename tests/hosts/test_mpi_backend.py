@@ -137,7 +137,11 @@ def test_a_rank_that_is_killed_ends_the_job(bed, launcher):
     host = bed.hosts[0]
     job = host.start(launcher, *MPIS[launcher][0], "-n", 2, PYTHON, PROGRAMS / "mpi_steps.py", "for ever",
                      env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    pids = [int(re.search(r"pid (\d+)", job.stdout.readline()).group(1)) for _ in range(2)]
+    lines = [job.stdout.readline() for _ in range(2)]
+    pids = [int(number) for number in re.findall(r"pid (\d+)", "".join(lines))]
+    if len(pids) != 2:
+        job.kill()
+        pytest.fail(f"expected the numbers of two processes, found {lines}, then {job.communicate(timeout=60)}")
     host.check("kill", "-KILL", pids[1])  # numbers of the host's own
     job.communicate(timeout=60)
     assert job.returncode != 0

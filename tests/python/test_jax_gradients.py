@@ -147,40 +147,62 @@ def test_optimizers(hvd, rank, world, kind):
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5), alone, together)
 
 
+def line_search():
+    return optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5, store_grad=True))
+
+
+def losses_of(rows, scale=1.0):
+    return lambda params: scale * ((jnp.tanh(rows @ params["w"]) + params["b"] - rows.sum(1)) ** 2).mean()
+
+
+def trained(optimizer, loss_of, searches, value_and_gradient=None):
+    params = {"w": jnp.zeros(3), "b": jnp.ones(())}
+    state = optimizer.init(params)
+
+    @jax.jit
+    def step(params, state):
+        made = value_and_gradient(params, state=state) if value_and_gradient else jax.value_and_grad(loss_of)(params)
+        more = {"grad": made[1], "value_fn": loss_of} if searches else {}
+        updates, state = optimizer.update(made[1], state, params, value=made[0], **more)
+        return optax.apply_updates(params, updates), state
+
+    for _ in range(4):
+        params, state = step(params, state)
+    return np.append(params["w"], params["b"])
+
+
 @FEW
-@pytest.mark.parametrize("make", [
-    pytest.param(optax.lbfgs, marks=pytest.mark.long, id="lbfgs"),  # half a minute to compile
-    pytest.param(lambda: optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)), id="line search"),
-    pytest.param(optax.polyak_sgd, id="polyak_sgd"),
-    pytest.param(lambda: optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau(patience=1, rtol=0.2)), id="plateau"),
+@pytest.mark.parametrize("op, make, searches, from_state", [
+    pytest.param(rj.Average, optax.lbfgs, True, False, marks=pytest.mark.long, id="lbfgs"),  # half a minute to compile
+    pytest.param(rj.Average, line_search, True, False, id="line search"),
+    pytest.param(rj.Average, line_search, True, True, id="line search, from the state"),
+    pytest.param(rj.Average, optax.polyak_sgd, False, False, id="polyak_sgd, average"),
+    pytest.param(rj.Sum, optax.polyak_sgd, False, False, id="polyak_sgd, sum"),
+    pytest.param(rj.Sum, lambda: optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau(patience=1, rtol=0.2)), False,
+                 False, id="plateau"),
 ])
-@pytest.mark.parametrize("op", [rj.Average, rj.Sum], ids=["average", "sum"])
-def test_optimizers_that_go_by_values(hvd, rank, world, make, op):
+def test_optimizers_that_go_by_values(hvd, rank, world, op, make, searches, from_state):
     """They went by each rank's own loss, and the ranks went apart."""
     rows = np.random.default_rng(1).normal(size=(4 * world, 3)).astype(np.float32)
 
-    def train(optimizer, rows, scale=1.0):
-        params = {"w": jnp.zeros(3), "b": jnp.ones(())}
-        state = optimizer.init(params)
+    def train(optimizer, loss_of):
+        ready = optax.value_and_grad_from_state(loss_of) if from_state else None
+        return trained(optimizer, loss_of, searches, ready)
 
-        def loss_of(params):
-            return scale * ((jnp.tanh(rows @ params["w"]) + params["b"] - rows.sum(1)) ** 2).mean()
-
-        @jax.jit
-        def step(params, state):
-            value, gradient = jax.value_and_grad(loss_of)(params)
-            updates, state = optimizer.update(gradient, state, params, value=value, grad=gradient, value_fn=loss_of)
-            return optax.apply_updates(params, updates), state
-
-        for _ in range(4):
-            params, state = step(params, state)
-        return np.append(params["w"], params["b"])
-
-    alone = train(make(), rows, 1.0 if op == rj.Average else world)
-    together = train(rj.DistributedOptimizer(make(), op=op), np.split(rows, world)[rank])
+    alone = train(make(), losses_of(rows, 1.0 if op == rj.Average else world))
+    together = train(rj.DistributedOptimizer(make(), op=op), losses_of(np.split(rows, world)[rank]))
     np.testing.assert_allclose(together, alone, rtol=2e-3, atol=2e-3)
     everyones = rj.allgather_object(together)
     assert all(np.array_equal(each, together) for each in everyones)
+
+
+@FEW
+@pytest.mark.parametrize("how", [{"op": rj.Sum}, {"prescale_factor": 2.0}, {"op": rj.Adasum, "postscale_factor": 0.5}], ids=str)
+def test_a_line_search_on_what_is_no_average_is_refused(hvd, rank, world, how):
+    """What optax.value_and_grad_from_state takes from the state is reduced already, and was reduced again."""
+    loss_of = losses_of(np.ones((4, 3), np.float32))
+    with pytest.raises(ValueError, match=r"a line search \(value_fn\) goes by averages"):
+        trained(rj.DistributedOptimizer(line_search(), **how), loss_of, True, optax.value_and_grad_from_state(loss_of))
 
 
 @FEW

@@ -442,27 +442,6 @@ def test_a_closure_after_a_pass_on_one_rank(hvd, rank, world):
         assert torch.allclose(w, torch.full((2,), -(step + 1) * (world + 1) / 2))
 
 
-@pytest.mark.ranks(2)
-def test_lbfgs_searches_by_the_sum_of_losses_where_gradients_are_added_up(hvd, rank, world):
-    def train(make, losses):
-        w = nn.Parameter(torch.tensor([1.0, -2.0]))
-        optimizer = make(torch.optim.LBFGS([w], lr=0.5, max_iter=6, line_search_fn="strong_wolfe"), w)
-
-        def closure():
-            optimizer.zero_grad()
-            loss = sum(((w - each) ** 4).sum() for each in losses)
-            loss.backward()
-            return loss
-
-        for _ in range(3):
-            optimizer.step(closure)
-        return w.detach()
-
-    expected = train(lambda optimizer, w: optimizer, [0.5, 1.5])
-    summed = train(lambda optimizer, w: hvd.DistributedOptimizer(optimizer, [("lbfgs", w)], op=hvd.Sum), [0.5 + rank])
-    assert torch.allclose(summed, expected, atol=1e-5)
-
-
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}], ids=["", "dense"])
 def test_ranks_may_list_their_parameters_in_any_order(hvd, rank, world, options):
@@ -487,42 +466,6 @@ def test_ranks_may_list_their_parameters_in_any_order(hvd, rank, world, options)
     expected = torch.zeros(8, 2)
     expected[:world] = -3.0 / world
     assert torch.allclose(parameters["b"], expected)
-
-
-@pytest.mark.ranks(2)
-@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
-def test_a_loss_that_is_a_number_of_python_keeps_its_bits(hvd, rank, world, line_search):
-    """LBFGS stops and searches by it: in float32 its evaluations were others than those of one process."""
-
-    def train(make, ranks, name):
-        x = nn.Parameter(torch.zeros(8, dtype=torch.float64))
-        plain = torch.optim.LBFGS(
-            [x], max_iter=40, line_search_fn=line_search, tolerance_change=1e-14, tolerance_grad=1e-12
-        )
-        optimizer = make(plain, x)
-        evaluations = 0
-
-        def closure():
-            nonlocal evaluations
-            evaluations += 1
-            optimizer.zero_grad()
-            loss = torch.zeros((), dtype=torch.float64)
-            for each in ranks:
-                generator = torch.Generator().manual_seed(each)
-                a = torch.randn(30, 8, generator=generator, dtype=torch.float64)
-                y = torch.randn(30, generator=generator, dtype=torch.float64)
-                loss = loss + ((a @ x - y).pow(2).mean() + (a @ x).sin().mean()) / len(ranks)
-            loss.backward()
-            return loss.item()
-
-        for _ in range(4):
-            optimizer.step(closure)
-        return x.detach(), evaluations
-
-    expected, alone = train(lambda optimizer, x: optimizer, range(world), "")
-    result, evaluations = train(lambda optimizer, x: hvd.DistributedOptimizer(optimizer, [("x", x)]), [rank], "x")
-    assert abs(evaluations - alone) <= 2
-    torch.testing.assert_close(result, expected, rtol=0, atol=1e-9)
 
 
 def add_to_the_wrapped(plain, optimizer, group):

@@ -50,8 +50,9 @@ def average_gradients(
         postscale_factor: the result is multiplied by it; not 0.
         process_set: the ranks that take part; this one must be among them.
 
-    It has no state. Each gradient is reduced as soon as it is there, beside the rest of the backward pass. Gradients that
-    are ``None`` or masked stay so. Raises ValueError for another ``op``; its ``update`` as :func:`ronde.jax.allreduce`.
+    It has no state. Only gradients are reduced, not the ``value`` and ``value_fn`` that line searches and ``polyak_sgd``
+    behind it in the chain go by: for these there is :func:`DistributedOptimizer`. Each gradient is reduced as soon as it
+    is there, beside the rest of the backward pass. Gradients that are ``None`` or masked stay so. Raises ValueError for another ``op``; its ``update`` as :func:`ronde.jax.allreduce`.
     """
     chosen = reduce_op(op, None)
 
@@ -89,18 +90,27 @@ def DistributedOptimizer(  # noqa: N802  Horovod's name
     The state is the optimizer's own, so what was saved without Ronde can be loaded. With ``optax.MultiSteps`` around it
     gradients are reduced once for several passes. What optax's optimizers go by besides, ``value``, ``grad`` and ``value_fn`` of
     ``update`` (line searches, ``polyak_sgd``, ``reduce_on_plateau``), is reduced as the gradients are (with Adasum values are
-    averaged), so that all ranks decide alike; other arguments are passed on, and are the same on all ranks. Raises as
-    :func:`average_gradients`.
+    averaged), so that all ranks decide alike; other arguments are passed on, and are the same on all ranks.
+
+    Raises as :func:`average_gradients`; ``update`` ValueError for a ``value_fn`` where gradients are not averaged: what
+    ``optax.value_and_grad_from_state`` takes out of a line search's state is reduced already, and only an average may be
+    averaged once more.
     """
     reduce = average_gradients(op, name, prescale_factor, postscale_factor, process_set)
     chosen = reduce_op(op, None)
     of_values = _abi.AVERAGE if chosen == _abi.ADASUM else chosen
+    averages = of_values == _abi.AVERAGE and prescale_factor * postscale_factor == 1.0
 
     def reduced_value(value: Any, of: str) -> Any:
         own_name = None if name is None else f"{name}.{of}"
         return allreduce(value, of_values, own_name, prescale_factor, postscale_factor, process_set)
 
     def update(gradients: Any, state: Any, params: Any = None, **more: Any) -> Any:
+        if more.get("value_fn") is not None and not averages:
+            raise ValueError(
+                "a line search (value_fn) goes by averages over the ranks: expected a DistributedOptimizer with op=Average and "
+                "no factors. Scale the loss or the learning rate instead"
+            )
         reduced, _ = reduce.update(gradients, ())
         if more.get("value") is not None:
             more["value"] = reduced_value(more["value"], "value")

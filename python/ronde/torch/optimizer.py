@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
@@ -12,6 +13,7 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _living_reducers
 from ronde.torch._added_groups import AddedGroups
+from ronde.torch._closures import goes_by_loss, of_all_ranks
 from ronde.torch._copying import copy_of_wrapped
 from ronde.torch._flights import How
 from ronde.torch._gradients import Reducer
@@ -135,7 +137,9 @@ class _DistributedOptimizer(ReadByScalers):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Synchronizes, then steps as the wrapped optimizer does and returns what it returns.
 
-        With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them.
+        With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them. An optimizer
+        that may go by the loss, which is LBFGS or none of PyTorch's own, is given that of the ranks, their average, or their
+        sum with ``op=Sum``: closures return one on all ranks or on none.
         """
         is_done = not self._synchronize_in_step
         looked = self._scaling[0]() if self._scaling is not None else None
@@ -177,12 +181,11 @@ class _DistributedOptimizer(ReadByScalers):
                 # The closure may do it itself, as Horovod wants it.
                 if not self._synchronized and (not before or self._reducer.is_touched_anywhere()):
                     self.synchronize()
-                if isinstance(self, torch.optim.LBFGS):
-                    # It decides by the loss how often it evaluates, and where it searches: ranks must decide alike, and
-                    # the loss must be the one that the gradients are of.
-                    if not isinstance(loss, torch.Tensor):
-                        loss = torch.tensor(float(loss), dtype=torch.float64)  # as wide as Python's
-                    loss = self._reducer.reduced(loss.detach(), "loss", Sum if self._how.op == Sum else Average)
+                if goes_by_loss(self, _DistributedOptimizer):
+                    # Where such an optimizer searches, how far it goes and how often it evaluates: ranks must decide alike,
+                    # and the loss must be the one that the gradients are of.
+                    op = Sum if self._how.op == Sum else Average
+                    loss = of_all_ranks(loss, functools.partial(self._reducer.reduced, what="loss", op=op))
             return loss
 
         return evaluate

@@ -1,0 +1,45 @@
+"""The loss that a closure of ``step(closure)`` returns, where a wrapped optimizer goes by it."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from ronde.torch import _autograd
+
+
+def goes_by_loss(optimizer: torch.optim.Optimizer, wrapper: type) -> bool:
+    """Whether a step may depend on the loss: of PyTorch's own optimizers LBFGS's does, the others only return it. Of
+    what other classes do nothing is known (step sizes of Polyak, line searches). ``wrapper``: whose subclasses have
+    steps that are no optimizer's own."""
+    for each in type(optimizer).__mro__:
+        if "step" in vars(each) and not issubclass(each, wrapper):
+            return not each.__module__.startswith("torch.optim.") or issubclass(each, torch.optim.LBFGS)
+    return True
+
+
+def of_all_ranks(loss: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The loss by ``reduced``, of the type of this rank's: a tensor, whose gradient is this rank's part, or a number.
+    What is no floating number stays as it is."""
+    if isinstance(loss, torch.Tensor):
+        if not loss.is_floating_point():
+            return loss
+        everyones = reduced(loss.detach())
+        return _autograd.apply(_WithGradientOf, loss, everyones) if loss.requires_grad else everyones
+    if isinstance(loss, bool) or not hasattr(loss, "__float__"):
+        return loss
+    return reduced(torch.tensor(float(loss), dtype=torch.float64)).item()  # as wide as Python's
+
+
+class _WithGradientOf(torch.autograd.Function):
+    """The second tensor's value with the first one's gradient: an optimizer may ask for derivatives itself, and these
+    are reduced as any."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: torch.Tensor, everyones: torch.Tensor) -> torch.Tensor:
+        return everyones
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient, None

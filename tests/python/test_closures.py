@@ -1,0 +1,150 @@
+"""Optimizers that go by the loss which a closure of ``step(closure)`` returns: all ranks go by the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+
+@pytest.mark.ranks(2)
+def test_lbfgs_searches_by_the_sum_of_losses_where_gradients_are_added_up(hvd, rank, world):
+    def train(make, losses):
+        w = nn.Parameter(torch.tensor([1.0, -2.0]))
+        optimizer = make(torch.optim.LBFGS([w], lr=0.5, max_iter=6, line_search_fn="strong_wolfe"), w)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = sum(((w - each) ** 4).sum() for each in losses)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        return w.detach()
+
+    expected = train(lambda optimizer, w: optimizer, [0.5, 1.5])
+    summed = train(lambda optimizer, w: hvd.DistributedOptimizer(optimizer, [("lbfgs", w)], op=hvd.Sum), [0.5 + rank])
+    assert torch.allclose(summed, expected, atol=1e-5)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_a_loss_that_is_a_number_of_python_keeps_its_bits(hvd, rank, world, line_search):
+    """LBFGS stops and searches by it: in float32 its evaluations were others than those of one process."""
+
+    def train(make, ranks, name):
+        x = nn.Parameter(torch.zeros(8, dtype=torch.float64))
+        plain = torch.optim.LBFGS(
+            [x], max_iter=40, line_search_fn=line_search, tolerance_change=1e-14, tolerance_grad=1e-12
+        )
+        optimizer = make(plain, x)
+        evaluations = 0
+
+        def closure():
+            nonlocal evaluations
+            evaluations += 1
+            optimizer.zero_grad()
+            loss = torch.zeros((), dtype=torch.float64)
+            for each in ranks:
+                generator = torch.Generator().manual_seed(each)
+                a = torch.randn(30, 8, generator=generator, dtype=torch.float64)
+                y = torch.randn(30, generator=generator, dtype=torch.float64)
+                loss = loss + ((a @ x - y).pow(2).mean() + (a @ x).sin().mean()) / len(ranks)
+            loss.backward()
+            return loss.item()
+
+        for _ in range(4):
+            optimizer.step(closure)
+        return x.detach(), evaluations
+
+    expected, alone = train(lambda optimizer, x: optimizer, range(world), "")
+    result, evaluations = train(lambda optimizer, x: hvd.DistributedOptimizer(optimizer, [("x", x)]), [rank], "x")
+    assert abs(evaluations - alone) <= 2
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-9)
+
+
+class Polyak(torch.optim.Optimizer):
+    """Steps by Polyak's rule (ALI-G of Berrada, Zisserman and Kumar, 2020): the loss over the gradient's square."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 100.0})
+
+    def step(self, closure):
+        with torch.enable_grad():
+            loss = closure()
+        own = [each for group in self.param_groups for each in group["params"]]
+        with torch.no_grad():
+            rate = float(loss) / float(sum((each.grad**2).sum() for each in own))
+            for each in own:
+                each -= rate * each.grad
+        return loss
+
+
+def targets_of(rank):
+    return torch.linspace(0, 1 + rank, 4, dtype=torch.float64)
+
+
+def trained(make, targets, as_number):
+    w = nn.Parameter(torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64))
+    optimizer = make(w)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = sum(((torch.tanh(w) - each) ** 2).sum() for each in targets) / len(targets)
+        loss.backward()
+        return loss.item() if as_number else loss
+
+    losses = [optimizer.step(closure) for _ in range(4)]
+    assert all(isinstance(each, float if as_number else torch.Tensor) for each in losses)
+    return w.detach(), float(losses[-1])
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("as_number", [False, True], ids=["tensor", "number"])
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+def test_other_optimizers_than_pytorchs_own_go_by_the_loss_of_all_ranks(hvd, rank, world, op, as_number):
+    """Each went by its rank's own, and the ranks went apart."""
+
+    def distributed(w):
+        return hvd.DistributedOptimizer(Polyak([w]), [(f"polyak.{op}.{as_number}", w)], op=getattr(hvd, op))
+
+    found, loss = trained(distributed, [targets_of(rank)], as_number)
+    scale = world if op == "Sum" else 1
+    expected, alone = trained(lambda w: Polyak([w]), [targets_of(each) for each in range(world)], as_number)
+    torch.testing.assert_close(found, expected)  # by Polyak's rule the loss's scale does not matter
+    assert loss == pytest.approx(scale * alone)
+    assert all(torch.equal(each, found) for each in hvd.allgather(found[None]))
+
+
+@pytest.mark.ranks(2)
+def test_what_is_no_loss_and_what_a_loss_is_of_stay(hvd, rank, world):
+    seen = []
+
+    class Asking(torch.optim.Optimizer):
+        def step(self, closure):
+            with torch.enable_grad():
+                seen.append(closure())
+
+    w = nn.Parameter(torch.tensor([2.0 + rank]))
+    optimizer = hvd.DistributedOptimizer(Asking([w], {}), [("asking", w)])
+    for each in (None, True, "text", torch.tensor(3 + rank), (1.0, 2.0)):
+        optimizer.step(lambda each=each: each)
+        assert seen[-1] is each
+    optimizer.step(lambda: (w**2).sum())
+    assert seen[-1].item() == (4 + 9) / 2
+    assert torch.autograd.grad(seen[-1], w)[0].item() == 2 * (2.0 + rank), "the rank's own part"
+
+
+@pytest.mark.ranks(2)
+def test_what_pytorchs_own_optimizers_return_is_the_ranks_own_loss(hvd, rank, world):
+    w = nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.Adam([w]), [("own", w)])
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (w - 1 - rank).square().sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 3 * (1 + rank) ** 2
