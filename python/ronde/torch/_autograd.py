@@ -24,7 +24,7 @@ from ronde.torch._start import (
 
 
 def apply(function: Type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Calls one of the classes below, and only here."""
+    """Calls a function that has a gradient of its own, and only here."""
     return function.apply(*arguments)  # type: ignore[no-untyped-call] # torch gives it no types
 
 
