@@ -1,28 +1,21 @@
 #include "transport/tcp/message_tags.h"
 
 #include <sodium/core.h>
-#include <sodium/crypto_onetimeauth.h>
-#include <sodium/crypto_stream_chacha20.h>
 #include <sodium/utils.h>
 
 #include <cstring>
 
 #include "checksum/checksum.h"
+#include "transport/tcp/poly1305.h"
 
 namespace ronde::transport {
 
 namespace {
 
-static_assert(MessageTags::kMost == crypto_onetimeauth_BYTES);
-static_assert(kJobKeyBytes == crypto_stream_chacha20_ietf_KEYBYTES);
-
-using StreamNonce = std::array<unsigned char, crypto_stream_chacha20_ietf_NONCEBYTES>;
+static_assert(MessageTags::kMost == Poly1305::kTagBytes);
 
 /// Where the key stream for a message's bytes begins, in blocks of 64 bytes; those before are for its tags.
 constexpr std::uint32_t kFirstBlock = 1;
-
-const unsigned char* sodium_bytes(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
-unsigned char* sodium_bytes(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
 bool is_keyed(Integrity integrity) { return integrity == Integrity::mac || integrity == Integrity::encrypt; }
 
@@ -33,13 +26,19 @@ struct MessageTags::State {
   JobKey key;
   std::uint64_t number = 0;  ///< of the message, from 1 on
   /// One for the head, one for the message's bytes.
-  std::array<std::array<std::byte, crypto_onetimeauth_KEYBYTES>, 2> keys{};
-  crypto_onetimeauth_state mac;
+  std::array<std::byte, 2 * Poly1305::kKeyBytes> keys{};
+  Poly1305 mac;
 
-  StreamNonce nonce() const {
-    StreamNonce made{};
-    std::memcpy(made.data(), &number, sizeof number);
-    return made;
+  std::span<const std::byte, Poly1305::kKeyBytes> key_of_head() const {
+    return std::span(keys).first<Poly1305::kKeyBytes>();
+  }
+  std::span<const std::byte, Poly1305::kKeyBytes> key_of_message() const {
+    return std::span(keys).last<Poly1305::kKeyBytes>();
+  }
+  void apply_key_stream(std::uint32_t first_block, std::span<std::byte> bytes) const {
+    std::array<std::byte, 12> nonce{};
+    std::memcpy(nonce.data(), &number, sizeof number);
+    chacha20({key.bytes, nonce}, first_block, bytes);
   }
 };
 
@@ -63,27 +62,21 @@ void MessageTags::begin() {
     state_->sum.begin();
   } else if (is_keyed(integrity_)) {
     ++state_->number;
-    ::crypto_stream_chacha20_ietf(sodium_bytes(state_->keys[0].data()), sizeof state_->keys, state_->nonce().data(),
-                                  sodium_bytes(state_->key.bytes.data()));
-    ::crypto_onetimeauth_init(&state_->mac, sodium_bytes(state_->keys[1].data()));
+    state_->keys = {};
+    state_->apply_key_stream(0, state_->keys);
+    state_->mac.begin(state_->key_of_message());
   }
 }
 
 void MessageTags::add(std::span<const std::byte> bytes) {
   if (integrity_ == Integrity::checksum) {
     state_->sum.add(bytes);
-  } else if (is_keyed(integrity_) && !bytes.empty()) {
-    ::crypto_onetimeauth_update(&state_->mac, sodium_bytes(bytes.data()), bytes.size());
+  } else if (is_keyed(integrity_)) {
+    state_->mac.add(bytes);
   }
 }
 
-void MessageTags::crypt(std::span<std::byte> message) const {
-  if (message.empty()) {
-    return;  // its address may be null, which libsodium does not take
-  }
-  ::crypto_stream_chacha20_ietf_xor_ic(sodium_bytes(message.data()), sodium_bytes(message.data()), message.size(),
-                                       state_->nonce().data(), kFirstBlock, sodium_bytes(state_->key.bytes.data()));
-}
+void MessageTags::crypt(std::span<std::byte> message) const { state_->apply_key_stream(kFirstBlock, message); }
 
 std::array<std::byte, MessageTags::kMost> MessageTags::of_message() const {
   std::array<std::byte, kMost> tag{};
@@ -91,8 +84,7 @@ std::array<std::byte, MessageTags::kMost> MessageTags::of_message() const {
     const std::uint64_t sum = state_->sum.value();
     std::memcpy(tag.data(), &sum, sizeof sum);
   } else if (is_keyed(integrity_)) {
-    crypto_onetimeauth_state mac = state_->mac;
-    ::crypto_onetimeauth_final(&mac, sodium_bytes(tag.data()));
+    tag = state_->mac.tag();
   }
   return tag;
 }
@@ -103,8 +95,7 @@ std::array<std::byte, MessageTags::kMost> MessageTags::of_head(std::span<const s
     const std::uint64_t sum = Checksum::of(head);
     std::memcpy(tag.data(), &sum, sizeof(std::uint32_t));
   } else if (is_keyed(integrity_)) {
-    ::crypto_onetimeauth(sodium_bytes(tag.data()), sodium_bytes(head.data()), head.size(),
-                         sodium_bytes(state_->keys[0].data()));
+    tag = Poly1305::of(state_->key_of_head(), head);
   }
   return tag;
 }
