@@ -1,6 +1,7 @@
 """`pip install .` in a bare environment, `cmake --install`, and a C and C++ project that uses either."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -45,6 +46,17 @@ def test_wheel_serves_every_python(root, environment):
     files = list(environment.glob("lib/python*/site-packages/ronde-*.dist-info/WHEEL"))
     assert len(files) == 1
     assert "Tag: py3-none-linux_" in files[0].read_text(encoding="utf-8")
+
+
+def test_licences_of_what_is_inside_come_with_it(root, environment):
+    [information] = environment.glob("lib/python*/site-packages/ronde-*.dist-info")
+    found = {path.name for path in (information / "licenses").rglob("*") if path.is_file()}
+    assert {"LICENSE", *(path.name for path in (root / "licenses").iterdir())} == found
+    # Each library of which something is in the library or the command.
+    page = (root / "docs/decisions/0001-third-party-libraries.md").read_text(encoding="utf-8")
+    shipped = re.findall(r"^\| ([^|]+) \|[^|]+\|[^|]*in (?:both|the command)", page, flags=re.MULTILINE)
+    words = {"nlohmann/json": "nlohmann-json"}
+    assert len(shipped) >= 5 and {f"{words.get(each, each).lower()}.txt" for each in shipped} <= found
 
 
 def test_version_has_one_source(run, root, environment):
