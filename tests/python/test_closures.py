@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -114,6 +117,37 @@ def test_other_optimizers_than_pytorchs_own_go_by_the_loss_of_all_ranks(hvd, ran
     expected, alone = trained(lambda w: Polyak([w]), [targets_of(each) for each in range(world)], as_number)
     torch.testing.assert_close(found, expected)  # by Polyak's rule the loss's scale does not matter
     assert loss == pytest.approx(scale * alone)
+    assert all(torch.equal(each, found) for each in hvd.allgather(found[None]))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize(
+    "make", [Polyak, functools.partial(torch.optim.LBFGS, line_search_fn="strong_wolfe")], ids=["polyak", "lbfgs"]
+)
+def test_a_closure_that_synchronizes_itself_within_skip_synchronize(hvd, rank, world, make):
+    """Horovod's recipe for clipping: each rank went by its own loss."""
+
+    def train(make, targets, synchronizes):
+        w = nn.Parameter(torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64))
+        optimizer = make(w)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = sum(((torch.tanh(w) - each) ** 2).sum() for each in targets) / len(targets)
+            loss.backward()
+            if synchronizes:
+                optimizer.synchronize()
+            nn.utils.clip_grad_norm_([w], 100.0)
+            return loss
+
+        for _ in range(4):
+            with optimizer.skip_synchronize() if synchronizes else contextlib.nullcontext():
+                optimizer.step(closure)
+        return w.detach()
+
+    expected = train(lambda w: make([w]), [targets_of(each) for each in range(world)], False)
+    found = train(lambda w: hvd.DistributedOptimizer(make([w]), [("skipping", w)]), [targets_of(rank)], True)
+    torch.testing.assert_close(found, expected)
     assert all(torch.equal(each, found) for each in hvd.allgather(found[None]))
 
 

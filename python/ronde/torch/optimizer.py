@@ -147,7 +147,7 @@ class _DistributedOptimizer(ReadByScalers):
             is_done = not self._reducer.is_touched_anywhere()
         if is_done:
             self._forget_synchronizing()
-            return super().step(closure)
+            return super().step(None if closure is None else lambda: self._loss_of_all_ranks(closure()))
         if self._synchronized:
             warnings.warn(
                 "optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): the "
@@ -181,14 +181,17 @@ class _DistributedOptimizer(ReadByScalers):
                 # The closure may do it itself, as Horovod wants it.
                 if not self._synchronized and (not before or self._reducer.is_touched_anywhere()):
                     self.synchronize()
-                if goes_by_loss(self, _DistributedOptimizer):
-                    # Where such an optimizer searches, how far it goes and how often it evaluates: ranks must decide alike,
-                    # and the loss must be the one that the gradients are of.
-                    op = Sum if self._how.op == Sum else Average
-                    loss = of_all_ranks(loss, functools.partial(self._reducer.reduced, what="loss", op=op))
-            return loss
+            return self._loss_of_all_ranks(loss)
 
         return evaluate
+
+    def _loss_of_all_ranks(self, loss: Any) -> Any:
+        """Where an optimizer that goes by the loss searches, how far it goes and how often it evaluates: ranks must decide
+        alike, and the loss must be the one that the gradients are of."""
+        if self._reducer is None or not goes_by_loss(self, _DistributedOptimizer):
+            return loss
+        op = Sum if self._how.op == Sum else Average
+        return of_all_ranks(loss, functools.partial(self._reducer.reduced, what="loss", op=op))
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's. AssertionError while reductions are under way, since it would spoil them: call it
