@@ -151,6 +151,51 @@ def test_a_closure_that_synchronizes_itself_within_skip_synchronize(hvd, rank, w
     assert all(torch.equal(each, found) for each in hvd.allgather(found[None]))
 
 
+class Twice(torch.optim.Optimizer):
+    """Evaluates the loss without gradients around the pass that it steps by, as line searches do."""
+
+    def step(self, closure):
+        with torch.no_grad():
+            closure()
+        with torch.enable_grad():
+            loss = closure()
+        with torch.no_grad():
+            closure()
+            for each in self.param_groups[0]["params"]:
+                each -= 0.1 * each.grad
+        return loss
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+@pytest.mark.parametrize("way", ["backward", "assigned", "written"])
+def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, way):
+    """A sum was added up once more in each of them; gradients that a closure sets by itself are new all the same."""
+    w = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = hvd.DistributedOptimizer(Twice([w], {}), [(f"twice.{op}.{way}", w)], op=getattr(hvd, op))
+    steps = 0
+
+    def closure():
+        mine = (torch.arange(3.0, dtype=torch.float64) + rank) * (steps + 1)
+        loss = (w * mine).sum()
+        if torch.is_grad_enabled() and way == "backward":
+            optimizer.zero_grad()
+            loss.backward()
+        elif torch.is_grad_enabled() and (way == "assigned" or w.grad is None):
+            [w.grad] = torch.autograd.grad(loss, [w])
+        elif torch.is_grad_enabled():
+            w.grad.copy_(torch.autograd.grad(loss, [w])[0])
+        return loss
+
+    expected = torch.ones(3, dtype=torch.float64)
+    for _ in range(4):
+        optimizer.step(closure)
+        summed = sum(torch.arange(3.0, dtype=torch.float64) + each for each in range(world)) * (steps + 1)
+        expected -= 0.1 * (summed if op == "Sum" else summed / world)
+        torch.testing.assert_close(w.detach(), expected)
+        steps += 1
+
+
 @pytest.mark.ranks(2)
 def test_what_is_no_loss_and_what_a_loss_is_of_stay(hvd, rank, world):
     seen = []

@@ -1,8 +1,9 @@
-"""The loss that a closure of ``step(closure)`` returns, where a wrapped optimizer goes by it."""
+"""What a closure of ``step(closure)`` returns, where a wrapped optimizer goes by it, and whether it has made gradients."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import weakref
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import torch
 
@@ -30,6 +31,29 @@ def of_all_ranks(loss: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(loss, bool) or not hasattr(loss, "__float__"):
         return loss
     return reduced(torch.tensor(float(loss), dtype=torch.float64)).item()  # as wide as Python's
+
+
+class SeenGradients:
+    """Gradients as they were when they had been reduced. Those that a program sets by itself no hook tells of."""
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        self._seen: List[Tuple[Optional["weakref.ref[torch.Tensor]"], Optional[int]]] = [
+            (None, None) if each.grad is None else (weakref.ref(each.grad), _version_of(each.grad)) for each in parameters
+        ]
+
+    def have_changed(self, parameters: Iterable[torch.nn.Parameter]) -> bool:
+        """Whether one of them, in the order of then, was replaced or written to since."""
+        now = [each.grad for each in parameters]
+        return len(now) != len(self._seen) or any(
+            (reference() if reference is not None else None) is not gradient
+            or (gradient is not None and (version is None or version != _version_of(gradient)))
+            for (reference, version), gradient in zip(self._seen, now)
+        )
+
+
+def _version_of(gradient: torch.Tensor) -> Optional[int]:
+    """None: it is not counted."""
+    return None if gradient.is_inference() else gradient._version
 
 
 class _WithGradientOf(torch.autograd.Function):

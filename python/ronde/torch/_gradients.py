@@ -172,13 +172,13 @@ class Reducer(ArrivalsParts):
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
         return self.pending or any(member.round == self._round for member in self._members)
 
-    def is_touched_anywhere(self) -> bool:
-        """Whether :attr:`touched` says so on any rank. Collective."""
+    def is_touched_anywhere(self, or_here: bool = False) -> bool:
+        """Whether :attr:`touched`, or ``or_here``, says so on any rank. Collective."""
         if not self._units:
             return False
         self._follow_set()
         # What was frozen until now may have gradients of a pass that no hook could tell.
-        touched = self.touched or any(member.parameter.grad is not None for member in self._watch())
+        touched = or_here or self.touched or any(member.parameter.grad is not None for member in self._watch())
         return bool(self.reduced(torch.tensor([touched], dtype=torch.uint8, device="cpu"), "touched")[0])
 
     def reduced(self, tensor: torch.Tensor, what: str, op: int = _abi.MAX, is_in_step: bool = False) -> torch.Tensor:

@@ -13,7 +13,7 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _living_reducers
 from ronde.torch._added_groups import AddedGroups
-from ronde.torch._closures import goes_by_loss, of_all_ranks
+from ronde.torch._closures import SeenGradients, goes_by_loss, of_all_ranks
 from ronde.torch._copying import copy_of_wrapped
 from ronde.torch._flights import How
 from ronde.torch._gradients import Reducer
@@ -43,6 +43,7 @@ class _DistributedOptimizer(ReadByScalers):
     _prefix: str  # of the names of what is added: other optimizers get groups too
     _process_set: ProcessSet
     _how: How
+    _seen: Optional[SeenGradients] = None  # of the last evaluation of a closure, if they are added up
 
     # What Horovod's has too, and programs read.
     op: int
@@ -179,11 +180,23 @@ class _DistributedOptimizer(ReadByScalers):
             loss = closure()
             if self._reducer is not None:
                 # The closure may do it itself, as Horovod wants it.
-                if not self._synchronized and (not before or self._reducer.is_touched_anywhere()):
+                if not self._synchronized and self._are_gradients_new(before):
                     self.synchronize()
+                    self._seen = SeenGradients(self._parameter_names) if self._how.op == Sum else None
             return self._loss_of_all_ranks(loss)
 
         return evaluate
+
+    def _are_gradients_new(self, were_synchronized: bool) -> bool:
+        """Whether an evaluation of a closure has left gradients that are to be reduced. An evaluation without a backward
+        pass leaves those of before; to average them once more changes nothing, to add them up does. Collective."""
+        assert self._reducer is not None
+        if were_synchronized:
+            return self._reducer.is_touched_anywhere()
+        if self._how.op != Sum:
+            return True
+        have_changed = self._seen is None or self._seen.have_changed(self._parameter_names)
+        return self._reducer.is_touched_anywhere(have_changed)
 
     def _loss_of_all_ranks(self, loss: Any) -> Any:
         """Where an optimizer that goes by the loss searches, how far it goes and how often it evaluates: ranks must decide
