@@ -137,14 +137,16 @@ def test_every_target_has_a_row_whatever_was_measured(tmp_path):
 def test_counters_go_to_the_measurement_that_they_are_of():
     from host_jobs import with_counters
 
-    def counters(rank, size, messages):
-        return {"counters": "ronde", "rank": rank, "bytes": size, "all_calls": 10, "control_messages": messages}
+    def counters(rank, size, messages, calls=50):
+        return {"counters": "ronde", "rank": rank, "bytes": size, "all_calls": calls, "control_messages": messages}
 
     lines = [line("ronde", 8, 1), counters(0, 8, 1), line("ronde", 64, 1), counters(1, 8, 2), counters(0, 64, 0)]
     eight, more = with_counters(lines, [])
     assert (eight["control_messages"], more["control_messages"]) == (3, 0)
     [sent] = with_counters([line("ronde", 8, 1), counters(0, 8, 0)], [1000, 1200])
-    assert (sent["sent_most"], sent["sent_least"]) == (120, 100)
+    assert (sent["sent_most"], sent["sent_least"]) == (24, 20)
+    [few] = with_counters([line("ronde", 8, 1), counters(0, 8, 3, 10)], [])
+    assert "control_messages" not in few, "ranks still agree in so few calls"
 
 
 def test_what_iperf3_says_is_added_over_both_directions():
