@@ -21,7 +21,7 @@ from by_hand import variables  # noqa: E402
 
 CORES = len(os.sched_getaffinity(0))
 IDLE_LOOK_S = 0.2
-FEWEST_CALLS = 40  # of which the second half has only replayed steps
+FEWEST_CALLS = 12  # of which the second half has only replayed steps
 PORT = 29500
 HEADER_BYTES = 66  # of a packet on Ethernet: 14, of IPv4: 20, of TCP with its time stamps: 32
 
