@@ -1,5 +1,6 @@
 #include "transport/tcp/poly1305.h"
 
+#include <algorithm>
 #include <cstring>
 
 #ifdef RONDE_OPENSSL_PRIMITIVES
@@ -35,12 +36,24 @@ unsigned char* plain(std::byte* bytes) { return reinterpret_cast<unsigned char*>
 
 std::size_t Poly1305::state_bytes() { return ::Poly1305_ctx_size(); }
 
-void Poly1305::begin(std::span<const std::byte, kKeyBytes> key) { ::Poly1305_Init(state_.data(), plain(key.data())); }
+void Poly1305::begin(std::span<const std::byte, kKeyBytes> key) {
+  ::Poly1305_Init(state_.data(), plain(key.data()));
+  in_block_ = 0;
+}
 
+/// The assembler code takes eight blocks at once, for 9.5 GB/s in place of 6, where all whole blocks of a call are so
+/// many times eight: so what fills a block that was begun, and what is left, are calls of their own.
 void Poly1305::add(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) {
-    ::Poly1305_Update(state_.data(), plain(bytes.data()), bytes.size());
+  constexpr std::size_t kBlock = 16, kAtOnce = 8 * kBlock;
+  const std::size_t filling = std::min((kBlock - in_block_) % kBlock, bytes.size());
+  const std::size_t bulk = (bytes.size() - filling) / kAtOnce * kAtOnce;
+  for (const std::span<const std::byte> piece :
+       {bytes.first(filling), bytes.subspan(filling, bulk), bytes.subspan(filling + bulk)}) {
+    if (!piece.empty()) {
+      ::Poly1305_Update(state_.data(), plain(piece.data()), piece.size());
+    }
   }
+  in_block_ = (in_block_ + bytes.size()) % kBlock;
 }
 
 Poly1305::Tag Poly1305::tag() const {

@@ -34,6 +34,7 @@ class Poly1305 {
 
  private:
   alignas(64) std::array<std::byte, kStateBytes> state_;
+  [[maybe_unused]] std::size_t in_block_ = 0;  ///< of the last block so many bytes have come
 };
 
 struct ChaCha20Stream {
