@@ -88,13 +88,21 @@ def targets_of(rank):
     return torch.linspace(0, 1 + rank, 4, dtype=torch.float64)
 
 
+def start():
+    return nn.Parameter(torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64))
+
+
+def loss_of(w, targets):
+    return sum(((torch.tanh(w) - each) ** 2).sum() for each in targets) / len(targets)
+
+
 def trained(make, targets, as_number):
-    w = nn.Parameter(torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64))
+    w = start()
     optimizer = make(w)
 
     def closure():
         optimizer.zero_grad()
-        loss = sum(((torch.tanh(w) - each) ** 2).sum() for each in targets) / len(targets)
+        loss = loss_of(w, targets)
         loss.backward()
         return loss.item() if as_number else loss
 
@@ -128,12 +136,12 @@ def test_a_closure_that_synchronizes_itself_within_skip_synchronize(hvd, rank, w
     """Horovod's recipe for clipping: each rank went by its own loss."""
 
     def train(make, targets, synchronizes):
-        w = nn.Parameter(torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64))
+        w = start()
         optimizer = make(w)
 
         def closure():
             optimizer.zero_grad()
-            loss = sum(((torch.tanh(w) - each) ** 2).sum() for each in targets) / len(targets)
+            loss = loss_of(w, targets)
             loss.backward()
             if synchronizes:
                 optimizer.synchronize()
