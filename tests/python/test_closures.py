@@ -162,20 +162,22 @@ def test_a_closure_that_synchronizes_itself_within_skip_synchronize(hvd, rank, w
 class Twice(torch.optim.Optimizer):
     """Evaluates the loss without gradients around the pass that it steps by, as line searches do."""
 
+    arguments = ("again",)  # of the last evaluation
+
     def step(self, closure):
         with torch.no_grad():
             closure()
         with torch.enable_grad():
             loss = closure()
         with torch.no_grad():
-            closure()
+            closure(*self.arguments)
             for each in self.param_groups[0]["params"]:
                 each -= 0.1 * each.grad
         return loss
 
 
 @pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("op", ["Average", "Sum"])
+@pytest.mark.parametrize("op", ["Average", "Sum", "Product"])
 @pytest.mark.parametrize("way", ["backward", "assigned", "written"])
 def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, way):
     """A sum was added up once more in each of them; gradients that a closure sets by itself are new all the same."""
@@ -183,7 +185,8 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
     optimizer = hvd.DistributedOptimizer(Twice([w], {}), [(f"twice.{op}.{way}", w)], op=getattr(hvd, op))
     steps = 0
 
-    def closure():
+    def closure(*arguments):
+        assert arguments in ((), ("again",))
         mine = (torch.arange(3.0, dtype=torch.float64) + rank) * (steps + 1)
         loss = (w * mine).sum()
         if torch.is_grad_enabled() and way == "backward":
@@ -198,8 +201,8 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
     expected = torch.ones(3, dtype=torch.float64)
     for _ in range(4):
         optimizer.step(closure)
-        summed = sum(torch.arange(3.0, dtype=torch.float64) + each for each in range(world)) * (steps + 1)
-        expected -= 0.1 * (summed if op == "Sum" else summed / world)
+        each_ranks = torch.stack([torch.arange(3.0, dtype=torch.float64) + each for each in range(world)]) * (steps + 1)
+        expected -= 0.1 * {"Average": torch.mean, "Sum": torch.sum, "Product": torch.prod}[op](each_ranks, 0)
         torch.testing.assert_close(w.detach(), expected)
         steps += 1
 

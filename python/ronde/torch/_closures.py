@@ -57,8 +57,8 @@ def _version_of(gradient: torch.Tensor) -> Optional[int]:
 
 
 class _WithGradientOf(torch.autograd.Function):
-    """The second tensor's value with the first one's gradient: an optimizer may ask for derivatives itself, and these
-    are reduced as any."""
+    """The second tensor's value with the first one's gradient: an optimizer may ask for derivatives itself, which are
+    those of its rank's part."""
 
     @staticmethod
     def forward(ctx: Any, loss: torch.Tensor, everyones: torch.Tensor) -> torch.Tensor:

@@ -22,11 +22,14 @@ from ronde.torch._scaler import ReadByScalers
 from ronde.torch._tensors import dense_of, gradient_type
 from ronde.torch.adasum_optimizer import adasum_optimizer
 from ronde.torch.compression import AnyCompressor, Compression
-from ronde.torch.mpi_ops import Adasum, Average, Sum, allreduce_async_
+from ronde.torch.mpi_ops import Adasum, Average, Product, Sum, allreduce_async_
 from ronde.torch.process_sets import ProcessSet, global_process_set, group_of
 from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
+
+#: Reductions that give something else where all ranks have what was reduced already.
+_WITH_EACH_RANKS_WEIGHT = (Sum, Product)
 
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
 
@@ -148,7 +151,9 @@ class _DistributedOptimizer(ReadByScalers):
             is_done = not self._reducer.is_touched_anywhere()
         if is_done:
             self._forget_synchronizing()
-            return super().step(None if closure is None else lambda: self._loss_of_all_ranks(closure()))
+            if closure is None:
+                return super().step(None)
+            return super().step(lambda *arguments, **named: self._loss_of_all_ranks(closure(*arguments, **named)))
         if self._synchronized:
             warnings.warn(
                 "optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): the "
@@ -169,20 +174,21 @@ class _DistributedOptimizer(ReadByScalers):
 
     step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
 
-    def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+    def _synchronized_closure(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         # Gradients computed before step() are complete; those that the closure computes take their place.
         before = self._reducer is not None and self._reducer.is_touched_anywhere()
         if before:
             self.synchronize()
 
-        def evaluate() -> Any:
+        def evaluate(*arguments: Any, **named: Any) -> Any:
             self._synchronized = False
-            loss = closure()
+            loss = closure(*arguments, **named)
             if self._reducer is not None:
                 # The closure may do it itself, as Horovod wants it.
                 if not self._synchronized and self._are_gradients_new(before):
                     self.synchronize()
-                    self._seen = SeenGradients(self._parameter_names) if self._how.op == Sum else None
+                    adds = self._how.op in _WITH_EACH_RANKS_WEIGHT
+                    self._seen = SeenGradients(self._parameter_names) if adds else None
             return self._loss_of_all_ranks(loss)
 
         return evaluate
@@ -193,7 +199,7 @@ class _DistributedOptimizer(ReadByScalers):
         assert self._reducer is not None
         if were_synchronized:
             return self._reducer.is_touched_anywhere()
-        if self._how.op != Sum:
+        if self._how.op not in _WITH_EACH_RANKS_WEIGHT:
             return True
         have_changed = self._seen is None or self._seen.have_changed(self._parameter_names)
         return self._reducer.is_touched_anywhere(have_changed)
