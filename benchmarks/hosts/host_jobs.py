@@ -153,7 +153,7 @@ def with_counters(lines: list[dict], sent: list[int]) -> list[dict]:
     for line in measured:
         own = [each for each in counters if each["bytes"] == line["bytes"]]
         # A few calls are those in which ranks agree what is to be replayed.
-        if own and min(each["all_calls"] for each in own) >= FEWEST_CALLS:
+        if own and max(each["all_calls"] for each in own) >= FEWEST_CALLS:
             line["control_messages"] = sum(each["control_messages"] for each in own)
         if own and sent:
             calls = max(each["all_calls"] for each in own)
