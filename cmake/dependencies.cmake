@@ -86,12 +86,14 @@ else()
 endif()
 
 # OpenSSL: of its static archive two functions of assembler and what these need (src/transport/tcp/poly1305.h), which are in
-# 1.1 and 3. Is never fetched: libsodium has them too.
+# 1.1 and 3, if a shared library can hold them. It is never fetched: libsodium has them too.
 add_library(ronde_openssl_primitives INTERFACE IMPORTED)
 find_library(CRYPTO_STATIC_LIBRARY NAMES libcrypto.a)
 if(CRYPTO_STATIC_LIBRARY)
   include(CheckSourceCompiles)
   set(CMAKE_REQUIRED_LIBRARIES "${CRYPTO_STATIC_LIBRARY}" ${CMAKE_DL_LIBS} Threads::Threads)
+  set(CMAKE_REQUIRED_FLAGS -fPIC)
+  set(CMAKE_REQUIRED_LINK_OPTIONS -shared -Wl,-z,defs)
   check_source_compiles(CXX "
     extern \"C\" {
     unsigned long Poly1305_ctx_size(void);
@@ -110,6 +112,8 @@ if(CRYPTO_STATIC_LIBRARY)
       return Poly1305_ctx_size() > sizeof state || argc > 9;
     }" RONDE_HAS_OPENSSL_PRIMITIVES)
   unset(CMAKE_REQUIRED_LIBRARIES)
+  unset(CMAKE_REQUIRED_FLAGS)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
   if(RONDE_HAS_OPENSSL_PRIMITIVES)
     target_link_libraries(ronde_openssl_primitives INTERFACE "${CRYPTO_STATIC_LIBRARY}")
     target_compile_definitions(ronde_openssl_primitives INTERFACE RONDE_OPENSSL_PRIMITIVES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -178,7 +179,7 @@ class Twice(torch.optim.Optimizer):
 
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("op", ["Average", "Sum", "Product"])
-@pytest.mark.parametrize("way", ["backward", "assigned", "written"])
+@pytest.mark.parametrize("way", ["backward", "synchronized", "assigned", "written"])
 def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, way):
     """A sum was added up once more in each of them; gradients that a closure sets by itself are new all the same."""
     w = nn.Parameter(torch.ones(3, dtype=torch.float64))
@@ -189,9 +190,11 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
         assert arguments in ((), ("again",))
         mine = (torch.arange(3.0, dtype=torch.float64) + rank) * (steps + 1)
         loss = (w * mine).sum()
-        if torch.is_grad_enabled() and way == "backward":
+        if torch.is_grad_enabled() and way in ("backward", "synchronized"):
             optimizer.zero_grad()
             loss.backward()
+            if way == "synchronized":
+                optimizer.synchronize()
         elif torch.is_grad_enabled() and (way == "assigned" or w.grad is None):
             [w.grad] = torch.autograd.grad(loss, [w])
         elif torch.is_grad_enabled():
@@ -218,7 +221,7 @@ def test_what_is_no_loss_and_what_a_loss_is_of_stay(hvd, rank, world):
 
     w = nn.Parameter(torch.tensor([2.0 + rank]))
     optimizer = hvd.DistributedOptimizer(Asking([w], {}), [("asking", w)])
-    for each in (None, True, "text", torch.tensor(3 + rank), (1.0, 2.0)):
+    for each in (None, True, "text", torch.tensor(3 + rank), (1.0, 2.0), np.ones(2)):
         optimizer.step(lambda each=each: each)
         assert seen[-1] is each
     optimizer.step(lambda: (w**2).sum())

@@ -52,7 +52,8 @@ def average_gradients(
 
     It has no state. Only gradients are reduced, not the ``value`` and ``value_fn`` that line searches and ``polyak_sgd``
     behind it in the chain go by: for these there is :func:`DistributedOptimizer`. Each gradient is reduced as soon as it
-    is there, beside the rest of the backward pass. Gradients that are ``None`` or masked stay so. Raises ValueError for another ``op``; its ``update`` as :func:`ronde.jax.allreduce`.
+    is there, beside the rest of the backward pass. Gradients that are ``None`` or masked stay so. Raises ValueError for
+    another ``op``; its ``update`` as :func:`ronde.jax.allreduce`.
     """
     chosen = reduce_op(op, None)
 

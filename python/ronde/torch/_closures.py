@@ -21,8 +21,8 @@ def goes_by_loss(optimizer: torch.optim.Optimizer, wrapper: type) -> bool:
 
 
 def of_all_ranks(loss: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The loss by ``reduced``, of the type of this rank's: a tensor, whose gradient is this rank's part, or a number.
-    What is no floating number stays as it is."""
+    """The loss by ``reduced``: a tensor of floating numbers, whose gradient is this rank's part, or for a number one of
+    Python's. What is neither stays as it is."""
     if isinstance(loss, torch.Tensor):
         if not loss.is_floating_point():
             return loss
@@ -30,7 +30,11 @@ def of_all_ranks(loss: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> 
         return _autograd.apply(_WithGradientOf, loss, everyones) if loss.requires_grad else everyones
     if isinstance(loss, bool) or not hasattr(loss, "__float__"):
         return loss
-    return reduced(torch.tensor(float(loss), dtype=torch.float64)).item()  # as wide as Python's
+    try:
+        number = float(loss)
+    except (TypeError, ValueError):  # an array of several, say
+        return loss
+    return reduced(torch.tensor(number, dtype=torch.float64)).item()  # as wide as Python's
 
 
 class SeenGradients:

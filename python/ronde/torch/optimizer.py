@@ -28,8 +28,8 @@ from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
 
-#: Reductions that give something else where all ranks have what was reduced already.
-_WITH_EACH_RANKS_WEIGHT = (Sum, Product)
+#: Reductions that change what was reduced already.
+_NOT_IDEMPOTENT = (Sum, Product)
 
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
 
@@ -46,7 +46,7 @@ class _DistributedOptimizer(ReadByScalers):
     _prefix: str  # of the names of what is added: other optimizers get groups too
     _process_set: ProcessSet
     _how: How
-    _seen: Optional[SeenGradients] = None  # of the last evaluation of a closure, if they are added up
+    _seen: Optional[SeenGradients] = None  # of the last evaluation of a closure, unless reductions are idempotent
 
     # What Horovod's has too, and programs read.
     op: int
@@ -187,19 +187,19 @@ class _DistributedOptimizer(ReadByScalers):
                 # The closure may do it itself, as Horovod wants it.
                 if not self._synchronized and self._are_gradients_new(before):
                     self.synchronize()
-                    adds = self._how.op in _WITH_EACH_RANKS_WEIGHT
-                    self._seen = SeenGradients(self._parameter_names) if adds else None
+                if self._synchronized and self._how.op in _NOT_IDEMPOTENT:
+                    self._seen = SeenGradients(self._parameter_names)
             return self._loss_of_all_ranks(loss)
 
         return evaluate
 
     def _are_gradients_new(self, were_synchronized: bool) -> bool:
         """Whether an evaluation of a closure has left gradients that are to be reduced. An evaluation without a backward
-        pass leaves those of before; to average them once more changes nothing, to add them up does. Collective."""
+        pass leaves those of before: to average them once more changes nothing, to add them up does. Collective."""
         assert self._reducer is not None
         if were_synchronized:
             return self._reducer.is_touched_anywhere()
-        if self._how.op not in _WITH_EACH_RANKS_WEIGHT:
+        if self._how.op not in _NOT_IDEMPOTENT:
             return True
         have_changed = self._seen is None or self._seen.have_changed(self._parameter_names)
         return self._reducer.is_touched_anywhere(have_changed)
