@@ -390,9 +390,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     ``p.grad`` is None, and other references to it must not be touched. Read gradients after ``synchronize()`` only. One
     that is a part of a larger tensor, or that the program held in a variable before the pass, stays where it is.
 
-    ``LBFGS`` needs ``step(closure)``, as ever; the closure's loss is averaged over the ranks (added up with ``op=Sum``),
-    so that they evaluate it equally often. ``torch.amp.GradScaler`` may be used as without Ronde:
-    what overflows on one rank is skipped by all.
+    ``LBFGS`` needs ``step(closure)``, as ever; for it, and for optimizers that are none of PyTorch's own, the closure's loss
+    is averaged over the ranks (added up with ``op=Sum``), so that all step alike and evaluate it equally often.
+    ``torch.amp.GradScaler`` may be used as without Ronde: what overflows on one rank is skipped by all.
     In a job of one rank nothing is reduced and the optimizer behaves as the wrapped one.
     Raises ValueError for arguments that make no sense, NotInitializedError (a ValueError) before ``init()``.
     """
