@@ -20,7 +20,7 @@ constexpr const char* kFile = "/etc/ronde.conf";
 constexpr std::size_t kMostBytes = 65536;
 
 /// What all jobs of a machine can have in common: no job's own places and names, nothing that is for finding faults.
-constexpr std::array<std::string_view, 19> kNames = {"RONDE_BACKEND",        "RONDE_FUSION_THRESHOLD",
+constexpr std::array<std::string_view, 20> kNames = {"RONDE_BACKEND",        "RONDE_FUSION_THRESHOLD",
                                                      "RONDE_HOST_TIMEOUT_S", "RONDE_INIT_TIMEOUT_S",
                                                      "RONDE_LOG_LEVEL",      "RONDE_MPI_LAUNCHER",
                                                      "RONDE_MPI_LIBRARY",    "RONDE_OFI_LIBRARY",
@@ -28,8 +28,8 @@ constexpr std::array<std::string_view, 19> kNames = {"RONDE_BACKEND",        "RO
                                                      "RONDE_PORT_RANGE",     "RONDE_PROBE",
                                                      "RONDE_SOCKET_IFNAME",  "RONDE_SSH",
                                                      "RONDE_STALL_S",        "RONDE_TABLE",
-                                                     "RONDE_TCP_INTEGRITY",  "RONDE_TIMEOUT_S",
-                                                     "RONDE_TRANSPORT"};
+                                                     "RONDE_TCP_CONGESTION", "RONDE_TCP_INTEGRITY",
+                                                     "RONDE_TIMEOUT_S",      "RONDE_TRANSPORT"};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";

@@ -16,6 +16,9 @@ namespace ronde::transport {
 /// The longest message a link carries; a longer one announced by a peer is taken as damage.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
 
+/// How many bytes a message that is expected (Link::expect_at()) is known by.
+inline constexpr std::size_t kBeginningBytes = 32;
+
 /// Bytes that lie in several places, one after the other.
 using Parts = std::span<const std::span<const std::byte>>;
 
@@ -45,6 +48,17 @@ class Link {
   virtual void drop_lent() {}
   /// Takes memory for large messages to come, which need none of their own then.
   virtual void recycle(std::vector<std::byte>&&) {}
+  /// A message may come that begins with these kBeginningBytes, has as many more as `place`, and is the only one of
+  /// the link that begins so. Then receive() may give out its beginning only, with the rest in its place: take_placed()
+  /// tells. Until then, or until forget_place() or forget_places(), the link may write to the place, also what comes of
+  /// a message that never comes whole.
+  virtual void expect_at(std::span<const std::byte> /*beginning*/, std::span<std::byte> /*place*/) {}
+  /// Of a message that receive() has given out: whether its rest lies in its place. Says so once.
+  virtual bool take_placed(std::span<const std::byte> /*beginning*/) { return false; }
+  /// The link writes no more to the place of the message that begins so. What has come of it is kept.
+  virtual void forget_place(std::span<const std::byte> /*beginning*/) {}
+  /// Of all that is expected.
+  virtual void forget_places() {}
   /// Moves kept and lent bytes into the pipe; true once there are none. While something is kept, this rank's bell rings
   /// when the peer has made room: flush again then.
   virtual bool flush() = 0;

@@ -86,6 +86,9 @@ class Schedule {
   /// What this rank sends is written over only by messages of ranks that have had it, so that its bytes need not be
   /// copied when it is handed over before there is room for it.
   virtual bool keeps_what_it_sends() const { return false; }
+  /// How many stages ahead of the one that this rank is in what comes may be written to where it belongs, since peers
+  /// send that only when they have had what this rank sends of the same memory.
+  virtual std::size_t written_ahead() const { return 0; }
   virtual std::size_t scratch_bytes() const { return 0; }
   /// After how many stages this rank has heard from all, be it through others. Those messages are there even if they
   /// have no bytes.

@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kLeastLent = 256;
 constexpr std::size_t kFewParts = 16;
 constexpr std::size_t kLeastOfManyParts = 4096;
+/// What is smaller is copied sooner than it is said where it belongs.
+constexpr std::size_t kLeastPlaced = std::size_t{16} << 10;
 
 }  // namespace
 
@@ -47,7 +49,7 @@ void ScheduleRun::begin(std::uint32_t collective, std::uint64_t instance) {
   key_ = {collective, 0, instance};
   compares_ = any_differs_ = is_void_ = false;
   mark_ = 0;
-  sending_ = finished_ = 0;
+  sending_ = finished_ = expected_ = 0;
   describe(0, outgoing_);
   describe(0, incoming_);
 }
@@ -201,6 +203,12 @@ bool ScheduleRun::take(const Incoming& incoming) {
     return false;
   }
   const Piece& into = incoming.into;
+  if (message.is_placed) {
+    return true;
+  }
+  if (finished_ < expected_ && !place_of(into).empty()) {
+    mailbox_.forget_place(incoming.from, key_, mark_, into.bytes());
+  }
   if (compares_ && message.mark != mark_ && finished_ < schedule_->hears_all_by()) {
     any_differs_ = true;  // then nothing comes of what it brings
     return true;
@@ -219,6 +227,36 @@ bool ScheduleRun::take(const Incoming& incoming) {
   }
   mailbox_.recycle(incoming.from, std::move(message.memory));
   return true;
+}
+
+/// Where a message's bytes belong, if they may be written to there as they come; else empty.
+std::span<std::byte> ScheduleRun::place_of(const Piece& into) const {
+  if (into.list < 0 || into.bytes() < kLeastPlaced) {
+    return {};
+  }
+  std::span<std::byte> place;
+  lists_[static_cast<std::size_t>(into.list)].for_each(
+      into.begin, into.end,
+      [&](const std::byte*, std::byte* to, std::size_t bytes, std::size_t) { place = {to, bytes}; });
+  return place.size() == into.bytes() ? place : std::span<std::byte>();
+}
+
+/// Says where messages of this stage and the next ones belong. Not before it is known that the run will not be void:
+/// then no peer sends them, and the places are not this run's.
+void ScheduleRun::expect_more() {
+  if (!is_under_way_ || (compares_ && (any_differs_ || finished_ < schedule_->hears_all_by()))) {
+    return;
+  }
+  const std::size_t end = std::min(schedule_->stages(), finished_ + 1 + schedule_->written_ahead());
+  for (expected_ = std::max(expected_, finished_); expected_ < end; ++expected_) {
+    describe(expected_, expected_next_);
+    key_.stage = static_cast<std::uint32_t>(expected_);
+    for (const Incoming& each : expected_next_.incoming) {
+      if (const std::span<std::byte> place = place_of(each.into); !place.empty()) {
+        mailbox_.expect_at(each.from, key_, mark_, place);
+      }
+    }
+  }
 }
 
 void ScheduleRun::finish_stage(Budget& budget) {
@@ -242,6 +280,7 @@ void ScheduleRun::finish_stage(Budget& budget) {
   budget.spend(incoming_.work == Work::none ? 0 : own.bytes());
   ++finished_;
   describe(finished_, incoming_);
+  expect_more();
 }
 
 void ScheduleRun::reduce_own() {

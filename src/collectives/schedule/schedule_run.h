@@ -65,6 +65,8 @@ class ScheduleRun {
   void send(const Outgoing& outgoing);
   bool receive_some(Budget& budget);
   bool take(const Incoming& incoming);
+  std::span<std::byte> place_of(const Piece& into) const;
+  void expect_more();
   void finish_stage(Budget& budget);
   void reduce_own();
   void end_void();
@@ -88,9 +90,11 @@ class ScheduleRun {
 
   std::size_t sending_ = 0;   ///< the stage whose messages go out
   std::size_t finished_ = 0;  ///< how many stages are
+  std::size_t expected_ = 0;  ///< of how many stages it was said where the messages belong
   bool is_under_way_ = false;
   Stage outgoing_;                         ///< of sending_, without what has gone out
   Stage incoming_;                         ///< of finished_, without what has come
+  Stage expected_next_;                    ///< of expected_
   std::vector<transport::Received> kept_;  ///< by rank
 };
 

@@ -64,6 +64,8 @@ class AllreduceSchedule final : public TwoPhaseSchedule {
     std::iota(inputs_.begin(), inputs_.end(), 0);
   }
   const std::vector<int>& inputs(std::size_t) const override { return inputs_; }
+  /// A reduced slice comes from a rank that has had this rank's.
+  std::size_t written_ahead() const override { return 2 * TwoPhaseOrder::kAhead; }
 
  private:
   void describe_first(std::size_t chunk, Stage& stage) const override {

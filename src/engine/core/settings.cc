@@ -86,6 +86,7 @@ Result<Settings> settings_from_environment() {
     }
     settings.integrity = static_cast<transport::Integrity>(found - kNames.begin());
   }
+  settings.congestion_control = environment_text("RONDE_TCP_CONGESTION").value_or("");
   settings.ofi_provider = environment_text("RONDE_OFI_PROVIDER").value_or("");
   settings.timeline = environment_text("RONDE_TIMELINE").value_or("");
   RONDE_ASSIGN_OR_RETURN(const std::optional<std::int64_t> mark_cycles,

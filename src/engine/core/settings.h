@@ -53,6 +53,9 @@ struct Settings {
   /// RONDE_TCP_INTEGRITY: "off", "checksum", "mac" or "encrypt", of what goes over TCP or libfabric. All ranks need the
   /// same.
   transport::Integrity integrity = transport::Integrity::checksum;
+  /// RONDE_TCP_CONGESTION: the congestion control of connections between hosts by Linux' name, or "system". Empty: the
+  /// system's, but for BBR where the peer is near.
+  std::string congestion_control;
   /// RONDE_OFI_PROVIDER: which of libfabric's providers, where the ranks reach each other through libfabric. Empty: the
   /// best that there is. All ranks need the same.
   std::string ofi_provider;

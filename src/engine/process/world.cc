@@ -162,7 +162,7 @@ std::optional<transport::OfiOptions> ofi_options(const Settings& settings) {
 }
 
 transport::TcpOptions tcp_options(const Settings& settings) {
-  return {transport::HostTimeout(settings.host_timeout), settings.integrity};
+  return {transport::HostTimeout(settings.host_timeout), settings.integrity, settings.congestion_control};
 }
 
 /// For timelines alone: a job goes on without it.

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "transport/expected_places.h"
+
 namespace ronde::transport {
 
 class LoopbackNet::Net {
@@ -146,12 +148,35 @@ class LoopbackNet::Net::LinkOf final : public Link {
     }
     return kept_.empty() && !is_lent_;
   }
-  bool receive(std::vector<std::byte>& message) override { return net_.get(peer_, own_, message); }
+  bool receive(std::vector<std::byte>& message) override {
+    if (!net_.get(peer_, own_, message)) {
+      return false;
+    }
+    if (message.size() > kBeginningBytes) {
+      if (const auto place = expected_.place_for(kChannel, message, message.size()); !place.empty()) {
+        std::copy(message.begin() + kBeginningBytes, message.end(), place.begin());
+        expected_.note_placed(kChannel, message);
+        message.resize(kBeginningBytes);
+      }
+    }
+    return true;
+  }
+  void expect_at(std::span<const std::byte> beginning, std::span<std::byte> place) override {
+    expected_.expect_at(kChannel, beginning, place);
+  }
+  bool take_placed(std::span<const std::byte> beginning) override {
+    return expected_.take_placed(kChannel, beginning);
+  }
+  void forget_place(std::span<const std::byte> beginning) override { expected_.forget(kChannel, beginning); }
+  void forget_places() override { expected_.forget_all(kChannel); }
 
  private:
+  static constexpr ExpectedPlaces::Channel kChannel = 0;
+
   Net& net_;
   const int own_;
   const int peer_;
+  ExpectedPlaces expected_;
   std::deque<std::vector<std::byte>> kept_;
   bool is_lent_ = false;  ///< what follows, behind what is kept
   std::vector<std::byte> first_;

@@ -27,6 +27,8 @@ struct Received {
   std::vector<std::byte> memory;
   std::span<const std::byte> payload;
   std::uint64_t mark = 0;  ///< as the sender gave it
+  /// The payload lies in the place that was expected for it; `payload` is empty.
+  bool is_placed = false;
 };
 
 /// Used under one lock. Never blocks.

@@ -260,6 +260,18 @@ class ChannelLink final : public Link {
   void recycle(std::vector<std::byte>&& memory) override {
     connected_.with(peer_, [&](Pipe& pipe) { pipe.recycle(std::move(memory)); });
   }
+  void expect_at(std::span<const std::byte> beginning, std::span<std::byte> place) override {
+    connected_.with(peer_, [&](Pipe& pipe) { pipe.expect_at(channel_, beginning, place); });
+  }
+  bool take_placed(std::span<const std::byte> beginning) override {
+    return connected_.with(peer_, [&](Pipe& pipe) { return pipe.take_placed(channel_, beginning); });
+  }
+  void forget_place(std::span<const std::byte> beginning) override {
+    connected_.with(peer_, [&](Pipe& pipe) { pipe.forget_place(channel_, beginning); });
+  }
+  void forget_places() override {
+    connected_.with(peer_, [&](Pipe& pipe) { pipe.forget_places(channel_); });
+  }
   bool flush() override {
     return connected_.ask(peer_, true, [](Pipe& pipe) { return pipe.flush(); });
   }

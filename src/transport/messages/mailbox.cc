@@ -16,7 +16,11 @@ struct Header {
   std::uint64_t mark;
   std::uint64_t payload_bytes;
 };
-static_assert(sizeof(Header) == 32);
+static_assert(sizeof(Header) == kBeginningBytes);
+
+Header header_of(const MessageKey& key, std::uint64_t mark, std::size_t payload_bytes) {
+  return {key.collective, key.stage, key.instance, mark, payload_bytes};
+}
 
 /// In place of a collective.
 constexpr std::uint32_t kNotes = ~std::uint32_t{0};
@@ -39,13 +43,13 @@ std::span<std::byte> Mailbox::compose(std::size_t bytes) {
 }
 
 void Mailbox::send(int to, const MessageKey& key, std::uint64_t mark) {
-  const Header header{key.collective, key.stage, key.instance, mark, outgoing_.size() - sizeof(Header)};
+  const Header header = header_of(key, mark, outgoing_.size() - sizeof(Header));
   std::memcpy(outgoing_.data(), &header, sizeof header);
   links_->link(to).send(outgoing_);
 }
 
 void Mailbox::send_lent(int to, const MessageKey& key, std::uint64_t mark, Parts payload) {
-  Header header{key.collective, key.stage, key.instance, mark, 0};
+  Header header = header_of(key, mark, 0);
   parts_.assign(1, {});
   for (const std::span<const std::byte> part : payload) {
     header.payload_bytes += part.size();
@@ -59,6 +63,7 @@ void Mailbox::keep_lent() {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) {
       links_->link(peer).keep_lent();
+      links_->link(peer).forget_places();
     }
   }
 }
@@ -67,8 +72,19 @@ void Mailbox::drop_lent() {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) {
       links_->link(peer).drop_lent();
+      links_->link(peer).forget_places();
     }
   }
+}
+
+void Mailbox::expect_at(int from, const MessageKey& key, std::uint64_t mark, std::span<std::byte> place) {
+  const Header header = header_of(key, mark, place.size());
+  links_->link(from).expect_at(std::as_bytes(std::span(&header, 1)), place);
+}
+
+void Mailbox::forget_place(int from, const MessageKey& key, std::uint64_t mark, std::size_t bytes) {
+  const Header header = header_of(key, mark, bytes);
+  links_->link(from).forget_place(std::as_bytes(std::span(&header, 1)));
 }
 
 void Mailbox::send_note(int to) { send(to, {kNotes, 0, 0}); }
@@ -95,7 +111,10 @@ bool Mailbox::receive_from(int peer) {
     if (incoming_.size() >= sizeof header) {
       std::memcpy(&header, incoming_.data(), sizeof header);
     }
-    if (incoming_.size() < sizeof header || header.payload_bytes != incoming_.size() - sizeof header) {
+    const bool is_placed = incoming_.size() == sizeof header && header.payload_bytes > 0 &&
+                           links_->link(peer).take_placed(incoming_);
+    if (incoming_.size() < sizeof header ||
+        (header.payload_bytes != incoming_.size() - sizeof header && !is_placed)) {
       status_ = Status::error(Code::internal, "rank " + std::to_string(peer) + " has sent " +
                                                   std::to_string(incoming_.size()) +
                                                   " bytes that are no message of a collective");
@@ -113,7 +132,7 @@ bool Mailbox::receive_from(int peer) {
     if (arrived_.is_forgotten(key)) {
       continue;
     }
-    Received message{std::exchange(incoming_, {}), {}, header.mark};
+    Received message{std::exchange(incoming_, {}), {}, header.mark, is_placed};
     message.payload = std::span(message.memory).subspan(sizeof header);
     if (!arrived_.put(peer, key, std::move(message))) {
       status_ = Status::error(Code::internal, "rank " + std::to_string(peer) + " has sent a message twice");

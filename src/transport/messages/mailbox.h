@@ -39,10 +39,15 @@ class Mailbox {
   /// Sends a payload that lies in parts. What the link has no room for is lent (Link::send_lent()): until has_room()
   /// says true of it, or keep_lent() was called, it stays as it is.
   void send_lent(int to, const MessageKey& key, std::uint64_t mark, Parts payload);
-  /// Nothing is lent any more.
+  /// Nothing is lent any more, and no place is written to.
   void keep_lent();
-  /// What is lent is memory no more (Link::drop_lent()).
+  /// What is lent is memory no more (Link::drop_lent()), nor are places.
   void drop_lent();
+  /// The payload of the message of this key and mark, which is as long as `place`, may be written straight to there
+  /// (Link::expect_at()): Received::is_placed tells. If it was not, forget_place() must follow.
+  void expect_at(int from, const MessageKey& key, std::uint64_t mark, std::span<std::byte> place);
+  /// Nothing is written to the place any more that was expected of so many bytes.
+  void forget_place(int from, const MessageKey& key, std::uint64_t mark, std::size_t bytes);
   /// Memory of a message from this peer that is needed no more.
   void recycle(int from, std::vector<std::byte>&& memory) { links_->link(from).recycle(std::move(memory)); }
   /// Sends what was composed as a note.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 #include "transport/loopback/links.h"
@@ -55,6 +56,38 @@ TEST_F(MailboxTest, ForgetsInstancesThatAreOver) {
   EXPECT_EQ(taken(second_, 0, {1, 1, 4}), "nothing");
   EXPECT_EQ(taken(second_, 0, {1, 0, 5}), "new");
   EXPECT_EQ(taken(second_, 0, {2, 0, 4}), "another's");
+}
+
+TEST_F(MailboxTest, WhatIsExpectedLiesInItsPlace) {
+  std::string place = "........";
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(place));
+  second_.expect_at(0, {1, 0, 5}, 9, bytes);
+  send(first_, 1, {1, 0, 5}, "too long.", 9);
+  send(first_, 1, {1, 1, 5}, "another.", 9);
+  EXPECT_TRUE(second_.receive());
+  EXPECT_EQ(place, "........");
+  send(first_, 1, {1, 0, 6}, "expected", 9);
+  second_.expect_at(0, {1, 0, 6}, 8, bytes);
+  EXPECT_TRUE(second_.receive());
+  EXPECT_EQ(place, "........") << "its mark is another";
+  send(first_, 1, {1, 0, 7}, "expected", 9);
+  second_.expect_at(0, {1, 0, 7}, 9, bytes);
+  EXPECT_TRUE(second_.receive());
+  EXPECT_EQ(place, "expected");
+  EXPECT_TRUE(second_.has(0, {1, 0, 7}));
+  Received message;
+  ASSERT_TRUE(second_.take(0, {1, 0, 7}, message));
+  EXPECT_TRUE(message.is_placed);
+  EXPECT_TRUE(message.payload.empty());
+  EXPECT_EQ(message.mark, 9u);
+  EXPECT_TRUE(second_.status());
+}
+
+TEST_F(MailboxTest, AnEndThatWasNotPlacedIsMissed) {
+  const std::array<std::uint64_t, 4> header = {7, 5, 0, 8};  // and no payload of 8 bytes
+  net_.transport(0).link(1).send(std::as_bytes(std::span(header)));
+  second_.receive();
+  EXPECT_EQ(second_.status().code(), Code::internal);
 }
 
 TEST_F(MailboxTest, PayloadsAreAlignedForEveryElement) {

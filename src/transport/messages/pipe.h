@@ -40,6 +40,10 @@ class Pipe {
   virtual void keep_lent() {}
   virtual void drop_lent() {}
   virtual void recycle(std::vector<std::byte>&&) {}
+  virtual void expect_at(Channel, std::span<const std::byte> /*beginning*/, std::span<std::byte> /*place*/) {}
+  virtual bool take_placed(Channel, std::span<const std::byte> /*beginning*/) { return false; }
+  virtual void forget_place(Channel, std::span<const std::byte> /*beginning*/) {}
+  virtual void forget_places(Channel) {}
   virtual bool flush() = 0;
   bool receive(Channel channel, std::vector<std::byte>& message);
   virtual Status status() const = 0;
@@ -49,7 +53,11 @@ class Pipe {
   /// Until something is sent or note_events() or watch() is called, flush() is true, receive() of any channel and
   /// has_ended() are false and status() is ok: nobody needs to ask.
   bool is_idle() const { return !may_have_more_ && arrived_.is_empty() && !has_ended_ && waits_for_news(); }
-  void forget(Channel channel) { arrived_.forget(channel); }
+  /// Nobody asks for the channel any more.
+  void forget(Channel channel) {
+    forget_places(channel);
+    arrived_.forget(channel);
+  }
 
   // ---- For who watches it.
 

@@ -30,6 +30,16 @@ class BytePipe : public Pipe {
   void keep_lent() override { outgoing_.keep_lent(); }
   void drop_lent() override;
   void recycle(std::vector<std::byte>&& memory) override { incoming_.recycle(std::move(memory)); }
+  void expect_at(Channel channel, std::span<const std::byte> beginning, std::span<std::byte> place) override {
+    incoming_.expect_at(channel, beginning, place);
+  }
+  bool take_placed(Channel channel, std::span<const std::byte> beginning) override {
+    return incoming_.take_placed(channel, beginning);
+  }
+  void forget_place(Channel channel, std::span<const std::byte> beginning) override {
+    incoming_.forget_place(channel, beginning);
+  }
+  void forget_places(Channel channel) override { incoming_.forget_places(channel); }
   bool flush() override;
   Status status() const override { return incoming_.status(); }
 

@@ -18,6 +18,7 @@
 #include "store/strangers.h"
 #include "store/tcp_address.h"
 #include "transport/tcp/announced.h"
+#include "transport/tcp/congestion.h"
 #include "transport/tcp/greeting.h"
 #include "transport/tcp/joint_start.h"
 #include "transport/tcp/silence.h"
@@ -36,19 +37,20 @@ constexpr const char* kHint = ", which is no address for other hosts: please set
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
 
-void set_options(int socket, const HostTimeout& timeout) {
+Status set_options(int socket, const TcpOptions& options) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  have_kernel_watch(socket, timeout);
+  have_kernel_watch(socket, options.timeout);
+  return choose_congestion_control(socket, options.congestion_control);
 }
 
 /// Connects this rank with all others.
 class Connector {
  public:
   Connector(const TcpMeeting& meeting, UniqueFd listener, const std::vector<Announced>& all, std::vector<bool> reached,
-            const HostTimeout& timeout)
+            const TcpOptions& options)
       : meeting_(meeting),
-        timeout_(timeout),
+        options_(options),
         listener_(std::move(listener)),
         all_(all),
         reached_(std::move(reached)),
@@ -68,7 +70,7 @@ class Connector {
       RONDE_RETURN_IF_ERROR(call(now));
       wait(deadline, now);
       RONDE_RETURN_IF_ERROR(accept_some());
-      advance(clock_.now());
+      RONDE_RETURN_IF_ERROR(advance(clock_.now()));
     }
     return {};
   }
@@ -186,7 +188,7 @@ class Connector {
     return under_way_.erase(which);
   }
 
-  void advance(Nanoseconds now) {
+  Status advance(Nanoseconds now) {
     for (auto each = under_way_.begin(); each != under_way_.end();) {
       Greeted how = Greeted::not_yet;
       if (std::exchange(each->has_news, false)) {
@@ -195,7 +197,7 @@ class Connector {
       if (how == Greeted::done && !has(each->greeting.peer())) {
         const auto peer = static_cast<std::size_t>(each->greeting.peer());
         connections_[peer] = each->greeting.take();
-        set_options(connections_[peer].socket.get(), timeout_);
+        RONDE_RETURN_IF_ERROR(set_options(connections_[peer].socket.get(), options_));
       }
       if (how == Greeted::done) {
         each = under_way_.erase(each);
@@ -203,10 +205,11 @@ class Connector {
         each = how == Greeted::refused || now >= each->deadline ? drop(each) : std::next(each);
       }
     }
+    return {};
   }
 
   const TcpMeeting& meeting_;
-  const HostTimeout timeout_;
+  const TcpOptions options_;
   const RealClock clock_;
   UniqueFd listener_;
   const std::vector<Announced>& all_;
@@ -252,7 +255,7 @@ Result<TcpConnections> connect_by_tcp(store::Store& store, const JobKey& key, co
     who.push_back(announced->who);
     all.push_back(std::move(*announced));
   }
-  Connector connector(meeting, std::move(*listener), all, std::move(reached), options.timeout);
+  Connector connector(meeting, std::move(*listener), all, std::move(reached), options);
   // The others wait for this rank's word: so it comes in time.
   const Nanoseconds left = time_left(clock, deadline);
   const Status connected = connector.connect(left == kNever ? kNever : clock.now() + left / 10 * 9);

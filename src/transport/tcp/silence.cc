@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstring>
+
+#include "transport/tcp/long_tcp_info.h"
 
 namespace ronde::transport {
 
@@ -22,13 +22,6 @@ constexpr int kRtoMaxMs = 44;  // Linux 6.15 and newer; others refuse it
 #endif
 /// The kernel takes no less.
 constexpr Nanoseconds kLeastRtoMax = kSecond;
-
-/// What Linux tells of a connection since 4.6, by <linux/tcp.h>; <netinet/tcp.h> has its beginning alone in glibc.
-struct LongTcpInfo {
-  std::array<std::byte, 104> beginning;  ///< tcp_info
-  std::uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
-  std::uint32_t segs_out, segs_in, notsent_bytes, min_rtt, data_segs_in, data_segs_out;
-};
 
 /// See Owed::news. Segments without data are acknowledgements and probes.
 std::uint64_t news_in(const LongTcpInfo& info) {

@@ -61,7 +61,7 @@ bool Stream::read_more() {
   if (!may_read_ || is_at_end()) {
     return false;
   }
-  const std::size_t got = read_into(incoming().room());
+  const std::size_t got = read_into(incoming().rooms());
   if (got == 0) {
     return false;
   }
@@ -69,12 +69,16 @@ bool Stream::read_more() {
   return true;
 }
 
-std::size_t Stream::read_into(std::span<std::byte> room) {
+std::size_t Stream::read_into(const std::array<std::span<std::byte>, 2>& rooms) {
+  std::array<iovec, 2> places{{{rooms[0].data(), rooms[0].size()}, {rooms[1].data(), rooms[1].size()}}};
+  msghdr message{};
+  message.msg_iov = places.data();
+  message.msg_iovlen = rooms[1].empty() ? 1 : 2;
   while (true) {
-    const ssize_t got = ::recv(socket_.get(), room.data(), room.size(), MSG_DONTWAIT);
+    const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
     if (got > 0) {
       // Less than was asked for is all there is, but for the end, of which the news may have come already.
-      may_read_ = static_cast<std::size_t>(got) == room.size() || ends_;
+      may_read_ = static_cast<std::size_t>(got) == rooms[0].size() + rooms[1].size() || ends_;
       return static_cast<std::size_t>(got);
     }
     if (got < 0 && errno == EINTR) {

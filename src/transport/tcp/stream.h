@@ -1,6 +1,7 @@
 // Stream: a pipe over one connected stream socket. On the wire a message is its head (message_head.h), then its bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -44,7 +45,7 @@ class Stream final : public BytePipe {
   std::size_t write(Parts parts) override;
   bool read_more() override;
   bool waits_for_news() const override { return !may_read_ && !ends_ && is_in_order(); }
-  std::size_t read_into(std::span<std::byte> room);
+  std::size_t read_into(const std::array<std::span<std::byte>, 2>& rooms);
   void end();
   void note_cause(int error);
   void reset_connection();

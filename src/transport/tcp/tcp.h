@@ -28,6 +28,7 @@ struct TcpConnections {
 struct TcpOptions {
   HostTimeout timeout;
   Integrity integrity = Integrity::checksum;  ///< the same on all ranks
+  std::string congestion_control = {};        ///< congestion.h's name
 };
 
 /// Collective among `size` ranks, who meet in the store under `scope` and scopes that begin with it. Each listens at
