@@ -102,15 +102,17 @@ class OneChunkOfTwo : public PlacedMessages {
   void reach_second_phase() {
     make(2, kCount, false);
     begin_all();
-    EXPECT_NE(runs_[0]->advance(), Progress::done);
-    net_->hold(1, 0);
-    EXPECT_NE(runs_[1]->advance(), Progress::done);
-    net_->release(1, 0);
-    EXPECT_NE(runs_[0]->advance(), Progress::done);
-    net_->hold(1, 0);
-    while (runs_[1]->advance() == Progress::again) {
+    for (const std::size_t rank : {1u, 0u, 1u}) {
+      while (runs_[rank]->advance() == Progress::again) {
+      }
     }
-    net_->release(1, 0);
+  }
+  bool is_done(std::size_t rank) {
+    Progress progress = Progress::again;
+    while (progress == Progress::again) {
+      progress = runs_[rank]->advance();
+    }
+    return progress == Progress::done;
   }
   static constexpr std::size_t kCount = 2 * kSlice / sizeof(float);
 };
@@ -120,7 +122,7 @@ TEST_F(OneChunkOfTwo, IsWrittenToTheOutputBeforeTheRunLooks) {
   EXPECT_EQ(outputs_[0].back(), -1.0f);
   mailboxes_[0]->receive();
   ASSERT_NO_FATAL_FAILURE(expect_sums(outputs_[0]));
-  EXPECT_EQ(runs_[0]->advance(), Progress::done);
+  EXPECT_TRUE(is_done(0));
 }
 
 TEST_F(OneChunkOfTwo, IsNotWrittenToOnceTheRunWasGivenUp) {
@@ -136,7 +138,7 @@ TEST_F(OneChunkOfTwo, IsNotWrittenToOnceAllMemoryIsTakenBack) {
   mailboxes_[0]->drop_lent();
   mailboxes_[0]->receive();
   EXPECT_EQ(outputs_[0].back(), -1.0f);
-  EXPECT_EQ(runs_[0]->advance(), Progress::done) << "what came is kept, and copied";
+  EXPECT_TRUE(is_done(0)) << "what came is kept, and copied";
   ASSERT_NO_FATAL_FAILURE(expect_sums(outputs_[0]));
 }
 
