@@ -19,7 +19,7 @@ using testing::AnyOf;
 using testing::HasSubstr;
 
 /// A connection over loopback, over which something has come back.
-class CongestionControl : public testing::Test {
+class Congestion : public testing::Test {
  protected:
   void SetUp() override {
     UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
@@ -51,14 +51,15 @@ class CongestionControl : public testing::Test {
            0;
   }
 
+  CongestionControl control_;
   UniqueFd socket_;
   UniqueFd other_;
 };
 
-TEST_F(CongestionControl, OfANearPeerIsNotBbr) {
+TEST_F(Congestion, OfANearPeerIsNotBbr) {
   const bool has_bbr = set("bbr");  // not every system offers it; without it nothing is to be changed
   const std::string before = name();
-  ASSERT_TRUE(choose_congestion_control(socket_.get(), ""));
+  ASSERT_TRUE(control_.choose(socket_.get(), ""));
   if (has_bbr) {
     EXPECT_THAT(name(), AnyOf("cubic", "reno"));
   } else {
@@ -66,22 +67,29 @@ TEST_F(CongestionControl, OfANearPeerIsNotBbr) {
   }
 }
 
-TEST_F(CongestionControl, IsKeptWhereItIsAnother) {
+TEST_F(Congestion, IsKeptAsLongAsNothingIsLost) {
+  ASSERT_TRUE(control_.choose(socket_.get(), ""));
+  const std::string chosen = name();
+  control_.look(socket_.get());
+  EXPECT_EQ(name(), chosen);
+}
+
+TEST_F(Congestion, IsKeptWhereItIsAnother) {
   ASSERT_TRUE(set("reno"));
-  ASSERT_TRUE(choose_congestion_control(socket_.get(), ""));
+  ASSERT_TRUE(control_.choose(socket_.get(), ""));
   EXPECT_EQ(name(), "reno");
 }
 
-TEST_F(CongestionControl, IsTheSystemsOrTheOneThatIsAskedFor) {
+TEST_F(Congestion, IsTheSystemsOrTheOneThatIsAskedFor) {
   const std::string before = name();
-  ASSERT_TRUE(choose_congestion_control(socket_.get(), kSystemsCongestionControl));
+  ASSERT_TRUE(control_.choose(socket_.get(), CongestionControl::kSystems));
   EXPECT_EQ(name(), before);
-  ASSERT_TRUE(choose_congestion_control(socket_.get(), "reno"));
+  ASSERT_TRUE(control_.choose(socket_.get(), "reno"));
   EXPECT_EQ(name(), "reno");
 }
 
-TEST_F(CongestionControl, ThatIsNotThereIsAnErrorThatSaysWhatIs) {
-  const Status status = choose_congestion_control(socket_.get(), "carrier-pigeon");
+TEST_F(Congestion, ThatIsNotThereIsAnErrorThatSaysWhatIs) {
+  const Status status = control_.choose(socket_.get(), "carrier-pigeon");
   EXPECT_EQ(status.code(), Code::invalid_argument);
   EXPECT_THAT(status.message(), HasSubstr("RONDE_TCP_CONGESTION is 'carrier-pigeon'"));
   EXPECT_THAT(status.message(), HasSubstr("reno"));

@@ -18,7 +18,6 @@
 #include "store/strangers.h"
 #include "store/tcp_address.h"
 #include "transport/tcp/announced.h"
-#include "transport/tcp/congestion.h"
 #include "transport/tcp/greeting.h"
 #include "transport/tcp/joint_start.h"
 #include "transport/tcp/silence.h"
@@ -37,11 +36,11 @@ constexpr const char* kHint = ", which is no address for other hosts: please set
 /// Between attempts to reach a rank that listens already, but does not answer.
 constexpr Nanoseconds kRetryPause = 20 * kMillisecond;
 
-Status set_options(int socket, const TcpOptions& options) {
+Status set_options(TcpConnection& connection, const TcpOptions& options) {
   const int on = 1;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  have_kernel_watch(socket, options.timeout);
-  return choose_congestion_control(socket, options.congestion_control);
+  ::setsockopt(connection.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  have_kernel_watch(connection.socket.get(), options.timeout);
+  return connection.congestion.choose(connection.socket.get(), options.congestion_control);
 }
 
 /// Connects this rank with all others.
@@ -197,7 +196,7 @@ class Connector {
       if (how == Greeted::done && !has(each->greeting.peer())) {
         const auto peer = static_cast<std::size_t>(each->greeting.peer());
         connections_[peer] = each->greeting.take();
-        RONDE_RETURN_IF_ERROR(set_options(connections_[peer].socket.get(), options_));
+        RONDE_RETURN_IF_ERROR(set_options(connections_[peer], options_));
       }
       if (how == Greeted::done) {
         each = under_way_.erase(each);

@@ -15,7 +15,8 @@ namespace ronde::transport {
 Stream::Stream(TcpConnection connection, int peer, Integrity integrity)
     : BytePipe(peer, integrity, connection.sending, connection.receiving),
       socket_(std::move(connection.socket)),
-      kept_from_children_(socket_.get()) {}
+      kept_from_children_(socket_.get()),
+      congestion_(std::move(connection.congestion)) {}
 
 std::uint32_t Stream::events() const { return EPOLLIN | EPOLLOUT | EPOLLRDHUP; }
 
@@ -120,6 +121,7 @@ bool Stream::watch(Nanoseconds now, const HostTimeout& timeout) {
   if (is_at_end() || !timeout.is_ever()) {
     return false;
   }
+  congestion_.look(socket_.get());
   const Owed owed = owed_by(socket_.get());
   if (!silence_.look(owed, now, timeout)) {
     return owed.under_way;

@@ -56,6 +56,7 @@ class Stream final : public BytePipe {
   bool ends_ = false;
   bool has_finished_ = false;
   Silence silence_;
+  CongestionControl congestion_;
   std::string end_cause_;
 };
 

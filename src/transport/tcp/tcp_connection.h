@@ -3,6 +3,7 @@
 
 #include "base/job_key.h"
 #include "base/unique_fd.h"
+#include "transport/tcp/congestion.h"
 
 namespace ronde::transport {
 
@@ -10,6 +11,7 @@ struct TcpConnection {
   UniqueFd socket;
   JobKey sending{};  ///< the other end's `receiving`; of this connection alone
   JobKey receiving{};
+  CongestionControl congestion = {};
 
   bool is_open() const { return socket.is_open(); }
 };
