@@ -20,6 +20,7 @@
 //  - Any function may be called from any thread.
 #pragma once
 
+#include <ronde/torch_evaluations.hpp>
 #include <ronde/torch_gradients.hpp>
 #include <ronde/torch_names.hpp>
 #include <ronde/torch_operations.hpp>

@@ -79,6 +79,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   /// Returns when every gradient is the reduced one. Throws the error of the first that failed, and all are given up.
   void synchronize() {
     const std::lock_guard lock(mutex_);
+    ++synchronizations_;
     if (is_synchronized_ && holds_averages()) {
       return;
     }
@@ -90,6 +91,45 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
     forget();
     is_synchronized_ = true;
+  }
+
+  /// The same of gradients that were set without a pass in the place of averaged ones.
+  void synchronize_set() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_synchronized_) {
+        forget_averages();
+      }
+    }
+    synchronize();
+  }
+  /// How often it was called.
+  std::uint64_t synchronizations() {
+    const std::lock_guard lock(mutex_);
+    return synchronizations_;
+  }
+  /// A pass has begun the reduction of some, or would with others.
+  bool is_under_way() {
+    const std::lock_guard lock(mutex_);
+    bool any = false;
+    for (const Gradient& each : gradients_) {
+      any = any || each.work || each.passes > 0;
+    }
+    return any;
+  }
+  /// synchronize() would return at once.
+  bool is_synchronized() {
+    const std::lock_guard lock(mutex_);
+    return is_synchronized_ && holds_averages();
+  }
+  /// The parameters' gradients as they are.
+  std::vector<at::Tensor> current() {
+    const std::lock_guard lock(mutex_);
+    std::vector<at::Tensor> all;
+    for (const Gradient& each : gradients_) {
+      all.push_back(each.parameter.grad());
+    }
+    return all;
   }
 
   /// The next pass begins another step.
@@ -357,6 +397,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   std::uint32_t hash_ = 2166136261U;  ///< of the parameters' names
   bool is_synchronized_ = false;      ///< all gradients are averaged, and no pass has come since
   bool is_over_ = false;
+  std::uint64_t synchronizations_ = 0;
 };
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include <ronde/torch_evaluations.hpp>
 #include <ronde/torch_gradients.hpp>
 
 namespace ronde {
@@ -68,6 +70,7 @@ class DistributedOptimizer {
     gradients_->hook_again();
     gradients_->drop_pass();
     optimizer_.zero_grad(set_to_none);
+    evaluations_.note_zeroed();
   }
 
   /// Returns when every gradient is the reduced one: to clip them, say, before step(). Throws the error of the first
@@ -82,24 +85,46 @@ class DistributedOptimizer {
     synchronize();
     optimizer_.step();
     gradients_->end_step();
+    evaluations_.note_reduced();
   }
   /// Of optimizers that evaluate the model themselves (LBFGS): each loss that `closure` returns is added up or averaged
   /// over the ranks, and scaled, as the gradients are, so that all take the same decisions by it. With other operations
-  /// than these two it is averaged. Returns the last step's loss.
+  /// than these two it is averaged. So are gradients that `closure` sets without a backward pass; where it leaves those
+  /// of before, as where it computes the loss only, they are not added up again. Gradients of a pass before step() are
+  /// reduced first. Returns the last step's loss. Throws Code::invalid_argument if nobody can say whether gradients are
+  /// to be reduced.
   at::Tensor step(const std::function<at::Tensor()>& closure) {
     check_parameters();
-    const at::Tensor loss = optimizer_.step([this, &closure] {
-      const at::Tensor own = closure();
+    const bool is_behind_pass = gradients_->is_under_way();
+    if (is_behind_pass) {
       gradients_->synchronize();
+      gradients_->end_step();  // a pass of the closure's may add to them
+    }
+    evaluations_.begin_step(is_behind_pass || gradients_->is_synchronized());
+    const at::Tensor loss = optimizer_.step([this, &closure] {
+      const std::uint64_t before = gradients_->synchronizations();
+      evaluations_.begin(gradients_->current());
+      const at::Tensor own = closure();
+      if (gradients_->synchronizations() != before || gradients_->is_under_way()) {
+        gradients_->synchronize();
+        evaluations_.begin_step(true);
+      } else if (evaluations_.has_new(gradients_->current())) {
+        gradients_->synchronize_set();
+      }
       return allreduce(own, loss_options());
     });
     gradients_->end_step();
+    evaluations_.end_step(gradients_->current());
     return loss;
   }
 
   ::torch::optim::Optimizer& optimizer() const { return optimizer_; }
 
  private:
+  static bool is_idempotent(const DistributedOptimizerOptions& all) {
+    return all.op != Op::sum && all.op != Op::product && all.prescale * all.postscale == 1;
+  }
+
   /// Its name is a view of this object's.
   AllreduceOptions loss_options() const {
     const DistributedOptimizerOptions& all = gradients_->options;
@@ -139,6 +164,7 @@ class DistributedOptimizer {
 
   ::torch::optim::Optimizer& optimizer_;
   const std::shared_ptr<detail::Gradients> gradients_;
+  detail::Evaluations evaluations_{is_idempotent(gradients_->options)};
   const std::string loss_name_ = gradients_->prefix() + "~loss";
   std::vector<const void*> parameters_;      ///< the optimizer's, by identity, in its order
   std::unordered_set<const void*> reduced_;  ///< those that have a hook

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -221,9 +222,11 @@ def test_what_is_no_loss_and_what_a_loss_is_of_stay(hvd, rank, world):
 
     w = nn.Parameter(torch.tensor([2.0 + rank]))
     optimizer = hvd.DistributedOptimizer(Asking([w], {}), [("asking", w)])
-    for each in (None, True, "text", torch.tensor(3 + rank), (1.0, 2.0), np.ones(2)):
+    for each in (None, True, "text", torch.tensor(True), np.ones(2)):
         optimizer.step(lambda each=each: each)
         assert seen[-1] is each
+    optimizer.step(lambda: torch.tensor(3 + rank))
+    assert seen[-1].item() == 3.5
     optimizer.step(lambda: (w**2).sum())
     assert seen[-1].item() == (4 + 9) / 2
     assert torch.autograd.grad(seen[-1], w)[0].item() == 2 * (2.0 + rank), "the rank's own part"
@@ -241,3 +244,132 @@ def test_what_pytorchs_own_optimizers_return_is_the_ranks_own_loss(hvd, rank, wo
         return loss
 
     assert optimizer.step(closure).item() == 3 * (1 + rank) ** 2
+
+
+class Pair(NamedTuple):
+    loss: object
+    output: object
+
+
+@pytest.mark.ranks(2)
+def test_numbers_within_what_a_closure_returns_are_those_of_all_ranks(hvd, rank, world):
+    """An optimizer that goes by the first of a pair went by its rank's own."""
+    seen = []
+
+    class Asking(torch.optim.Optimizer):
+        def step(self, closure):
+            with torch.enable_grad():
+                seen.append(closure())
+
+    w = nn.Parameter(torch.tensor([2.0 + rank]))
+    optimizer = hvd.DistributedOptimizer(Asking([w], {}), [("pairs", w)])
+    output = torch.full((3 + rank,), float(rank))
+    optimizer.step(lambda: ((w**2).sum(), output))
+    assert type(seen[-1]) is tuple and seen[-1][0].item() == (4 + 9) / 2 and seen[-1][1] is output
+    optimizer.step(lambda: [float(rank), None, [rank]])
+    assert seen[-1] == [0.5, None, [0.5]]
+    optimizer.step(lambda: Pair((w**2).sum(), output))
+    assert type(seen[-1]) is Pair and seen[-1].loss.item() == (4 + 9) / 2 and seen[-1].output is output
+    optimizer.step(lambda: {"loss": torch.tensor([1.0 + rank]), "of": "text"})
+    assert seen[-1]["loss"].tolist() == [1.5] and seen[-1]["of"] == "text"
+
+
+class Changing(torch.optim.Optimizer):
+    """Changes the gradients that it has got in place, and then looks at the loss again, as a clipping line search does."""
+
+    def step(self, closure):
+        own = self.param_groups[0]["params"]
+        with torch.enable_grad():
+            closure()
+        nn.utils.clip_grad_norm_(own, 1.0)
+        with torch.no_grad():
+            closure()
+            for each in own:
+                each -= 0.1 * each.grad
+        for each in own:
+            each.grad *= 0.5  # which is of no pass either
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Average", "Sum", "Product"])
+@pytest.mark.parametrize("looks_first", [False, True])
+def test_what_the_optimizer_writes_to_gradients_is_not_reduced_again(hvd, rank, world, op, looks_first):
+    """A sum that the optimizer had clipped was added up again in the next evaluation without a pass."""
+
+    def train(make, ranks):
+        w = nn.Parameter(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64))
+        optimizer = make(w)
+        for step in range(3):
+
+            def closure(step=step):
+                if torch.is_grad_enabled() and (step == 0 or not looks_first):
+                    optimizer.zero_grad()
+                    losses = [(w * (torch.arange(3.0, dtype=torch.float64) - each)).square().sum() for each in ranks]
+                    if op == "Product":
+                        gradients = [torch.autograd.grad(each, w)[0] for each in losses]
+                        w.grad = functools.reduce(torch.mul, gradients)
+                    else:
+                        (sum(losses) / (len(ranks) if op == "Average" else 1)).backward()
+                return torch.tensor(1.0)
+
+            optimizer.step(closure)
+        return w.detach()
+
+    name = f"changing.{op}.{looks_first}"
+    found = train(lambda w: hvd.DistributedOptimizer(Changing([w], {}), [(name, w)], op=getattr(hvd, op)), [rank])
+    torch.testing.assert_close(found, train(lambda w: Changing([w], {}), range(world)))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+@pytest.mark.parametrize("way", ["assigned", "written", "data", "numpy"])
+@pytest.mark.parametrize("is_behind_a_pass", [False, True])
+def test_gradients_that_a_closure_sets_are_reduced_behind_a_pass_too(hvd, rank, world, op, way, is_behind_a_pass):
+    """Behind a backward pass before step() each rank stepped with its own."""
+
+    def train(make, ranks):
+        w = nn.Parameter(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64))
+        optimizer = make(w)
+
+        def loss():
+            losses = [(w * (torch.arange(3.0, dtype=torch.float64) - each)).square().sum() for each in ranks]
+            return sum(losses) / (len(ranks) if op == "Average" else 1)
+
+        for _ in range(3):
+            if is_behind_a_pass:
+                optimizer.zero_grad()
+                loss().backward()
+
+            def closure():
+                [gradient] = torch.autograd.grad(loss(), w)
+                if way == "assigned" or w.grad is None:
+                    w.grad = gradient
+                elif way == "written":
+                    w.grad.copy_(gradient)
+                elif way == "data":
+                    w.grad.data.copy_(gradient)
+                else:
+                    w.grad.numpy()[:] = gradient.numpy()
+                return loss().detach()
+
+            optimizer.step(closure)
+        return w.detach()
+
+    name = f"setting.{op}.{way}.{is_behind_a_pass}"
+    made = functools.partial(torch.optim.SGD, lr=0.02)
+    found = train(lambda w: hvd.DistributedOptimizer(made([w]), [(name, w)], op=getattr(hvd, op)), [rank])
+    torch.testing.assert_close(found, train(lambda w: made([w]), range(world)))
+
+
+@pytest.mark.ranks(2)
+def test_gradients_of_which_nobody_can_say_whether_they_are_sums_are_refused(hvd, rank, world):
+    w = nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=0.1), [("unknown", w)], op=hvd.Sum)
+    w.sum().backward()
+    optimizer.step()
+    with pytest.raises(ValueError, match="were reduced already cannot be told.*zero_grad"):
+        optimizer.step(lambda: torch.tensor(1.0))
+    optimizer.zero_grad()
+    before = w.detach().clone()
+    optimizer.step(lambda: torch.tensor(1.0))
+    assert torch.equal(w.detach(), before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Optional
 
 import torch
 
@@ -21,13 +21,21 @@ def goes_by_loss(optimizer: torch.optim.Optimizer, wrapper: type) -> bool:
 
 
 def of_all_ranks(loss: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The loss by ``reduced``: a tensor of floating numbers, whose gradient is this rank's part, or for a number one of
-    Python's. What is neither stays as it is."""
+    """The loss by ``reduced``: a tensor, whose gradient is this rank's part, or for a number one of Python's. Of a tuple, list
+    or dictionary each number that it has, be it in a tensor, is one; other tensors there, such as a model's outputs, and what
+    is no number stay as they are. Integers become floating numbers."""
     if isinstance(loss, torch.Tensor):
-        if not loss.is_floating_point():
+        if loss.dtype == torch.bool:
             return loss
+        if not loss.is_floating_point() and not loss.is_complex():
+            return reduced(loss.to(torch.float64))
         everyones = reduced(loss.detach())
         return _autograd.apply(_WithGradientOf, loss, everyones) if loss.requires_grad else everyones
+    if isinstance(loss, dict):
+        return {key: _part_of_all_ranks(each, reduced) for key, each in loss.items()}
+    if isinstance(loss, (tuple, list)):
+        parts = [_part_of_all_ranks(each, reduced) for each in loss]
+        return type(loss)(*parts) if hasattr(loss, "_fields") else type(loss)(parts)
     if isinstance(loss, bool) or not hasattr(loss, "__float__"):
         return loss
     try:
@@ -37,21 +45,39 @@ def of_all_ranks(loss: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> 
     return reduced(torch.tensor(number, dtype=torch.float64)).item()  # as wide as Python's
 
 
+def _part_of_all_ranks(part: Any, reduced: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    has_several = isinstance(part, torch.Tensor) and part.numel() != 1
+    return part if has_several else of_all_ranks(part, reduced)
+
+
 class SeenGradients:
-    """Gradients as they were when they had been reduced. Those that a program sets by itself no hook tells of."""
+    """Gradients as they are now. Those that a program sets by itself no hook tells of: that another tensor is there, or other
+    values, does. Keeps copies."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        self._seen: List[Tuple[Optional["weakref.ref[torch.Tensor]"], Optional[int]]] = [
-            (None, None) if each.grad is None else (weakref.ref(each.grad), _version_of(each.grad)) for each in parameters
-        ]
+        self._seen = [None if each.grad is None else _SeenGradient(each.grad) for each in parameters]
 
     def have_changed(self, parameters: Iterable[torch.nn.Parameter]) -> bool:
         """Whether one of them, in the order of then, was replaced or written to since."""
         now = [each.grad for each in parameters]
         return len(now) != len(self._seen) or any(
-            (reference() if reference is not None else None) is not gradient
-            or (gradient is not None and (version is None or version != _version_of(gradient)))
-            for (reference, version), gradient in zip(self._seen, now)
+            gradient is not None if seen is None else gradient is None or seen.is_another(gradient)
+            for seen, gradient in zip(self._seen, now)
+        )
+
+
+class _SeenGradient:
+    def __init__(self, gradient: torch.Tensor) -> None:
+        self._reference = weakref.ref(gradient)
+        self._version = _version_of(gradient)
+        self._values = gradient.detach().clone()
+
+    def is_another(self, gradient: torch.Tensor) -> bool:
+        # What is written through p.grad.data, or NumPy's view of it, has no version.
+        return (
+            self._reference() is not gradient
+            or self._version != _version_of(gradient)
+            or (gradient.layout == torch.strided and not torch.equal(self._values, gradient))
         )
 
 

@@ -46,7 +46,8 @@ class _DistributedOptimizer(ReadByScalers):
     _prefix: str  # of the names of what is added: other optimizers get groups too
     _process_set: ProcessSet
     _how: How
-    _seen: Optional[SeenGradients] = None  # of the last evaluation of a closure, unless reductions are idempotent
+    _has_reduced = False  # gradients that may be there yet
+    _left_reduced: Optional[SeenGradients] = None  # by the last step, if that had a closure and reductions are not idempotent
 
     # What Horovod's has too, and programs read.
     op: int
@@ -117,8 +118,8 @@ class _DistributedOptimizer(ReadByScalers):
             self._reducer.synchronize()
         else:
             self._require_still_alone()
-        self._synchronized = True
-        self._scaling = None
+        self._synchronized = self._has_reduced = True
+        self._scaling = self._left_reduced = None
 
     def _require_still_alone(self) -> None:
         """Ranks would go apart and nobody would be told."""
@@ -141,9 +142,11 @@ class _DistributedOptimizer(ReadByScalers):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Synchronizes, then steps as the wrapped optimizer does and returns what it returns.
 
-        With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them. An optimizer
-        that may go by the loss, which is LBFGS or none of PyTorch's own, is given that of the ranks, their average, or their
-        sum with ``op=Sum``: closures return one on all ranks or on none.
+        With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them, also those
+        that it sets without a backward pass; with ``op=Sum`` and ``Product`` not those that it leaves as they were, as where
+        it computes the loss only. ValueError where that cannot be told. An optimizer that may go by the loss, which is LBFGS or
+        none of PyTorch's own, is given that of the ranks, their average, or their sum with ``op=Sum``: closures return one
+        on all ranks or on none. Of a tuple, list or dictionary each number in it is one.
         """
         is_done = not self._synchronize_in_step
         looked = self._scaling[0]() if self._scaling is not None else None
@@ -165,6 +168,8 @@ class _DistributedOptimizer(ReadByScalers):
             result = super().step()
         else:
             result = super().step(self._synchronized_closure(closure))
+            if self._reducer is not None and self._how.op in _NOT_IDEMPOTENT:
+                self._left_reduced = SeenGradients(self._parameter_names)
         self._forget_synchronizing()
         return result
 
@@ -176,33 +181,50 @@ class _DistributedOptimizer(ReadByScalers):
 
     def _synchronized_closure(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         # Gradients computed before step() are complete; those that the closure computes take their place.
-        before = self._reducer is not None and self._reducer.is_touched_anywhere()
-        if before:
+        are_older_reduced = self._reducer is not None and self._reducer.is_touched_anywhere()
+        if are_older_reduced:
             self.synchronize()
 
         def evaluate(*arguments: Any, **named: Any) -> Any:
+            nonlocal are_older_reduced
             self._synchronized = False
+            # As they are now: the optimizer may have changed them since the last evaluation, by clipping say.
+            looks = self._reducer is not None and self._how.op in _NOT_IDEMPOTENT
+            seen = SeenGradients(self._parameter_names) if looks else None
             loss = closure(*arguments, **named)
-            if self._reducer is not None:
-                # The closure may do it itself, as Horovod wants it.
-                if not self._synchronized and self._are_gradients_new(before):
-                    self.synchronize()
-                if self._synchronized and self._how.op in _NOT_IDEMPOTENT:
-                    self._seen = SeenGradients(self._parameter_names)
+            # The closure may do it itself, as Horovod wants it.
+            if self._reducer is not None and not self._synchronized and self._are_gradients_new(seen, are_older_reduced):
+                self.synchronize()
+            are_older_reduced = True
             return self._loss_of_all_ranks(loss)
 
         return evaluate
 
-    def _are_gradients_new(self, were_synchronized: bool) -> bool:
-        """Whether an evaluation of a closure has left gradients that are to be reduced. An evaluation without a backward
-        pass leaves those of before: to average them once more changes nothing, to add them up does. Collective."""
+    def _are_gradients_new(self, seen: Optional[SeenGradients], are_older_reduced: bool) -> bool:
+        """Whether an evaluation of a closure has left gradients that are to be reduced. An evaluation without a backward pass
+        leaves those of before, as they were ``seen``: to average them once more changes nothing, to add them up does.
+        Collective."""
         assert self._reducer is not None
-        if were_synchronized:
-            return self._reducer.is_touched_anywhere()
-        if self._how.op not in _NOT_IDEMPOTENT:
+        if seen is None:
             return True
-        have_changed = self._seen is None or self._seen.have_changed(self._parameter_names)
-        return self._reducer.is_touched_anywhere(have_changed)
+        are_new = seen.have_changed(self._parameter_names)
+        if not are_new and not are_older_reduced:
+            are_new = self._are_older_gradients_new()
+        return self._reducer.is_touched_anywhere(are_new)
+
+    def _are_older_gradients_new(self) -> bool:
+        """Whether the program has set gradients before step(), which no hook tells of."""
+        if all(each.grad is None for each in self._parameter_names):
+            return False
+        if self._left_reduced is not None:
+            return self._left_reduced.have_changed(self._parameter_names)
+        if self._has_reduced:
+            raise InvalidArgumentError(
+                "optimizer.step(closure): the closure has computed no gradients, and whether those that are there were reduced "
+                "already cannot be told; with Sum and Product that matters. Call optimizer.zero_grad() before",
+                1,
+            )
+        return True
 
     def _loss_of_all_ranks(self, loss: Any) -> Any:
         """Where an optimizer that goes by the loss searches, how far it goes and how often it evaluates: ranks must decide
@@ -221,6 +243,7 @@ class _DistributedOptimizer(ReadByScalers):
                 "synchronize(): call it before backward() or after step()"
             )
         self._forget_synchronizing()
+        self._has_reduced, self._left_reduced = False, None
         super().zero_grad(*args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -231,8 +254,8 @@ class _DistributedOptimizer(ReadByScalers):
             self._reducer.set_passes(passes)
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "_DistributedOptimizer":
-        """A distributed optimizer, too, of the copied parameters, as if made anew: under the same names, so every rank that steps
-        it has to copy. Raises what :func:`DistributedOptimizer` does."""
+        """A distributed optimizer, too, of the copied parameters, as if made anew: under the same names, so every rank that
+        steps it has to copy. Raises what :func:`DistributedOptimizer` does."""
         groups = [] if self._reducer is None else [unit.parameters for unit in self._reducer.groups]
         plain, named = copy_of_wrapped(self, self._parameter_names, memo)
         copied: _DistributedOptimizer = DistributedOptimizer(
@@ -384,6 +407,9 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 
     It also has ``synchronize()``, which waits for the reduced gradients, ``skip_synchronize()``, a context in which
     ``step()`` does not, and ``set_backward_passes_per_step(passes)``.
+
+    Gradients are reduced as they stand in ``p.grad``. With Sum and Product call ``zero_grad()`` before each step's first pass,
+    else what is there from the last one is added up, or multiplied, again.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step. In a forked child (a DataLoader worker) such a

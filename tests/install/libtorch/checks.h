@@ -42,3 +42,5 @@ void check_refused(const Call& call, const std::string& words, const std::string
 
 /// DistributedOptimizer and the state of optimizers.
 void check_optimizers();
+/// Its steps that evaluate the model themselves.
+void check_closures();

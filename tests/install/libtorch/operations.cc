@@ -200,6 +200,7 @@ int main() {
     check_others();
     check_refusals();
     check_optimizers();
+    check_closures();
     ronde::barrier();
     std::printf("rank %d of %d: %d checked, %d wrong\n", rank, size, checks, wrong);
     return wrong == 0 ? 0 : 1;

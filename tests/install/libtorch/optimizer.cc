@@ -318,44 +318,6 @@ void check_a_parameter_twice() {
   }
 }
 
-/// As one process with the losses of all ranks, added up or averaged, and scaled.
-void check_closures(ronde::Op op, double prescale, const std::string& name) {
-  const ::torch::optim::LBFGSOptions way = ::torch::optim::LBFGSOptions(1).max_iter(5).line_search_fn("strong_wolfe");
-  const auto loss_of = [](const at::Tensor& weight, int of) {
-    const at::Tensor first = weight.slice(0, 0, 5);
-    const at::Tensor second = weight.slice(0, 5, 10);
-    return (100 * (second - first * first).pow(2) + (1 - first + 0.1 * of).pow(2)).sum();
-  };
-  const at::Tensor begin = at::linspace(-1, 1, 10, at::kDouble);
-  at::Tensor weight = begin.clone().requires_grad_();
-  ::torch::optim::LBFGS lbfgs({weight}, way);
-  ronde::torch::DistributedOptimizer optimizer(lbfgs, {.op = op, .prescale = prescale, .prefix = "closure " + name});
-  at::Tensor one = begin.clone().requires_grad_();
-  ::torch::optim::LBFGS serial({one}, way);
-  for (int step = 0; step < 3; ++step) {
-    optimizer.step([&] {
-      optimizer.zero_grad();
-      at::Tensor own = loss_of(weight, rank);
-      own.backward();
-      if (step == 1) {
-        optimizer.synchronize();  // to clip gradients, say
-      }
-      return own;
-    });
-    serial.step([&] {
-      serial.zero_grad();
-      at::Tensor sum = at::zeros({}, at::kDouble);
-      for (int of = 0; of < size; ++of) {
-        sum = sum + loss_of(one, of);
-      }
-      sum = sum * (op == ronde::Op::sum ? prescale : prescale / size);
-      sum.backward();
-      return sum;
-    });
-  }
-  check(at::allclose(weight.detach(), one.detach(), 1e-3, 1e-3), "a line search over all ranks' losses, " + name);
-}
-
 /// Two parameters, of which a pass may use one on some ranks only.
 struct Pair {
   at::Tensor a = at::ones({4}, at::kDouble).requires_grad_();
@@ -542,10 +504,6 @@ void check_optimizers() {
   check_other_parameters();
   check_memory_of_others();
   check_another_type();
-  check_closures(ronde::Op::average, 1, "average");
-  check_closures(ronde::Op::average, 0.25, "scaled average");
-  check_closures(ronde::Op::sum, 1, "sum");
-  check_closures(ronde::Op::sum, 0.25, "scaled sum");
   check_undefined_gradients();
   check_state();
 }

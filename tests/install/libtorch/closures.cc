@@ -1,0 +1,119 @@
+// DistributedOptimizer::step(closure) beside one process that has all ranks' data.
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "checks.h"
+
+namespace {
+
+/// As one process with the losses of all ranks, added up or averaged, and scaled.
+void check_searches(ronde::Op op, double prescale, const std::string& name) {
+  const ::torch::optim::LBFGSOptions way = ::torch::optim::LBFGSOptions(1).max_iter(5).line_search_fn("strong_wolfe");
+  const auto loss_of = [](const at::Tensor& weight, int of) {
+    const at::Tensor first = weight.slice(0, 0, 5);
+    const at::Tensor second = weight.slice(0, 5, 10);
+    return (100 * (second - first * first).pow(2) + (1 - first + 0.1 * of).pow(2)).sum();
+  };
+  const at::Tensor begin = at::linspace(-1, 1, 10, at::kDouble);
+  at::Tensor weight = begin.clone().requires_grad_();
+  ::torch::optim::LBFGS lbfgs({weight}, way);
+  ronde::torch::DistributedOptimizer optimizer(lbfgs, {.op = op, .prescale = prescale, .prefix = "closure " + name});
+  at::Tensor one = begin.clone().requires_grad_();
+  ::torch::optim::LBFGS serial({one}, way);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      at::Tensor own = loss_of(weight, rank);
+      own.backward();
+      if (step == 1) {
+        optimizer.synchronize();  // to clip gradients, say
+      }
+      return own;
+    });
+    serial.step([&] {
+      serial.zero_grad();
+      at::Tensor sum = at::zeros({}, at::kDouble);
+      for (int of = 0; of < size; ++of) {
+        sum = sum + loss_of(one, of);
+      }
+      sum = sum * (op == ronde::Op::sum ? prescale : prescale / size);
+      sum.backward();
+      return sum;
+    });
+  }
+  check(at::allclose(weight.detach(), one.detach(), 1e-3, 1e-3), "a line search over all ranks' losses, " + name);
+}
+
+/// As one process whose gradients are those of all ranks, where a closure sets them without a backward pass, or computes
+/// the loss only.
+template <typename Optimizer>
+void check_gradients_that_a_closure_sets(ronde::Op op, const std::string& way, bool is_behind_pass) {
+  const std::string name = "set " + way + (op == ronde::Op::sum ? " sum" : "") + (is_behind_pass ? " behind a pass" : "");
+  const auto train = [&](bool is_distributed) {
+    at::Tensor weight = at::tensor({1.0, -2.0, 3.0}, at::kDouble).requires_grad_();
+    Optimizer plain({weight}, 0.02);
+    std::optional<ronde::torch::DistributedOptimizer> optimizer;
+    if (is_distributed) {
+      optimizer.emplace(plain, ronde::torch::DistributedOptimizerOptions{.op = op, .prefix = name});
+    }
+    const auto loss_of = [&] {
+      at::Tensor sum = at::zeros({}, at::kDouble);
+      for (int of = is_distributed ? rank : 0; of < (is_distributed ? rank + 1 : size); ++of) {
+        const at::Tensor line = (at::arange(3, at::kDouble) - of) * weight;
+        sum = sum + (line.sin() + line.square()).sum();
+      }
+      return is_distributed || op == ronde::Op::sum ? sum : sum / size;
+    };
+    for (int step = 0; step < 4; ++step) {
+      const auto closure = [&]() -> at::Tensor {
+        const at::Tensor loss = loss_of();
+        if (way == "only the loss") {
+          if (step % 2 == 0) {
+            weight.mutable_grad() = ::torch::autograd::grad({loss}, {weight})[0];
+          }
+          return loss.detach();
+        }
+        const at::Tensor gradient = ::torch::autograd::grad({loss}, {weight})[0];
+        if (way == "assigned" || !weight.grad().defined()) {
+          weight.mutable_grad() = gradient;
+        } else if (way == "written") {
+          weight.mutable_grad().copy_(gradient);
+        } else {
+          std::memcpy(weight.mutable_grad().data_ptr(), gradient.data_ptr(), gradient.nbytes());
+        }
+        return loss.detach();
+      };
+      if (is_behind_pass) {
+        plain.zero_grad();
+        loss_of().backward();
+      }
+      optimizer ? optimizer->step(closure) : plain.step(closure);
+    }
+    return weight.detach();
+  };
+  check(at::allclose(train(true), train(false), 1e-6, 1e-9), name);
+}
+
+void check_gradients_that_closures_set() {
+  for (const ronde::Op op : {ronde::Op::average, ronde::Op::sum}) {
+    for (const char* const way : {"assigned", "written", "copied", "only the loss"}) {
+      check_gradients_that_a_closure_sets<::torch::optim::SGD>(op, way, false);
+      check_gradients_that_a_closure_sets<::torch::optim::LBFGS>(op, way, false);
+    }
+    for (const char* const way : {"assigned", "written", "copied"}) {
+      check_gradients_that_a_closure_sets<::torch::optim::SGD>(op, way, true);
+      check_gradients_that_a_closure_sets<::torch::optim::LBFGS>(op, way, true);
+    }
+  }
+}
+
+}  // namespace
+
+void check_closures() {
+  check_searches(ronde::Op::average, 1, "average");
+  check_searches(ronde::Op::average, 0.25, "scaled average");
+  check_searches(ronde::Op::sum, 1, "sum");
+  check_searches(ronde::Op::sum, 0.25, "scaled sum");
+  check_gradients_that_closures_set();
+}
