@@ -6,8 +6,8 @@
 #include <torch/torch.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ronde/error.hpp>
@@ -17,27 +17,27 @@ inline namespace v0 {
 namespace torch {
 namespace detail {
 
-/// Gradients as they were: another tensor or other values are others. Keeps copies.
+/// Gradients as they were. Keeps copies. Tensors are dense, in host memory.
 class SeenGradients {
  public:
   explicit SeenGradients(const std::vector<at::Tensor>& gradients) {
     for (const at::Tensor& each : gradients) {
-      seen_.push_back(each.defined() ? Seen{each.unsafeGetTensorImpl(), Weak(each.getIntrusivePtr()), version_of(each),
-                                            each.detach().clone()}
-                                     : Seen{nullptr, Weak(at::Tensor().getIntrusivePtr()), 0, {}});
+      seen_.push_back({each.defined() ? each.unsafeGetTensorImpl() : nullptr, Weak(each.getIntrusivePtr()),
+                       each.defined() ? bits_of(each).clone() : at::Tensor()});
     }
   }
 
-  /// Whether one of them, in the order of then, was replaced or written to since.
-  bool have_changed(const std::vector<at::Tensor>& now) const {
-    for (std::size_t index = 0; index < now.size(); ++index) {
-      const Seen& seen = seen_[index];
-      if (!now[index].defined() ? seen.identity != nullptr : is_another(seen, now[index])) {
-        return true;
-      }
-    }
-    return false;
+  /// Whether it is the tensor that was there.
+  bool is_of(std::size_t index, const at::Tensor& gradient) const {
+    return gradient.defined() && seen_[index].identity == gradient.unsafeGetTensorImpl();
   }
+  /// The same with the same values, by their bits: a NaN is not even itself.
+  bool is_as_it_was(std::size_t index, const at::Tensor& gradient) const {
+    return is_of(index, gradient) && seen_[index].bits.nbytes() == gradient.nbytes() &&
+           at::equal(seen_[index].bits, bits_of(gradient));
+  }
+  /// Whether it is not zero.
+  static bool is_any(const at::Tensor& gradient) { return gradient.defined() && bits_of(gradient).any().item<bool>(); }
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
@@ -45,47 +45,76 @@ class SeenGradients {
   struct Seen {
     const void* identity;
     Weak holder;  ///< while it is there nothing else lies at the same address
-    std::int64_t version;
-    at::Tensor values;
+    at::Tensor bits;
   };
 
-  static std::int64_t version_of(const at::Tensor& gradient) {
-    return gradient.is_inference() ? -1 : static_cast<std::int64_t>(gradient._version());
-  }
-  static bool is_another(const Seen& seen, const at::Tensor& gradient) {
-    // What is written to its data() has no version.
-    return seen.identity != gradient.unsafeGetTensorImpl() || seen.version != version_of(gradient) ||
-           (gradient.layout() == at::kStrided && !at::equal(seen.values, gradient));
+  static at::Tensor bits_of(const at::Tensor& gradient) {
+    return gradient.detach().resolve_conj().resolve_neg().reshape({-1}).contiguous().view(at::kByte);
   }
 
   std::vector<Seen> seen_;
 };
 
-/// Of one optimizer. `gradients`: those of its parameters, in one order. One thread.
+/// Of one optimizer. `gradients`: those of its parameters, in one order; undefined where there is none. One thread, but
+/// for check_pass().
 class Evaluations {
  public:
   using Gradients = std::vector<at::Tensor>;
 
-  /// `is_idempotent`: to reduce what was reduced changes nothing.
+  /// `is_idempotent`: to reduce what was reduced changes nothing. Then nothing is looked at, and all is new.
   explicit Evaluations(bool is_idempotent) : is_idempotent_(is_idempotent) {}
 
-  /// A step with a closure begins. `are_reduced`: those that are there.
-  void begin_step(bool are_reduced) { are_older_reduced_ = are_reduced; }
+  bool is_idempotent() const { return is_idempotent_; }
+  /// A step with a closure begins, or goes on. `are_reduced`: the gradients that are there.
+  void begin_step(bool are_reduced) { are_reduced_ = are_reduced; }
   /// An evaluation begins.
   void begin(const Gradients& gradients) {
-    if (!is_idempotent_) {
-      seen_.emplace(gradients);  // the optimizer may have changed them since the last one, by clipping say
+    if (is_idempotent_) {
+      return;
+    }
+    known_.clear();
+    for (std::size_t index = 0; index < gradients.size(); ++index) {
+      known_.push_back(are_reduced_ ? Known::reduced : known_of(index, gradients[index]));
+    }
+    seen_.emplace(gradients);  // the optimizer may have changed them since the last evaluation, by clipping say
+  }
+  /// A pass is about to add to a gradient, as the first of the evaluation. Throws Code::invalid_argument if that was
+  /// reduced.
+  void check_pass(std::size_t index, const at::Tensor& gradient) const {
+    if (known_[index] != Known::not_reduced && seen_->is_as_it_was(index, gradient) &&
+        SeenGradients::is_any(gradient)) {
+      throw refused("a backward pass of the closure adds to gradients that were reduced already");
     }
   }
-  /// It has ended: whether there are gradients to be reduced. Throws Code::invalid_argument if nobody can say.
-  bool has_new(const Gradients& gradients) {
-    const bool are_older_reduced = are_older_reduced_;
-    are_older_reduced_ = true;
-    return is_idempotent_ || seen_->have_changed(gradients) || (!are_older_reduced && are_older_new(gradients));
+  /// The evaluation has ended: whether there are gradients to be reduced. `reached`: by a pass. Throws
+  /// Code::invalid_argument if nobody can say, and where some of before would be reduced once more beside new ones.
+  bool has_new(const Gradients& gradients, const std::vector<bool>& reached) {
+    are_reduced_ = true;
+    bool any_new = is_idempotent_;
+    bool any_left = false;
+    for (std::size_t index = 0; index < gradients.size() && !is_idempotent_; ++index) {
+      const at::Tensor& gradient = gradients[index];
+      if (!SeenGradients::is_any(gradient)) {
+        any_new = any_new || reached[index];
+      } else if (known_[index] == Known::not_reduced || reached[index] || !seen_->is_of(index, gradient)) {
+        any_new = true;
+      } else if (!seen_->is_as_it_was(index, gradient)) {
+        throw refused("the closure has written to gradients that were reduced already, without a backward pass");
+      } else if (known_[index] == Known::nothing) {
+        throw refused("whether the gradients that are there were reduced already cannot be told");
+      } else {
+        any_left = true;
+      }
+    }
+    if (any_new && any_left) {
+      throw refused("the closure has computed some gradients anew, and left others that were reduced already");
+    }
+    return any_new;
   }
   /// The step has ended.
   void end_step(const Gradients& gradients) {
     if (!is_idempotent_) {
+      has_reduced_ = true;
       left_reduced_.emplace(gradients);
     }
   }
@@ -101,22 +130,33 @@ class Evaluations {
   }
 
  private:
-  bool are_older_new(const Gradients& gradients) const {
-    bool any = false;
-    for (const at::Tensor& each : gradients) {
-      any = any || each.defined();
+  /// Of a gradient that is there before an evaluation.
+  enum class Known { not_reduced, reduced, nothing };
+
+  /// Before the first of a step.
+  Known known_of(std::size_t index, const at::Tensor& gradient) const {
+    if (!has_reduced_ || !gradient.defined()) {
+      return Known::not_reduced;
     }
-    if (any && !left_reduced_ && has_reduced_) {
-      throw Error(Code::invalid_argument,
-                  "step(closure): the closure has computed no gradients, and whether those that are there were reduced "
-                  "already cannot be told; with this operation or scale that matters. Call zero_grad() before");
+    if (!left_reduced_) {
+      return Known::nothing;
     }
-    return any && (!left_reduced_ || left_reduced_->have_changed(gradients));
+    if (!left_reduced_->is_of(index, gradient)) {
+      return Known::not_reduced;  // the program has set it
+    }
+    return left_reduced_->is_as_it_was(index, gradient) ? Known::reduced : Known::nothing;
+  }
+  static Error refused(const std::string& what) {
+    return Error(Code::invalid_argument,
+                 "step(closure): " + what +
+                     "; with this operation or scale they would be reduced once more. Call zero_grad() in the closure, "
+                     "before backward()");
   }
 
   const bool is_idempotent_;
-  bool are_older_reduced_ = false;
-  bool has_reduced_ = false;
+  bool are_reduced_ = false;
+  bool has_reduced_ = false;  ///< gradients that may be there yet
+  std::vector<Known> known_;
   std::optional<SeenGradients> seen_;          ///< when the evaluation under way began
   std::optional<SeenGradients> left_reduced_;  ///< by the last step, if that had a closure
 };

@@ -108,14 +108,20 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     const std::lock_guard lock(mutex_);
     return synchronizations_;
   }
-  /// A pass has begun the reduction of some, or would with others.
-  bool is_under_way() {
+  /// Which a pass has reached since the last synchronize().
+  std::vector<bool> reached() {
     const std::lock_guard lock(mutex_);
-    bool any = false;
+    std::vector<bool> all;
     for (const Gradient& each : gradients_) {
-      any = any || each.work || each.passes > 0;
+      all.push_back(each.work.has_value() || each.passes > 0);
     }
-    return any;
+    return all;
+  }
+  /// `check` is called before the first pass adds to a gradient, on threads of autograd; what it throws, backward()
+  /// throws. Empty: nothing is.
+  void check_passes(std::function<void(std::size_t index, const at::Tensor& gradient)> check) {
+    const std::lock_guard lock(mutex_);
+    check_pass_ = std::move(check);
   }
   /// synchronize() would return at once.
   bool is_synchronized() {
@@ -221,6 +227,9 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
                       "' after synchronize() had averaged the gradients: call step(), or zero_grad() of the "
                       "DistributedOptimizer, before the next pass",
                   each.name);
+    }
+    if (check_pass_ && each.passes == 0) {
+      check_pass_(index, each.parameter.grad());
     }
     is_synchronized_ = false;
   }
@@ -398,6 +407,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   bool is_synchronized_ = false;      ///< all gradients are averaged, and no pass has come since
   bool is_over_ = false;
   std::uint64_t synchronizations_ = 0;
+  std::function<void(std::size_t, const at::Tensor&)> check_pass_;
 };
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -89,28 +90,19 @@ class DistributedOptimizer {
   }
   /// Of optimizers that evaluate the model themselves (LBFGS): each loss that `closure` returns is added up or averaged
   /// over the ranks, and scaled, as the gradients are, so that all take the same decisions by it. With other operations
-  /// than these two it is averaged. So are gradients that `closure` sets without a backward pass; where it leaves those
-  /// of before, as where it computes the loss only, they are not added up again. Gradients of a pass before step() are
+  /// than these two it is averaged. So are gradients that `closure` sets without a backward pass; those that it leaves
+  /// as they were, as where it computes the loss only, are not added up again. Gradients of a pass before step() are
   /// reduced first. Returns the last step's loss. Throws Code::invalid_argument if nobody can say whether gradients are
   /// to be reduced.
   at::Tensor step(const std::function<at::Tensor()>& closure) {
     check_parameters();
-    const bool is_behind_pass = gradients_->is_under_way();
+    const bool is_behind_pass = any_of(gradients_->reached());
     if (is_behind_pass) {
       gradients_->synchronize();
-      gradients_->end_step();  // a pass of the closure's may add to them
     }
     evaluations_.begin_step(is_behind_pass || gradients_->is_synchronized());
     const at::Tensor loss = optimizer_.step([this, &closure] {
-      const std::uint64_t before = gradients_->synchronizations();
-      evaluations_.begin(gradients_->current());
-      const at::Tensor own = closure();
-      if (gradients_->synchronizations() != before || gradients_->is_under_way()) {
-        gradients_->synchronize();
-        evaluations_.begin_step(true);
-      } else if (evaluations_.has_new(gradients_->current())) {
-        gradients_->synchronize_set();
-      }
+      const at::Tensor own = evaluate(closure);
       return allreduce(own, loss_options());
     });
     gradients_->end_step();
@@ -121,8 +113,30 @@ class DistributedOptimizer {
   ::torch::optim::Optimizer& optimizer() const { return optimizer_; }
 
  private:
+  at::Tensor evaluate(const std::function<at::Tensor()>& closure) {
+    const std::uint64_t before = gradients_->synchronizations();
+    evaluations_.begin(gradients_->current());
+    if (!evaluations_.is_idempotent()) {
+      gradients_->check_passes(
+          [this](std::size_t index, const at::Tensor& gradient) { evaluations_.check_pass(index, gradient); });
+    }
+    const std::shared_ptr<void> end(nullptr, [this](void*) { gradients_->check_passes({}); });
+    const at::Tensor own = closure();
+    const std::vector<bool> reached = gradients_->reached();
+    if (gradients_->synchronizations() != before) {
+      gradients_->synchronize();
+      evaluations_.begin_step(true);
+    } else if (evaluations_.has_new(gradients_->current(), reached)) {
+      gradients_->synchronize_set();
+    }
+    return own;
+  }
+  static bool any_of(const std::vector<bool>& reached) {
+    return std::find(reached.begin(), reached.end(), true) != reached.end();
+  }
   static bool is_idempotent(const DistributedOptimizerOptions& all) {
-    return all.op != Op::sum && all.op != Op::product && all.prescale * all.postscale == 1;
+    const bool is_alone = all.group.id == 0 && size(all.engine) == 1;
+    return (is_alone || (all.op != Op::sum && all.op != Op::product)) && all.prescale * all.postscale == 1;
   }
 
   /// Its name is a view of this object's.

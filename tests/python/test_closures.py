@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+import ronde.torch
+
 
 @pytest.mark.ranks(2)
 def test_lbfgs_searches_by_the_sum_of_losses_where_gradients_are_added_up(hvd, rank, world):
@@ -203,7 +205,11 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
         return loss
 
     expected = torch.ones(3, dtype=torch.float64)
-    for _ in range(4):
+    for step in range(4):
+        if way == "written" and op != "Average" and step > 0:
+            with pytest.raises(ValueError, match="has written to gradients that were reduced already"):
+                optimizer.step(closure)  # new ones or the old ones clipped?
+            break
         optimizer.step(closure)
         each_ranks = torch.stack([torch.arange(3.0, dtype=torch.float64) + each for each in range(world)]) * (steps + 1)
         expected -= 0.1 * {"Average": torch.mean, "Sum": torch.sum, "Product": torch.prod}[op](each_ranks, 0)
@@ -229,7 +235,9 @@ def test_what_is_no_loss_and_what_a_loss_is_of_stay(hvd, rank, world):
     assert seen[-1].item() == 3.5
     optimizer.step(lambda: (w**2).sum())
     assert seen[-1].item() == (4 + 9) / 2
-    assert torch.autograd.grad(seen[-1], w)[0].item() == 2 * (2.0 + rank), "the rank's own part"
+    for differentiate in (lambda: torch.autograd.grad(seen[-1], w), seen[-1].backward):
+        with pytest.raises(ValueError, match="differentiates the loss that the closure has returned"):
+            differentiate()
 
 
 @pytest.mark.ranks(2)
@@ -357,6 +365,10 @@ def test_gradients_that_a_closure_sets_are_reduced_behind_a_pass_too(hvd, rank, 
 
     name = f"setting.{op}.{way}.{is_behind_a_pass}"
     made = functools.partial(torch.optim.SGD, lr=0.02)
+    if op == "Sum" and way != "assigned":
+        with pytest.raises(ValueError, match="has written to gradients that were reduced already"):
+            train(lambda w: hvd.DistributedOptimizer(made([w]), [(name, w)], op=hvd.Sum), [rank])
+        return
     found = train(lambda w: hvd.DistributedOptimizer(made([w]), [(name, w)], op=getattr(hvd, op)), [rank])
     torch.testing.assert_close(found, train(lambda w: made([w]), range(world)))
 
@@ -373,3 +385,166 @@ def test_gradients_of_which_nobody_can_say_whether_they_are_sums_are_refused(hvd
     before = w.detach().clone()
     optimizer.step(lambda: torch.tensor(1.0))
     assert torch.equal(w.detach(), before)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+@pytest.mark.parametrize("zeroes", ["none", "zero", "optimizer", "no"])
+def test_a_pass_that_adds_to_sums_is_refused(hvd, rank, world, op, zeroes):
+    """What was added up already was so once more. An average stays what it is."""
+    w = nn.Parameter(torch.zeros(1))
+    named = [(f"adding.{op}.{zeroes}", w)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=1.0), named, op=getattr(hvd, op))
+    (w * (rank + 1)).sum().backward()
+
+    def closure():
+        if zeroes == "none":
+            w.grad = None
+        elif zeroes == "zero":
+            w.grad.zero_()
+        elif zeroes == "optimizer":
+            optimizer.zero_grad()
+        for _ in range(2):
+            optimizer.set_backward_passes_per_step(2)
+            (w * (rank + 1) * 5.0).sum().backward()
+        return w.detach()
+
+    if op == "Sum" and zeroes == "no":
+        with pytest.raises(ValueError, match="adds to gradients that were reduced already.*zero_grad"):
+            optimizer.step(closure)
+        return
+    optimizer.step(closure)
+    whole = sum(range(1, world + 1)) / (world if op == "Average" else 1)
+    assert w.item() == pytest.approx(-(11 if zeroes == "no" else 10) * whole)
+
+
+class OneBit(ronde.torch.Compressor):
+    @staticmethod
+    def compress(tensor):
+        return tensor.sign() * tensor.abs().mean(), None
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor
+
+
+@pytest.mark.ranks(2)
+def test_what_a_compressor_has_made_is_not_compressed_again(hvd, rank, world):
+    """In an evaluation without a pass: an average of averages is one, but what a compressor made of it was another."""
+    seen = []
+
+    class Looking(torch.optim.Optimizer):
+        def step(self, closure):
+            with torch.enable_grad():
+                closure()
+            seen.append(w.grad.clone())
+            closure()
+            seen.append(w.grad.clone())
+
+    w = nn.Parameter(torch.zeros(3))
+    target = torch.tensor([1.0, -2.0, 3.0]) if rank == 0 else torch.tensor([1.0, 2.0, -1.0])
+    optimizer = hvd.DistributedOptimizer(Looking([w], {}), [("one bit", w)], compression=OneBit)
+
+    def closure():
+        loss = (w - target).square().sum()
+        if torch.is_grad_enabled():
+            optimizer.zero_grad()
+            loss.backward()
+        return loss
+
+    with torch.no_grad():
+        optimizer.step(closure)
+    assert torch.equal(seen[0], seen[1])
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+def test_losses_in_a_dictionary_meet_by_key(hvd, rank, world, op):
+    """They met in the order in which each rank had put them in."""
+    seen = []
+
+    class Asking(torch.optim.Optimizer):
+        def step(self, closure):
+            seen.append(closure())
+
+    w = nn.Parameter(torch.ones(1))
+    optimizer = hvd.DistributedOptimizer(Asking([w], {}), [(f"keys.{op}", w)], op=getattr(hvd, op))
+    losses = {"box": 100.0, "cls": torch.tensor(1.0), 3: {"a": 2}}
+    optimizer.step(lambda: dict(reversed(losses.items())) if rank == 0 else losses)
+    factor = world if op == "Sum" else 1
+    assert list(seen[-1]) == ([3, "cls", "box"] if rank == 0 else ["box", "cls", 3])
+    assert (seen[-1]["box"], seen[-1]["cls"].item(), seen[-1][3]["a"]) == (100 * factor, factor, 2 * factor)
+
+
+class LooksTwice(torch.optim.Optimizer):
+    """With and without a backward pass; what is no number moves nothing."""
+
+    def step(self, closure):
+        closure(True)
+        closure(False)
+        with torch.no_grad():
+            for each in self.param_groups[0]["params"]:
+                each -= 0.1 * torch.nan_to_num(each.grad)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("what", ["nan", "scaled by one", "clipped"])
+def test_sums_that_a_look_at_the_loss_leaves_are_not_added_up_again(hvd, rank, world, what):
+    """They were if one of them had a NaN, or where the closure scaled them by 1."""
+    a, b = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    named = [(f"a.{what}", a), (f"b.{what}", b)]
+    optimizer = hvd.DistributedOptimizer(LooksTwice([a, b], {}), named, op=hvd.Sum)
+
+    def closure(backward):
+        if backward:
+            optimizer.zero_grad()
+            ((a * (rank + 1)).sum() + (b * (float("nan") if what == "nan" else 1.0)).sum()).backward()
+        elif what != "nan":
+            for each in (a, b):
+                each.grad.mul_(1.0 if what == "scaled by one" else 0.5)
+        return torch.tensor(1.0)
+
+    if what == "clipped":
+        with pytest.raises(ValueError, match="has written to gradients that were reduced already"):
+            optimizer.step(closure)
+        return
+    optimizer.step(closure)
+    assert torch.equal(a.grad, torch.full((3,), world * (world + 1) / 2))
+
+
+@pytest.mark.ranks(2)
+def test_sums_that_a_pass_leaves_beside_new_ones_are_refused(hvd, rank, world):
+    a, b = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(LooksTwice([a, b], {}), [("left a", a), ("left b", b)], op=hvd.Sum)
+
+    def closure(backward):
+        if backward:
+            optimizer.zero_grad()
+            (a.sum() + b.sum()).backward()
+        else:
+            a.grad = None
+            a.sum().backward()
+        return torch.tensor(1.0)
+
+    with pytest.raises(ValueError, match="some gradients anew, and left others that were reduced already"):
+        optimizer.step(closure)
+
+
+@pytest.mark.ranks(2)
+def test_a_closure_that_zeroes_may_follow_a_step_without_one(hvd, rank, world):
+    w = nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=0.1), [("following", w)], op=hvd.Sum)
+    for zeroes in (lambda: optimizer.zero_grad(), lambda: w.grad.zero_(), lambda: setattr(w, "grad", None)):
+        before = w.detach().clone()
+        optimizer.zero_grad()
+        (w * (rank + 1)).sum().backward()
+        optimizer.step()
+
+        def closure(zeroes=zeroes):
+            zeroes()
+            loss = (w * 10.0).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        torch.testing.assert_close(w.detach(), before - 0.1 * 3 - 0.1 * 20)

@@ -13,7 +13,7 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _living_reducers
 from ronde.torch._added_groups import AddedGroups
-from ronde.torch._closures import SeenGradients, goes_by_loss, of_all_ranks
+from ronde.torch._closures import Evaluation, Known, SeenGradients, goes_by_loss, known_of, of_all_ranks
 from ronde.torch._copying import copy_of_wrapped
 from ronde.torch._flights import How
 from ronde.torch._gradients import Reducer
@@ -28,8 +28,9 @@ from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
 
-#: Reductions that change what was reduced already.
+#: Reductions that change what was reduced already, and compressors that do not change what they have made already.
 _NOT_IDEMPOTENT = (Sum, Product)
+_IDEMPOTENT_COMPRESSORS = (Compression.none, Compression.fp16, Compression.bf16)
 
 Groups = Union[int, Sequence[Sequence[torch.nn.Parameter]]]
 
@@ -143,10 +144,11 @@ class _DistributedOptimizer(ReadByScalers):
         """Synchronizes, then steps as the wrapped optimizer does and returns what it returns.
 
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them, also those
-        that it sets without a backward pass; with ``op=Sum`` and ``Product`` not those that it leaves as they were, as where
-        it computes the loss only. ValueError where that cannot be told. An optimizer that may go by the loss, which is LBFGS or
-        none of PyTorch's own, is given that of the ranks, their average, or their sum with ``op=Sum``: closures return one
-        on all ranks or on none. Of a tuple, list or dictionary each number in it is one.
+        that it sets without a backward pass; not those that it leaves as they were, as where it computes the loss only, if
+        that would change them. ValueError where that cannot be told, and where a pass adds to sums or products. An optimizer
+        that may go by the loss, which is LBFGS or none of PyTorch's own, is given that of the ranks, their average, or their
+        sum with ``op=Sum``: closures return one on all ranks or on none. Of a tuple, list or dictionary each number in it
+        is one.
         """
         is_done = not self._synchronize_in_step
         looked = self._scaling[0]() if self._scaling is not None else None
@@ -168,7 +170,7 @@ class _DistributedOptimizer(ReadByScalers):
             result = super().step()
         else:
             result = super().step(self._synchronized_closure(closure))
-            if self._reducer is not None and self._how.op in _NOT_IDEMPOTENT:
+            if self._looks_at_gradients():
                 self._left_reduced = SeenGradients(self._parameter_names)
         self._forget_synchronizing()
         return result
@@ -188,43 +190,38 @@ class _DistributedOptimizer(ReadByScalers):
         def evaluate(*arguments: Any, **named: Any) -> Any:
             nonlocal are_older_reduced
             self._synchronized = False
-            # As they are now: the optimizer may have changed them since the last evaluation, by clipping say.
-            looks = self._reducer is not None and self._how.op in _NOT_IDEMPOTENT
-            seen = SeenGradients(self._parameter_names) if looks else None
-            loss = closure(*arguments, **named)
+            # As gradients are now: the optimizer may have changed them since the last evaluation, by clipping say.
+            evaluation = Evaluation(self._known_gradients(are_older_reduced)) if self._looks_at_gradients() else None
+            with evaluation.under_way() if evaluation else contextlib.nullcontext():
+                loss = closure(*arguments, **named)
             # The closure may do it itself, as Horovod wants it.
-            if self._reducer is not None and not self._synchronized and self._are_gradients_new(seen, are_older_reduced):
+            if self._reducer is not None and not self._synchronized and self._are_gradients_new(evaluation):
                 self.synchronize()
             are_older_reduced = True
             return self._loss_of_all_ranks(loss)
 
         return evaluate
 
-    def _are_gradients_new(self, seen: Optional[SeenGradients], are_older_reduced: bool) -> bool:
-        """Whether an evaluation of a closure has left gradients that are to be reduced. An evaluation without a backward pass
-        leaves those of before, as they were ``seen``: to average them once more changes nothing, to add them up does.
-        Collective."""
-        assert self._reducer is not None
-        if seen is None:
-            return True
-        are_new = seen.have_changed(self._parameter_names)
-        if not are_new and not are_older_reduced:
-            are_new = self._are_older_gradients_new()
-        return self._reducer.is_touched_anywhere(are_new)
+    def _looks_at_gradients(self) -> bool:
+        """Whether to reduce once more what was reduced would change it."""
+        is_idempotent = self._how.op not in _NOT_IDEMPOTENT and self._compression in _IDEMPOTENT_COMPRESSORS
+        return self._reducer is not None and not is_idempotent
 
-    def _are_older_gradients_new(self) -> bool:
-        """Whether the program has set gradients before step(), which no hook tells of."""
-        if all(each.grad is None for each in self._parameter_names):
-            return False
-        if self._left_reduced is not None:
-            return self._left_reduced.have_changed(self._parameter_names)
-        if self._has_reduced:
-            raise InvalidArgumentError(
-                "optimizer.step(closure): the closure has computed no gradients, and whether those that are there were reduced "
-                "already cannot be told; with Sum and Product that matters. Call optimizer.zero_grad() before",
-                1,
-            )
-        return True
+    def _known_gradients(self, are_reduced: bool) -> Dict[torch.nn.Parameter, Known]:
+        if are_reduced or not self._has_reduced:
+            return dict.fromkeys(self._parameter_names, Known.REDUCED if are_reduced else Known.NOT_REDUCED)
+        return {parameter: known_of(parameter, self._left_reduced) for parameter in self._parameter_names}
+
+    def _are_gradients_new(self, evaluation: Optional[Evaluation]) -> bool:
+        """Whether an evaluation of a closure has left gradients that are to be reduced. One without a backward pass leaves
+        those of before: to average them once more changes nothing, to add them up does. Collective."""
+        assert self._reducer is not None
+        if evaluation is None:
+            return True
+        are_new = self._reducer.is_touched_anywhere(evaluation.has_new())
+        if are_new:
+            evaluation.require_none_left()
+        return are_new
 
     def _loss_of_all_ranks(self, loss: Any) -> Any:
         """Where an optimizer that goes by the loss searches, how far it goes and how often it evaluates: ranks must decide
@@ -232,7 +229,7 @@ class _DistributedOptimizer(ReadByScalers):
         if self._reducer is None or not goes_by_loss(self, _DistributedOptimizer):
             return loss
         op = Sum if self._how.op == Sum else Average
-        return of_all_ranks(loss, functools.partial(self._reducer.reduced, what="loss", op=op))
+        return of_all_ranks(loss, functools.partial(self._reducer.reduced, op=op))
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's. AssertionError while reductions are under way, since it would spoil them: call it

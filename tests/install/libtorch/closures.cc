@@ -1,4 +1,5 @@
 // DistributedOptimizer::step(closure) beside one process that has all ranks' data.
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -45,11 +46,12 @@ void check_searches(ronde::Op op, double prescale, const std::string& name) {
   check(at::allclose(weight.detach(), one.detach(), 1e-3, 1e-3), "a line search over all ranks' losses, " + name);
 }
 
-/// As one process whose gradients are those of all ranks, where a closure sets them without a backward pass, or computes
-/// the loss only.
+/// As one process whose gradients are those of all ranks, where a closure sets them without a backward pass, or
+/// computes the loss only.
 template <typename Optimizer>
 void check_gradients_that_a_closure_sets(ronde::Op op, const std::string& way, bool is_behind_pass) {
-  const std::string name = "set " + way + (op == ronde::Op::sum ? " sum" : "") + (is_behind_pass ? " behind a pass" : "");
+  const std::string name =
+      "set " + way + (op == ronde::Op::sum ? " sum" : "") + (is_behind_pass ? " behind a pass" : "");
   const auto train = [&](bool is_distributed) {
     at::Tensor weight = at::tensor({1.0, -2.0, 3.0}, at::kDouble).requires_grad_();
     Optimizer plain({weight}, 0.02);
@@ -92,7 +94,39 @@ void check_gradients_that_a_closure_sets(ronde::Op op, const std::string& way, b
     }
     return weight.detach();
   };
-  check(at::allclose(train(true), train(false), 1e-6, 1e-9), name);
+  if (op == ronde::Op::sum && size > 1 && (way == "written" || way == "copied")) {
+    check_refused([&] { train(true); }, "has written to gradients that were reduced already", name);
+  } else {
+    check(at::allclose(train(true), train(false), 1e-6, 1e-9), name);
+  }
+}
+
+/// Sums that a step left: a pass may not add to them, nor to some of them only; a NaN does not make others of them.
+void check_sums_that_are_left(bool has_nan) {
+  const std::string name = has_nan ? "sums left with a NaN" : "sums left";
+  at::Tensor a = at::ones({3}).requires_grad_();
+  at::Tensor b = at::ones({3}).requires_grad_();
+  ::torch::optim::SGD plain({a, b}, 0.1);
+  ronde::torch::DistributedOptimizer optimizer(plain, {.op = ronde::Op::sum, .prefix = name});
+  const auto pass = [&] {
+    const at::Tensor loss = (a * (rank + 1)).sum() + (b * (has_nan ? std::nan("") : 1.0)).sum();
+    loss.backward();
+    return loss.detach();
+  };
+  optimizer.step([&] {
+    plain.zero_grad();
+    return pass();
+  });
+  const at::Tensor sum = at::full({3}, size * (size + 1) / 2.0);
+  check_equal(a.grad(), sum, name);
+  optimizer.step([&] { return at::zeros({}); });
+  check_equal(a.grad(), sum, name + ", after a look at the loss");
+  if (size > 1) {
+    check_refused([&] { optimizer.step(pass); }, "adds to gradients that were reduced already", name);
+    optimizer.zero_grad();
+    optimizer.step(pass);
+    check_equal(a.grad(), sum, name + ", zeroed and computed anew");
+  }
 }
 
 void check_gradients_that_closures_set() {
@@ -116,4 +150,6 @@ void check_closures() {
   check_searches(ronde::Op::sum, 1, "sum");
   check_searches(ronde::Op::sum, 0.25, "scaled sum");
   check_gradients_that_closures_set();
+  check_sums_that_are_left(false);
+  check_sums_that_are_left(true);
 }
