@@ -427,3 +427,16 @@ def test_a_call_that_is_refused_before_the_engine_sees_it_counts(rank, which):
         values = torch.tensor([float(step + rank)])
         dist.all_reduce(values)
         assert values.item() == 2 * step + 1
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("op", ["SUM", "AVG", "MAX", "BAND", "PREMUL_SUM"])
+def test_what_a_call_that_waits_returns_is_a_work_that_is_done(rank, world, group, op):
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    options.reduceOp = dist._make_nccl_premul_sum(2.0) if op == "PREMUL_SUM" else getattr(dist.ReduceOp, op)
+    tensor = torch.full((3,), rank + 1, dtype=torch.int64 if op == "BAND" else torch.float32)
+    work = group.allreduce([tensor], options)
+    assert work.wait() and work.wait(timedelta(seconds=1)) and work.is_completed() and work.is_success()
+    assert work.exception() is None and work.result()[0] is tensor and work.get_future().wait()[0] is tensor
+    assert tensor.tolist() == [{"SUM": 3, "AVG": 1.5, "MAX": 2, "BAND": 0, "PREMUL_SUM": 6}[op]] * 3

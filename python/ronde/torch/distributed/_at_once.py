@@ -4,7 +4,8 @@ or a copy needs."""
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, List, TypeVar, cast
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Optional, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -19,9 +20,10 @@ from ronde.torch.distributed._work import Done, Work
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-#: By the number of PyTorch's constant: looking one up by itself takes as long as the rest.
-_CODES: List[int] = [code for _, code in sorted((int(op), code) for op, code in SIMPLE.items())]
-assert sorted(map(int, SIMPLE)) == list(range(len(_CODES)))
+#: By the hash of PyTorch's constant, which is its number: to look at it in any other way takes ten times as long. That with a
+#: factor, PREMUL_SUM, is none of them.
+_CODES: Dict[int, int] = {hash(dist.ReduceOp(op)): code for op, code in SIMPLE.items()}
+assert len(_CODES) == len(SIMPLE) and hash(dist.ReduceOp.PREMUL_SUM) not in _CODES
 
 
 def at_once(method: _Method) -> _Method:
@@ -29,30 +31,41 @@ def at_once(method: _Method) -> _Method:
     if not HAVE_EXTENSION:
         return method
     allreduce = extension.allreduce_in_group
+    options, code_of = dist.AllreduceOptions, _CODES.get
 
     @functools.wraps(method)
     def call(group: Any, *arguments: Any, **named: Any) -> Any:
-        if len(arguments) == 2 and not named and type(arguments[1]) is dist.AllreduceOptions:
+        if len(arguments) == 2 and not named and type(arguments[1]) is options:
             tensors, opts = arguments
-            op = opts.reduceOp
-            # PREMUL_SUM comes behind these: it has a factor.
-            number = int(getattr(op, "op", op))
-            is_plain = type(tensors) is list and len(tensors) == 1 and number < len(_CODES) and group._over is None
+            code = code_of(hash(opts.reduceOp))
+            is_plain = type(tensors) is list and len(tensors) == 1 and code is not None and group._over is None
             if is_plain and not profiler._is_profiler_enabled and group._batch.works is None:
                 within, waits = group._within, not opts.asyncOp
-                made = allreduce(tensors[0], _CODES[number], group._limit_of(opts), within.engine, within.group, waits)
+                made = allreduce(tensors[0], code, group._limit_of(opts), within.engine, within.group, waits)
                 if made is not None:
                     group._calls += 1
-                    return _done(tensors) if waits else _work(made, tensors, group)
+                    return _DoneAtOnce(tensors) if waits else _work(made, tensors, group)
         return method(group, *arguments, **named)
 
     return cast(_Method, call)
 
 
-def _done(tensors: List[torch.Tensor]) -> dist.Work:
-    work = Done()
-    work._results = tensors
-    return work
+class _DoneAtOnce:
+    """In place of a :class:`Done`, which PyTorch makes in a microsecond or two, until more is asked of it than to wait."""
+
+    __slots__ = ("_tensors",)
+
+    def __init__(self, tensors: List[torch.Tensor]) -> None:
+        self._tensors = tensors
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        """True."""
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        work = Done()
+        work._results = self._tensors
+        return getattr(work, name)
 
 
 def _work(operation: Operation, tensors: List[torch.Tensor], group: Any) -> dist.Work:
