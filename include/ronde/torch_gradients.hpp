@@ -93,6 +93,18 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     is_synchronized_ = true;
   }
 
+  /// Before the program's own call of synchronize(): whether it has put others in the places of averaged gradients
+  /// since the last one, or written to them.
+  bool has_set() {
+    const std::lock_guard lock(mutex_);
+    bool any = false;
+    for (const Gradient& each : gradients_) {
+      const at::Tensor& gradient = each.parameter.grad();
+      any = any || (is_synchronized_ && each.reduced.defined() && gradient.defined() &&
+                    (!gradient.is_same(each.reduced) || version_of(gradient) != each.version));
+    }
+    return any;
+  }
   /// The same of gradients that were set without a pass in the place of averaged ones.
   void synchronize_set() {
     {
@@ -168,6 +180,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     int passes = 0;
     std::optional<Work> work = {};  ///< its reduction
     at::Tensor reduced = {};        ///< what is reduced, or was since the last step; undefined before
+    std::int64_t version = 0;       ///< of that when it had been reduced
   };
 
   /// What a rank says of a gradient. The greatest is what all go by.
@@ -254,6 +267,10 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
         (gradient.layout() == at::kStrided && gradient.storage().use_count() > holders)) {
       gradient = gradient.clone();
     }
+  }
+
+  static std::int64_t version_of(const at::Tensor& gradient) {
+    return gradient.is_inference() ? 0 : static_cast<std::int64_t>(gradient._version());
   }
 
   /// Whether some gradient is left of those that synchronize() has averaged. None is once a module or the optimizer
@@ -349,6 +366,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
       each.work->wait();
       if (said[index] != kNone) {
         each.parameter.mutable_grad() = each.reduced;
+        each.version = version_of(each.reduced);
       } else {
         each.reduced.reset();
       }

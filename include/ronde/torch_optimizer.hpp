@@ -76,14 +76,26 @@ class DistributedOptimizer {
 
   /// Returns when every gradient is the reduced one: to clip them, say, before step(). Throws the error of the first
   /// that failed; then all of the step are given up, and the gradients are of no use.
+  /// Called again it reduces what the program has set since; that is refused (Code::invalid_argument) where what was
+  /// reduced before, and clipped say, would become another by it.
   void synchronize() {
     check_parameters();
-    gradients_->synchronize();
+    if (!gradients_->has_set()) {
+      gradients_->synchronize();
+    } else if (evaluations_.is_idempotent()) {
+      gradients_->synchronize_set();
+    } else {
+      throw Error(Code::invalid_argument,
+                  "synchronize(): gradients that were reduced already were changed since, and whether they are new "
+                  "cannot be told; with this operation or scale that matters. Call step(), or zero_grad() before the "
+                  "next ones");
+    }
   }
 
   /// synchronize(), unless that was called since the last pass; then the optimizer's step.
   void step() {
-    synchronize();
+    check_parameters();
+    gradients_->synchronize();
     optimizer_.step();
     gradients_->end_step();
     evaluations_.note_reduced();

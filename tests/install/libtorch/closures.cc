@@ -129,6 +129,50 @@ void check_sums_that_are_left(bool has_nan) {
   }
 }
 
+/// Without a step, by a program that steps by itself: only the first were reduced.
+void check_gradients_that_are_set_before_each_synchronize(const std::string& way) {
+  const auto train = [&](bool is_distributed) {
+    at::Tensor weight = at::tensor({1.0, -2.0, 3.0}, at::kDouble).requires_grad_();
+    ::torch::optim::SGD plain({weight}, 0.05);
+    ronde::torch::DistributedOptimizer optimizer(plain, {.prefix = "set before synchronize() " + way});
+    for (int step = 0; step < 4; ++step) {
+      at::Tensor loss = at::zeros({}, at::kDouble);
+      for (int of = is_distributed ? rank : 0; of < (is_distributed ? rank + 1 : size); ++of) {
+        loss = loss + ((at::arange(3, at::kDouble) - of) * weight).square().sum();
+      }
+      const at::Tensor gradient = ::torch::autograd::grad({is_distributed ? loss : loss / size}, {weight})[0];
+      if (way == "assigned" || step == 0) {
+        weight.mutable_grad() = gradient;
+      } else {
+        weight.mutable_grad().copy_(gradient);
+      }
+      if (is_distributed) {
+        optimizer.synchronize();
+        optimizer.synchronize();
+      }
+      const ::torch::NoGradGuard no_grad;
+      weight.sub_(weight.grad(), 0.05);
+    }
+    return weight.detach();
+  };
+  check(at::allclose(train(true), train(false), 1e-6, 1e-9), way + " before each synchronize()");
+}
+
+void check_sums_that_are_changed_before_synchronize() {
+  at::Tensor weight = at::ones({3}).requires_grad_();
+  ::torch::optim::SGD plain({weight}, 0.1);
+  ronde::torch::DistributedOptimizer optimizer(plain, {.op = ronde::Op::sum, .prefix = "sums changed"});
+  (weight * (rank + 1)).sum().backward();
+  optimizer.synchronize();
+  optimizer.synchronize();
+  weight.mutable_grad().mul_(0.5);  // as clipping does
+  if (size > 1) {
+    check_refused([&] { optimizer.synchronize(); }, "whether they are new cannot be told", "a sum that is clipped");
+  }
+  optimizer.step();
+  check_equal(weight.grad(), at::full({3}, size * (size + 1) / 4.0), "a sum that is clipped, after the step");
+}
+
 void check_gradients_that_closures_set() {
   for (const ronde::Op op : {ronde::Op::average, ronde::Op::sum}) {
     for (const char* const way : {"assigned", "written", "copied", "only the loss"}) {
@@ -152,4 +196,7 @@ void check_closures() {
   check_gradients_that_closures_set();
   check_sums_that_are_left(false);
   check_sums_that_are_left(true);
+  check_gradients_that_are_set_before_each_synchronize("assigned");
+  check_gradients_that_are_set_before_each_synchronize("written");
+  check_sums_that_are_changed_before_synchronize();
 }
