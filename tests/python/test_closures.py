@@ -217,25 +217,28 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
         steps += 1
 
 
+class Asking(torch.optim.Optimizer):
+    """Only keeps what its closure returns."""
+
+    seen = None
+
+    def step(self, closure):
+        with torch.enable_grad():
+            self.seen = closure()
+
+
 @pytest.mark.ranks(2)
 def test_what_is_no_loss_and_what_a_loss_is_of_stay(hvd, rank, world):
-    seen = []
-
-    class Asking(torch.optim.Optimizer):
-        def step(self, closure):
-            with torch.enable_grad():
-                seen.append(closure())
-
     w = nn.Parameter(torch.tensor([2.0 + rank]))
     optimizer = hvd.DistributedOptimizer(Asking([w], {}), [("asking", w)])
     for each in (None, True, "text", torch.tensor(True), np.ones(2)):
         optimizer.step(lambda each=each: each)
-        assert seen[-1] is each
+        assert optimizer.seen is each
     optimizer.step(lambda: torch.tensor(3 + rank))
-    assert seen[-1].item() == 3.5
+    assert optimizer.seen.item() == 3.5
     optimizer.step(lambda: (w**2).sum())
-    assert seen[-1].item() == (4 + 9) / 2
-    for differentiate in (lambda: torch.autograd.grad(seen[-1], w), seen[-1].backward):
+    assert optimizer.seen.item() == (4 + 9) / 2
+    for differentiate in (lambda: torch.autograd.grad(optimizer.seen, w), optimizer.seen.backward):
         with pytest.raises(ValueError, match="differentiates the loss that the closure has returned"):
             differentiate()
 
@@ -262,24 +265,17 @@ class Pair(NamedTuple):
 @pytest.mark.ranks(2)
 def test_numbers_within_what_a_closure_returns_are_those_of_all_ranks(hvd, rank, world):
     """An optimizer that goes by the first of a pair went by its rank's own."""
-    seen = []
-
-    class Asking(torch.optim.Optimizer):
-        def step(self, closure):
-            with torch.enable_grad():
-                seen.append(closure())
-
     w = nn.Parameter(torch.tensor([2.0 + rank]))
     optimizer = hvd.DistributedOptimizer(Asking([w], {}), [("pairs", w)])
     output = torch.full((3 + rank,), float(rank))
     optimizer.step(lambda: ((w**2).sum(), output))
-    assert type(seen[-1]) is tuple and seen[-1][0].item() == (4 + 9) / 2 and seen[-1][1] is output
+    assert type(optimizer.seen) is tuple and optimizer.seen[0].item() == (4 + 9) / 2 and optimizer.seen[1] is output
     optimizer.step(lambda: [float(rank), None, [rank]])
-    assert seen[-1] == [0.5, None, [0.5]]
+    assert optimizer.seen == [0.5, None, [0.5]]
     optimizer.step(lambda: Pair((w**2).sum(), output))
-    assert type(seen[-1]) is Pair and seen[-1].loss.item() == (4 + 9) / 2 and seen[-1].output is output
+    assert type(optimizer.seen) is Pair and optimizer.seen.loss.item() == (4 + 9) / 2 and optimizer.seen.output is output
     optimizer.step(lambda: {"loss": torch.tensor([1.0 + rank]), "of": "text"})
-    assert seen[-1]["loss"].tolist() == [1.5] and seen[-1]["of"] == "text"
+    assert optimizer.seen["loss"].tolist() == [1.5] and optimizer.seen["of"] == "text"
 
 
 class Changing(torch.optim.Optimizer):
@@ -461,19 +457,13 @@ def test_what_a_compressor_has_made_is_not_compressed_again(hvd, rank, world):
 @pytest.mark.parametrize("op", ["Average", "Sum"])
 def test_losses_in_a_dictionary_meet_by_key(hvd, rank, world, op):
     """They met in the order in which each rank had put them in."""
-    seen = []
-
-    class Asking(torch.optim.Optimizer):
-        def step(self, closure):
-            seen.append(closure())
-
     w = nn.Parameter(torch.ones(1))
     optimizer = hvd.DistributedOptimizer(Asking([w], {}), [(f"keys.{op}", w)], op=getattr(hvd, op))
     losses = {"box": 100.0, "cls": torch.tensor(1.0), 3: {"a": 2}}
     optimizer.step(lambda: dict(reversed(losses.items())) if rank == 0 else losses)
     factor = world if op == "Sum" else 1
-    assert list(seen[-1]) == ([3, "cls", "box"] if rank == 0 else ["box", "cls", 3])
-    assert (seen[-1]["box"], seen[-1]["cls"].item(), seen[-1][3]["a"]) == (100 * factor, factor, 2 * factor)
+    assert list(optimizer.seen) == ([3, "cls", "box"] if rank == 0 else ["box", "cls", 3])
+    assert (optimizer.seen["box"], optimizer.seen["cls"].item(), optimizer.seen[3]["a"]) == (100 * factor, factor, 2 * factor)
 
 
 class LooksTwice(torch.optim.Optimizer):
