@@ -425,6 +425,26 @@ class OneBit(ronde.torch.Compressor):
 
 
 @pytest.mark.ranks(2)
+@pytest.mark.parametrize("made", [lambda kind: kind, lambda kind: kind()], ids=["class", "object"])
+def test_gradients_that_are_written_and_cast_are_reduced_each_time(hvd, rank, world, made):
+    w = nn.Parameter(torch.zeros(2))
+    compression = made(hvd.Compression.fp16)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([w], lr=1.0), [("cast", w)], compression=compression)
+    for step in range(3):
+
+        def closure(step=step):
+            gradient = torch.full((2,), float(rank + step))
+            if w.grad is None:
+                w.grad = gradient
+            else:
+                w.grad.copy_(gradient)
+            return gradient.sum()
+
+        optimizer.step(closure)
+    assert w.tolist() == [-(0.5 + 1.5 + 2.5)] * 2
+
+
+@pytest.mark.ranks(2)
 def test_what_a_compressor_has_made_is_not_compressed_again(hvd, rank, world):
     """In an evaluation without a pass: an average of averages is one, but what a compressor made of it was another."""
     seen = []

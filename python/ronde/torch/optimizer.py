@@ -204,7 +204,8 @@ class _DistributedOptimizer(ReadByScalers):
 
     def _looks_at_gradients(self) -> bool:
         """Whether to reduce once more what was reduced would change it."""
-        is_idempotent = self._how.op not in _NOT_IDEMPOTENT and self._compression in _IDEMPOTENT_COMPRESSORS
+        compressor = self._compression if isinstance(self._compression, type) else type(self._compression)
+        is_idempotent = self._how.op not in _NOT_IDEMPOTENT and compressor in _IDEMPOTENT_COMPRESSORS
         return self._reducer is not None and not is_idempotent
 
     def _known_gradients(self, are_reduced: bool) -> Dict[torch.nn.Parameter, Known]:
