@@ -1,14 +1,12 @@
 #include "transport/tcp/silence.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "transport/tcp/testing/own_connection.h"
 
 namespace ronde::transport {
 namespace {
@@ -91,24 +89,6 @@ TEST(HostTimeout, AllOfItIsWithinTheLimit) {
   EXPECT_FALSE(HostTimeout(kNever).is_ever());
 }
 
-/// A connection of this host with itself; the other end's process reads nothing.
-struct Connection {
-  Connection() {
-    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof address;
-    EXPECT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
-    EXPECT_EQ(::listen(listener.get(), 1), 0);
-    EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &bytes), 0);
-    near.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(near.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
-    far.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  }
-  UniqueFd near, far;
-};
-
 /// Sends until nothing is taken any more.
 void fill(int socket) {
   const std::vector<char> bytes(1 << 20);
@@ -119,13 +99,13 @@ void fill(int socket) {
 }
 
 TEST(OwedBy, NothingIsUnderWayInAnIdleConnection) {
-  const Connection connection;
+  const OwnConnection connection;
   EXPECT_FALSE(owed_by(connection.near.get()).under_way);
   EXPECT_FALSE(owed_by(connection.near.get()).is_asked);
 }
 
 TEST(OwedBy, WhatTheOtherEndSendsOrAcknowledgesIsNews) {
-  const Connection connection;
+  const OwnConnection connection;
   const RealClock clock;
   const auto news = [&] { return owed_by(connection.near.get()).news; };
   const auto comes_after = [&](const std::optional<std::uint64_t>& before) {
@@ -146,7 +126,7 @@ TEST(OwedBy, WhatTheOtherEndSendsOrAcknowledgesIsNews) {
 
 /// The kernel answers for a process that does not read.
 TEST(OwedBy, AProcessThatDoesNotReadIsNotSilent) {
-  const Connection connection;
+  const OwnConnection connection;
   const HostTimeout timeout(3 * kSecond);
   have_kernel_watch(connection.near.get(), timeout);
   fill(connection.near.get());

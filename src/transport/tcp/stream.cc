@@ -74,9 +74,11 @@ std::size_t Stream::read_into(const std::array<std::span<std::byte>, 2>& rooms) 
   std::array<iovec, 2> places{{{rooms[0].data(), rooms[0].size()}, {rooms[1].data(), rooms[1].size()}}};
   msghdr message{};
   message.msg_iov = places.data();
-  message.msg_iovlen = rooms[1].empty() ? 1 : 2;
+  message.msg_iovlen = places.size();
   while (true) {
-    const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+    // With one place the kernel has less to look at.
+    const ssize_t got = rooms[1].empty() ? ::recv(socket_.get(), rooms[0].data(), rooms[0].size(), MSG_DONTWAIT)
+                                         : ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
     if (got > 0) {
       // Less than was asked for is all there is, but for the end, of which the news may have come already.
       may_read_ = static_cast<std::size_t>(got) == rooms[0].size() + rooms[1].size() || ends_;
