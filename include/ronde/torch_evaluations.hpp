@@ -61,12 +61,16 @@ class Evaluations {
  public:
   using Gradients = std::vector<at::Tensor>;
 
-  /// `is_idempotent`: to reduce what was reduced changes nothing. Then nothing is looked at, and all is new.
-  explicit Evaluations(bool is_idempotent) : is_idempotent_(is_idempotent) {}
-
+  /// A step with a closure begins. `are_reduced`: the gradients that are there. `is_idempotent`: to reduce what was
+  /// reduced changes nothing. Then nothing is looked at, and all is new.
+  void begin_step(bool are_reduced, bool is_idempotent) {
+    are_reduced_ = are_reduced;
+    is_idempotent_ = is_idempotent;
+  }
+  /// The closure has had the gradients reduced.
+  void note_reduced_within() { are_reduced_ = true; }
+  /// As of the step under way.
   bool is_idempotent() const { return is_idempotent_; }
-  /// A step with a closure begins, or goes on. `are_reduced`: the gradients that are there.
-  void begin_step(bool are_reduced) { are_reduced_ = are_reduced; }
   /// An evaluation begins.
   void begin(const Gradients& gradients) {
     if (is_idempotent_) {
@@ -113,8 +117,8 @@ class Evaluations {
   }
   /// The step has ended.
   void end_step(const Gradients& gradients) {
+    note_reduced();
     if (!is_idempotent_) {
-      has_reduced_ = true;
       left_reduced_.emplace(gradients);
     }
   }
@@ -149,11 +153,11 @@ class Evaluations {
   static Error refused(const std::string& what) {
     return Error(Code::invalid_argument,
                  "step(closure): " + what +
-                     "; with this operation or scale they would be reduced once more. Call zero_grad() in the closure, "
-                     "before backward()");
+                     "; with sums, products and scales, and while a rank has joined, they would become others if they "
+                     "were reduced once more. Call zero_grad() in the closure, before backward()");
   }
 
-  const bool is_idempotent_;
+  bool is_idempotent_ = true;
   bool are_reduced_ = false;
   bool has_reduced_ = false;  ///< gradients that may be there yet
   std::vector<Known> known_;

@@ -140,6 +140,12 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     const std::lock_guard lock(mutex_);
     return is_synchronized_ && holds_averages();
   }
+  /// Whether a rank of the group has joined: it adds nothing to averages, and counts. Collective.
+  bool has_anyone_joined() const {
+    const at::Tensor present = at::ones({1}, at::kDouble);
+    tell(present, "~joined", Op::average);
+    return present.item<double>() < 1 - 1e-7;  // of n ranks it is then 1 - 1 / n or less
+  }
   /// The parameters' gradients as they are.
   std::vector<at::Tensor> current() {
     const std::lock_guard lock(mutex_);
@@ -359,7 +365,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     said[count + 1] = -names_.generation();
     said[count + 2] = hash;
     said[count + 3] = -hash;
-    tell(told);
+    tell(told, "~present", Op::max);  // the greatest of what any rank says
     check_said(said, static_cast<std::size_t>(count));
     for (std::int64_t index = 0; index < count; ++index) {
       Gradient& each = gradients_[static_cast<std::size_t>(index)];
@@ -373,14 +379,14 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
   }
 
-  /// Brings the greatest of what any rank says. A rank that has missed a step hears, once, that the others have waited
+  /// All-reduces something beside the gradients. A rank that has missed a step hears, once, that the others have waited
   /// for it in vain: they are a step further, and it asks again.
-  void tell(const at::Tensor& told) const {
-    const std::string name = names_.prefix() + "~present";
+  void tell(const at::Tensor& told, const char* what, Op op) const {
+    const std::string name = names_.prefix() + what;
     while (true) {
       try {
         allreduce_(told, {.name = name,
-                          .op = Op::max,
+                          .op = op,
                           .timeout_s = options.timeout_s,
                           .engine = options.engine,
                           .group = options.group});

@@ -82,13 +82,13 @@ class DistributedOptimizer {
     check_parameters();
     if (!gradients_->has_set()) {
       gradients_->synchronize();
-    } else if (evaluations_.is_idempotent()) {
+    } else if (is_idempotent()) {
       gradients_->synchronize_set();
     } else {
       throw Error(Code::invalid_argument,
                   "synchronize(): gradients that were reduced already were changed since, and whether they are new "
-                  "cannot be told; with this operation or scale that matters. Call step(), or zero_grad() before the "
-                  "next ones");
+                  "cannot be told; with sums, products and scales, and while a rank has joined, that matters. Call "
+                  "step(), or zero_grad() before the next ones");
     }
   }
 
@@ -103,16 +103,16 @@ class DistributedOptimizer {
   /// Of optimizers that evaluate the model themselves (LBFGS): each loss that `closure` returns is added up or averaged
   /// over the ranks, and scaled, as the gradients are, so that all take the same decisions by it. With other operations
   /// than these two it is averaged. So are gradients that `closure` sets without a backward pass; those that it leaves
-  /// as they were, as where it computes the loss only, are not added up again. Gradients of a pass before step() are
-  /// reduced first. Returns the last step's loss. Throws Code::invalid_argument if nobody can say whether gradients are
-  /// to be reduced.
+  /// as they were, as where it computes the loss only, are not added up again, nor averaged while a rank has joined.
+  /// Gradients of a pass before step() are reduced first. Returns the last step's loss. Throws Code::invalid_argument
+  /// if nobody can say whether gradients are to be reduced.
   at::Tensor step(const std::function<at::Tensor()>& closure) {
     check_parameters();
     const bool is_behind_pass = any_of(gradients_->reached());
     if (is_behind_pass) {
       gradients_->synchronize();
     }
-    evaluations_.begin_step(is_behind_pass || gradients_->is_synchronized());
+    evaluations_.begin_step(is_behind_pass || gradients_->is_synchronized(), is_idempotent());
     const at::Tensor loss = optimizer_.step([this, &closure] {
       const at::Tensor own = evaluate(closure);
       return allreduce(own, loss_options());
@@ -137,7 +137,7 @@ class DistributedOptimizer {
     const std::vector<bool> reached = gradients_->reached();
     if (gradients_->synchronizations() != before) {
       gradients_->synchronize();
-      evaluations_.begin_step(true);
+      evaluations_.note_reduced_within();
     } else if (evaluations_.has_new(gradients_->current(), reached)) {
       gradients_->synchronize_set();
     }
@@ -146,9 +146,16 @@ class DistributedOptimizer {
   static bool any_of(const std::vector<bool>& reached) {
     return std::find(reached.begin(), reached.end(), true) != reached.end();
   }
-  static bool is_idempotent(const DistributedOptimizerOptions& all) {
-    const bool is_alone = all.group.id == 0 && size(all.engine) == 1;
-    return (is_alone || (all.op != Op::sum && all.op != Op::product)) && all.prescale * all.postscale == 1;
+  /// Whether to reduce what was reduced changes nothing. Collective with averages.
+  bool is_idempotent() const {
+    const DistributedOptimizerOptions& all = gradients_->options;
+    if (all.prescale * all.postscale != 1) {
+      return false;
+    }
+    if (all.group.id == 0 && size(all.engine) == 1) {
+      return true;
+    }
+    return all.op == Op::average ? !gradients_->has_anyone_joined() : all.op != Op::sum && all.op != Op::product;
   }
 
   /// Its name is a view of this object's.
@@ -190,7 +197,7 @@ class DistributedOptimizer {
 
   ::torch::optim::Optimizer& optimizer_;
   const std::shared_ptr<detail::Gradients> gradients_;
-  detail::Evaluations evaluations_{is_idempotent(gradients_->options)};
+  detail::Evaluations evaluations_;
   const std::string loss_name_ = gradients_->prefix() + "~loss";
   std::vector<const void*> parameters_;      ///< the optimizer's, by identity, in its order
   std::unordered_set<const void*> reduced_;  ///< those that have a hook

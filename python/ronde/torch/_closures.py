@@ -157,8 +157,8 @@ class Evaluation:
 
 def _refused(what: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"optimizer.step(closure): {what}; with Sum, Product and compressors of your own they would be reduced once more. Call "
-        "optimizer.zero_grad() in the closure, before backward()",
+        f"optimizer.step(closure): {what}; with Sum, Product, compressors of your own, and averages while a rank has joined, "
+        "they would become others if they were reduced once more. Call optimizer.zero_grad() in the closure, before backward()",
         1,
     )
 

@@ -6,7 +6,7 @@ import sys
 from ctypes import Array, c_void_p
 from functools import partial
 from threading import RLock
-from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple, cast
 
 import torch
 
@@ -74,8 +74,8 @@ class Reducer(ArrivalsParts):
         self._submit_slot = library().ronde_submit_slot
         self._is_in_forked_child = False
         self._has_lost_a_pass = False
-        self._has_loaded = False  # a state, since the last step
-        self._has_new_units = False  # since the last step
+        self._has_loaded = self._has_new_units = False  # since the last step: a state, units
+        self.has_joined = False  # a rank of the process set, when :meth:`is_touched_anywhere` asked last
         self.name = ""  # that of the first unit that it began with: the same on all ranks, and no other reducer's
         _living_reducers.enter(self)
 
@@ -179,13 +179,14 @@ class Reducer(ArrivalsParts):
         self._follow_set()
         # What was frozen until now may have gradients of a pass that no hook could tell.
         touched = or_here or self.touched or any(member.parameter.grad is not None for member in self._watch())
-        return bool(self.reduced(torch.tensor([touched], dtype=torch.uint8, device="cpu"), "touched")[0])
+        counts = self.reduced(torch.tensor([touched, 1], dtype=torch.int32, device="cpu"), "touched", _abi.SUM)
+        self.has_joined = int(counts[1]) != self._process_set.size()  # who has joined adds nothing
+        return bool(counts[0])
 
     def reduced(self, tensor: torch.Tensor, what: str, op: int = _abi.MAX, is_in_step: bool = False) -> torch.Tensor:
         """All-reduces a tensor beside the gradients. Requires: it has units."""
         name = self._name_of(what, is_in_step)
-        result: torch.Tensor = start_allreduce([tensor], None, name, op, 1.0, 1.0, True, wait=True)
-        return result
+        return cast(torch.Tensor, start_allreduce([tensor], None, name, op, 1.0, 1.0, True, wait=True))
 
     def _name_of(self, what: str, is_in_step: bool = True) -> str:
         """Of a request beside the gradients, of this generation or of any: the same on all ranks, and no other reducer's."""
@@ -508,8 +509,7 @@ class Reducer(ArrivalsParts):
             raise
         self.restart()
         _generations.set_steps(self.name, _generations.steps_made(self.name) + 1)
-        self._has_loaded = False
-        self._summary.is_sent = False
+        self._has_loaded = self._summary.is_sent = False
         if self._next_generation > self._generation:
             self._begin(self._next_generation)
         elif self._leaves_behind:

@@ -28,7 +28,8 @@ from ronde.torch.sparse_ops import start_sparse_allreduce
 
 __all__ = ["DistributedOptimizer"]
 
-#: Reductions that change what was reduced already, and compressors that do not change what they have made already.
+#: Reductions that change what was reduced already (averages do while a rank has joined, which adds nothing to them and
+#: counts), and compressors that do not change what they have made already.
 _NOT_IDEMPOTENT = (Sum, Product)
 _IDEMPOTENT_COMPRESSORS = (Compression.none, Compression.fp16, Compression.bf16)
 
@@ -145,7 +146,8 @@ class _DistributedOptimizer(ReadByScalers):
 
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them, also those
         that it sets without a backward pass; not those that it leaves as they were, as where it computes the loss only, if
-        that would change them. ValueError where that cannot be told, and where a pass adds to sums or products. An optimizer
+        that would change them: sums, products, and averages while a rank has joined. ValueError where that cannot be told, and
+        where a pass adds to such gradients. An optimizer
         that may go by the loss, which is LBFGS or none of PyTorch's own, is given that of the ranks, their average, or their
         sum with ``op=Sum``: closures return one on all ranks or on none. Of a tuple, list or dictionary each number in it
         is one.
@@ -203,10 +205,11 @@ class _DistributedOptimizer(ReadByScalers):
         return evaluate
 
     def _looks_at_gradients(self) -> bool:
-        """Whether to reduce once more what was reduced would change it."""
+        """Whether to reduce once more what was reduced would change it, as far as was known when the ranks last asked each
+        other: at the beginning of a step with a closure."""
         compressor = self._compression if isinstance(self._compression, type) else type(self._compression)
         is_idempotent = self._how.op not in _NOT_IDEMPOTENT and compressor in _IDEMPOTENT_COMPRESSORS
-        return self._reducer is not None and not is_idempotent
+        return self._reducer is not None and (not is_idempotent or (self._how.op == Average and self._reducer.has_joined))
 
     def _known_gradients(self, are_reduced: bool) -> Dict[torch.nn.Parameter, Known]:
         if are_reduced or not self._has_reduced:

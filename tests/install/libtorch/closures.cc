@@ -129,6 +129,45 @@ void check_sums_that_are_left(bool has_nan) {
   }
 }
 
+/// Averages, of which a rank that has joined is part with nothing: they stay where a closure looks at the loss again.
+void check_averages_while_a_rank_has_joined() {
+  class Looks : public ::torch::optim::SGD {
+   public:
+    using SGD::SGD;
+    at::Tensor step(LossClosure closure) override {
+      closure();
+      closure();
+      return SGD::step(closure);
+    }
+  };
+  at::Tensor weight = at::zeros({2}).requires_grad_();
+  Looks plain({weight}, 0.1);
+  ronde::torch::DistributedOptimizer optimizer(plain, {.prefix = "averages and joins"});
+  for (const int present : {size, size - 1, size}) {
+    for (int step = 0; step < 2 && rank < present; ++step) {
+      int evaluations = 0;
+      optimizer.step([&] {
+        if (evaluations++ == 0) {
+          optimizer.zero_grad();
+          (weight * 4).sum().backward();
+        }
+        return weight.detach().sum();
+      });
+      const float expected = 4.0F * static_cast<float>(present) / static_cast<float>(size);
+      check(at::allclose(weight.grad(), at::full({2}, expected)), "averages while a rank has joined");
+    }
+    if (present < size && rank < present) {
+      plain.zero_grad();
+      weight.mutable_grad() = at::ones({2});
+      optimizer.synchronize();
+      weight.mutable_grad().mul_(0.5);
+      check_refused([&] { optimizer.synchronize(); }, "whether they are new cannot be told", "a clipped average");
+      optimizer.zero_grad();
+    }
+    ronde::join();
+  }
+}
+
 /// Without a step, by a program that steps by itself: only the first were reduced.
 void check_gradients_that_are_set_before_each_synchronize(const std::string& way) {
   const auto train = [&](bool is_distributed) {
@@ -196,6 +235,7 @@ void check_closures() {
   check_gradients_that_closures_set();
   check_sums_that_are_left(false);
   check_sums_that_are_left(true);
+  check_averages_while_a_rank_has_joined();
   check_gradients_that_are_set_before_each_synchronize("assigned");
   check_gradients_that_are_set_before_each_synchronize("written");
   check_sums_that_are_changed_before_synchronize();
