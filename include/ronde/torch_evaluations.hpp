@@ -27,6 +27,8 @@ class SeenGradients {
     }
   }
 
+  /// Whether there was one.
+  bool was_there(std::size_t index) const { return seen_[index].identity != nullptr; }
   /// Whether it is the tensor that was there.
   bool is_of(std::size_t index, const at::Tensor& gradient) const {
     return gradient.defined() && seen_[index].identity == gradient.unsafeGetTensorImpl();
@@ -55,8 +57,19 @@ class SeenGradients {
   std::vector<Seen> seen_;
 };
 
+/// What an evaluation of a closure has made of the gradients.
+struct Found {
+  bool is_new = false;    ///< some of them are to be reduced
+  bool are_left = false;  ///< some were reduced already
+  std::string refusal;    ///< why it cannot be told of some; empty: it can be
+};
+
 /// Of one optimizer. `gradients`: those of its parameters, in one order; undefined where there is none. One thread, but
-/// for check_pass().
+/// for note_pass().
+///
+/// New are gradients where there was none, or only zeros, before a pass came, or before the closure set them. Whether
+/// what it has put in the place of reduced ones without a pass is new, or these clipped say, nobody can tell: that is
+/// refused. So is a pass that adds to them.
 class Evaluations {
  public:
   using Gradients = std::vector<at::Tensor>;
@@ -67,8 +80,6 @@ class Evaluations {
     are_reduced_ = are_reduced;
     is_idempotent_ = is_idempotent;
   }
-  /// The closure has had the gradients reduced.
-  void note_reduced_within() { are_reduced_ = true; }
   /// As of the step under way.
   bool is_idempotent() const { return is_idempotent_; }
   /// An evaluation begins.
@@ -81,40 +92,45 @@ class Evaluations {
       known_.push_back(are_reduced_ ? Known::reduced : known_of(index, gradients[index]));
     }
     seen_.emplace(gradients);  // the optimizer may have changed them since the last evaluation, by clipping say
+    refusal_.clear();
   }
-  /// A pass is about to add to a gradient, as the first of the evaluation. Throws Code::invalid_argument if that was
-  /// reduced.
-  void check_pass(std::size_t index, const at::Tensor& gradient) const {
-    if (known_[index] != Known::not_reduced && seen_->is_as_it_was(index, gradient) &&
-        SeenGradients::is_any(gradient)) {
-      throw refused("a backward pass of the closure adds to gradients that were reduced already");
+  /// A pass is about to add to a gradient, as the first of the evaluation.
+  void note_pass(std::size_t index, const at::Tensor& gradient) {
+    if (!SeenGradients::is_any(gradient) || !seen_->was_there(index)) {
+      known_[index] = Known::not_reduced;
+    } else if (known_[index] != Known::not_reduced) {
+      refusal_ = "a backward pass of the closure adds to gradients that were reduced already";
     }
   }
-  /// The evaluation has ended: whether there are gradients to be reduced. `reached`: by a pass. Throws
-  /// Code::invalid_argument if nobody can say, and where some of before would be reduced once more beside new ones.
-  bool has_new(const Gradients& gradients, const std::vector<bool>& reached) {
+  /// The evaluation has ended, in which no synchronize() was called. `reached`: by a pass.
+  Found look(const Gradients& gradients, const std::vector<bool>& reached) {
     are_reduced_ = true;
-    bool any_new = is_idempotent_;
-    bool any_left = false;
-    for (std::size_t index = 0; index < gradients.size() && !is_idempotent_; ++index) {
+    if (is_idempotent_) {
+      return {.is_new = true};
+    }
+    Found found{.refusal = refusal_};
+    for (std::size_t index = 0; index < gradients.size(); ++index) {
       const at::Tensor& gradient = gradients[index];
       if (!SeenGradients::is_any(gradient)) {
-        any_new = any_new || reached[index];
-      } else if (known_[index] == Known::not_reduced || reached[index] || !seen_->is_of(index, gradient)) {
-        any_new = true;
+        found.is_new = found.is_new || reached[index];
+      } else if (known_[index] == Known::not_reduced || !seen_->was_there(index)) {
+        found.is_new = true;
+      } else if (!seen_->is_of(index, gradient)) {
+        found.refusal = "the closure has replaced gradients that were reduced already, without a pass";
       } else if (!seen_->is_as_it_was(index, gradient)) {
-        throw refused("the closure has written to gradients that were reduced already, without a backward pass");
+        found.refusal = refusal_.empty()
+                            ? "the closure has written to gradients that were reduced already, without a pass"
+                            : refusal_;
       } else if (known_[index] == Known::nothing) {
-        throw refused("whether the gradients that are there were reduced already cannot be told");
+        found.refusal = "whether the gradients that are there were reduced already cannot be told";
       } else {
-        any_left = true;
+        found.are_left = true;
       }
     }
-    if (any_new && any_left) {
-      throw refused("the closure has computed some gradients anew, and left others that were reduced already");
-    }
-    return any_new;
+    return found;
   }
+  /// The closure has had the gradients reduced.
+  void note_synchronized() { are_reduced_ = true; }
   /// The step has ended.
   void end_step(const Gradients& gradients) {
     note_reduced();
@@ -131,6 +147,17 @@ class Evaluations {
   void note_zeroed() {
     has_reduced_ = false;
     left_reduced_.reset();
+    known_.assign(known_.size(), Known::not_reduced);
+    refusal_.clear();
+  }
+
+  /// The error of all ranks for what an evaluation has done on some.
+  static Error refused(const std::string& what) {
+    return Error(Code::invalid_argument,
+                 "step(closure): " + what +
+                     "; with sums, products and scales, and while a rank has joined, they would become others if they "
+                     "were reduced once more. Call zero_grad() of the DistributedOptimizer in the closure, before "
+                     "gradients are computed");
   }
 
  private:
@@ -145,23 +172,18 @@ class Evaluations {
     if (!left_reduced_) {
       return Known::nothing;
     }
-    if (!left_reduced_->is_of(index, gradient)) {
-      return Known::not_reduced;  // the program has set it
+    if (!left_reduced_->was_there(index)) {
+      return Known::not_reduced;
     }
     return left_reduced_->is_as_it_was(index, gradient) ? Known::reduced : Known::nothing;
-  }
-  static Error refused(const std::string& what) {
-    return Error(Code::invalid_argument,
-                 "step(closure): " + what +
-                     "; with sums, products and scales, and while a rank has joined, they would become others if they "
-                     "were reduced once more. Call zero_grad() in the closure, before backward()");
   }
 
   bool is_idempotent_ = true;
   bool are_reduced_ = false;
   bool has_reduced_ = false;  ///< gradients that may be there yet
   std::vector<Known> known_;
-  std::optional<SeenGradients> seen_;          ///< when the evaluation under way began
+  std::string refusal_;                        ///< of a pass of the evaluation under way
+  std::optional<SeenGradients> seen_;          ///< when that began
   std::optional<SeenGradients> left_reduced_;  ///< by the last step, if that had a closure
 };
 

@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -129,11 +131,10 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     }
     return all;
   }
-  /// `check` is called before the first pass adds to a gradient, on threads of autograd; what it throws, backward()
-  /// throws. Empty: nothing is.
-  void check_passes(std::function<void(std::size_t index, const at::Tensor& gradient)> check) {
+  /// `look` is called before the first pass adds to a gradient, on threads of autograd. Empty: nothing is.
+  void look_at_passes(std::function<void(std::size_t index, const at::Tensor& gradient)> look) {
     const std::lock_guard lock(mutex_);
-    check_pass_ = std::move(check);
+    look_at_pass_ = std::move(look);
   }
   /// synchronize() would return at once.
   bool is_synchronized() {
@@ -145,6 +146,19 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     const at::Tensor present = at::ones({1}, at::kDouble);
     tell(present, "~joined", Op::average);
     return present.item<double>() < 1 - 1e-7;  // of n ranks it is then 1 - 1 / n or less
+  }
+  /// Of each whether it is true on any rank. Collective.
+  std::array<bool, 3> any_rank_says(const std::array<bool, 3>& here) const {
+    const at::Tensor any = at::zeros({3}, at::kInt);
+    auto* const said = any.data_ptr<std::int32_t>();
+    std::copy(here.begin(), here.end(), said);
+    tell(any, "~evaluation", Op::max);
+    return {said[0] > 0, said[1] > 0, said[2] > 0};
+  }
+  /// What is under way is given up, on all ranks, whatever each has begun.
+  void give_up_pass() {
+    const std::lock_guard lock(mutex_);
+    give_up();
   }
   /// The parameters' gradients as they are.
   std::vector<at::Tensor> current() {
@@ -247,8 +261,8 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
                       "DistributedOptimizer, before the next pass",
                   each.name);
     }
-    if (check_pass_ && each.passes == 0) {
-      check_pass_(index, each.parameter.grad());
+    if (look_at_pass_ && each.passes == 0) {
+      look_at_pass_(index, each.parameter.grad());
     }
     is_synchronized_ = false;
   }
@@ -431,7 +445,7 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
   bool is_synchronized_ = false;      ///< all gradients are averaged, and no pass has come since
   bool is_over_ = false;
   std::uint64_t synchronizations_ = 0;
-  std::function<void(std::size_t, const at::Tensor&)> check_pass_;
+  std::function<void(std::size_t, const at::Tensor&)> look_at_pass_;
 };
 
 }  // namespace detail

@@ -129,19 +129,35 @@ class DistributedOptimizer {
     const std::uint64_t before = gradients_->synchronizations();
     evaluations_.begin(gradients_->current());
     if (!evaluations_.is_idempotent()) {
-      gradients_->check_passes(
-          [this](std::size_t index, const at::Tensor& gradient) { evaluations_.check_pass(index, gradient); });
+      gradients_->look_at_passes(
+          [this](std::size_t index, const at::Tensor& gradient) { evaluations_.note_pass(index, gradient); });
     }
-    const std::shared_ptr<void> end(nullptr, [this](void*) { gradients_->check_passes({}); });
+    const std::shared_ptr<void> end(nullptr, [this](void*) { gradients_->look_at_passes({}); });
     const at::Tensor own = closure();
-    const std::vector<bool> reached = gradients_->reached();
     if (gradients_->synchronizations() != before) {
       gradients_->synchronize();
-      evaluations_.note_reduced_within();
-    } else if (evaluations_.has_new(gradients_->current(), reached)) {
+      evaluations_.note_synchronized();
+    } else if (are_new(evaluations_.look(gradients_->current(), gradients_->reached()))) {
       gradients_->synchronize_set();
     }
     return own;
+  }
+  /// Whether some rank has gradients to be reduced. Throws Code::invalid_argument on all ranks alike where some rank
+  /// cannot tell, or would have its sums reduced once more. Collective unless nothing is looked at.
+  bool are_new(const detail::Found& found) {
+    if (evaluations_.is_idempotent()) {
+      return found.is_new;
+    }
+    const auto any = gradients_->any_rank_says({found.is_new, found.are_left, !found.refusal.empty()});
+    if (any[2] || (any[0] && any[1])) {
+      gradients_->give_up_pass();
+      throw detail::Evaluations::refused(
+          !found.refusal.empty() ? found.refusal
+          : any[2]               ? "another rank refuses what its closure has done to gradients"
+                                 : "the closure has computed some gradients anew, and left others that were reduced "
+                                   "already, on some rank");
+    }
+    return any[0];
   }
   static bool any_of(const std::vector<bool>& reached) {
     return std::find(reached.begin(), reached.end(), true) != reached.end();

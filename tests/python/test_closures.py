@@ -182,7 +182,7 @@ class Twice(torch.optim.Optimizer):
 
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("op", ["Average", "Sum", "Product"])
-@pytest.mark.parametrize("way", ["backward", "synchronized", "assigned", "written"])
+@pytest.mark.parametrize("way", ["backward", "synchronized", "zeroed", "replaced", "written"])
 def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, way):
     """A sum was added up once more in each of them; gradients that a closure sets by itself are new all the same."""
     w = nn.Parameter(torch.ones(3, dtype=torch.float64))
@@ -198,7 +198,9 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
             loss.backward()
             if way == "synchronized":
                 optimizer.synchronize()
-        elif torch.is_grad_enabled() and (way == "assigned" or w.grad is None):
+        elif torch.is_grad_enabled() and (way in ("zeroed", "replaced") or w.grad is None):
+            if way == "zeroed":
+                optimizer.zero_grad()
             [w.grad] = torch.autograd.grad(loss, [w])
         elif torch.is_grad_enabled():
             w.grad.copy_(torch.autograd.grad(loss, [w])[0])
@@ -206,8 +208,8 @@ def test_evaluations_without_a_pass_reduce_nothing_again(hvd, rank, world, op, w
 
     expected = torch.ones(3, dtype=torch.float64)
     for step in range(4):
-        if way == "written" and op != "Average" and step > 0:
-            with pytest.raises(ValueError, match="has written to gradients that were reduced already"):
+        if way in ("replaced", "written") and op != "Average" and step > 0:
+            with pytest.raises(ValueError, match=f"has {way}.*gradients that were reduced already"):
                 optimizer.step(closure)  # new ones or the old ones clipped?
             break
         optimizer.step(closure)
@@ -326,7 +328,7 @@ def test_what_the_optimizer_writes_to_gradients_is_not_reduced_again(hvd, rank, 
 
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("op", ["Average", "Sum"])
-@pytest.mark.parametrize("way", ["assigned", "written", "data", "numpy"])
+@pytest.mark.parametrize("way", ["zeroed", "replaced", "written", "data", "numpy"])
 @pytest.mark.parametrize("is_behind_a_pass", [False, True])
 def test_gradients_that_a_closure_sets_are_reduced_behind_a_pass_too(hvd, rank, world, op, way, is_behind_a_pass):
     """Behind a backward pass before step() each rank stepped with its own."""
@@ -346,7 +348,9 @@ def test_gradients_that_a_closure_sets_are_reduced_behind_a_pass_too(hvd, rank, 
 
             def closure():
                 [gradient] = torch.autograd.grad(loss(), w)
-                if way == "assigned" or w.grad is None:
+                if way == "zeroed":
+                    optimizer.zero_grad()
+                if way == "replaced" or w.grad is None:
                     w.grad = gradient
                 elif way == "written":
                     w.grad.copy_(gradient)
@@ -361,8 +365,9 @@ def test_gradients_that_a_closure_sets_are_reduced_behind_a_pass_too(hvd, rank, 
 
     name = f"setting.{op}.{way}.{is_behind_a_pass}"
     made = functools.partial(torch.optim.SGD, lr=0.02)
-    if op == "Sum" and way != "assigned":
-        with pytest.raises(ValueError, match="has written to gradients that were reduced already"):
+    if op == "Sum" and way != "zeroed":
+        what = "replaced" if way == "replaced" else "written to"
+        with pytest.raises(ValueError, match=f"has {what} gradients that were reduced already"):
             train(lambda w: hvd.DistributedOptimizer(made([w]), [(name, w)], op=hvd.Sum), [rank])
         return
     found = train(lambda w: hvd.DistributedOptimizer(made([w]), [(name, w)], op=getattr(hvd, op)), [rank])

@@ -36,10 +36,11 @@ def test_averages_that_a_look_at_the_loss_leaves_stay_while_a_rank_has_joined(hv
     optimizer = hvd.DistributedOptimizer(Looks([w], times), named, op=op, compression=compressor)
 
     def closure(has_gradients):
+        if has_gradients:
+            optimizer.zero_grad()
         if has_gradients and way == "assigned":
             w.grad = torch.full((2,), 4.0)
         elif has_gradients:
-            optimizer.zero_grad()
             (w * 4).sum().backward()
         return w.detach().sum()
 
@@ -74,8 +75,9 @@ def test_averages_of_which_nobody_can_say_whether_they_are_reduced_are_refused_w
         optimizer.zero_grad()
         w.grad = torch.full((2,), 4.0)
         optimizer.step(written)
+        optimizer.zero_grad()
+        w.grad = torch.full((2,), 4.0)
+        optimizer.step(lambda _: 0.0)
         with pytest.raises(ValueError, match="has written to gradients that were reduced already"):
-            w.grad = torch.full((2,), 4.0)
-            optimizer.step(lambda _: 0.0)
             optimizer.step(written)
     hvd.join()

@@ -6,12 +6,13 @@ import contextlib
 import enum
 import functools
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Set
+from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Optional, Set
 
 import torch
 
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _autograd
+from ronde.torch._answers import Answers
 
 
 def goes_by_loss(optimizer: torch.optim.Optimizer, wrapper: type) -> bool:
@@ -82,32 +83,41 @@ class Known(enum.Enum):
 
 def known_of(parameter: torch.nn.Parameter, left_reduced: Optional[SeenGradients]) -> Known:
     """Before the first evaluation of a step, of gradients of which some were reduced since there were none. ``left_reduced``:
-    those that the last step has left, if that had a closure. Another tensor is one that the program has set."""
+    those that the last step has left, if that had a closure."""
     gradient = parameter.grad
     if gradient is None:
         return Known.NOT_REDUCED
     if left_reduced is None:
         return Known.NOTHING
     seen = left_reduced.of(parameter)
-    if seen is None or not seen.is_of(gradient):
+    if seen is None:
         return Known.NOT_REDUCED
     return Known.REDUCED if seen.is_as_it_was(gradient) else Known.NOTHING
+
+
+class Found(NamedTuple):
+    """What an evaluation has made of the gradients."""
+
+    is_new: bool  #: some of them are to be reduced
+    are_left: bool  #: some were reduced already
+    refusal: Optional[str]  #: it cannot be told of some
 
 
 class Evaluation:
     """One evaluation of a closure, where to reduce what was reduced would change it: what it has made of the gradients.
 
-    No hook tells of gradients that a closure sets without a backward pass; another tensor in their place does. Where it writes
-    to one that was reduced nobody can say whether that is a new gradient or the old one clipped, so that is refused. So is what
-    would be reduced once more beside something new: gradients that a pass adds to, and those that it leaves.
+    New are gradients where there was none, or only zeros, before a backward pass came, or before the closure set them. Whether
+    what it has put in the place of reduced ones without a pass is new, or these clipped say, nobody can tell: that is refused.
+    So is a pass that adds to them.
     """
 
     def __init__(self, known: Dict[torch.nn.Parameter, Known]) -> None:
         """``known``: of all parameters."""
-        self._known = known
+        self._known = dict(known)
         self._before = SeenGradients(known)
         self._reached: Set[torch.nn.Parameter] = set()  # by a pass
-        self._are_left = False
+        self._refusal: Optional[str] = None
+        self._has_synchronized = False
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
@@ -123,42 +133,64 @@ class Evaluation:
             for _, hook in hooks:
                 hook.remove()
 
-    def has_new(self) -> bool:
-        """Whether it has left gradients that are to be reduced. Raises ValueError where that cannot be told."""
-        are_new = False
+    def note_zeroed(self) -> None:
+        """The closure has called ``optimizer.zero_grad()``."""
+        self._known = dict.fromkeys(self._known, Known.NOT_REDUCED)
+        self._reached.clear()
+
+    def note_synchronized(self) -> None:
+        """The closure has called ``optimizer.synchronize()``. What it does to gradients afterwards, but by a pass, is clipping
+        and the like."""
+        self._known = dict.fromkeys(self._known, Known.REDUCED)
+        self._before = SeenGradients(self._known)
+        self._reached.clear()
+        self._has_synchronized = True
+
+    def look(self) -> Found:
+        """At what is there now."""
+        is_new = are_left = False
+        refusal = self._refusal
         for parameter, known in self._known.items():
             gradient, seen = parameter.grad, self._before.of(parameter)
             if gradient is None or not _is_any(gradient):
-                are_new = are_new or parameter in self._reached
-            elif known is Known.NOT_REDUCED or parameter in self._reached or seen is None or not seen.is_of(gradient):
-                are_new = True
-            elif not seen.is_as_it_was(gradient):
-                raise _refused("the closure has written to gradients that were reduced already, without a backward pass")
-            elif known is Known.NOTHING:
-                raise _refused("whether the gradients that are there were reduced already cannot be told")
+                is_new = is_new or parameter in self._reached
+            elif known is Known.NOT_REDUCED or seen is None:
+                is_new = True
+            elif self._has_synchronized or (seen.is_as_it_was(gradient) and known is Known.REDUCED):
+                are_left = True
+            elif seen.is_as_it_was(gradient):
+                refusal = refusal or "whether the gradients that are there were reduced already cannot be told"
+            elif seen.is_of(gradient):
+                refusal = refusal or "the closure has written to gradients that were reduced already, without a pass"
             else:
-                self._are_left = True
-        if are_new:
-            self.require_none_left()
-        return are_new
-
-    def require_none_left(self) -> None:
-        """Raises ValueError if it has left gradients that were reduced already."""
-        if self._are_left:
-            raise _refused("the closure has computed some gradients anew, and left others that were reduced already")
+                refusal = refusal or "the closure has replaced gradients that were reduced already, without a pass"
+        return Found(is_new, are_left, refusal)
 
     def _reach(self, parameter: torch.nn.Parameter, _: object) -> None:
-        gradient, seen = parameter.grad, self._before.of(parameter)
-        is_first = parameter not in self._reached and self._known[parameter] is not Known.NOT_REDUCED
-        if is_first and gradient is not None and seen is not None and seen.is_as_it_was(gradient) and _is_any(gradient):
-            raise _refused("a backward pass of the closure adds to gradients that were reduced already")
+        """Before a pass adds to its gradient."""
+        if parameter in self._reached:
+            return
         self._reached.add(parameter)
+        gradient = parameter.grad
+        if gradient is None or not _is_any(gradient) or self._before.of(parameter) is None:
+            self._known[parameter] = Known.NOT_REDUCED
+        elif self._known[parameter] is not Known.NOT_REDUCED:
+            self._refusal = "a backward pass of the closure adds to gradients that were reduced already"
 
 
-def _refused(what: str) -> InvalidArgumentError:
+def refused(answers: Answers, own: Optional[str]) -> Optional[InvalidArgumentError]:
+    """The error of all ranks for what an evaluation has done on some, or None. ``own``: what this rank refuses."""
+    what = own
+    if what is None and answers.refused > 0:
+        what = "another rank refuses what its closure has done to gradients"
+    elif what is None and answers.touched > 0 and answers.left > 0:
+        what = "the closure has computed some gradients anew, and left others that were reduced already, on some rank"
+    if what is None:
+        return None
     return InvalidArgumentError(
         f"optimizer.step(closure): {what}; with Sum, Product, compressors of your own, and averages while a rank has joined, "
-        "they would become others if they were reduced once more. Call optimizer.zero_grad() in the closure, before backward()",
+        "they would become others if they were reduced once more. Call optimizer.zero_grad() in the closure, before "
+        "gradients are computed",
         1,
     )
 

@@ -15,6 +15,7 @@ from ronde._lib import last_error, library
 from ronde._slot import Slot, drive, wait_for
 from ronde.exceptions import DuplicateNameError, ForkedError, InvalidArgumentError, RondeError, raise_if_the_programs
 from ronde.torch import _flights, _generations, _layouts, _living_reducers, _passes
+from ronde.torch._answers import NONE, Answers
 from ronde.torch._flights import Flights, How, KeptTickets
 from ronde.torch._left_out import left_out, vote_on_needed
 from ronde.torch._moving_in import move_in
@@ -75,7 +76,6 @@ class Reducer(ArrivalsParts):
         self._is_in_forked_child = False
         self._has_lost_a_pass = False
         self._has_loaded = self._has_new_units = False  # since the last step: a state, units
-        self.has_joined = False  # a rank of the process set, when :meth:`is_touched_anywhere` asked last
         self.name = ""  # that of the first unit that it began with: the same on all ranks, and no other reducer's
         _living_reducers.enter(self)
 
@@ -172,16 +172,16 @@ class Reducer(ArrivalsParts):
         """Whether a backward pass has reached any parameter since the last :meth:`synchronize`."""
         return self.pending or any(member.round == self._round for member in self._members)
 
-    def is_touched_anywhere(self, or_here: bool = False) -> bool:
-        """Whether :attr:`touched`, or ``or_here``, says so on any rank. Collective."""
+    def ask(self, or_here: bool = False, has_left: bool = False, is_refused: bool = False) -> Answers:
+        """On how many ranks :attr:`touched`, or ``or_here``, says so, and the others. Collective."""
         if not self._units:
-            return False
+            return NONE
         self._follow_set()
         # What was frozen until now may have gradients of a pass that no hook could tell.
         touched = or_here or self.touched or any(member.parameter.grad is not None for member in self._watch())
-        counts = self.reduced(torch.tensor([touched, 1], dtype=torch.int32, device="cpu"), "touched", _abi.SUM)
-        self.has_joined = int(counts[1]) != self._process_set.size()  # who has joined adds nothing
-        return bool(counts[0])
+        own = torch.tensor([touched, has_left, is_refused, True], dtype=torch.int32, device="cpu")
+        counts = self.reduced(own, "touched", _abi.SUM).tolist()
+        return Answers(counts[0], counts[1], counts[2], counts[3], self._process_set.size() or 0)
 
     def reduced(self, tensor: torch.Tensor, what: str, op: int = _abi.MAX, is_in_step: bool = False) -> torch.Tensor:
         """All-reduces a tensor beside the gradients. Requires: it has units."""

@@ -13,7 +13,8 @@ import torch
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch import _living_reducers
 from ronde.torch._added_groups import AddedGroups
-from ronde.torch._closures import Evaluation, Known, SeenGradients, goes_by_loss, known_of, of_all_ranks
+from ronde.torch._answers import NONE
+from ronde.torch._closures import Evaluation, Known, SeenGradients, goes_by_loss, known_of, of_all_ranks, refused
 from ronde.torch._copying import copy_of_wrapped
 from ronde.torch._flights import How
 from ronde.torch._gradients import Reducer
@@ -50,6 +51,8 @@ class _DistributedOptimizer(ReadByScalers):
     _how: How
     _has_reduced = False  # gradients that may be there yet
     _left_reduced: Optional[SeenGradients] = None  # by the last step, if that had a closure and reductions are not idempotent
+    _evaluation: Optional[Evaluation] = None  # of a closure that is under way, if they are not
+    _has_anyone_joined = False  # as far as was known when the ranks last asked each other: at the beginning of such a step
 
     # What Horovod's has too, and programs read.
     op: int
@@ -93,7 +96,7 @@ class _DistributedOptimizer(ReadByScalers):
 
     def _synchronize_for(self, scaler: torch.amp.GradScaler, reducer: Reducer) -> None:
         if self._is_synchronized_for(scaler):
-            is_due = reducer.is_touched_anywhere()  # it looks again, and there may have been a pass meanwhile
+            is_due = reducer.ask().touched > 0  # it looks again, and there may have been a pass meanwhile
         else:
             # The program has called synchronize(), as Horovod's recipe does, and optimizers then need no order.
             is_due = not self._synchronized or reducer.touched
@@ -122,6 +125,8 @@ class _DistributedOptimizer(ReadByScalers):
             self._require_still_alone()
         self._synchronized = self._has_reduced = True
         self._scaling = self._left_reduced = None
+        if self._evaluation is not None:
+            self._evaluation.note_synchronized()
 
     def _require_still_alone(self) -> None:
         """Ranks would go apart and nobody would be told."""
@@ -134,7 +139,8 @@ class _DistributedOptimizer(ReadByScalers):
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within it ``step()`` does not synchronize, since you have: to clip gradients, for instance."""
+        """Within it ``step()`` does not synchronize, since you have: to clip gradients, for instance. ValueError where there
+        was a backward pass since."""
         self._synchronize_in_step = False
         try:
             yield
@@ -147,20 +153,19 @@ class _DistributedOptimizer(ReadByScalers):
         With a closure, gradients are synchronized after each evaluation of it, before the optimizer uses them, also those
         that it sets without a backward pass; not those that it leaves as they were, as where it computes the loss only, if
         that would change them: sums, products, and averages while a rank has joined. ValueError where that cannot be told, and
-        where a pass adds to such gradients. An optimizer
-        that may go by the loss, which is LBFGS or none of PyTorch's own, is given that of the ranks, their average, or their
-        sum with ``op=Sum``: closures return one on all ranks or on none. Of a tuple, list or dictionary each number in it
-        is one.
+        where a pass adds to such gradients. Closures compute gradients, and return a loss, on all ranks or on none, but for
+        ranks that have zeroed theirs. An optimizer that may go by the loss, which is LBFGS or none of PyTorch's own, is given
+        that of the ranks, their average, or their sum with ``op=Sum``; of a tuple, list or dictionary each number in it is one.
         """
         is_done = not self._synchronize_in_step
         looked = self._scaling[0]() if self._scaling is not None else None
         if not is_done and self._reducer is not None and self._is_synchronized_for(looked):
-            is_done = not self._reducer.is_touched_anywhere()
+            is_done = self._reducer.ask().touched == 0
         if is_done:
-            self._forget_synchronizing()
             if closure is None:
-                return super().step(None)
-            return super().step(lambda *arguments, **named: self._loss_of_all_ranks(closure(*arguments, **named)))
+                self._require_reduced()
+            self._forget_synchronizing()
+            return super().step(None if closure is None else self._synchronizing_closure(closure))
         if self._synchronized:
             warnings.warn(
                 "optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): the "
@@ -185,7 +190,9 @@ class _DistributedOptimizer(ReadByScalers):
 
     def _synchronized_closure(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         # Gradients computed before step() are complete; those that the closure computes take their place.
-        are_older_reduced = self._reducer is not None and self._reducer.is_touched_anywhere()
+        answers = self._reducer.ask() if self._reducer is not None else NONE
+        self._has_anyone_joined = answers.has_joined
+        are_older_reduced = answers.touched > 0
         if are_older_reduced:
             self.synchronize()
 
@@ -194,22 +201,42 @@ class _DistributedOptimizer(ReadByScalers):
             self._synchronized = False
             # As gradients are now: the optimizer may have changed them since the last evaluation, by clipping say.
             evaluation = Evaluation(self._known_gradients(are_older_reduced)) if self._looks_at_gradients() else None
-            with evaluation.under_way() if evaluation else contextlib.nullcontext():
-                loss = closure(*arguments, **named)
-            # The closure may do it itself, as Horovod wants it.
-            if self._reducer is not None and not self._synchronized and self._are_gradients_new(evaluation):
+            self._evaluation = evaluation
+            try:
+                with evaluation.under_way() if evaluation else contextlib.nullcontext():
+                    loss = closure(*arguments, **named)
+            finally:
+                self._evaluation = None
+            if self._reducer is not None and self._are_gradients_new(evaluation):
                 self.synchronize()
             are_older_reduced = True
             return self._loss_of_all_ranks(loss)
 
         return evaluate
 
+    def _synchronizing_closure(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        """That does it itself."""
+
+        def evaluate(*arguments: Any, **named: Any) -> Any:
+            loss = closure(*arguments, **named)
+            self._require_reduced()
+            return self._loss_of_all_ranks(loss)
+
+        return evaluate
+
+    def _require_reduced(self) -> None:
+        if self._reducer is not None and self._reducer.touched:
+            raise InvalidArgumentError(
+                "optimizer.step() within optimizer.skip_synchronize(): gradients that a backward pass has computed were not "
+                "reduced. Call optimizer.synchronize() behind the pass",
+                1,
+            )
+
     def _looks_at_gradients(self) -> bool:
-        """Whether to reduce once more what was reduced would change it, as far as was known when the ranks last asked each
-        other: at the beginning of a step with a closure."""
+        """Whether to reduce once more what was reduced would change it."""
         compressor = self._compression if isinstance(self._compression, type) else type(self._compression)
         is_idempotent = self._how.op not in _NOT_IDEMPOTENT and compressor in _IDEMPOTENT_COMPRESSORS
-        return self._reducer is not None and (not is_idempotent or (self._how.op == Average and self._reducer.has_joined))
+        return self._reducer is not None and (not is_idempotent or (self._how.op == Average and self._has_anyone_joined))
 
     def _known_gradients(self, are_reduced: bool) -> Dict[torch.nn.Parameter, Known]:
         if are_reduced or not self._has_reduced:
@@ -218,14 +245,19 @@ class _DistributedOptimizer(ReadByScalers):
 
     def _are_gradients_new(self, evaluation: Optional[Evaluation]) -> bool:
         """Whether an evaluation of a closure has left gradients that are to be reduced. One without a backward pass leaves
-        those of before: to average them once more changes nothing, to add them up does. Collective."""
+        those of before: to average them once more changes nothing, to add them up does. The closure may have called
+        ``synchronize()`` itself, as Horovod wants it, and there may have been a pass since. ValueError, on all ranks alike,
+        where some rank cannot tell. Collective."""
         assert self._reducer is not None
         if evaluation is None:
-            return True
-        are_new = self._reducer.is_touched_anywhere(evaluation.has_new())
-        if are_new:
-            evaluation.require_none_left()
-        return are_new
+            return not self._synchronized or self._reducer.ask().touched > 0
+        found = evaluation.look()
+        answers = self._reducer.ask(found.is_new, found.are_left, found.refusal is not None)
+        error = refused(answers, found.refusal)
+        if error is not None:
+            self._reducer.drop()
+            raise error
+        return answers.touched > 0
 
     def _loss_of_all_ranks(self, loss: Any) -> Any:
         """Where an optimizer that goes by the loss searches, how far it goes and how often it evaluates: ranks must decide
@@ -246,6 +278,8 @@ class _DistributedOptimizer(ReadByScalers):
         self._forget_synchronizing()
         self._has_reduced, self._left_reduced = False, None
         super().zero_grad(*args, **kwargs)
+        if self._evaluation is not None:
+            self._evaluation.note_zeroed()
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes add up before gradients are reduced, from now on. ValueError unless positive."""

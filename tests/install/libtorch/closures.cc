@@ -72,12 +72,16 @@ void check_gradients_that_a_closure_sets(ronde::Op op, const std::string& way, b
         const at::Tensor loss = loss_of();
         if (way == "only the loss") {
           if (step % 2 == 0) {
+            optimizer ? optimizer->zero_grad() : plain.zero_grad();
             weight.mutable_grad() = ::torch::autograd::grad({loss}, {weight})[0];
           }
           return loss.detach();
         }
         const at::Tensor gradient = ::torch::autograd::grad({loss}, {weight})[0];
-        if (way == "assigned" || !weight.grad().defined()) {
+        if (way == "zeroed") {
+          optimizer ? optimizer->zero_grad() : plain.zero_grad();
+        }
+        if (way == "zeroed" || way == "replaced" || !weight.grad().defined()) {
           weight.mutable_grad() = gradient;
         } else if (way == "written") {
           weight.mutable_grad().copy_(gradient);
@@ -94,8 +98,9 @@ void check_gradients_that_a_closure_sets(ronde::Op op, const std::string& way, b
     }
     return weight.detach();
   };
-  if (op == ronde::Op::sum && size > 1 && (way == "written" || way == "copied")) {
-    check_refused([&] { train(true); }, "has written to gradients that were reduced already", name);
+  if (op == ronde::Op::sum && size > 1 && way != "zeroed" && way != "only the loss") {
+    const std::string what = way == "replaced" ? "replaced" : "written to";
+    check_refused([&] { train(true); }, "has " + what + " gradients that were reduced already", name);
   } else {
     check(at::allclose(train(true), train(false), 1e-6, 1e-9), name);
   }
@@ -126,6 +131,44 @@ void check_sums_that_are_left(bool has_nan) {
     optimizer.zero_grad();
     optimizer.step(pass);
     check_equal(a.grad(), sum, name + ", zeroed and computed anew");
+  }
+}
+
+/// What one rank refuses, or has left where others have new gradients, all are told; the next step is right.
+void check_that_all_are_told(bool is_refused) {
+  const std::string name = is_refused ? "told of a refusal" : "told of what is left";
+  at::Tensor weight = at::zeros({2}).requires_grad_();
+  ::torch::optim::SGD plain({weight}, 1);
+  ronde::torch::DistributedOptimizer optimizer(plain, {.op = ronde::Op::sum, .prefix = name});
+  const auto pass = [&](double factor) {
+    const at::Tensor loss = (weight * factor * (rank + 1)).sum();
+    loss.backward();
+    return loss.detach();
+  };
+  for (int step = 1; step <= 5; ++step) {
+    const auto right = [&] {
+      optimizer.zero_grad();
+      return pass(step);
+    };
+    const auto wrong = [&] {
+      if (rank != 0) {
+        return at::zeros({});
+      }
+      is_refused ? void() : weight.mutable_grad().reset();
+      return pass(step);
+    };
+    const at::Tensor before = weight.detach().clone();
+    if (step % 2 == 1) {
+      optimizer.step(right);
+      check(at::allclose(weight.detach(), before - step * size * (size + 1) / 2.0), name);
+    } else if (size > 1) {
+      check_refused([&] { optimizer.step(wrong); },
+                    !is_refused ? "on some rank"
+                    : rank == 0 ? "adds to gradients that were reduced already"
+                                : "another rank refuses",
+                    name);
+      check_equal(weight.detach(), before, name);
+    }
   }
 }
 
@@ -214,11 +257,11 @@ void check_sums_that_are_changed_before_synchronize() {
 
 void check_gradients_that_closures_set() {
   for (const ronde::Op op : {ronde::Op::average, ronde::Op::sum}) {
-    for (const char* const way : {"assigned", "written", "copied", "only the loss"}) {
+    for (const char* const way : {"zeroed", "replaced", "written", "copied", "only the loss"}) {
       check_gradients_that_a_closure_sets<::torch::optim::SGD>(op, way, false);
       check_gradients_that_a_closure_sets<::torch::optim::LBFGS>(op, way, false);
     }
-    for (const char* const way : {"assigned", "written", "copied"}) {
+    for (const char* const way : {"zeroed", "replaced", "written", "copied"}) {
       check_gradients_that_a_closure_sets<::torch::optim::SGD>(op, way, true);
       check_gradients_that_a_closure_sets<::torch::optim::LBFGS>(op, way, true);
     }
@@ -235,6 +278,8 @@ void check_closures() {
   check_gradients_that_closures_set();
   check_sums_that_are_left(false);
   check_sums_that_are_left(true);
+  check_that_all_are_told(true);
+  check_that_all_are_told(false);
   check_averages_while_a_rank_has_joined();
   check_gradients_that_are_set_before_each_synchronize("assigned");
   check_gradients_that_are_set_before_each_synchronize("written");
