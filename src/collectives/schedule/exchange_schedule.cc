@@ -17,6 +17,9 @@ class ExchangeSchedule final : public Schedule {
                          exchange_.tells_all ? std::size_t{1} : std::size_t{0})) {}
 
   std::size_t stages() const override { return stages_; }
+  bool keeps_what_it_sends() const override { return exchange_.keeps; }
+  /// Nothing is sent of what is written. A peer that has finished as many stages as it can sends the third from here.
+  std::size_t written_ahead() const override { return exchange_.keeps ? 3 : 0; }
   const std::vector<int>& inputs(std::size_t) const override { return exchange_.inputs; }
 
   void describe(std::size_t index, Stage& stage) const override {

@@ -22,6 +22,7 @@ struct Exchange {
   bool one_list = false;              ///< all of these are list 0
   bool tells_all = false;             ///< in stage 0 every rank sends each other a message, be it empty
   bool reduces = false;               ///< what comes is reduced into this rank's own part, in place of being put down
+  bool keeps = false;                 ///< nothing is written to what is sent (kept_inputs.h)
   std::vector<int> inputs;            ///< where it reduces: whose values, in rank order
 };
 

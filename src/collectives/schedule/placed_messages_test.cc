@@ -11,7 +11,7 @@
 namespace ronde::collectives {
 namespace {
 
-constexpr std::uint32_t kCollective = 7;
+constexpr std::uint32_t kPlacedRuns = 7;
 constexpr std::size_t kSlice = std::size_t{32} << 10;
 
 /// Ranks that add up floats in two phases, in messages that are large enough to be placed. Rank r has r + 1 + i % 97.
@@ -45,7 +45,7 @@ class PlacedMessages : public testing::Test {
   }
   void begin_all(std::uint64_t mark = 3) {
     for (auto& run : runs_) {
-      run->begin_if_alike(kCollective, 1, mark);
+      run->begin_if_alike(kPlacedRuns, 1, mark);
     }
   }
   void expect_sums(const std::vector<float>& of) const {
@@ -146,7 +146,7 @@ TEST_F(PlacedMessages, NothingIsWrittenWhereMarksDiffer) {
   make(3, 6 * kSlice / sizeof(float), true);
   const std::vector<std::vector<float>> before = inputs_;
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    runs_[rank]->begin_if_alike(kCollective, 1, rank == 2 ? 5 : 4);
+    runs_[rank]->begin_if_alike(kPlacedRuns, 1, rank == 2 ? 5 : 4);
   }
   for (int round = 0; round < 100; ++round) {
     for (auto& run : runs_) {

@@ -45,6 +45,11 @@ void ScheduleRun::give_up() {
 }
 
 void ScheduleRun::begin(std::uint32_t collective, std::uint64_t instance) {
+  reset(collective, instance);
+  expect_more();
+}
+
+void ScheduleRun::reset(std::uint32_t collective, std::uint64_t instance) {
   is_under_way_ = schedule_->keeps_what_it_sends();
   key_ = {collective, 0, instance};
   compares_ = any_differs_ = is_void_ = false;
@@ -55,7 +60,7 @@ void ScheduleRun::begin(std::uint32_t collective, std::uint64_t instance) {
 }
 
 void ScheduleRun::begin_if_alike(std::uint32_t collective, std::uint64_t instance, std::uint64_t mark) {
-  begin(collective, instance);
+  reset(collective, instance);
   compares_ = true;
   mark_ = mark;
 }

@@ -61,6 +61,7 @@ class ScheduleRun {
   std::vector<int> waiting_for() const;
 
  private:
+  void reset(std::uint32_t collective, std::uint64_t instance);
   bool send_some(Budget& budget);
   void send(const Outgoing& outgoing);
   bool receive_some(Budget& budget);

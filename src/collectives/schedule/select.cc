@@ -16,6 +16,7 @@
 #include "collectives/schedule/host_broadcast_schedule.h"
 #include "collectives/schedule/host_gather_schedule.h"
 #include "collectives/schedule/host_reduce_scatter_schedule.h"
+#include "collectives/schedule/kept_inputs.h"
 #include "collectives/schedule/schedule_run.h"
 #include "collectives/schedule/two_phase_schedule.h"
 #include "collectives/single_rank.h"
@@ -30,6 +31,12 @@ std::unique_ptr<Operation> run(MessageChannel& channel, const Plan& plan, std::u
                                std::vector<GatherList> lists) {
   return scheduled_operation(channel.mailbox(), std::move(schedule), std::move(lists), {{reduction_of(plan)}},
                              MessageChannel::kPlans, channel.next_instance());
+}
+
+std::unique_ptr<Operation> run(MessageChannel& channel, const Plan& plan, Exchange exchange,
+                               std::vector<GatherList> lists) {
+  exchange.keeps = keeps_inputs(exchange, lists);
+  return run(channel, plan, exchange_schedule(std::move(exchange)), std::move(lists));
 }
 
 Exchange exchange_of(const MessageChannel& channel) {
@@ -71,7 +78,7 @@ std::unique_ptr<Operation> reduce_whole(MessageChannel& channel, const Plan& pla
     exchange.incoming[index] = std::find(inputs.begin(), inputs.end(), peer) != inputs.end() ? exchange.longest : 0;
   }
   exchange.inputs = std::move(inputs);
-  return run(channel, plan, exchange_schedule(std::move(exchange)), {GatherList(plan)});
+  return run(channel, plan, std::move(exchange), {GatherList(plan)});
 }
 
 std::unique_ptr<Operation> allreduce(MessageChannel& channel, const Plan& plan) {
@@ -119,7 +126,7 @@ std::unique_ptr<Operation> broadcast(MessageChannel& channel, const Plan& plan) 
   } else {
     exchange.incoming[static_cast<std::size_t>(plan.root)] = exchange.longest;
   }
-  return run(channel, plan, exchange_schedule(std::move(exchange)), {GatherList(plan)});
+  return run(channel, plan, std::move(exchange), {GatherList(plan)});
 }
 
 /// Each rank has a part for each, which is put down or reduced.
@@ -142,7 +149,7 @@ std::unique_ptr<Operation> exchange_parts(MessageChannel& channel, const Plan& p
     lists.push_back(parts.incoming(own, peer));
     exchange.incoming[peer] = lists.back().bytes();
   }
-  return run(channel, plan, exchange_schedule(std::move(exchange)), std::move(lists));
+  return run(channel, plan, std::move(exchange), std::move(lists));
 }
 
 std::unique_ptr<Operation> allgather(MessageChannel& channel, const Plan& plan) {
