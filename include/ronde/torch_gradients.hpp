@@ -304,6 +304,8 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
     return false;
   }
 
+  bool is_alone() const { return options.group.id == 0 && size(options.engine) == 1; }
+
   void forget_averages() {
     is_synchronized_ = false;
     for (Gradient& each : gradients_) {
@@ -385,6 +387,9 @@ class Gradients : public std::enable_shared_from_this<Gradients> {
       Gradient& each = gradients_[static_cast<std::size_t>(index)];
       each.work->wait();
       if (said[index] != kNone) {
+        if (each.reduced.requires_grad() && !is_alone()) {
+          each.reduced = each.reduced.detach();  // its graph is this rank's alone
+        }
         each.parameter.mutable_grad() = each.reduced;
         each.version = version_of(each.reduced);
       } else {

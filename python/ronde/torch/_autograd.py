@@ -12,6 +12,7 @@ import torch
 
 from ronde import _abi, _names, _process, process_sets
 from ronde._names import Name
+from ronde.exceptions import InvalidArgumentError
 from ronde.torch._arguments import needs_gradient
 from ronde.torch._start import (
     start_allgather,
@@ -191,3 +192,22 @@ class Broadcast(torch.autograd.Function):
             # Zeros that are part of the graph: in the backward pass of this one all ranks have to call.
             averaged = averaged.masked_fill(torch.ones((), dtype=torch.bool, device=averaged.device), 0.0)
         return averaged, None, None
+
+
+def with_value(tensor: torch.Tensor, value: torch.Tensor, why: str) -> torch.Tensor:
+    """A part of the tensor's graph with another value, of the same shape, that is of all ranks. Nobody may differentiate it, as
+    the graph is this rank's: who does is told ``why`` not, by InvalidArgumentError."""
+    with torch.enable_grad():
+        result: torch.Tensor = apply(_WithValue, tensor, value, why)
+    return result
+
+
+class _WithValue(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, value: torch.Tensor, why: str) -> torch.Tensor:
+        ctx.why = why
+        return value.clone()  # what is given could not be written to afterwards
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        raise InvalidArgumentError(ctx.why, 1)

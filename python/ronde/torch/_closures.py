@@ -25,6 +25,11 @@ def goes_by_loss(optimizer: torch.optim.Optimizer, wrapper: type) -> bool:
     return True
 
 
+_DIFFERENTIATED = (
+    "optimizer.step(closure): the optimizer differentiates the loss that the closure has returned, and would go by this rank's "
+    "gradients alone: only those that the closure computes are reduced. Call backward() in the closure"
+)
+
 #: Reduces a tensor under a name, that all ranks give the same number.
 Reduced = Callable[[torch.Tensor, str], torch.Tensor]
 
@@ -39,7 +44,7 @@ def of_all_ranks(loss: Any, reduced: Reduced, name: str = "loss") -> Any:
         if not loss.is_floating_point() and not loss.is_complex():
             return reduced(loss.to(torch.float64), name)
         everyones = reduced(loss.detach(), name)
-        return _autograd.apply(_ValueOnly, loss, everyones) if loss.requires_grad else everyones
+        return _autograd.with_value(loss, everyones, _DIFFERENTIATED) if loss.requires_grad else everyones
     if isinstance(loss, dict):
         # By name, so in whatever order a rank has put them in; but each rank begins them in one order, and waits for each.
         keys = sorted(loss, key=repr)
@@ -229,20 +234,3 @@ def _is_any(gradient: torch.Tensor) -> bool:
     """Whether it is not zero."""
     values = gradient.detach() if gradient.layout == torch.strided else gradient.detach().coalesce().values()
     return bool(_bits_of(values).any())
-
-
-class _ValueOnly(torch.autograd.Function):
-    """The second tensor's value in the first one's place. An optimizer that differentiates it would go by its rank's own
-    gradients: it is told."""
-
-    @staticmethod
-    def forward(ctx: Any, loss: torch.Tensor, everyones: torch.Tensor) -> torch.Tensor:
-        return everyones
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        raise InvalidArgumentError(
-            "optimizer.step(closure): the optimizer differentiates the loss that the closure has returned, and would go by "
-            "this rank's gradients alone: only those that the closure computes are reduced. Call backward() in the closure",
-            1,
-        )

@@ -15,6 +15,7 @@ from ronde._native import extension
 from ronde._reduce_ops import scale
 from ronde._slot import Slot
 from ronde.exceptions import UnsupportedError
+from ronde.torch import _autograd
 from ronde.torch._layouts import in_layout
 from ronde.torch._holders import HELD_BY_ONE_VARIABLE, is_seen_elsewhere
 from ronde.torch._parts import HAVE_EXTENSION
@@ -26,6 +27,13 @@ from ronde.torch.compression import AnyCompressor
 from ronde.torch.process_sets import ProcessSet, global_process_set
 from ronde.torch._start import start_allreduce
 from ronde.torch.sparse_ops import SparseReduction, start_sparse_allreduce
+
+
+_DIFFERENTIATED = (
+    "a gradient that was reduced over the ranks is differentiated, as optimizers of second order do: its graph, of "
+    "backward(create_graph=True), is this rank's alone, and so would be what comes of it. Differentiate gradients before they "
+    "are reduced, and reduce what you need of that by allreduce()"
+)
 
 
 class How(NamedTuple):
@@ -285,3 +293,6 @@ def put(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
         parameter.grad = gradient
     elif current is not gradient:
         current.detach().copy_(gradient.detach())
+    reduced = parameter.grad
+    if reduced is not None and reduced.requires_grad:
+        parameter.grad = _autograd.with_value(reduced, reduced.detach(), _DIFFERENTIATED)

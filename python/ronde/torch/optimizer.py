@@ -115,8 +115,8 @@ class _DistributedOptimizer(ReadByScalers):
         """Waits until the gradients of all ranks are reduced; afterwards ``p.grad`` holds the result.
 
         Parameters that took no part in this rank's backward pass count as zeros. Call it yourself to change or look at
-        the reduced gradients, and then step within :meth:`skip_synchronize`. Raises what ``ronde.torch.synchronize``
-        does.
+        the reduced gradients, and then step within :meth:`skip_synchronize`. Nobody may differentiate them (ValueError): the
+        graph of ``backward(create_graph=True)`` is this rank's alone. Raises what ``ronde.torch.synchronize`` does.
         """
         if self._reducer is not None:
             self._take_added_groups()

@@ -134,6 +134,18 @@ void check_sums_that_are_left(bool has_nan) {
   }
 }
 
+/// A reduced gradient has no graph, which would be this rank's alone.
+void check_that_reduced_gradients_have_no_graph() {
+  at::Tensor weight = at::ones({3}).requires_grad_();
+  ::torch::optim::SGD plain({weight}, 1);
+  ronde::torch::DistributedOptimizer optimizer(plain, {.prefix = "graph"});
+  (weight.pow(3).sum() * (rank + 1)).backward({}, /*retain_graph=*/true, /*create_graph=*/true);
+  check(weight.grad().requires_grad(), "a gradient with a graph");
+  optimizer.synchronize();
+  check(weight.grad().requires_grad() == (size == 1), "a reduced gradient without one");
+  check_equal(weight.grad().detach(), at::full({3}, 3.0 * (size + 1) / 2), "its value");
+}
+
 /// What one rank refuses, or has left where others have new gradients, all are told; the next step is right.
 void check_that_all_are_told(bool is_refused) {
   const std::string name = is_refused ? "told of a refusal" : "told of what is left";
@@ -278,6 +290,7 @@ void check_closures() {
   check_gradients_that_closures_set();
   check_sums_that_are_left(false);
   check_sums_that_are_left(true);
+  check_that_reduced_gradients_have_no_graph();
   check_that_all_are_told(true);
   check_that_all_are_told(false);
   check_averages_while_a_rank_has_joined();
