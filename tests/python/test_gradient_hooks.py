@@ -237,3 +237,92 @@ def test_hooks_of_passes_on_several_threads(hvd, rank, world):
             for model in models:
                 assert model.weight.grad.unique().tolist() == [total], step
                 assert model.bias.grad.unique().tolist() == [2.0 * world], step
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("is_first", [True, False], ids=["hooks first", "hooks last"])
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("each", [True, False], ids=["one each", "one for all"])
+def test_steps_within_the_programs_hooks(hvd, rank, world, each, to_none, is_first):
+    """PyTorch's recipe "optimizer step in backward". With hooks that were there before the optimizer every step after the first
+    was wrong: they zero the gradient, which then came to the optimizer as the next step's."""
+
+    def train(make, ranks, hooks_first):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).double()
+        own = list(model.parameters())
+        groups = [[parameter] for parameter in own] if each else [own]
+        optimizers = [torch.optim.SGD(group, lr=0.05) for group in groups]
+
+        def add_hooks():
+            for number, group in enumerate(groups):
+
+                def hook(_, number=number):
+                    optimizers[number].step()
+                    optimizers[number].zero_grad(set_to_none=to_none)
+
+                group[0].register_post_accumulate_grad_hook(hook)  # the last that a pass comes to
+
+        if hooks_first:
+            add_hooks()
+        for number, group in enumerate(groups):
+            optimizers[number] = make(optimizers[number], group, f"in backward.{each}.{to_none}.{is_first}.{number}")
+        if not hooks_first:
+            add_hooks()
+        for step in range(6):
+            inputs = torch.randn(world, 8, 4, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+            losses = [model(inputs[one]).square().mean() * (one + 1) for one in ranks]
+            (sum(losses) / len(ranks)).backward()
+        return torch.cat([parameter.detach().reshape(-1) for parameter in own])
+
+    def distributed(optimizer, group, name):
+        return hvd.DistributedOptimizer(optimizer, [(f"{name}.{i}", parameter) for i, parameter in enumerate(group)])
+
+    found = train(distributed, [rank], is_first)
+    torch.testing.assert_close(found, train(lambda optimizer, *_: optimizer, range(world), is_first))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+@pytest.mark.parametrize("each", [True, False], ids=["one each", "one for all"])
+def test_steps_within_hooks_of_what_was_frozen(hvd, rank, world, each, op):
+    """A program cannot have a hook there before it requires a gradient, and steps in it as soon as it does."""
+
+    def train(make, ranks):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).double()
+        own = list(model.parameters())
+        for parameter in own[:2]:
+            parameter.requires_grad_(False)
+        groups = [[parameter] for parameter in own] if each else [own]
+        plain = [torch.optim.SGD(group, lr=0.05) for group in groups]
+        optimizers = [make(plain[i], group, f"thawed.{each}.{op}.{i}") for i, group in enumerate(groups)]
+        reached = []
+
+        def hook(parameter):
+            reached.append(parameter)
+            if each or len(reached) == sum(one.requires_grad for one in own):
+                reached.clear()
+                number = [one is parameter for one in own].index(True) if each else 0
+                optimizers[number].step()
+                optimizers[number].zero_grad()
+
+        for parameter in own[2:]:
+            parameter.register_post_accumulate_grad_hook(hook)
+        for step in range(6):
+            if step == 3:
+                for parameter in own[:2]:
+                    parameter.requires_grad_(True)
+                    parameter.register_post_accumulate_grad_hook(hook)
+            inputs = torch.randn(world, 8, 4, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+            losses = [model(inputs[one]).square().mean() * (one + 1) for one in ranks]
+            (sum(losses) / (len(ranks) if op == "Average" else 1)).backward()
+        assert not reached
+        return torch.cat([parameter.detach().reshape(-1) for parameter in own])
+
+    def distributed(optimizer, group, name):
+        named = [(f"{name}.{i}", parameter) for i, parameter in enumerate(group)]
+        return hvd.DistributedOptimizer(optimizer, named, op=getattr(hvd, op))
+
+    found = train(distributed, [rank])
+    torch.testing.assert_close(found, train(lambda optimizer, *_: optimizer, range(world)))

@@ -247,3 +247,56 @@ def test_two_scalers_for_one_optimizer(hvd, rank, world):
             torch.testing.assert_close(p.detach(), torch.full_like(p, expected))
         for scaler in scalers:
             scaler.update()
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("count", [1, 300000])
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+def test_a_closure_computes_gradients_behind_a_look(hvd, rank, world, op, count):
+    """Each rank stepped with its own."""
+    w = nn.Parameter(torch.zeros(count))
+    plain = torch.optim.SGD([w], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, [(f"behind look.{op}.{count}", w)], op=getattr(hvd, op))
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale((w * 100).sum()).backward()
+    scaler.unscale_(optimizer)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (w * (rank + 1)).sum()
+        loss.backward()
+        return loss.detach()
+
+    optimizer.step(closure)
+    whole = world * (world + 1) / 2
+    torch.testing.assert_close(w.detach(), torch.full((count,), -whole / (world if op == "Average" else 1)))
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("way", ["scaler", "plain"])
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+def test_a_pass_behind_a_look_adds_to_averages_and_not_to_sums(hvd, rank, world, op, way):
+    """What had been summed for the look was summed once more."""
+    w = nn.Parameter(torch.zeros(3))
+    plain = torch.optim.SGD([w], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, [(f"adding behind look.{op}.{way}", w)], op=getattr(hvd, op))
+    for _ in range(2):
+        before = w.detach().clone()
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+
+        def step(has_penalty):
+            optimizer.zero_grad()
+            scaler.scale((w * (rank + 1)).sum()).backward()
+            scaler.unscale_(optimizer)
+            if has_penalty:
+                (w * 10 * (rank + 1)).sum().backward()
+            scaler.step(optimizer) if way == "scaler" else optimizer.step()
+
+        if op == "Sum":
+            with pytest.raises(ValueError, match="a backward pass has come after a GradScaler had looked"):
+                step(has_penalty=True)
+            assert torch.equal(w.detach(), before)
+            scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        step(has_penalty=op != "Sum")
+        whole = world * (world + 1) / 2
+        torch.testing.assert_close(w.detach(), before - (whole if op == "Sum" else 11 * whole / world))

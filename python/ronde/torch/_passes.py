@@ -43,6 +43,19 @@ class Member(MemberParts):
         return self.left
 
 
+def _put_first(hook: torch.utils.hooks.RemovableHandle) -> None:
+    """Before those that the program has registered: one of these may step with the gradient, and zero it, and what comes
+    behind it would take that for the next step's."""
+    of_parameter = hook.hooks_dict_ref()
+    if of_parameter is None or len(of_parameter) == 1:
+        return
+    others = [item for item in of_parameter.items() if item[0] != hook.id]
+    own = of_parameter[hook.id]
+    of_parameter.clear()  # autograd goes by the order in which they were put in
+    of_parameter[hook.id] = own
+    of_parameter.update(others)
+
+
 def without_gradient(members: List[Member]) -> List[Member]:
     """Those that have none, at the end of a pass or of the step: none, mostly."""
     if HAVE_EXTENSION:
@@ -111,7 +124,7 @@ class Turn:
 
 
 class Hooks:
-    """Has autograd call for the members that need a gradient; what is frozen waits for a later :meth:`watch`."""
+    """Has autograd call for the members, and tells which begin to need a gradient."""
 
     def __init__(self, owner: Any, call: OnGradient) -> None:
         # A model outlives its optimizer at times; then its gradients must neither be sent nor keep memory any more.
@@ -119,29 +132,46 @@ class Hooks:
         self._call = call
         self._members: Dict[int, Member] = {}  # by number
         self._count = 0  # of all that there ever were
-        self._unwatched: List[int] = []  # members without a hook, since they were frozen
+        self._unwatched: List[int] = []  # members that were frozen until now
         self._handles: Dict[int, torch.utils.hooks.RemovableHandle] = {}
 
     def add(self, member: Member) -> None:
         """It is watched from the next :meth:`watch` on in which it requires a gradient."""
-        self._unwatched.append(self._count)
-        self._members[self._count] = member
+        number = self._count
         self._count += 1
+        self._unwatched.append(number)
+        self._members[number] = member
+        if not member.parameter.requires_grad:
+            self._add_to_frozen(number)
 
     def watch(self) -> List[Member]:
-        """Adds the hooks that are due. Returns the members that got one."""
+        """Adds the hooks that are due. Returns the members that were frozen until now, or are new."""
         due = [number for number in self._unwatched if self._members[number].parameter.requires_grad]
         if due:
             self._unwatched = [number for number in self._unwatched if not self._members[number].parameter.requires_grad]
         for number in due:
-            self._add(number)
+            if number not in self._handles:
+                self._add(number)
         return [self._members[number] for number in due]
+
+    def _add_to_frozen(self, number: int) -> None:
+        """While the program has no hook there, as it will have when it requires a gradient: the first of these is to be
+        the optimizer's."""
+        parameter = self._members[number].parameter
+        try:
+            parameter.requires_grad_(True)
+        except RuntimeError:  # integers, and what was made in inference mode
+            return
+        self._add(number)
+        parameter.requires_grad_(False)
 
     def _add(self, number: int) -> None:
         # Nothing that has the parameter: it would have itself.
         on_gradient = hook_of(weakref.ref(self._members[number]), self._owner, self._call)
         parameter = self._members[number].parameter
         hook = parameter.register_post_accumulate_grad_hook(on_gradient)  # type: ignore[no-untyped-call] # torch's
+        if current_pass() == -1:  # else autograd may be at these hooks
+            _put_first(hook)
         self._handles[number] = hook
 
     def remove(self, member: Member) -> None:

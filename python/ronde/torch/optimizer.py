@@ -96,7 +96,7 @@ class _DistributedOptimizer(ReadByScalers):
 
     def _synchronize_for(self, scaler: torch.amp.GradScaler, reducer: Reducer) -> None:
         if self._is_synchronized_for(scaler):
-            is_due = reducer.ask().touched > 0  # it looks again, and there may have been a pass meanwhile
+            is_due = self._is_pass_behind_look(reducer)  # it looks again
         else:
             # The program has called synchronize(), as Horovod's recipe does, and optimizers then need no order.
             is_due = not self._synchronized or reducer.touched
@@ -104,6 +104,20 @@ class _DistributedOptimizer(ReadByScalers):
             self.synchronize()
         self._synchronized = False
         self._scaling = weakref.ref(scaler), scaler._per_optimizer_states
+
+    def _is_pass_behind_look(self, reducer: Reducer) -> bool:
+        """Whether there has been a pass since a scaler's look, for which gradients were reduced. ValueError, on all ranks,
+        where to reduce these once more would change them."""
+        answers = reducer.ask()
+        if answers.touched > 0 and not self._is_idempotent(answers.has_joined):
+            reducer.drop()
+            raise InvalidArgumentError(
+                "a backward pass has come after a GradScaler had looked at the gradients, for which they were reduced: with "
+                "Sum, Product, compressors of your own, and averages while a rank has joined, they would become others if "
+                "they were reduced once more. Make the pass before unscale_(), or call optimizer.zero_grad() between",
+                1,
+            )
+        return answers.touched > 0
 
     def _is_synchronized_for(self, scaler: Optional[torch.amp.GradScaler]) -> bool:
         """For the step that this scaler is about to make. With ``scaler.update()`` it begins a new one, with new states."""
@@ -159,8 +173,10 @@ class _DistributedOptimizer(ReadByScalers):
         """
         is_done = not self._synchronize_in_step
         looked = self._scaling[0]() if self._scaling is not None else None
-        if not is_done and self._reducer is not None and self._is_synchronized_for(looked):
-            is_done = self._reducer.ask().touched == 0
+        is_looked = not is_done and self._reducer is not None and self._is_synchronized_for(looked)
+        if is_looked and closure is None:  # which would compute others
+            assert self._reducer is not None
+            is_done = not self._is_pass_behind_look(self._reducer)
         if is_done:
             if closure is None:
                 self._require_reduced()
@@ -176,7 +192,7 @@ class _DistributedOptimizer(ReadByScalers):
             self.synchronize()
             result = super().step()
         else:
-            result = super().step(self._synchronized_closure(closure))
+            result = super().step(self._synchronized_closure(closure, is_looked))
             if self._looks_at_gradients():
                 self._left_reduced = SeenGradients(self._parameter_names)
         self._forget_synchronizing()
@@ -188,13 +204,13 @@ class _DistributedOptimizer(ReadByScalers):
 
     step.hooked = True  # type: ignore[attr-defined] # the wrapped optimizer's step() calls the hooks of steps
 
-    def _synchronized_closure(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+    def _synchronized_closure(self, closure: Callable[..., Any], are_older_reduced: bool) -> Callable[..., Any]:
         # Gradients computed before step() are complete; those that the closure computes take their place.
         answers = self._reducer.ask() if self._reducer is not None else NONE
         self._has_anyone_joined = answers.has_joined
-        are_older_reduced = answers.touched > 0
-        if are_older_reduced:
+        if answers.touched > 0:
             self.synchronize()
+        are_older_reduced = are_older_reduced or answers.touched > 0
 
         def evaluate(*arguments: Any, **named: Any) -> Any:
             nonlocal are_older_reduced
@@ -233,10 +249,14 @@ class _DistributedOptimizer(ReadByScalers):
             )
 
     def _looks_at_gradients(self) -> bool:
-        """Whether to reduce once more what was reduced would change it."""
+        return self._reducer is not None and not self._is_idempotent(self._has_anyone_joined)
+
+    def _is_idempotent(self, has_anyone_joined: bool) -> bool:
+        """Whether to reduce once more what was reduced changes nothing."""
         compressor = self._compression if isinstance(self._compression, type) else type(self._compression)
-        is_idempotent = self._how.op not in _NOT_IDEMPOTENT and compressor in _IDEMPOTENT_COMPRESSORS
-        return self._reducer is not None and (not is_idempotent or (self._how.op == Average and self._has_anyone_joined))
+        if self._how.op in _NOT_IDEMPOTENT or compressor not in _IDEMPOTENT_COMPRESSORS:
+            return False
+        return self._how.op != Average or not has_anyone_joined
 
     def _known_gradients(self, are_reduced: bool) -> Dict[torch.nn.Parameter, Known]:
         if are_reduced or not self._has_reduced:
