@@ -158,16 +158,25 @@ PyObject* begin(const Call& call, const Memory& memory, PyObject* owner, PyObjec
   return owned.release();
 }
 
-// begin(), and the Handle of it. A signal handler may raise while that is made: then nobody will wait.
+// What `make` makes of an operation. A signal handler may raise meanwhile: then nobody will wait, and the call is
+// cancelled.
+template <typename Make>
+PyObject* made_of(const Owned& operation, const Make& make) {
+  PyObject* made = operation ? make() : nullptr;
+  if (operation && (made == nullptr || PyErr_CheckSignals() != 0)) {
+    give_up(reinterpret_cast<Ticket*>(operation.get()));
+    Py_CLEAR(made);
+  }
+  return made;
+}
+
+// begin(), and the Handle of it.
 PyObject* begin_with_handle(const Call& call, const Memory& memory, PyObject* owner, PyObject* given) {
   const Owned operation(begin(call, memory, owner, given));
-  const Owned take(operation ? releasing(nullptr, owner) : nullptr);
-  PyObject* handle =
-      take ? PyObject_CallFunctionObjArgs(callbacks.handle, operation.get(), take.get(), nullptr) : nullptr;
-  if (operation && handle == nullptr) {
-    give_up(reinterpret_cast<Ticket*>(operation.get()));
-  }
-  return handle;
+  return made_of(operation, [&]() -> PyObject* {
+    const Owned take(releasing(nullptr, owner));
+    return take ? PyObject_CallFunctionObjArgs(callbacks.handle, operation.get(), take.get(), nullptr) : nullptr;
+  });
 }
 
 PyObject* allreduce(PyObject* const* arguments, Py_ssize_t count, bool (Memory::*read)(PyObject*)) {
@@ -200,8 +209,10 @@ PyObject* allreduce_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 6) {
-    PyErr_SetString(PyExc_TypeError, "expected a tensor, a reduction, a time, an engine, a group and whether to wait");
+  if (count != 8) {
+    PyErr_SetString(PyExc_TypeError,
+                    "expected a tensor, a reduction, a time, an engine, a group, what makes a work or None to wait, and "
+                    "its two arguments behind the operation");
     return nullptr;
   }
   Memory memory;
@@ -219,7 +230,13 @@ PyObject* allreduce_in_group(PyObject*, PyObject* const* arguments, Py_ssize_t c
   if (!call.read_op(arguments[1]) || !read_group_id(arguments[4], call.request.group) || !call.read_call_site()) {
     Py_RETURN_NONE;
   }
-  return (arguments[5] == Py_True ? finish : begin)(call, memory, arguments[0], Py_None);
+  if (arguments[5] == Py_None) {
+    return finish(call, memory, arguments[0], Py_None);
+  }
+  const Owned operation(begin(call, memory, arguments[0], Py_None));
+  return made_of(operation, [&] {
+    return PyObject_CallFunctionObjArgs(arguments[5], operation.get(), arguments[6], arguments[7], nullptr);
+  });
 }
 
 }  // namespace ronde::python

@@ -158,3 +158,17 @@ def test_what_is_refused(hvd, rank, world):
             layer(torch.ones(4, 3))
     assert layer(torch.ones(2, 2)).shape == (2, 2)
     assert layer.num_batches_tracked == (2 if world == 1 else 1)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_batches_that_do_not_count(hvd, rank, world):
+    """Of programs that switch the statistics off for a while."""
+    ours, theirs = pair(hvd, nn.BatchNorm1d)
+    for step in range(5):
+        batches = inputs(world, (), step)
+        for layer, batch in ((ours, batches[rank]), (theirs, torch.cat(batches))):
+            layer.track_running_stats = step not in (1, 2)
+            layer(batch)
+    assert ours.num_batches_tracked == theirs.num_batches_tracked == 3
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)

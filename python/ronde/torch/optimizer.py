@@ -463,8 +463,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     It also has ``synchronize()``, which waits for the reduced gradients, ``skip_synchronize()``, a context in which
     ``step()`` does not, and ``set_backward_passes_per_step(passes)``.
 
-    Gradients are reduced as they stand in ``p.grad``. With Sum and Product call ``zero_grad()`` before each step's first pass,
-    else what is there from the last one is added up, or multiplied, again.
+    Gradients are reduced as they stand in ``p.grad``. With Sum and Product, and while a rank has joined, call ``zero_grad()``
+    before each step's first pass, else what is there from the last one is reduced again.
 
     Gradients move into memory that the ranks of a host share, where that is possible, and ``p.grad`` is then the same
     memory in each step. In a forked child (a DataLoader worker) such a

@@ -68,8 +68,10 @@ class SyncBatchNorm(_BatchNorm):
 
     @torch.no_grad()
     def _track(self, total: "_Total") -> None:
-        """Moves the running mean and variance towards those of this batch."""
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+        """Moves the running mean and variance towards those of this batch, unless the program has switched that off."""
+        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
+            return
+        if self.num_batches_tracked is None:
             return
         self.num_batches_tracked.add_(1)
         momentum = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum

@@ -41,10 +41,11 @@ def at_once(method: _Method) -> _Method:
             is_plain = type(tensors) is list and len(tensors) == 1 and code is not None and group._over is None
             if is_plain and not profiler._is_profiler_enabled and group._batch.works is None:
                 within, waits = group._within, not opts.asyncOp
-                made = allreduce(tensors[0], code, group._limit_of(opts), within.engine, within.group, waits)
+                make = None if waits else _work
+                made = allreduce(tensors[0], code, group._limit_of(opts), within.engine, within.group, make, tensors, group)
                 if made is not None:
                     group._calls += 1
-                    return _DoneAtOnce(tensors) if waits else _work(made, tensors, group)
+                    return _DoneAtOnce(tensors) if waits else made
         return method(group, *arguments, **named)
 
     return cast(_Method, call)
@@ -69,9 +70,4 @@ class _DoneAtOnce:
 
 
 def _work(operation: Operation, tensors: List[torch.Tensor], group: Any) -> dist.Work:
-    try:
-        return Work(operation, operation, group._completer, tensors, nothing)
-    except BaseException:  # a signal handler's
-        operation.cancel()
-        operation.abandon()
-        raise
+    return Work(operation, operation, group._completer, tensors, nothing)
