@@ -443,7 +443,8 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     ``broadcast_parameters`` and ``broadcast_optimizer_state``.
 
     Args:
-        optimizer: any of ``torch.optim`` or a subclass of ``torch.optim.Optimizer``.
+        optimizer: any of ``torch.optim`` or a subclass of ``torch.optim.Optimizer``; not of parameters of a model in
+            ``DistributedDataParallel`` or FSDP, which reduce the gradients themselves, in the same memory.
         named_parameters: ``model.named_parameters()``; gradients are called by these names, in errors too. None: by
             their place in the optimizer.
         compression: what travels: ``Compression.none``, ``.fp16``, ``.bf16`` or a ``Compressor`` of your own.
