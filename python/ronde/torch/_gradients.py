@@ -73,8 +73,7 @@ class Reducer(ArrivalsParts):
         self._kept_tickets = KeptTickets()
         self._places = Places(self._units, Reduction(how.op, how.prescale, how.postscale))
         self._submit_slot = library().ronde_submit_slot
-        self._is_in_forked_child = False
-        self._has_lost_a_pass = False
+        self._is_in_forked_child = self._has_lost_a_pass = False
         self._has_loaded = self._has_new_units = False  # since the last step: a state, units
         self.name = ""  # that of the first unit that it began with: the same on all ranks, and no other reducer's
         _living_reducers.enter(self)
@@ -113,10 +112,14 @@ class Reducer(ArrivalsParts):
             other.end_for_successor()
         self._begin(_generations.latest_generation(self.name, self._unit_names()))
         self._is_to_leave = _generations.is_left(self.name, self._unit_names())  # earlier ones have dropped some
+        _living_reducers.note_shared(self)
         self._has_new_units = False
 
     def _unit_names(self) -> List[str]:
         return [unit.first_name for unit in self._units]
+
+    def names_of_parameters(self) -> Dict[torch.nn.Parameter, str]:
+        return {member.parameter: str(member.unit.first_name) for member in self._members}
 
     def remove(self, parameter: torch.nn.Parameter) -> None:
         """Its gradients are reduced no more. What this rank has begun ends: others may have noticed before they began it."""
@@ -367,6 +370,7 @@ class Reducer(ArrivalsParts):
                     raise
 
     def _begin_pass(self, number: int) -> Ready:
+        _living_reducers.require_unshared(self)
         self._enter_job()
         if self._is_to_leave:
             self._leave_generation()
@@ -431,8 +435,7 @@ class Reducer(ArrivalsParts):
 
     def _drive_if_all(self) -> None:
         if len(self._placed) == len(self._units):
-            # The last one. The others may be waiting for nothing but this rank's share of the work, and it takes a while
-            # until autograd has wound up and the caller waits.
+            # The last one. Others may wait for this rank's share only, and autograd takes a while to wind up before it waits.
             drive(self._tickets(), len(self._placed))
 
     def _submit_again(self, unit: Unit, place: Place, status: int) -> None:
@@ -560,8 +563,7 @@ class Reducer(ArrivalsParts):
 
     def _wait_for_summary(self) -> Tuple[Said, bool]:
         """And for the gradients, unless they wait for this rank. Returns what all have said, and whether all begun is done."""
-        # Waiting does this rank's share of the work, and the other ranks may need only that: what can be done afterwards
-        # is, all the more as memory is cold after a backward pass.
+        # Waiting does this rank's share of the work, and others may need only that: what can be done afterwards is.
         tickets = self._tickets(self._summary.slot)
         return self._summary.wait_beside(partial(wait_for, tickets, self._slots, self._has_more_to_do))
 
@@ -570,10 +572,8 @@ class Reducer(ArrivalsParts):
 
     def _has_more_to_do(self) -> bool:
         """Asked while this rank waits for others, which may wait for something that it has not begun."""
-        if not self._summary.slot.done():
-            return False
-        said = self._summary.said()
-        return said.is_dropped or said.is_uneven or said.are_layouts_open or self._has_new_units
+        said = self._summary.said() if self._summary.slot.done() else None
+        return said is not None and (said.is_dropped or said.is_uneven or said.are_layouts_open or self._has_new_units)
 
     def _follow(self, lacking: List[Member]) -> None:
         """Another rank has dropped a backward pass. What this rank has begun ends, and begins anew under the names of a

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import weakref
-from typing import Any, Container, List, Protocol
+from typing import Any, Container, Dict, List, Optional, Protocol
 
 from ronde._calls import group_of
+from ronde.exceptions import InvalidArgumentError
 
 
 class _Reducer(Protocol):
@@ -33,16 +35,62 @@ class _Reducer(Protocol):
     def go_on_in(self, generation: int, group: int) -> None:
         """With what comes next, if it belongs to this process set."""
 
+    def names_of_parameters(self) -> Dict[Any, str]:
+        """Under which their gradients are reduced."""
+
     def leave_job(self) -> None:
         """This is a forked child now."""
 
 
 _living: "weakref.WeakSet[_Reducer]" = weakref.WeakSet()
 
+#: That may have a parameter which another one has too.
+_may_share: "weakref.WeakSet[_Reducer]" = weakref.WeakSet()
+
 
 def enter(reducer: _Reducer) -> None:
     """From now on until it goes."""
     _living.add(reducer)
+
+
+def note_shared(reducer: _Reducer) -> None:
+    """It has got its parameters. Others may have some of them, as one has that the program is about to drop."""
+    own = reducer.names_of_parameters()
+    for other in list(_living):
+        if other is not reducer and _shared_name(own, other) is not None:
+            _may_share.update((reducer, other))
+
+
+def require_unshared(reducer: _Reducer) -> None:
+    """A backward pass has come to it. InvalidArgumentError if another one, of other names, reduces some of the same gradients,
+    in the same memory."""
+    if reducer not in _may_share:
+        return
+    if _name_shared_by(reducer) is not None:
+        gc.collect()  # optimizers and their schedulers keep each other alive
+    name = _name_shared_by(reducer)
+    if name is None:
+        _may_share.discard(reducer)
+        return
+    raise InvalidArgumentError(
+        f"'{name}': another DistributedOptimizer, under other names, has a parameter of this one's, and both would reduce "
+        "its gradient. Drop the one that is not used any more, or let one optimizer have each parameter",
+        1,
+    )
+
+
+def _name_shared_by(reducer: _Reducer) -> Optional[str]:
+    own = reducer.names_of_parameters()
+    found = (_shared_name(own, other) for other in list(_living) if other is not reducer)
+    return next((name for name in found if name is not None), None)
+
+
+def _shared_name(own: Dict[Any, str], other: _Reducer) -> Optional[str]:
+    """Of a parameter that both reduce, under different names. One of the same names is a successor."""
+    for parameter, name in other.names_of_parameters().items():
+        if own.get(parameter, name) != name:
+            return own[parameter]
+    return None
 
 
 def in_the_middle_of_a_step(name: str) -> List[_Reducer]:

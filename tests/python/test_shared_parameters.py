@@ -1,0 +1,58 @@
+"""Parameters that two optimizers have: both would reduce their gradients, in the same memory."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch import nn
+
+
+def wrapped(hvd, parameters, name, **options):
+    named = [(f"{name}.{i}", parameter) for i, parameter in enumerate(parameters)]
+    return hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=1.0), named, **options)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("groups", [None, 1])
+def test_a_pass_that_comes_to_two_optimizers_is_refused(hvd, rank, world, groups):
+    """Values differed from rank to rank, and from run to run."""
+    shared, a, b = (nn.Parameter(torch.zeros(70000)) for _ in range(3))
+    first = wrapped(hvd, [shared, a], f"shared.first.{groups}", groups=groups)
+    second = wrapped(hvd, [shared, b], f"shared.second.{groups}", groups=groups)
+    with pytest.raises(ValueError, match="another DistributedOptimizer, under other names, has a parameter"):
+        ((shared + a + b).sum() * (rank + 1)).backward()
+    del second
+    for parameter in (shared, a, b):
+        parameter.grad = None
+    ((shared + a + b).sum() * (rank + 1)).backward()
+    first.step()
+    assert shared.unique().tolist() == [-1.5] and a.unique().tolist() == [-1.5]
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("in_cycle", [False, True])
+def test_an_optimizer_may_take_the_place_of_another_under_other_names(hvd, rank, world, in_cycle):
+    w = nn.Parameter(torch.zeros(3))
+    gc.disable()
+    try:
+        for step in range(4):
+            optimizer = wrapped(hvd, [w], f"in place.{in_cycle}.{step}")
+            optimizer.itself = optimizer if in_cycle else None
+            optimizer.zero_grad()
+            (w * (rank + 1)).sum().backward()
+            optimizer.step()
+        assert w.tolist() == [-6.0] * 3
+    finally:
+        gc.enable()
+
+
+@pytest.mark.ranks(2)
+def test_optimizers_of_parameters_of_their_own_stay_apart(hvd, rank, world):
+    parameters = [nn.Parameter(torch.zeros(3)) for _ in range(3)]
+    optimizers = [wrapped(hvd, [each], f"apart.{i}") for i, each in enumerate(parameters)]
+    (sum(parameters) * (rank + 1)).sum().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    assert [each.tolist() for each in parameters] == [[-1.5] * 3] * 3
