@@ -17,9 +17,12 @@ struct Extent {
 
 class Extents {
  public:
-  void add_read(const GatherList& list) {
-    list.for_each(0, list.bytes(), [&](const std::byte* from, std::byte*, std::size_t bytes, std::size_t) {
-      add(from, bytes, false);
+  /// `if_elsewhere`: not what is written where it is read.
+  void add_read(const GatherList& list, bool if_elsewhere) {
+    list.for_each(0, list.bytes(), [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t) {
+      if (!if_elsewhere || from != to) {
+        add(from, bytes, false);
+      }
     });
   }
   /// `or_where_read`: also what is written where it is read.
@@ -66,8 +69,9 @@ bool keeps_inputs(const Exchange& exchange, const std::vector<GatherList>& lists
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     const GatherList& to_peer = lists[exchange.one_list ? 0 : peer];
     if (exchange.outgoing[peer] > 0 && peer != own) {
-      extents.add_read(to_peer);
+      extents.add_read(to_peer, false);
     } else if (exchange.outgoing[peer] > 0) {
+      extents.add_read(to_peer, true);  // what comes may be there before it is carried over
       extents.add_written(to_peer, exchange.reduces);
     }
     if (exchange.incoming[peer] > 0 && peer != own && !exchange.reduces) {

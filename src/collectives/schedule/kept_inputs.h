@@ -8,7 +8,7 @@
 
 namespace ronde::collectives {
 
-/// Whether nothing that this rank writes lies in memory that it sends: not so where a tensor is exchanged in place.
+/// Whether nothing that this rank writes lies in memory that it reads: not so where a tensor is exchanged in place.
 /// False also of little, which is copied sooner than it is found out. `lists`: of the exchange.
 bool keeps_inputs(const Exchange& exchange, const std::vector<GatherList>& lists);
 

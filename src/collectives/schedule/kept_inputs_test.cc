@@ -44,6 +44,7 @@ TEST_F(KeptInputs, DoNotStayWhereSomethingIsWrittenToThem) {
   EXPECT_FALSE(keeps(0, 4 * kKeptPart, kKeptPart, 2 * kKeptPart - 1)) << "its first byte";
   EXPECT_FALSE(keeps(0, 4 * kKeptPart, 2 * kKeptPart, kKeptPart + 1)) << "its last byte";
   EXPECT_FALSE(keeps(0, kKeptPart, kKeptPart, 3 * kKeptPart)) << "this rank's own part";
+  EXPECT_FALSE(keeps(0, 4 * kKeptPart, kKeptPart, 0)) << "what comes, to that before it is carried over";
 }
 
 TEST_F(KeptInputs, StayWhereWhatComesIsReducedElsewhere) {
