@@ -225,6 +225,13 @@ def submit(
     return operation
 
 
+def give_up_of(name: Name) -> None:
+    """Its call has raised: what it has begun nobody waits for, and is cancelled."""
+    for operation in [each for each in list(_under_way) if each.name is name]:
+        operation.cancel()
+        operation.abandon()
+
+
 def _name_of_allreduce(name: Optional[str], group: int, number: int) -> Name:
     """Of one that the extension has submitted by itself."""
     if name is not None:

@@ -46,6 +46,7 @@ def at_once(method: _Method) -> _Method:
                 if made is not None:
                     group._calls += 1
                     return _DoneAtOnce(tensors) if waits else made
+            return method(group, tensors, opts)  # behind a call by stars Python would look for signals
         return method(group, *arguments, **named)
 
     return cast(_Method, call)

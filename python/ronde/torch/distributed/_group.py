@@ -524,7 +524,10 @@ class RondeProcessGroup(dist.ProcessGroup):
         opts: Any = None,
         root: int = 0,
         shown: Optional[Sequence[Tensor]] = None,
-        **settings: Any,
+        reduce_op: int = _abi.SUM,
+        prescale: float = 1.0,
+        splits: Optional[Sequence[int]] = None,
+        tag: int = 0,
     ) -> dist.Work:
         """``shown``: to PyTorch's profiler, where the caller's tensors have other shapes than the sources."""
         if self._over is not None:
@@ -546,7 +549,10 @@ class RondeProcessGroup(dist.ProcessGroup):
                 group=self._within.group,
                 root=self._within.ranks[root] if self._within.ranks is not None and root >= 0 else root,
                 wait=is_waited_for,
-                **settings,
+                reduce_op=reduce_op,
+                prescale=prescale,
+                splits=splits,
+                tag=tag,
             )
         except BaseException:
             self._names.give_back(name)
