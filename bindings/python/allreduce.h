@@ -11,9 +11,9 @@ namespace ronde::python {
 PyObject* allreduce_array(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 PyObject* allreduce_tensor(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
-// (tensor, reduction, time limit in seconds, engine or None, group, make, two arguments of it): the same of PyTorch's
-// process groups. With None for `make` it waits, and returns True; else it returns what that makes of the operation and
-// the arguments.
+// (tensor, reduction, time limit in seconds, engine or None, group, take, two arguments of it): the same of PyTorch's
+// process groups. With None for `take` it waits, and returns True; else it returns what that returns, of the operation
+// under way and the arguments.
 PyObject* allreduce_in_group(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 }  // namespace ronde::python

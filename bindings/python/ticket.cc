@@ -75,6 +75,8 @@ PyObject* get_taken(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(
 
 PyObject* get_is_told(PyObject* self, void*) { return PyBool_FromLong(of(self)->is_told ? 1 : 0); }
 
+PyObject* get_is_abandoned(PyObject* self, void*) { return PyBool_FromLong(of(self)->is_abandoned ? 1 : 0); }
+
 // ---- What Python calls
 
 PyObject* done(PyObject* self, PyObject*) {
@@ -157,6 +159,7 @@ PyGetSetDef properties[] = {
     {"name", get_name, nullptr, "The full name.", nullptr},
     {"taken", get_taken, nullptr, "The number that an unnamed call was given; 0: none.", nullptr},
     {"is_told", get_is_told, nullptr, "Whether the library was called.", nullptr},
+    {"is_abandoned", get_is_abandoned, nullptr, "Whether it is released by itself when it has ended.", nullptr},
     {"ticket", get_ticket, nullptr, "The address of the C ticket; None once released.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -31,6 +31,9 @@ else:
 #: What nobody waits for any more may be under way for moments longer, until the slowest rank has done its part.
 GRACE_S = 1.0
 
+#: Between two looks at whether what another thread waits for has ended, in seconds.
+_LOOK_S = 0.0002
+
 _OK = _abi.OK
 _TIMED_OUT = _abi.TIMED_OUT
 _INTERRUPTED = _abi.INTERRUPTED
@@ -225,11 +228,14 @@ def submit(
     return operation
 
 
-def give_up_of(name: Name) -> None:
-    """Its call has raised: what it has begun nobody waits for, and is cancelled."""
-    for operation in [each for each in list(_under_way) if each.name is name]:
-        operation.cancel()
-        operation.abandon()
+def cancel_call(name: Name) -> None:
+    """Its call has raised after it has begun an operation: that one is cancelled, as :meth:`Operation.cancel` says. Somebody
+    else is there to wait for it, and to release it, meanwhile."""
+    for operation in [each for each in list(_under_way) if each.name is name and not each.is_abandoned]:
+        until = time.monotonic() + GRACE_S
+        if operation.ask_to_cancel():
+            while not operation.done() and time.monotonic() < until:
+                time.sleep(_LOOK_S)
 
 
 def _name_of_allreduce(name: Optional[str], group: int, number: int) -> Name:

@@ -69,7 +69,7 @@ def let_others_run() -> None:
 class Ticket:
     """One request, from submit to release: what of an operation is done for each."""
 
-    __slots__ = ("_ticket", "name", "_keep", "taken", "is_told")
+    __slots__ = ("_ticket", "name", "_keep", "taken", "is_told", "is_abandoned")
 
     def __init__(self, name: Name, keep: Any) -> None:
         """``keep``: the objects that own the memory."""
@@ -78,6 +78,7 @@ class Ticket:
         self._keep = keep
         self.taken = 0  # the number that the engine has given to an unnamed call; 0: none
         self.is_told = False  # the library was called
+        self.is_abandoned = False  # it is released by itself when it has ended
 
     @property
     def ticket(self) -> Optional[int]:
@@ -167,5 +168,6 @@ class Ticket:
     def abandon(self) -> None:
         """Nobody will wait for it: its memory stays until the engine has done with it, then goes by itself."""
         if self._ticket.value is not None and not _in_forked_child:
+            self.is_abandoned = True
             under_way.add(self)
             abandoned.append(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
+import traceback
 import weakref
 
 import numpy as np
@@ -297,3 +298,36 @@ def test_a_persistent_all_reduce_can_be_done_again_whenever_it_was_interrupted(h
             except DuplicateNameError:  # it raised before wait() had begun
                 again.wait()
                 again()
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("way", ["at once", "step by step"])
+@pytest.mark.parametrize("rounds", [60, pytest.param(600, marks=pytest.mark.long)])
+def test_an_interrupt_while_a_work_is_begun_leaves_none_under_way(hvd, rank, way, rounds):
+    """The others' wait succeeded with sums of what the interrupted rank wrote to its tensor afterwards. What PyTorch's own
+    layer loses between its call and its wait is another matter."""
+    moments = random.Random(1)
+    call = {"at once": dist.all_reduce, "step by step": dist.broadcast}[way]
+    arguments = {"at once": {}, "step by step": {"src": 1}}[way]
+    right = {"at once": 3.0, "step by step": 2.0}[way]
+    with default_group(rank, 2):
+        for round_ in range(rounds):
+            tensor = torch.full((500_003,), rank + 1.0)
+            work = within = None
+            try:
+                with interrupted(moments.uniform(1e-5, 4e-4)) if rank == 0 else contextlib.nullcontext():
+                    work = call(tensor, async_op=True, **arguments)
+            except Interrupt as raised:
+                frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(raised.__traceback__)]
+                within = any("/ronde/torch/distributed/" in each for each in frames)
+                shown = traceback.format_tb(raised.__traceback__)
+            if within:
+                tensor.fill_(-77.0)
+            elif work is not None:
+                try:
+                    work.wait()
+                    assert bool((tensor == right).all()), (round_, tensor.unique())
+                except RondeError:  # cancelled, or never called
+                    pass
+            dist.barrier()
+            assert not within or bool((tensor == -77).all()), (round_, tensor.unique(), "".join(shown))

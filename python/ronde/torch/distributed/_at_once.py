@@ -12,9 +12,7 @@ import torch.distributed as dist
 from torch.autograd import profiler
 
 from ronde._native import extension
-from ronde._operation import Operation
 from ronde.torch._parts import HAVE_EXTENSION
-from ronde.torch.distributed._memory import nothing
 from ronde.torch.distributed._reductions import SIMPLE
 from ronde.torch.distributed._work import Done, Work
 
@@ -40,12 +38,18 @@ def at_once(method: _Method) -> _Method:
             code = code_of(hash(opts.reduceOp))
             is_plain = type(tensors) is list and len(tensors) == 1 and code is not None and group._over is None
             if is_plain and not profiler._is_profiler_enabled and group._batch.works is None:
-                within, waits = group._within, not opts.asyncOp
-                make = None if waits else _work
-                made = allreduce(tensors[0], code, group._limit_of(opts), within.engine, within.group, make, tensors, group)
-                if made is not None:
+                within, work = group._within, Work.blank() if opts.asyncOp else None
+                begin, last = (None, None) if work is None else (work.begin, group._completer)
+                try:
+                    limit = group._limit_of(opts)
+                    has_begun = allreduce(tensors[0], code, limit, within.engine, within.group, begin, tensors, last)
+                except BaseException:  # a signal handler may have raised on the way back
+                    if work is not None:
+                        work.give_up()
+                    raise
+                if has_begun is not None:
                     group._calls += 1
-                    return _DoneAtOnce(tensors) if waits else made
+                    return _DoneAtOnce(tensors) if work is None else work
             return method(group, tensors, opts)  # behind a call by stars Python would look for signals
         return method(group, *arguments, **named)
 
@@ -68,7 +72,3 @@ class _DoneAtOnce:
         work = Done()
         work._results = self._tensors
         return getattr(work, name)
-
-
-def _work(operation: Operation, tensors: List[torch.Tensor], group: Any) -> dist.Work:
-    return Work(operation, operation, group._completer, tensors, nothing)

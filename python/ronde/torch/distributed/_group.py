@@ -562,8 +562,10 @@ class RondeProcessGroup(dist.ProcessGroup):
             raise
         if is_waited_for:
             return Ended(operation, results, finish, record)
+        work = None
         try:
-            work = Work(operation, name, self._completer, list(results), finish, is_pairwise, record)
+            work = Work.blank()
+            work.__init__(operation, name, self._completer, list(results), finish, is_pairwise, record)  # type: ignore[misc]
         except BaseException:  # a signal handler's
             operation.cancel()
             operation.abandon()

@@ -73,7 +73,7 @@ def counted(method: _Method) -> _Method:
         except BaseException as error:
             last = _thread.call
             if last is not before and last is not None:
-                _operation.give_up_of(last)  # a signal handler may have raised on the way back
+                _operation.cancel_call(last)  # a signal handler may have raised on the way back
                 _calls.refuse(last, error)
             elif group._over is None:
                 group._names.refuse_next(error)

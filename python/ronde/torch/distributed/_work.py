@@ -18,6 +18,7 @@ from ronde._operation import Operation, in_forked_child, let_others_run
 from ronde.exceptions import RondeError, TimedOutError
 from ronde.torch.distributed import _left_futures, _record
 from ronde.torch.distributed._completer import Completer
+from ronde.torch.distributed._memory import nothing
 from ronde.torch.distributed._names import in_backward_pass
 
 
@@ -58,7 +59,10 @@ class Work(dist.Work):
         record: Any = None,
     ) -> None:
         """``finish`` fills the results when the operation has succeeded; again if a signal handler has raised within.
-        ``name``: its text names the call. ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work."""
+        ``name``: its text names the call. ``is_pairwise``: a send or recv. ``record``: of the profiler, ended with the work.
+
+        A signal handler may raise as this returns. Who has to end the operation then makes the work by :meth:`blank`, and
+        calls this itself: the work is in a variable before there is an operation."""
         super().__init__()
         self._name = name
         self._completer = completer
@@ -68,6 +72,24 @@ class Work(dist.Work):
         self._record = record
         self._lock = threading.Lock()
         self._operation = operation  # last: where a signal handler raises before, there is nothing to end
+
+    @classmethod
+    def blank(cls) -> "Work":
+        """One without an operation, for :meth:`__init__`."""
+        return cls.__new__(cls)
+
+    def begin(self, operation: Operation, results: List[torch.Tensor], completer: Completer) -> bool:
+        """What :meth:`__init__` does, of an operation that writes to the results themselves. True."""
+        Work.__init__(self, operation, operation, completer, results, nothing)
+        return True
+
+    def give_up(self) -> None:
+        """Of a work that nobody else has seen: a signal handler has raised before its caller had it. Its operation is
+        cancelled, as :meth:`ronde._operation.Operation.cancel` says."""
+        operation = self._operation
+        if operation is not None and not operation.is_abandoned:
+            operation.cancel()
+            operation.abandon()
 
     # ---- What PyTorch calls
 
@@ -143,7 +165,7 @@ class Work(dist.Work):
 
     def __del__(self) -> None:
         operation, self._operation = self._operation, None
-        if operation is None:
+        if operation is None or operation.is_abandoned:
             return
         # Nobody will wait for it; its results are to come all the same.
         heir = Work(operation, self._name, self._completer, self._results, self._finish)
