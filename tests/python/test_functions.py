@@ -29,6 +29,24 @@ def test_broadcast_parameters(hvd, rank, world):
             hvd.broadcast_parameters(wrong, 0)
 
 
+@pytest.mark.ranks(2, 3)
+def test_state_of_the_root_that_lies_as_no_other(hvd, rank):
+    """Expanded it is sent whole; what cannot be sent is refused on all ranks at once."""
+    p = torch.nn.Parameter(torch.zeros(5))
+    optimizer = torch.optim.Adam([p], lr=0.1)
+    p.grad = torch.full((5,), rank + 1.0)
+    optimizer.step()
+    if rank == 0:
+        optimizer.state[p]["exp_avg_sq"] = torch.full((1,), 7.0).expand(5)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert optimizer.state[p]["exp_avg_sq"].tolist() == [7.0] * 5
+    if rank == 0:
+        optimizer.state[p]["exp_avg_sq"] = torch.eye(5).to_sparse()
+    with pytest.raises(ValueError if rank == 0 else hvd.HorovodInternalError, match="layout torch.sparse_coo"):
+        hvd.broadcast_optimizer_state(optimizer, 0)
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+
+
 OPTIMIZERS = {
     "sgd": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9),
     "plain sgd": lambda p, lr: torch.optim.SGD(p, lr=lr),

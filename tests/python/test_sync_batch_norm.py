@@ -172,3 +172,33 @@ def test_batches_that_do_not_count(hvd, rank, world):
     assert ours.num_batches_tracked == theirs.num_batches_tracked == 3
     torch.testing.assert_close(ours.running_mean, theirs.running_mean)
     torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("momentum", [0.25, None])
+def test_statistics_without_a_count_of_batches(hvd, rank, world, momentum):
+    """Of a state that has none: they move, but for an average of all batches."""
+    ours, theirs = hvd.SyncBatchNorm(CHANNELS, momentum=momentum), nn.BatchNorm1d(CHANNELS, momentum=momentum)
+    ours.num_batches_tracked = theirs.num_batches_tracked = None
+    for step in range(3):
+        batches = inputs(world, (), step)
+        ours.double()(batches[rank])
+        theirs.double()(torch.cat(batches))
+    assert ours.num_batches_tracked is None
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("left_out", ["weight", "bias"])
+def test_without_weight_or_bias(hvd, rank, world, left_out):
+    ours, theirs = (kind(CHANNELS).double() for kind in (hvd.SyncBatchNorm, nn.BatchNorm1d))
+    for layer in (ours, theirs):
+        setattr(layer, left_out, None)
+    mine, parts = (inputs(world, (), 3)[rank].requires_grad_(), [each.requires_grad_() for each in inputs(world, (), 3)])
+    ours(mine).square().sum().backward()
+    theirs(torch.cat(parts)).square().sum().backward()
+    torch.testing.assert_close(mine.grad, parts[rank].grad)
+    [gradient] = [each.grad for each in ours.parameters()]
+    total = hvd.allreduce(gradient, op=hvd.Sum)
+    torch.testing.assert_close(total, next(theirs.parameters()).grad)

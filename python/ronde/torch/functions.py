@@ -14,7 +14,7 @@ from ronde._objects import allgather_object, broadcast_bytes, broadcast_object
 from ronde.exceptions import InvalidArgumentError
 from ronde.torch._casts import shows_state, undo_casts
 from ronde.torch._loading import TensorsBefore, load_in_place
-from ronde.torch._tensors import gradient_type
+from ronde.torch._tensors import check, gradient_type, is_expanded
 from ronde.torch.mpi_ops import broadcast_async_
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
@@ -113,7 +113,7 @@ def broadcast_optimizer_state(
         state = optimizer.state_dict()
         is_live = shows_state(optimizer, state)
         pickler.dump((state, is_live))
-        tensors = pickler.tensors
+        tensors = [_whole(tensor, f"optimizer_state.{index}") for index, tensor in enumerate(pickler.tensors)]
         return file.getvalue()
 
     skeleton = broadcast_bytes(make_skeleton, root_rank, "optimizer_state")
@@ -144,6 +144,14 @@ def broadcast_optimizer_state(
         if not is_root:
             _follow_memory_orders(optimizer)
         before.fill(optimizer)
+
+
+def _whole(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """In host memory, each element in a place of its own. Raises InvalidArgumentError (a ValueError) for what cannot be
+    sent, before others wait for it."""
+    check(tensor, name)
+    plain = tensor.detach().cpu()
+    return plain.contiguous() if is_expanded(plain) else plain
 
 
 def _follow_memory_orders(optimizer: torch.optim.Optimizer) -> None:

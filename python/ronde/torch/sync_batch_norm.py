@@ -68,13 +68,14 @@ class SyncBatchNorm(_BatchNorm):
 
     @torch.no_grad()
     def _track(self, total: "_Total") -> None:
-        """Moves the running mean and variance towards those of this batch, unless the program has switched that off."""
+        """Moves the running mean and variance towards those of this batch, unless the program has switched that off.
+        Without a count of batches there is no average of all, as of PyTorch's layers."""
         if not self.track_running_stats or self.running_mean is None or self.running_var is None:
             return
-        if self.num_batches_tracked is None:
-            return
-        self.num_batches_tracked.add_(1)
-        momentum = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        momentum = self.momentum or 0.0
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            momentum = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         unbiased = total.variance * (total.n_values / (total.n_values - 1))
         for running, value in ((self.running_mean, total.mean), (self.running_var, unbiased)):
             running.mul_(1 - momentum).add_(value.to(running.device, running.dtype), alpha=momentum)
@@ -135,6 +136,7 @@ class _Normalise(torch.autograd.Function):
         inverse = (total.variance + eps).rsqrt().to(input.device, wide)
         ctx.save_for_backward(input, weight, mean, inverse)
         ctx.n_values = total.n_values
+        ctx.type_of_bias = None if bias is None else bias.dtype
         ctx.name = _names.name_of_gradient(name) if input.requires_grad else None
         shape = _of_channels(input)
         scale = inverse if weight is None else inverse * weight.to(wide)
@@ -160,11 +162,11 @@ class _Normalise(torch.autograd.Function):
             scale = inverse if weight is None else inverse * weight.to(inverse.dtype)
             of_input = gradient - by_bias.view(shape) - normalised * by_weight.view(shape)
             of_input = (of_input * scale.view(shape)).to(input.dtype)
-        is_affine = weight is not None
+        _, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         return (
             of_input,
-            of_weight.to(weight.dtype) if is_affine else None,
-            of_bias.to(weight.dtype) if is_affine else None,
+            of_weight.to(weight.dtype) if needs_weight else None,
+            of_bias.to(ctx.type_of_bias) if needs_bias else None,
             None,
             None,
             None,
