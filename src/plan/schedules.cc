@@ -29,7 +29,8 @@ double work_of(const collectives::Schedule& schedule, const collectives::Stage& 
     case Work::empty: return bytes;
     case Work::reduce:
     case Work::reduce_to_scratch:
-    case Work::reduce_from_scratch: return bytes * static_cast<double>(schedule.inputs(stage.combination).size());
+    case Work::reduce_from_scratch:
+    case Work::reduce_in_scratch: return bytes * static_cast<double>(schedule.inputs(stage.combination).size());
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
+#include "collectives/schedule/multiplying_schedule.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives::messages {
@@ -70,6 +71,35 @@ std::vector<Combination> combinations_of_chain(const reduce::Reduction& reductio
   return {first, then};
 }
 
+/// How the ranks of a host, a host and a folded one, and the hosts of each turn combine values; nothing if that would not
+/// do.
+std::vector<Combination> combinations_of_turns(const reduce::Reduction& reduction, std::size_t ranks,
+                                               std::size_t turns) {
+  std::vector<Combination> all = combinations_of_two(reduction, ranks);
+  if (!all.empty()) {
+    Combination partial = all.back();
+    partial.divisor = 0;
+    partial.reduction.postscale = 1.0;
+    partial.reduction.op = reduction.op == ReduceOp::average ? ReduceOp::sum : reduction.op;
+    all.insert(all.begin() + 1, turns, partial);
+  }
+  return all;
+}
+
+/// What is small, in turns of some hosts each, where that is not the same as all ranks in one turn; else nothing.
+AllreduceWay way_by_turns(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
+                          const reduce::Reduction& reduction) {
+  Turns turns = best_turns(layout.hosts(), limits.turn);
+  if (layout.is_hierarchy() || turns.radices.size() > 1 || turns.core < layout.hosts()) {
+    std::vector<Combination> combinations =
+        combinations_of_turns(reduction, static_cast<std::size_t>(layout.ranks()), turns.radices.size());
+    if (!combinations.empty()) {
+      return {multiplying_allreduce_schedule(rank, layout, bytes, std::move(turns)), std::move(combinations), true};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Combination> combinations_by_hosts(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
@@ -94,6 +124,11 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
     if (std::vector<Combination> two = combinations_of_chain(reduction, ranks); !two.empty()) {
       const std::size_t slice = chain_slice(bytes, rails, limits.chunk);
       return {chain_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
+    }
+  }
+  if (!are_few && layout.hosts() > 1 && bytes <= limits.one_turn) {
+    if (AllreduceWay way = way_by_turns(rank, layout, limits, bytes, reduction); way.schedule) {
+      return way;
     }
   }
   if (std::vector<Combination> two = combinations_by_hosts(layout, limits, bytes, reduction); !two.empty()) {

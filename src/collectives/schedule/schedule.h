@@ -54,6 +54,7 @@ enum class Work {
   reduce,               ///< `own` and the kept messages, those of Schedule::inputs() in this order, into `own`
   reduce_to_scratch,    ///< the same, but into scratch memory from Stage::scratch on
   reduce_from_scratch,  ///< the same into `own`, but with this rank's own value from there
+  reduce_in_scratch,    ///< with this rank's own value from there, into scratch memory from Stage::scratch_after on
   empty,                ///< the reduction of no values into `own`
 };
 
@@ -65,6 +66,7 @@ struct Stage {
   Piece own;
   std::size_t combination = 0;  ///< which of the schedule's, of work that reduces
   std::size_t scratch = 0;
+  std::size_t scratch_after = 0;
 
   void clear() {
     after = 0;
@@ -72,7 +74,7 @@ struct Stage {
     incoming.clear();
     work = Work::none;
     own = {};
-    combination = scratch = 0;
+    combination = scratch = scratch_after = 0;
   }
 };
 

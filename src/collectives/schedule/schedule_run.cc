@@ -276,6 +276,7 @@ void ScheduleRun::finish_stage(Budget& budget) {
     case Work::reduce:
     case Work::reduce_to_scratch:
     case Work::reduce_from_scratch:
+    case Work::reduce_in_scratch:
       if (!any_differs_) {  // else something was left out
         reduce_own();
       }
@@ -293,17 +294,24 @@ void ScheduleRun::reduce_own() {
   const std::vector<int>& inputs = schedule_->inputs(incoming_.combination);
   const reduce::Reducer& reducer = *reducers_[incoming_.combination];
   const reduce::DefaultArithmetic arithmetic;
+  const auto reduce = [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      pointers_[i] = inputs[i] == mailbox_.rank()
+                         ? from
+                         : kept_[static_cast<std::size_t>(inputs[i])].payload.data() + (at - own.begin);
+    }
+    reducer(arithmetic, pointers_.data(), reducer.elements(bytes), to);
+  };
+  std::byte* const scratch = scratch_.data() + incoming_.scratch;
+  if (incoming_.work == Work::reduce_in_scratch) {
+    reduce(scratch, scratch_.data() + incoming_.scratch_after, own.bytes(), own.begin);
+    return;
+  }
   lists_[static_cast<std::size_t>(own.list)].for_each(
       own.begin, own.end, [&](const std::byte* from, std::byte* to, std::size_t bytes, std::size_t at) {
-        std::byte* const scratch = scratch_.data() + incoming_.scratch + (at - own.begin);
-        from = incoming_.work == Work::reduce_from_scratch ? scratch : from;
-        to = incoming_.work == Work::reduce_to_scratch ? scratch : to;
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          pointers_[i] = inputs[i] == mailbox_.rank()
-                             ? from
-                             : kept_[static_cast<std::size_t>(inputs[i])].payload.data() + (at - own.begin);
-        }
-        reducer(arithmetic, pointers_.data(), reducer.elements(bytes), to);
+        std::byte* const place = scratch + (at - own.begin);
+        reduce(incoming_.work == Work::reduce_from_scratch ? place : from,
+               incoming_.work == Work::reduce_to_scratch ? place : to, bytes, at);
       });
 }
 
