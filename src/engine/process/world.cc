@@ -144,11 +144,30 @@ struct Met {
 };
 
 JobConnections connections_over(std::shared_ptr<transport::HostArena> own, transport::JobLinks links, int rank,
-                                std::vector<int> first_of = {}) {
+                                const collectives::HostTable& table, std::vector<int> first_of = {}) {
   const transport::HostArena* const bell = own.get();  // it outlives who rings it: both belong to the connections
   return connect_by_messages(
       std::move(own), std::move(links.who), rank, std::move(links.job), [bell] { bell->bells().ring(bell->rank()); },
-      std::move(first_of), std::move(links.groups));
+      std::move(first_of), std::move(links.groups), table);
+}
+
+/// Rank 0's table is everyone's.
+Result<collectives::HostTable> agree_on_table(store::Store& store, const std::string& scope, const Topology& topology,
+                                              Nanoseconds deadline) {
+  store::Value own;
+  if (topology.rank == 0) {
+    RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, collectives::table_text_from_environment());
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(text.value_or("").data(), text.value_or("").size()));
+    own.bytes.assign(bytes.begin(), bytes.end());
+  }
+  RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> all,
+                         store.exchange(scope + "/table", topology.rank, topology.size, std::move(own),
+                                        time_left(RealClock(), deadline)));
+  const std::vector<std::byte>& first = all.front().bytes;
+  if (first.empty()) {
+    return collectives::HostTable::built_in();
+  }
+  return collectives::HostTable::parse({reinterpret_cast<const char*>(first.data()), first.size()});
 }
 
 /// Through what ranks of several hosts reach each other, if not by TCP.
@@ -163,6 +182,21 @@ std::optional<transport::OfiOptions> ofi_options(const Settings& settings) {
 
 transport::TcpOptions tcp_options(const Settings& settings) {
   return {transport::HostTimeout(settings.host_timeout), settings.integrity, settings.congestion_control};
+}
+
+/// Of one host, if RONDE_TABLE is set; then what it says between hosts is right, too.
+Result<std::optional<collectives::Table>> table_of_user() {
+  using Given = std::optional<collectives::Table>;
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, collectives::table_text_from_environment());
+  if (!text) {
+    return Given();
+  }
+  const Result<collectives::HostTable> between = collectives::HostTable::parse(*text);
+  Result<collectives::Table> within = collectives::Table::parse(*text);
+  if (!between || !within) {
+    return (between ? within.status() : between.status()).with_context("RONDE_TABLE");
+  }
+  return Given(std::move(*within));
 }
 
 /// For timelines alone: a job goes on without it.
@@ -181,7 +215,8 @@ Result<Met> meet_by_tcp(const JoinOptions& options, const Topology& topology, co
   RONDE_ASSIGN_OR_RETURN(transport::JobLinks links,
                          transport::meet_by_tcp(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size,
                                                 address, tcp_options(settings), time_left(RealClock(), deadline)));
-  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank),
+  RONDE_ASSIGN_OR_RETURN(const collectives::HostTable table, agree_on_table(*opened.store, scope, topology, deadline));
+  return Met{nullptr, connections_over(std::move(own), std::move(links), topology.rank, table),
              clock_by(*opened.store, deadline)};
 }
 
@@ -203,7 +238,8 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
       transport::HostLinks made,
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
                                tcp_options(settings), time_left(RealClock(), deadline), ofi_options(settings)));
-  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, hosts.first_of),
+  RONDE_ASSIGN_OR_RETURN(const collectives::HostTable table, agree_on_table(*opened.store, scope, topology, deadline));
+  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, table, hosts.first_of),
              clock_by(*opened.store, deadline)};
 }
 
@@ -355,7 +391,7 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
                                            const Clock& clock, std::shared_ptr<GroupIds> ids) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
-  RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, collectives::Table::from_environment());
+  RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, table_of_user());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
