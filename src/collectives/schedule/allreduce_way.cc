@@ -3,10 +3,11 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/schedule/bruck_schedule.h"
 #include "collectives/schedule/chain_schedule.h"
 #include "collectives/schedule/exchange_schedule.h"
 #include "collectives/schedule/hierarchical_schedule.h"
-#include "collectives/schedule/multiplying_schedule.h"
+#include "collectives/schedule/turns.h"
 #include "collectives/schedule/two_phase_schedule.h"
 
 namespace ronde::collectives::messages {
@@ -71,35 +72,6 @@ std::vector<Combination> combinations_of_chain(const reduce::Reduction& reductio
   return {first, then};
 }
 
-/// How the ranks of a host, a host and a folded one, and the hosts of each turn combine values; nothing if that would not
-/// do.
-std::vector<Combination> combinations_of_turns(const reduce::Reduction& reduction, std::size_t ranks,
-                                               std::size_t turns) {
-  std::vector<Combination> all = combinations_of_two(reduction, ranks);
-  if (!all.empty()) {
-    Combination partial = all.back();
-    partial.divisor = 0;
-    partial.reduction.postscale = 1.0;
-    partial.reduction.op = reduction.op == ReduceOp::average ? ReduceOp::sum : reduction.op;
-    all.insert(all.begin() + 1, turns, partial);
-  }
-  return all;
-}
-
-/// What is small, in turns of some hosts each, where that is not the same as all ranks in one turn; else nothing.
-AllreduceWay way_by_turns(int rank, const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
-                          const reduce::Reduction& reduction) {
-  Turns turns = best_turns(layout.hosts(), limits.turn);
-  if (layout.is_hierarchy() || turns.radices.size() > 1 || turns.core < layout.hosts()) {
-    std::vector<Combination> combinations =
-        combinations_of_turns(reduction, static_cast<std::size_t>(layout.ranks()), turns.radices.size());
-    if (!combinations.empty()) {
-      return {multiplying_allreduce_schedule(rank, layout, bytes, std::move(turns)), std::move(combinations), true};
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 std::vector<Combination> combinations_by_hosts(const RankLayout& layout, const MessageLimits& limits, std::size_t bytes,
@@ -126,17 +98,22 @@ AllreduceWay allreduce_way(int rank, const RankLayout& layout, const MessageLimi
       return {chain_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
     }
   }
-  if (!are_few && layout.hosts() > 1 && bytes <= limits.one_turn) {
-    if (AllreduceWay way = way_by_turns(rank, layout, limits, bytes, reduction); way.schedule) {
-      return way;
-    }
-  }
+  const auto is_small = [&](int hosts) {
+    return bytes <= limits.one_turn && bytes * static_cast<std::size_t>(hosts) <= limits.gathered;
+  };
   if (std::vector<Combination> two = combinations_by_hosts(layout, limits, bytes, reduction); !two.empty()) {
+    if (is_small(layout.hosts())) {
+      return {bruck_allreduce_schedule(rank, layout, bytes, limits.turn), std::move(two), true};
+    }
     const std::size_t slice = hierarchical_slice(bytes, rails, static_cast<std::size_t>(layout.hosts()), limits.chunk);
     return {hierarchical_allreduce_schedule(rank, layout, bytes, slice, rails), std::move(two), true};
   }
-  if (bytes > limits.one_turn && ranks > 1) {
+  if (!is_small(layout.ranks()) && ranks > 1) {
     return {two_phase_allreduce_schedule(rank, layout.ranks(), bytes, limits.chunk), {{reduction}}};
+  }
+  if (ranks > 1 && best_turns(ranks, limits.turn).size() > 1) {
+    const RankLayout apart = RankLayout::apart(layout.ranks());
+    return {bruck_allreduce_schedule(rank, apart, bytes, limits.turn), {{reduction}}, true};
   }
   Exchange exchange;
   exchange.rank = rank;

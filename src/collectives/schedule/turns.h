@@ -1,17 +1,14 @@
-// Turns: in which turns the hosts of a group tell each other something small, each turn the hosts of a group of some.
+// Turns: in which turns the hosts of a group bring together what each has, something small.
 //
-// Recursive multiplying (Ruefenacht, Bull and Booth, "Generalisation of recursive doubling for AllReduce", Parallel
-// Computing 69, 2017). A number r, the radix, belongs to each turn. The numbers of P hosts, P the product of all
-// radices, are read as digits of these radices; in a turn the r hosts that differ in the turn's digit only send each
-// other what they have. After the turn each has what all of them had, so after the last one what all P had. With one
-// turn of radix P that is an exchange of each with each, with all radices 2 recursive doubling.
+// The concatenation of Bruck, Ho, Kipnis, Upfal and Weathersby ("Efficient Algorithms for All-to-All Communications in
+// Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997). Of H hosts in a ring host h has, when it has w blocks,
+// those of hosts h, h+1, ..., h+w-1. In a turn of radix r it sends all of them to the hosts w, 2w, ..., (r-1)w before it
+// and hears as much from those behind, so it has rw; the last turn sends what is missing. A turn of radix H is the
+// exchange of each with each; with radices of 2 there are log2(H) turns of one message each. Each host receives H-1
+// blocks in any case.
 //
-// Hosts beyond P, fewer than P, fold: the k-th of them gives host k what it has before the first turn, and hears the
-// result from it after the last.
-//
-// Of H hosts each sends in a turn r - 1 messages. If a turn costs what t messages do (the time on the way beside what a
-// processor does for a message), the sum of t + r - 1 over all turns is to be least, a fold counting as two turns of
-// one message: best_turns() finds the radices, by a dynamic program over products.
+// If a turn costs as much as t messages (the time on the way beside what a processor does for a message), the sum of t
+// and its messages over all turns is to be least: best_turns() looks for the radices by a dynamic program.
 #pragma once
 
 #include <algorithm>
@@ -20,40 +17,39 @@
 
 namespace ronde::collectives {
 
-struct Turns {
-  std::vector<int> radices;  ///< each at least 2; none: one host
-  int core = 1;              ///< the product: hosts that take part in the turns; the others fold
-};
-
-/// Of so many hosts, at least 1; `turn`: how many messages a turn costs.
-inline Turns best_turns(int hosts, std::size_t turn) {
-  const auto count = static_cast<std::size_t>(hosts);
-  std::vector<std::size_t> cost(count + 1, 0);  // by how many hosts: of the best turns; 0: none are known
-  std::vector<std::size_t> last(count + 1, 1);  // the last radix of these
-  for (std::size_t product = 1; product <= count; ++product) {
-    for (std::size_t radix = 2; radix * product <= count; ++radix) {
-      std::size_t& of_more = cost[radix * product];
-      if (const std::size_t all = cost[product] + turn + radix - 1; of_more == 0 || all < of_more) {
-        of_more = all;
-        last[radix * product] = radix;
+/// Radices of the turns in order, each at least 2; the product is at least `hosts`, and that of all but the last is
+/// less. `hosts`: at least 1; `turn`: how many messages a turn costs.
+inline std::vector<std::size_t> best_turns(std::size_t hosts, std::size_t turn) {
+  std::vector<std::size_t> cost(hosts + 1);   // by blocks that a host has: of the turns that are left
+  std::vector<std::size_t> radix(hosts + 1);  // of the next of them
+  for (std::size_t have = hosts - 1; have > 0; --have) {
+    const std::size_t all_at_once = (hosts + have - 1) / have;
+    for (std::size_t each = all_at_once; each >= 2; --each) {
+      const std::size_t after = std::min(have * each, hosts);
+      if (const std::size_t all = turn + each - 1 + cost[after]; radix[have] == 0 || all < cost[have]) {
+        cost[have] = all;
+        radix[have] = each;
       }
     }
   }
-  std::size_t core = count;
-  std::size_t least = cost[count];
-  const std::size_t of_fold = 2 * (turn + 1);
-  for (std::size_t fewer = count - 1; 2 * fewer >= count; --fewer) {
-    if (cost[fewer] + of_fold < least) {
-      core = fewer;
-      least = cost[fewer] + of_fold;
-    }
+  std::vector<std::size_t> turns;
+  for (std::size_t have = 1; have < hosts; have *= radix[have]) {
+    turns.push_back(radix[have]);
   }
-  Turns turns{{}, static_cast<int>(core)};
-  for (; core > 1; core /= last[core]) {
-    turns.radices.push_back(static_cast<int>(last[core]));
-  }
-  std::sort(turns.radices.begin(), turns.radices.end());
   return turns;
+}
+
+/// Messages of a host in a turn: visit(step, count) for each, with the blocks of `count` hosts, of its own first, to the
+/// host `step` before it, and as much from the host as far behind, which becomes blocks `step` and following.
+template <typename Visit>
+void for_each_message(const std::vector<std::size_t>& radices, std::size_t turn, std::size_t hosts, Visit&& visit) {
+  std::size_t have = 1;
+  for (std::size_t before = 0; before < turn; ++before) {
+    have *= radices[before];
+  }
+  for (std::size_t step = have; step < std::min(have * radices[turn], hosts); step += have) {
+    visit(step, std::min(have, hosts - step));
+  }
 }
 
 }  // namespace ronde::collectives

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "collectives/schedule/turns.h"
 #include "reduce/neutral.h"
 #include "reduce/reduce.h"
 #include "types/plan.h"
@@ -127,7 +125,6 @@ struct JobSpec {
   std::vector<std::vector<std::int64_t>> rows;  ///< as Plan has them
   std::uint64_t seed = 1;
   std::vector<int> first_of = {};  ///< by rank, the lowest of its host; empty: no hosts
-  Turns turns = {};                ///< in which the hosts reduce what they have; none: all in one go
 };
 
 /// The ranks' parts of rows are handed over, or reduced.
@@ -155,12 +152,10 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
   firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
   const bool is_narrow = spec.dtype == DType::float16 || spec.dtype == DType::bfloat16;
   const bool is_in_order = std::is_sorted(spec.first_of.begin(), spec.first_of.end());
-  const bool takes_turns = !spec.turns.radices.empty();
-  const bool is_chain =
-      spec.kind == OpKind::allreduce && firsts.size() == 2 && is_in_order && !is_narrow && !takes_turns;
+  const bool is_chain = spec.kind == OpKind::allreduce && firsts.size() == 2 && is_in_order && !is_narrow;
   const bool goes_by_hosts =
       spec.kind == OpKind::allreduce || spec.kind == OpKind::reducescatter || spec.kind == OpKind::reduce;
-  if (!goes_by_hosts || firsts.size() < 2 || (firsts.size() == inputs.size() && !takes_turns) || is_small || is_chain ||
+  if (!goes_by_hosts || firsts.size() < 2 || firsts.size() == inputs.size() || is_small || is_chain ||
       (is_integer(spec.dtype) && (averages || is_scaled)) || (spec.dtype == DType::float16 && is_scaled && !adds)) {
     return {};
   }
@@ -169,6 +164,7 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
   const double in_host = scales_first ? spec.postscale : 1.0;
   const reduce::DefaultArithmetic arithmetic;
   std::vector<std::vector<std::byte>> sums;
+  std::vector<const void*> pointers_to_sums;
   for (const int first : firsts) {
     std::vector<const void*> pointers;
     for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
@@ -181,43 +177,13 @@ inline std::vector<std::byte> expected_by_hosts(const JobSpec& spec,
     reduce::Reducer({spec.dtype, op, spec.prescale, in_host}, pointers.size(),
                     averages && scales_first ? inputs.size() : 0)(arithmetic, pointers.data(), count,
                                                                   sums.back().data());
+    pointers_to_sums.push_back(sums.back().data());
   }
-  const auto reduced = [&](const std::vector<std::size_t>& hosts, bool is_last) {
-    std::vector<const void*> pointers;
-    for (const std::size_t host : hosts) {
-      pointers.push_back(sums[host].data());
-    }
-    const ReduceOp op = averages && (scales_first || !is_last) ? ReduceOp::sum : spec.reduce_op;
-    std::vector<std::byte> output(inputs[0].size());
-    reduce::Reducer({spec.dtype, op, 1.0, scales_first || !is_last ? 1.0 : spec.postscale}, pointers.size(),
-                    averages && !scales_first && is_last ? inputs.size() : 0)(arithmetic, pointers.data(), count,
-                                                                              output.data());
-    return output;
-  };
-  if (!takes_turns) {
-    std::vector<std::size_t> all(sums.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    return reduced(all, true);
-  }
-  const auto core = static_cast<std::size_t>(spec.turns.core);
-  for (std::size_t host = core; host < sums.size(); ++host) {
-    sums[host - core] = reduced({host - core, host}, false);
-  }
-  std::size_t weight = 1;
-  for (std::size_t turn = 0; turn < spec.turns.radices.size(); ++turn) {
-    const auto radix = static_cast<std::size_t>(spec.turns.radices[turn]);
-    std::vector<std::vector<std::byte>> next(core);
-    for (std::size_t host = 0; host < core; ++host) {
-      std::vector<std::size_t> members;
-      for (std::size_t digit = 0; digit < radix; ++digit) {
-        members.push_back(host - host / weight % radix * weight + digit * weight);
-      }
-      next[host] = reduced(members, turn + 1 == spec.turns.radices.size());
-    }
-    sums = std::move(next);
-    weight *= radix;
-  }
-  return sums[0];
+  std::vector<std::byte> output(inputs[0].size());
+  reduce::Reducer({spec.dtype, scales_first ? ReduceOp::sum : spec.reduce_op, 1.0, scales_first ? 1.0 : spec.postscale},
+                  sums.size(), averages && !scales_first ? inputs.size() : 0)(arithmetic, pointers_to_sums.data(),
+                                                                              count, output.data());
+  return output;
 }
 
 /// What these inputs must give for one member on `rank`.

@@ -21,8 +21,9 @@ struct Field {
   std::size_t MessageLimits::*value;
 };
 
-constexpr std::array<Field, 3> kFields = {{
+constexpr std::array<Field, 4> kFields = {{
     {{"one_turn", 0, kMostAtOnce}, &MessageLimits::one_turn},
+    {{"gathered", 0, std::uint64_t{1} << 30}, &MessageLimits::gathered},
     {{"turn", 0, 1 << 20}, &MessageLimits::turn},
     {{"chunk", 128, kMostAtOnce, 128}, &MessageLimits::chunk},
 }};
@@ -49,6 +50,12 @@ Result<HostTable> HostTable::parse(std::string_view text) {
     table.rows_.push_back({row.count, limits});
   }
   return table;
+}
+
+Result<HostTable> HostTable::from_environment() {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, table_text_from_environment());
+  Result<HostTable> table = text ? parse(*text) : built_in();
+  return table ? std::move(table) : table.status().with_context("RONDE_TABLE");
 }
 
 std::string HostTable::row_text(int hosts, const MessageLimits& limits) {

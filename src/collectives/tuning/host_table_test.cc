@@ -33,10 +33,11 @@ TEST(HostTable, TakesTheFirstRowThatIsLargeEnough) {
 TEST(HostTable, ReadsWhatItPrints) {
   MessageLimits limits;
   limits.one_turn = 1000;
+  limits.gathered = 9999;
   limits.turn = 9;
   limits.chunk = 4096;
   const std::string text = HostTable::row_text(3, limits);
-  EXPECT_EQ(text, "hosts 3: one_turn 1000, turn 9, chunk 4096\n");
+  EXPECT_EQ(text, "hosts 3: one_turn 1000, gathered 9999, turn 9, chunk 4096\n");
   const MessageLimits again = HostTable::parse(text).value().of(3);
   EXPECT_EQ(HostTable::row_text(3, again), text);
 }
@@ -45,7 +46,7 @@ TEST(HostTable, SaysWhatIsWrongInWhichRow) {
   EXPECT_NE(wrong_with("").find("no row"), std::string::npos);
   EXPECT_NE(wrong_with("host 2: turn 5").find("\"host 2: turn 5\""), std::string::npos);
   EXPECT_NE(wrong_with("hosts two: turn 1").find("two"), std::string::npos);
-  EXPECT_NE(wrong_with("hosts 2: inline 5").find("none of one_turn, turn and chunk"), std::string::npos);
+  EXPECT_NE(wrong_with("hosts 2: inline 5").find("none of one_turn, gathered, turn and chunk"), std::string::npos);
   EXPECT_NE(wrong_with("hosts 2: chunk 200").find("a multiple of 128"), std::string::npos);
   EXPECT_NE(wrong_with("hosts 2: one_turn 4194305").find("0 to 4194304"), std::string::npos);
   EXPECT_NE(wrong_with("hosts 4: turn 1; hosts 4: turn 2").find("not greater"), std::string::npos);

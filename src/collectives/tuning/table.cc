@@ -73,6 +73,18 @@ Result<Table> Table::parse(std::string_view text) {
   return table;
 }
 
+Result<std::optional<Table>> Table::from_environment() {
+  RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, table_text_from_environment());
+  if (!text) {
+    return std::optional<Table>();
+  }
+  Result<Table> table = parse(*text);
+  if (!table) {
+    return table.status().with_context("RONDE_TABLE");
+  }
+  return std::optional<Table>(std::move(*table));
+}
+
 std::string Table::text() const {
   std::string text;
   for (const Row& row : rows_) {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,8 @@ class Table {
   static Table built_in();
   /// INVALID_ARGUMENT with the row and what is wrong in it.
   static Result<Table> parse(std::string_view text);
+  /// That of table_text_from_environment(), if there is one. The error names the variable.
+  static Result<std::optional<Table>> from_environment();
 
   /// What parse() reads.
   std::string text() const;

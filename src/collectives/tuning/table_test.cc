@@ -71,10 +71,15 @@ TEST(TableText, ComesFromTheEnvironmentAsTextOrFile) {
     ASSERT_EQ(::setenv("RONDE_TABLE", text, 1), 0);
     EXPECT_EQ(table_text_from_environment().value(), text);
   }
+  EXPECT_EQ(Table::from_environment().value(), Table::built_in());
   const std::string path = testing::TempDir() + "table.txt";
   std::ofstream(path) << "ranks any: chunk 8192\n";
   ASSERT_EQ(::setenv("RONDE_TABLE", path.c_str(), 1), 0);
   EXPECT_EQ(table_text_from_environment().value(), "ranks any: chunk 8192\n");
+  EXPECT_EQ(Table::from_environment().value()->of(2).chunk, 8192u);
+  std::ofstream(path) << "ranks any: chunk x\n";
+  EXPECT_EQ(Table::from_environment().status().code(), Code::invalid_argument);
+  EXPECT_NE(Table::from_environment().status().message().find("RONDE_TABLE"), std::string::npos);
   ASSERT_EQ(::setenv("RONDE_TABLE", "/no/such/file", 1), 0);
   EXPECT_EQ(table_text_from_environment().status().code(), Code::invalid_argument);
   EXPECT_NE(table_text_from_environment().status().message().find("RONDE_TABLE"), std::string::npos);

@@ -130,7 +130,7 @@ Result<std::vector<std::optional<std::uint64_t>>> numbers_of(const TextRow& row,
 
 Result<std::optional<std::string>> table_text_from_environment() {
   std::optional<std::string> text = environment_text("RONDE_TABLE");
-  if (text && kind_of(*text).empty()) {
+  if (text && kind_of(*text).empty() && !text->starts_with('#')) {
     std::ifstream file(*text);
     if (!file) {
       return Status::error(Code::invalid_argument,

@@ -47,8 +47,8 @@ struct TableField {
 /// The values of a row by field, none for what it does not say.
 Result<std::vector<std::optional<std::uint64_t>>> numbers_of(const TextRow& row, const std::vector<TableField>& fields);
 
-/// RONDE_TABLE, a path or, if it begins with "ranks" or "hosts", the text itself; none if it is not set. The error
-/// names the variable.
+/// RONDE_TABLE, a path or, if it begins with "ranks", "hosts" or a comment, the text itself; none if it is not set. The
+/// error names the variable.
 Result<std::optional<std::string>> table_text_from_environment();
 
 }  // namespace ronde::collectives

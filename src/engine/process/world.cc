@@ -156,8 +156,9 @@ Result<collectives::HostTable> agree_on_table(store::Store& store, const std::st
                                               Nanoseconds deadline) {
   store::Value own;
   if (topology.rank == 0) {
-    RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, collectives::table_text_from_environment());
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(text.value_or("").data(), text.value_or("").size()));
+    RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> given, collectives::table_text_from_environment());
+    const std::string text = given.value_or("");
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
     own.bytes.assign(bytes.begin(), bytes.end());
   }
   RONDE_ASSIGN_OR_RETURN(const std::vector<store::Value> all,
@@ -182,21 +183,6 @@ std::optional<transport::OfiOptions> ofi_options(const Settings& settings) {
 
 transport::TcpOptions tcp_options(const Settings& settings) {
   return {transport::HostTimeout(settings.host_timeout), settings.integrity, settings.congestion_control};
-}
-
-/// Of one host, if RONDE_TABLE is set; then what it says between hosts is right, too.
-Result<std::optional<collectives::Table>> table_of_user() {
-  using Given = std::optional<collectives::Table>;
-  RONDE_ASSIGN_OR_RETURN(const std::optional<std::string> text, collectives::table_text_from_environment());
-  if (!text) {
-    return Given();
-  }
-  const Result<collectives::HostTable> between = collectives::HostTable::parse(*text);
-  Result<collectives::Table> within = collectives::Table::parse(*text);
-  if (!between || !within) {
-    return (between ? within.status() : between.status()).with_context("RONDE_TABLE");
-  }
-  return Given(std::move(*within));
 }
 
 /// For timelines alone: a job goes on without it.
@@ -391,7 +377,8 @@ Result<std::unique_ptr<store::StoreServer>> serve_store(const JoinOptions& optio
 Result<std::unique_ptr<Runner>> join_world(const JoinOptions& options, const std::string& meeting, std::uint64_t epoch,
                                            const Clock& clock, std::shared_ptr<GroupIds> ids) {
   RONDE_ASSIGN_OR_RETURN(Settings settings, settings_from_environment());
-  RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, table_of_user());
+  RONDE_ASSIGN_OR_RETURN(const std::optional<collectives::Table> given, collectives::Table::from_environment());
+  RONDE_RETURN_IF_ERROR(collectives::HostTable::from_environment().status());
   settings.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
   settings.init_timeout = options.init_timeout != 0 ? options.init_timeout : settings.init_timeout;
   RONDE_ASSIGN_OR_RETURN(Topology topology, topology_of(options));
