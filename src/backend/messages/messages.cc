@@ -78,7 +78,8 @@ class BackendOverMailbox final : public MessageBackend {
   MessageLimits limits_of(const Thresholds& thresholds) const {
     MessageLimits limits = first_;
     limits.one_turn = static_cast<std::size_t>(thresholds.one_shot);
-    limits.chunk = collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)));
+    limits.chunk =
+        collectives::round_up_to_line(static_cast<std::size_t>(std::max<std::uint64_t>(thresholds.chunk, 1)));
     return limits;
   }
 

@@ -155,7 +155,9 @@ void add_bench_command(CLI::App& app) {
   words->bench.form.clear();
   add_bench_options(*command, words->bench);
   command->get_option("operation")->required(false);
-  command->add_flag("--table", words->table, "prints the thresholds of the algorithms instead, for so many ranks; measured in a job of several hosts");
+  command->add_flag("--table", words->table,
+                    "prints the thresholds of the algorithms instead, for so many ranks; in a job of several hosts "
+                    "measures them");
   command->add_option("-n,--ranks", words->ranks, "ranks to start (2); inside a job its ranks measure")
       ->type_name("N")
       ->check(CLI::Range(1, 256));

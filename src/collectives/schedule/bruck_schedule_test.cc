@@ -171,7 +171,8 @@ TEST(BruckSchedule, GivesWhatAllRanksGiveBitForBit) {
     for (const std::size_t turn : {0, 1, 3}) {
       const auto jobs = [&] {
         std::vector<Job> made;
-        for (const DType dtype : {DType::float32, DType::float16, DType::int32, DType::complex128, DType::float8_e5m2}) {
+        for (const DType dtype :
+             {DType::float32, DType::float16, DType::int32, DType::complex128, DType::float8_e5m2}) {
           for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::product, ReduceOp::max}) {
             spec.dtype = dtype;
             spec.reduce_op = op;
@@ -196,7 +197,8 @@ TEST(BruckSchedule, GivesWhatAllRanksGiveBitForBit) {
 
 /// Parts of different lengths, none among them; in place and not; in hosts and apart.
 TEST(BruckSchedule, OfAnAllGatherPutsEachPartInItsPlace) {
-  for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1, 1, 1, 1, 1}}) {
+  const std::vector<std::vector<int>> worlds = {{1, 1}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1, 1, 1, 1, 1}};
+  for (const std::vector<int>& ranks : worlds) {
     const RankLayout layout = hosts_of(ranks);
     for (const std::size_t turn : {0, 1, 2, 100}) {
       const auto jobs = [&] {

@@ -34,8 +34,8 @@ struct Piece {
 
 /// In place of a list: the message is kept as it is until the stage's work is done.
 inline constexpr int kKept = -1;
-/// In place of a list: bytes of the run's scratch memory (Schedule::scratch_bytes()), which nothing writes while they may
-/// still be sent.
+/// In place of a list: bytes of the run's scratch memory (Schedule::scratch_bytes()), which nothing writes while
+/// they may still be sent.
 inline constexpr int kScratch = -2;
 
 struct Outgoing {

@@ -2,8 +2,8 @@
 //
 // The concatenation of Bruck, Ho, Kipnis, Upfal and Weathersby ("Efficient Algorithms for All-to-All Communications in
 // Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997). Of H hosts in a ring host h has, when it has w blocks,
-// those of hosts h, h+1, ..., h+w-1. In a turn of radix r it sends all of them to the hosts w, 2w, ..., (r-1)w before it
-// and hears as much from those behind, so it has rw; the last turn sends what is missing. A turn of radix H is the
+// those of hosts h, h+1, ..., h+w-1. In a turn of radix r it sends all of them to the hosts w, 2w, ..., (r-1)w before
+// it and hears as much from those behind, so it has rw; the last turn sends what is missing. A turn of radix H is the
 // exchange of each with each; with radices of 2 there are log2(H) turns of one message each. Each host receives H-1
 // blocks in any case.
 //
@@ -39,7 +39,7 @@ inline std::vector<std::size_t> best_turns(std::size_t hosts, std::size_t turn) 
   return turns;
 }
 
-/// Messages of a host in a turn: visit(step, count) for each, with the blocks of `count` hosts, of its own first, to the
+/// Messages of a host in a turn: visit(step, count) for each, with the blocks of `count` hosts, its own first, to the
 /// host `step` before it, and as much from the host as far behind, which becomes blocks `step` and following.
 template <typename Visit>
 void for_each_message(const std::vector<std::size_t>& radices, std::size_t turn, std::size_t hosts, Visit&& visit) {

@@ -225,8 +225,9 @@ Result<Met> meet_by_hosts(const JoinOptions& options, const Topology& topology, 
       transport::connect_hosts(*opened.store, opened.key, scope + "/tcp", topology.rank, topology.size, address, hosts,
                                tcp_options(settings), time_left(RealClock(), deadline), ofi_options(settings)));
   RONDE_ASSIGN_OR_RETURN(const collectives::HostTable table, agree_on_table(*opened.store, scope, topology, deadline));
-  return Met{nullptr, connections_over(std::move(made.own), std::move(made.links), topology.rank, table, hosts.first_of),
-             clock_by(*opened.store, deadline)};
+  JobConnections connections =
+      connections_over(std::move(made.own), std::move(made.links), topology.rank, table, hosts.first_of);
+  return Met{nullptr, std::move(connections), clock_by(*opened.store, deadline)};
 }
 
 /// As the settings and the kind of store say.
